@@ -1,0 +1,88 @@
+# How to work on topiarist. `make` alone lists what there is.
+#
+# Python 3.11, Java 17 and make are all that a machine needs: everything else goes into .venv, pinned and hashed. Two
+# variables may be set: PYTHON (the interpreter to use) and TOPIARIST_CACHE (where tools keep what they can make again).
+
+PYTHON ?= python3
+TOPIARIST_CACHE ?= $(CURDIR)/.cache
+JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
+BIN := .venv/bin
+SOURCES := operator tests tools benchmarks
+WORKERS ?= 2
+CACHES := ruff mypy pytest import-linter
+
+export TOPIARIST_CACHE
+export RUFF_CACHE_DIR := $(TOPIARIST_CACHE)/ruff
+export MYPY_CACHE_DIR := $(TOPIARIST_CACHE)/mypy
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test check vectors bench golden generate constraints clean need-python need-java
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+demo: need-java .venv/ready  ## manifests planned, applied and found unchanged on a real ZooKeeper
+	@$(BIN)/python tools/demo.py
+
+test: need-java .venv/ready  ## every test that needs no more than this repository and Java
+	$(BIN)/python -m pytest -n $(WORKERS) -o cache_dir=$(TOPIARIST_CACHE)/pytest tests
+
+check: .venv/ready  ## style, types, layers, generated files, fast tests
+	$(BIN)/ruff check $(wildcard $(SOURCES))
+	$(BIN)/ruff format --check $(wildcard $(SOURCES))
+	$(BIN)/mypy operator/topiarist $(wildcard tests tools benchmarks)
+	$(BIN)/lint-imports --cache-dir $(TOPIARIST_CACHE)/import-linter
+	$(BIN)/python tools/generate.py --check
+	$(BIN)/python tools/reference.py --check
+	$(BIN)/python -m pytest -q -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/unit
+
+vectors: .venv/ready  ## Kafka's test vectors through our functions: make vectors FILES="a.json b.jsonl"
+	@$(BIN)/python tests/vectors/run.py $(FILES)
+
+bench: need-java .venv/ready  ## the figures of the README, as JSON
+	@$(BIN)/python benchmarks/run.py
+
+golden: .venv/ready  ## write the expected outputs of the acceptance cases and the README anew
+	TOPIARIST_GOLDEN=write $(BIN)/python -m pytest -q -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/acceptance \
+		tests/repo/test_readme.py
+
+generate: .venv/ready  ## write the files that are made from others anew
+	$(BIN)/python tools/generate.py
+	$(BIN)/python tools/reference.py
+
+constraints: .venv/ready  ## resolve the dependencies anew and pin them
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
+		--no-config --no-emit-index-url --no-emit-find-links --no-emit-package topiarist \
+		--custom-compile-command "make constraints" --extra dev pyproject.toml --output-file constraints.txt
+
+clean:  ## remove what can be made again
+	rm -rf .venv build dist operator/topiarist.egg-info .hypothesis $(addprefix $(TOPIARIST_CACHE)/,$(CACHES))
+
+# The pinned packages first, with hashes; then the project, which pip does not take together with hashes. One of them
+# (PySpark) comes as source: setuptools, pinned like the rest, is installed before it and builds it without isolation,
+# since an isolated build would fetch tools that nobody pinned.
+.venv/ready: pyproject.toml constraints.txt
+	@$(MAKE) --no-print-directory need-python
+	@echo "Installing what is pinned in constraints.txt into .venv; the first time this takes a minute or two."
+	$(PYTHON) -m venv .venv
+	awk '/^[^ #]/ { wanted = /^setuptools==/ } wanted' constraints.txt >.venv/setuptools.txt
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r .venv/setuptools.txt
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --no-build-isolation -r constraints.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --no-index --editable .
+	touch $@
+
+need-python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "Python 3.11 or later is needed; '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo not there):" \
+			"install one and say which, as in: make PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "Python's venv module is needed and '$(PYTHON)' has none: apt install python3-venv" >&2; exit 1; }
+
+need-java:
+	@version=$$($(JAVA) -version 2>&1 | sed -n 's/.* version "\([0-9][0-9]*\).*/\1/p'); \
+	test "$${version:-0}" -ge 17 || { \
+		echo "Java 17 or later is needed; '$(JAVA)' is $${version:+version }$${version:-not there}: install one (Debian" \
+			"and Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17) or set JAVA_HOME" >&2; \
+		exit 1; }

@@ -1,0 +1,91 @@
+"""What every benchmark needs: medians, whole processes with their memory, and facts about the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+RUNS = 5
+
+
+class Run(NamedTuple):
+    """One finished process: wall-clock seconds, CPU seconds, peak memory in MiB, exit code."""
+
+    seconds: float
+    cpu: float
+    mebibytes: float
+    code: int
+
+
+def median(measure: Callable[[], float], runs: int = RUNS) -> float:
+    """The median of several measurements, after one that does not count."""
+    measure()
+    return statistics.median(measure() for _ in range(runs))
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds that ``work`` takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def process(command: Sequence[str], expected: int = 0) -> Run:
+    """Run a command with its output thrown away; raises if it does not end with ``expected``."""
+    start = time.perf_counter()
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert child.stderr is not None
+    said = child.stderr.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    seconds = time.perf_counter() - start
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode != expected:
+        raise RuntimeError(f"{' '.join(command)} ended with {child.returncode}: {said.decode(errors='replace')}")
+    return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, child.returncode)
+
+
+def topiarist(*words: str) -> list[str]:
+    """The command line of this very interpreter."""
+    return [sys.executable, "-m", "topiarist", *words]
+
+
+def medians(runs: Sequence[Run]) -> dict[str, float]:
+    """Median time and CPU, and the highest memory."""
+    return {
+        "seconds": round(statistics.median(run.seconds for run in runs), 3),
+        "cpu_seconds": round(statistics.median(run.cpu for run in runs), 3),
+        "peak_mib": round(max(run.mebibytes for run in runs), 1),
+    }
+
+
+def cpu_of(pid: int) -> float:
+    """CPU seconds that a running process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def machine() -> dict[str, Any]:
+    """Facts that a figure means nothing without."""
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
+    return {
+        "cpus": os.cpu_count(),
+        "cpu": _first("/proc/cpuinfo", "model name"),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "java": java.splitlines()[0] if java else "none",
+    }
+
+
+def _first(path: str, key: str) -> str:
+    for line in Path(path).read_text().splitlines():
+        if line.startswith(key):
+            return line.partition(":")[2].strip()
+    return "unknown"

@@ -1,0 +1,113 @@
+"""Every benchmark, one after the other, as one JSON document: ``make bench``.
+
+Each figure stands beside its goal (seconds on a machine like the one that the goals were made on) and its gate: a
+ratio or a count from the same run, which holds on any machine. Ends with 1 if a gate does not hold; seconds decide
+nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from benchmarks import assignment, manifests, planning, reading, starting, writing  # noqa: E402
+from benchmarks.common import machine  # noqa: E402
+
+Figure = dict[str, Any]
+
+
+def figure(goal: str, what: str, measured: str, wanted: str, gate: tuple[str, bool]) -> Figure:
+    """One line of the table; ``gate`` is what was seen, in words, and whether it is as it must be."""
+    return {"goal": goal, "what": what, "measured": measured, "wanted": wanted, "gate": gate[0], "holds": gate[1]}
+
+
+def planned() -> list[Figure]:
+    """G1, G2 and G5."""
+    small, large = planning.measure(10_000), planning.measure(100_000)
+    growth = large["microseconds_per_topic"] / small["microseconds_per_topic"]
+    nothing_written = small["writes"] == 0 and small["requests"] <= 140
+    return [
+        figure(
+            "G1", "plan, nothing to do, 10,000 topics in 10,000 files, whole process",
+            f"{small['seconds']} s, {small['peak_mib']} MiB", "1.0 s, 80 MiB",
+            (f"{small['requests']} requests (at most 140), {small['writes']} writes (0)", nothing_written),
+        ),
+        figure(
+            "G2", "the same with 100,000", f"{large['seconds']} s, {large['peak_mib']} MiB", "10 s, 400 MiB",
+            (f"{growth:.2f} times G1's time per topic (at most 1.2)", growth <= 1.2),
+        ),
+        figure(
+            "G5", "CPU of the ZooKeeper server for G1", f"{small['server_cpu_seconds']} s", "0.1 s",
+            ("none", True),
+        ),
+    ]  # fmt: skip
+
+
+def read() -> list[Figure]:
+    """G3 and G4."""
+    seen = reading.measure()
+    times = seen["times_faster_than_get_async"]
+    return [
+        figure(
+            "G3", "state of 10,000 topics (30,000 znodes), near and at 20 ms round trip",
+            f"{seen['seconds']} s, {seen['seconds_at_20_ms']} s", "0.15 s, 0.6 s",
+            (f"{times} times faster than kazoo's get_async (at least 10)", times >= 10),
+        ),
+        figure(
+            "G4", "the same without MultiRead (ZooKeeper before 3.6)",
+            f"{seen['seconds_without_multiread']} s", "1.6 s", ("none", True),
+        ),
+    ]  # fmt: skip
+
+
+def wrote() -> list[Figure]:
+    """G6."""
+    seen = writing.measure()
+    times = seen["times_faster_than_plain"]
+    return [
+        figure(
+            "G6", "10,000 creates; 1,000 config updates; each one checked transaction",
+            f"{seen['create_seconds']} s; {seen['config_update_seconds']} s", "3 s; 0.5 s",
+            (f"{times} times faster than two plain creates one by one (at least 4)", times >= 4),
+        )
+    ]  # fmt: skip
+
+
+def computed() -> list[Figure]:
+    """G9, G10 and G11."""
+    placed, parsed, started = assignment.measure(), manifests.measure(), starting.measure()
+    loaded = ", ".join(started["imported_by_plan"]) or "nothing"
+    return [
+        figure(
+            "G9", "assignment of 1,000,000 partitions", f"{placed['seconds']} s", "0.15 s",
+            (f"{placed['ratio_to_plain']} times faster than list by list (more than 1)", placed["ratio_to_plain"] > 1),
+        ),
+        figure(
+            "G10", "strict YAML, 10,000 documents", f"{parsed['strict_seconds']} s", "0.5 s",
+            (f"{parsed['times_faster']} times faster than CSafeLoader (more than 1)", parsed["times_faster"] > 1),
+        ),
+        figure(
+            "G11", "--help", f"{started['help_seconds']} s", "0.15 s",
+            (f"plan imports {loaded} of pyspark, kopf, jsonschema", not started["imported_by_plan"]),
+        ),
+    ]  # fmt: skip
+
+
+def main() -> int:
+    """Run everything and print it; 1 if a gate does not hold."""
+    groups: list[Callable[[], list[Figure]]] = [planned, read, wrote, computed]
+    figures = [line for group in groups for line in group()]
+    report = {"date": time.strftime("%Y-%m-%d"), "command": "make bench", "machine": machine(), "figures": figures}
+    print(json.dumps(report, indent=2))
+    return 0 if all(line["holds"] for line in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

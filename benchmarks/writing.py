@@ -1,0 +1,99 @@
+"""G6: creating 10,000 topics and changing 1,000 configs, each in one checked transaction of its own, unpaced.
+
+Beside it, in the same run, what a short script would do: two plain creates for each topic, one after the other.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from dataclasses import replace
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from benchmarks import fleet
+from topiarist.adapters import znodes
+from topiarist.adapters.embedded import EmbeddedZooKeeper
+from topiarist.adapters.zookeeper import ZooKeeperCluster
+from topiarist.core.change import Plan
+from topiarist.core.plan import Run, make_plan
+from topiarist.core.spec import ClusterSpec, Manifest, TopicSpec, merge
+from topiarist.errors import Path, Place
+from topiarist.reconcile import Result
+
+CREATES, UPDATES, PLAIN, RUNS = 10_000, 1_000, 2_000, 5
+
+
+class _Nowhere:
+    def place(self, path: Path = ()) -> Place:
+        return Place("benchmark")
+
+
+def specs(count: int, flush: int | None = None) -> list[TopicSpec]:
+    """The specs of ``fleet``'s topics; with ``flush`` they differ from it in one key."""
+    found = []
+    for number in range(count):
+        config = fleet.config(number) | ({"flush.ms": str(flush)} if flush else {})
+        fields = {"partitions": 12, "replicationFactor": 3, "config": config}
+        found.append(merge(Manifest("Topic", fleet.name(number), "", {}, fields, _Nowhere()), ClusterSpec()))
+    return found
+
+
+def apply_seconds(cluster: ZooKeeperCluster, plan: Plan) -> float:
+    """Seconds from the first request to the last answer; raises if anything was not done."""
+    start = time.perf_counter()
+    results = [outcome.result for outcome in cluster.apply(plan, lambda: False)]
+    seconds = time.perf_counter() - start
+    if set(results) != {Result.DONE}:
+        raise RuntimeError(f"not everything was done: {set(results)}")
+    return seconds
+
+
+def plain_seconds(connect: str) -> float:
+    """Two plain creates a topic, one after the other: for ``PLAIN`` topics."""
+    client = KazooClient(connect)
+    client.start()
+    start = time.perf_counter()
+    for number in range(PLAIN):
+        name = f"plain-{time.monotonic_ns()}-{number}"
+        client.create(znodes.config_path(name), znodes.encode_config(fleet.config(number)))
+        client.create(znodes.topic_path(name), znodes.encode_topic([(1, 2, 3)] * 12))
+    seconds = time.perf_counter() - start
+    client.stop()
+    client.close()
+    return seconds
+
+
+def _round(server: EmbeddedZooKeeper, number: int) -> tuple[float, float, float]:
+    """Topics per second by transactions and by plain creates, and seconds for the config updates."""
+    with fleet.cluster(server, f"round{number}", 0) as connect, ZooKeeperCluster(connect, owner="default") as cluster:
+        run = Run()
+        made = apply_seconds(cluster, make_plan(cluster.read(), ClusterSpec(), specs(CREATES), run))
+        state = cluster.read()
+        updated = apply_seconds(
+            cluster, make_plan(state, ClusterSpec(), specs(UPDATES, flush=1 + number), replace(run))
+        )
+        plain = plain_seconds(connect)
+    return made, updated, plain
+
+
+def measure() -> dict[str, Any]:
+    """Medians, and the ratio of rates in the same run."""
+    with EmbeddedZooKeeper(java=["-Xmx2g"]) as server:
+        rounds = [_round(server, number) for number in range(RUNS + 1)][1:]
+    made, updated, plain = (statistics.median(figures) for figures in zip(*rounds, strict=True))
+    return {
+        "creates": CREATES,
+        "create_seconds": round(made, 3),
+        "creates_per_second": round(CREATES / made),
+        "config_updates": UPDATES,
+        "config_update_seconds": round(updated, 3),
+        "plain_creates_per_second": round(PLAIN / plain),
+        "times_faster_than_plain": round(statistics.median((CREATES / m) / (PLAIN / p) for m, _, p in rounds), 2),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(), indent=2))

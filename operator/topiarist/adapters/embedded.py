@@ -1,0 +1,244 @@
+"""A real ZooKeeper from the jars that PySpark brings, for the demo, ``topiarist dev`` and the tests.
+
+Nothing is downloaded and nothing is installed: one Java process on 127.0.0.1, with a data folder of its own that goes
+when it ends. Before it stands whoever wants a ZooKeeper; after it come ``playground`` (which makes it look like
+Kafka's) and any client.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from topiarist.errors import Reason, TopiaristError
+
+JAVA_NEEDED = 17
+
+START_DEADLINE = 60.0
+"""Seconds; a start takes 0.4 on a quiet machine."""
+
+_JARS = (
+    "zookeeper-[0-9]*.jar",
+    "zookeeper-jute-*.jar",
+    "slf4j-api-*.jar",
+    "metrics-core-*.jar",
+    "snappy-java-*.jar",
+    "log4j-api-*.jar",
+    "log4j-core-*.jar",
+    "log4j-slf4j2-impl-*.jar",
+)
+
+# C1 only and one collector thread: what makes a small JVM start twice as fast.
+_JAVA = (
+    "-Xmx512m",
+    "-Xms32m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-Xshare:auto",
+    "-Djava.awt.headless=true",
+    "-Djava.net.preferIPv4Stack=true",
+    "-Dlog4j2.level=info",
+    "-Dzookeeper.preAllocSize=4096",
+)
+
+_MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
+
+_SETTINGS = {
+    "clientPortAddress": "127.0.0.1",
+    "tickTime": "1000",
+    "minSessionTimeout": "2000",
+    "maxClientCnxns": "0",
+    "admin.enableServer": "false",
+    "forceSync": "no",
+    "4lw.commands.whitelist": "conf,mntr,ruok,srvr",
+}
+
+# The shell kills the server when its standard input says so or closes, which it does when we are gone, however we went.
+# The server has a session of its own: Ctrl-C in a terminal reaches us, and we end it after its clients.
+_GUARD = """
+exec 3<&0
+"$@" </dev/null 3<&- &
+server=$!
+echo $server >pid
+{ read -r _ <&3; kill -9 $server; } 2>/dev/null &
+guard=$!
+wait $server
+code=$?
+kill $guard 2>/dev/null
+exit $code
+"""
+
+
+class EmbeddedZooKeeper:
+    """One ZooKeeper server: ``with EmbeddedZooKeeper() as server: connect_to(server.connect)``.
+
+    ``settings`` are lines of its ``zoo.cfg``, ``java`` options of its JVM; both come after our own and so win.
+    Raises ``TopiaristError``: PrerequisiteMissing without Java 17 or PySpark, Unreachable if the server does not start.
+    """
+
+    def __init__(self, *, settings: Mapping[str, str] | None = None, java: Sequence[str] = ()) -> None:
+        self.port = 0
+        self.directory = Path()
+        self._settings = {**_SETTINGS, **(settings or {})}
+        self._options = (*_JAVA, *java)
+        self._command: list[str] = []
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def connect(self) -> str:
+        """The connect string, without a chroot."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the Java process."""
+        return int((self.directory / "pid").read_text())
+
+    def log(self) -> str:
+        """Everything that the server has logged, over all its restarts."""
+        return (self.directory / "log").read_text(errors="replace")
+
+    def start(self) -> Self:
+        """Start the server on a free port and wait until it answers."""
+        java, jars = find_java(), os.pathsep.join(map(str, find_jars()))
+        self._command = [java, *self._options, "-cp", jars, _MAIN, "zoo.cfg"]
+        self.directory = Path(tempfile.mkdtemp(prefix="topiarist-zookeeper-"))
+        atexit.register(self.stop)
+        try:
+            # Between our look for a free port and the server's bind somebody else may take it.
+            while not self._launch(_free_port()):
+                pass
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def restart(self) -> None:
+        """End the server as ``kill`` does and start it again on the same port with the same data."""
+        self.kill()
+        if not self._launch(self.port):
+            raise TopiaristError(Reason.UNREACHABLE, f"port {self.port} was taken while ZooKeeper was restarted")
+
+    def kill(self) -> None:
+        """End the server at once, without a good-bye; its data stays for ``restart``."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            process.communicate(b"\n")
+        except BrokenPipeError:
+            process.wait()
+
+    def stop(self) -> None:
+        """End the server and remove its data. May be called more than once."""
+        self.kill()
+        atexit.unregister(self.stop)
+        if self.directory != Path():
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _launch(self, port: int) -> bool:
+        """Start the process and wait for its answer; False if the port is taken."""
+        self.port = port
+        lines = {"dataDir": str(self.directory / "data"), "clientPort": str(port), **self._settings}
+        (self.directory / "zoo.cfg").write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        start = len(self.log()) if (self.directory / "log").exists() else 0
+        with (self.directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", _GUARD, "sh", *self._command],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.directory,
+                start_new_session=True,
+            )
+        return self._wait(self._process, start)
+
+    def _wait(self, process: subprocess.Popen[bytes], start: int) -> bool:
+        deadline = time.monotonic() + START_DEADLINE
+        while not self._answers():
+            try:
+                code = process.wait(timeout=0.02)
+            except subprocess.TimeoutExpired:
+                code = None
+            if code is None and time.monotonic() < deadline:
+                continue
+            said = self.log()[start:]
+            self.kill()
+            if "Address already in use" in said:
+                return False
+            ended = f"did not answer within {START_DEADLINE:.0f} s" if code is None else f"ended with exit code {code}"
+            last = "\n    ".join(said.strip().splitlines()[-5:])
+            raise TopiaristError(Reason.UNREACHABLE, f"the embedded ZooKeeper {ended}; its last words:", last)
+        return True
+
+    def _answers(self) -> bool:
+        """Whether the server serves, and is ours: another one on this port has another data folder."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                connection.sendall(b"conf")
+                with connection.makefile("rb") as reply:
+                    return str(self.directory).encode() in reply.read()
+        except OSError:
+            return False
+
+
+def find_java() -> str:
+    """The Java to use: that of ``JAVA_HOME`` if it is set, else the one on the path; checked to be 17 or later."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java") or ""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    except OSError:
+        said = ""
+    version = re.search(r'version "((\d+)[^"]*)"', said)
+    if version and int(version[2]) >= JAVA_NEEDED:
+        return java
+    found = f"{java} is version {version[1]}" if version else f"{java or 'java'} is not there"
+    raise TopiaristError(
+        Reason.PREREQUISITE_MISSING,
+        f"Java {JAVA_NEEDED} or later is needed to run a ZooKeeper here, {found}: install one (Debian and Ubuntu: "
+        f"apt install openjdk-17-jre-headless; macOS: brew install openjdk@17) or set JAVA_HOME",
+    )
+
+
+def find_jars() -> list[Path]:
+    """The jars that a ZooKeeper server needs, out of PySpark's; PySpark itself is not imported."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise TopiaristError(
+            Reason.PREREQUISITE_MISSING,
+            "PySpark is needed to run a ZooKeeper here, it brings ZooKeeper's jars: pip install 'topiarist[drift]'",
+        )
+    folder = Path(spec.origin).parent / "jars"
+    found = {pattern: sorted(folder.glob(pattern)) for pattern in _JARS}
+    missing = [pattern for pattern, jars in found.items() if not jars]
+    if missing:
+        raise TopiaristError(
+            Reason.PREREQUISITE_MISSING,
+            f"PySpark brings no {', '.join(missing)} in {folder}: install PySpark 4.0 or later",
+        )
+    return [jars[-1] for jars in found.values()]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

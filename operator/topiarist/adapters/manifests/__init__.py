@@ -1,0 +1,142 @@
+"""Manifests in, located complaints out: YAML files become valid ``Manifest`` values, or places where they are wrong.
+
+``files`` gives bytes, ``strict`` reads them fast, ``thorough`` reads again what is odd and says why, ``schema`` judges
+each document, ``load`` ties them together. What documents mean together is for ``desired``. ``dump`` is the way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
+from itertools import islice
+from typing import Any, BinaryIO, NamedTuple
+
+from topiarist import schema
+from topiarist.adapters.manifests import thorough
+from topiarist.adapters.manifests.dump import dump
+from topiarist.adapters.manifests.files import read
+from topiarist.adapters.manifests.limits import MAX_COMPLAINTS
+from topiarist.adapters.manifests.source import Document, File
+from topiarist.adapters.manifests.strict import Odd, StrictLoader
+from topiarist.adapters.manifests.thorough import Judged, Note, is_ours
+from topiarist.core.spec import Manifest
+from topiarist.core.values import quoted
+from topiarist.errors import Complaint, Path, Problem
+
+__all__ = ["Loaded", "dump", "load"]
+
+
+class Loaded(NamedTuple):
+    """All that some paths hold: manifests in the order of their files, complaints sorted by place.
+
+    ``more`` counts complaints beyond the first ``MAX_COMPLAINTS`` of a file; ``foreign`` documents of other API groups;
+    ``files`` the files that were read.
+    """
+
+    manifests: tuple[Manifest, ...]
+    complaints: tuple[Complaint, ...]
+    more: int
+    foreign: int
+    files: int
+
+
+def load(paths: Iterable[str], stdin: BinaryIO | None = None) -> Loaded:
+    """Read every manifest that ``paths`` mean; ``-`` is ``stdin``. Never raises for what is in the files."""
+    loading = _Loading()
+    for found in read(paths, stdin):
+        if isinstance(found, Complaint):
+            loading.complaints.append(found)
+        else:
+            loading.file(found)
+    complaints = tuple(sorted(loading.complaints))
+    return Loaded(tuple(loading.manifests), complaints, loading.more, loading.foreign, loading.files)
+
+
+class _Loading:
+    """One run over all files; collects as it goes."""
+
+    def __init__(self) -> None:
+        self.manifests: list[Manifest] = []
+        self.complaints: list[Complaint] = []
+        self.more = 0
+        self.foreign = 0
+        self.files = 0
+        self._strict = StrictLoader()
+        self._room = MAX_COMPLAINTS
+
+    def file(self, file: File) -> None:
+        """Take in one file: fast as far as nothing is odd, then thoroughly."""
+        self.files += 1
+        self._room = MAX_COMPLAINTS
+        read = 0
+        try:
+            for body, source in self._strict.documents(file):
+                read += 1
+                self._document(body, source, [])
+        except Odd:
+            self._thoroughly(file, read)
+
+    def _thoroughly(self, file: File, read: int) -> None:
+        """What is wrong with a file whose first ``read`` documents are known already."""
+        for document in islice(thorough.documents(file), read, None):
+            if isinstance(document, Judged):
+                self._document(document.body, document.source, document.notes)
+                self.more += document.more if is_ours(document.body) else 0
+            else:
+                self._complain(document)
+
+    def _document(self, body: Any, source: Document, notes: Sequence[Note]) -> None:
+        if is_ours(body):
+            for note in notes:
+                self._complain(note.complaint)
+            problems = [problem for problem in schema.check(body) if not _known(problem.path, notes)]
+            for problem in problems:
+                self._problem(problem, source)
+            if not problems and not notes:
+                self.manifests.append(schema.manifest(body, source))
+                return
+            for problem in schema.wrong_values(body):
+                if not _known(problem.path, notes) and problem.path not in {known.path for known in problems}:
+                    self._problem(problem, source)
+        elif body is not None:
+            wrong = _stranger(body)
+            if wrong is None:
+                self.foreign += 1
+            else:
+                self._problem(wrong, source)
+
+    def _problem(self, problem: Problem, source: Document) -> None:
+        """Keep a problem with its place; the place of one that would only be counted is not looked for."""
+        if self._room:
+            self._complain(Complaint(source.place(problem.path), problem.message, problem.hint))
+        else:
+            self.more += 1
+
+    def _complain(self, complaint: Complaint) -> None:
+        if self._room:
+            self._room -= 1
+            self.complaints.append(complaint)
+        else:
+            self.more += 1
+
+
+def _known(path: Path, notes: Sequence[Note]) -> bool:
+    """Whether what stands at ``path`` has been complained about already, or what it is in."""
+    return any(path[: len(note.path)] == note.path for note in notes)
+
+
+def _stranger(body: Any) -> Problem | None:
+    """What is wrong with a document that is not ours; None if it may stand among manifests."""
+    if not isinstance(body, dict):
+        return Problem((), "found no mapping, wanted a document with apiVersion and kind")
+    version = body.get("apiVersion")
+    if not isinstance(version, str) or not version:
+        return Problem((), "found a document without apiVersion", f"ours begin with apiVersion: {schema.VERSION}")
+    group = version.partition("/")[0]
+    if abs(len(group) - len(schema.GROUP)) <= 2 and SequenceMatcher(None, group, schema.GROUP).ratio() > 0.9:
+        return Problem(("apiVersion",), f"apiVersion: found {quoted(version)}", f"did you mean {schema.VERSION}?")
+    items = body.get("items")
+    if body.get("kind") == "List" and isinstance(items, list) and any(map(is_ours, items)):
+        message = "found a List that holds documents of ours, wanted each on its own"
+        return Problem(("items",), message, "put --- between them")
+    return None

@@ -1,0 +1,27 @@
+"""How much a manifest may be: limits that hold before memory or time is spent on a hostile or mistaken file."""
+
+from __future__ import annotations
+
+MAX_BYTES = 16 * 1024 * 1024
+"""Size of one file or of standard input, in bytes: some 35,000 topics."""
+
+MAX_FILES = 250_000
+"""Files in one run."""
+
+MAX_FOLDERS = 64
+"""Depth of folders below a given path; each level holds one open file descriptor while it is read."""
+
+MAX_NAME = 4096
+"""Characters of a file's name that are shown: more than Linux allows."""
+
+MAX_DEPTH = 32
+"""Depth of lists and mappings in a document of ours."""
+
+MAX_FOREIGN_DEPTH = 200
+"""Depth in any document of a file that we read: libyaml takes quadratic time beyond (200 kB of brackets: 40 s)."""
+
+MAX_ENTRIES = 250_000
+"""List items and mapping keys in one document: a topic of 40,000 partitions with five replicas still fits."""
+
+MAX_COMPLAINTS = 100
+"""Complaints kept for one file; the others are counted."""

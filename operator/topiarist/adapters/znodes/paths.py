@@ -1,0 +1,66 @@
+"""Where everything stands, below the chroot. A name makes exactly one new path component, or an error."""
+
+from __future__ import annotations
+
+from topiarist.adapters.znodes.strict import ZnodeError
+
+CLUSTER_ID = "/cluster/id"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+MIGRATION = "/migration"
+FEATURE = "/feature"
+BROKER_IDS = "/brokers/ids"
+TOPICS = "/brokers/topics"
+TOPIC_CONFIGS = "/config/topics"
+IP_CONFIGS = "/config/ips"
+BROKER_DEFAULTS = "/config/brokers/<default>"
+CHANGES = "/config/changes"
+CHANGE_PREFIX = "/config/changes/config_change_"
+DELETIONS = "/admin/delete_topics"
+REASSIGNMENTS = "/admin/reassign_partitions"
+
+BASE = (CLUSTER_ID, BROKER_IDS, TOPICS, TOPIC_CONFIGS)
+"""Without all of these there is no Kafka cluster (contract 2)."""
+
+ROOT = "/topiarist"
+RECORDS = "/topiarist/topics"
+GATE = "/topiarist/gate"
+LOCK = "/topiarist/lock"
+
+CHANGE_NAME_BYTES = len("config_change_0000000000")
+
+
+def topic_path(name: str) -> str:
+    """The topic's own znode: its assignment."""
+    return f"{TOPICS}/{_component(name)}"
+
+
+def config_path(name: str) -> str:
+    """The topic's overrides."""
+    return f"{TOPIC_CONFIGS}/{_component(name)}"
+
+
+def record_path(name: str) -> str:
+    """Our own note beside the topic."""
+    return f"{RECORDS}/{_component(name)}"
+
+
+def deletion_path(name: str) -> str:
+    """The mark that asks the controller to delete the topic."""
+    return f"{DELETIONS}/{_component(name)}"
+
+
+def partition_state_path(name: str, partition: int) -> str:
+    """The znode that exists once the controller has taken the partition over."""
+    return f"{topic_path(name)}/partitions/{partition:d}/state"
+
+
+def broker_path(broker: int) -> str:
+    """The broker's registration: exists while it is alive."""
+    return f"{BROKER_IDS}/{broker:d}"
+
+
+def _component(name: str) -> str:
+    if "/" in name or "\0" in name or name in ("", ".", ".."):
+        raise ZnodeError(f"{name!r} cannot be the name of a znode")
+    return name

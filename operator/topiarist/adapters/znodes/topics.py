@@ -1,0 +1,266 @@
+"""The znodes of one topic: ``/brokers/topics/T`` (assignment) and ``/config/topics/T`` (overrides); contract 4.3, 4.5.
+
+Reading ten thousand of them must cost a tenth of a second, so what repeats is decoded once and shared: a ``Pool`` lives
+as long as one bulk read.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64decode
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from sys import intern
+from typing import NamedTuple, cast
+
+from topiarist.adapters.znodes.ours import decode_record
+from topiarist.adapters.znodes.strict import (
+    MAX_ID,
+    ZnodeError,
+    dump_object,
+    load_object,
+    parse_id,
+    show,
+    want_object,
+    want_version,
+)
+from topiarist.core.state import Replicas, TopicRecord
+
+TOPIC_VERSION = 3
+CONFIG_VERSION = 1
+FIELDS = frozenset({"version", "partitions", "adding_replicas", "removing_replicas", "topic_id"})
+
+_TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+_TOPIC_ID_FIELD = re.compile(rb'"topic_id":"([A-Za-z0-9_-]{22})"')
+_POOL_LIMIT = 4096
+_LISTS_KEPT = 65_536
+
+
+class TopicNode(NamedTuple):
+    """A topic's znode.
+
+    ``replicas`` and ``partition_ids`` go together, by ascending id; ``partition_ids`` is a ``range`` if they are 0 to
+    n-1. ``reassigning`` has the ids with adding or removing replicas, ``unknown_fields`` the names of top-level fields
+    that no Kafka release writes.
+    """
+
+    version: int
+    replicas: tuple[Replicas, ...]
+    partition_ids: Sequence[int]
+    reassigning: tuple[int, ...] = ()
+    topic_id: str | None = None
+    unknown_fields: tuple[str, ...] = ()
+
+
+class _Ids(dict[str, int]):
+    """Partition ids by their text; each text is checked once."""
+
+    def __missing__(self, text: str) -> int:
+        number = parse_id(text)
+        self[text] = number
+        return number
+
+
+class Pool:
+    """Decoded values that many topics of one cluster share: replica lists, whole assignments, configs, records."""
+
+    def __init__(self) -> None:
+        self.ids = _Ids()
+        self.replicas: dict[Replicas, Replicas] = {}
+        self.topics: dict[bytes | tuple[bytes, bytes], TopicNode] = {}
+        self.configs: dict[bytes, Mapping[str, str]] = {}
+        self.records: dict[bytes, TopicRecord] = {}
+
+    def topic(self, raw: bytes) -> TopicNode:
+        """``decode_topic``, once for all topics that differ in their id only (Kafka's placement knows few patterns)."""
+        field = _TOPIC_ID_FIELD.search(raw)
+        key = raw if field is None else (raw[: field.start(1)], raw[field.end(1) :])
+        node = self.topics.get(key)
+        if node is None:
+            node = _decode(raw, self)
+            if len(self.topics) < _POOL_LIMIT and (field is None or _sole_id(raw, field[1], node)):
+                self.topics[key] = node
+            return node
+        if field is None:
+            return node
+        return TopicNode(node[0], node[1], node[2], node[3], field[1].decode(), node[5])
+
+    def config(self, raw: bytes) -> Mapping[str, str]:
+        """``decode_config``, once for equal bytes."""
+        config = self.configs.get(raw)
+        if config is None:
+            config = decode_config(raw)
+            if len(self.configs) < _POOL_LIMIT:
+                self.configs[raw] = config
+        return config
+
+    def record(self, raw: bytes) -> TopicRecord:
+        """``decode_record``, once for equal bytes."""
+        record = self.records.get(raw)
+        if record is None:
+            record = decode_record(raw)
+            if len(self.records) < _POOL_LIMIT:
+                self.records[raw] = record
+        return record
+
+
+def decode_topic(raw: bytes) -> TopicNode:
+    """A topic's assignment from its znode; ``ZnodeError`` on anything that Kafka would not have written."""
+    return _decode(raw, Pool())
+
+
+def encode_topic(replicas: Sequence[Replicas], *, version: int = TOPIC_VERSION, topic_id: str | None = None) -> bytes:
+    """The znode of a topic with partitions 0 to n-1. Version 3 without an id fits every release (contract 4.3)."""
+    partitions = ",".join([f'"{partition}":{_list_text(brokers)}' for partition, brokers in enumerate(replicas)])
+    moving = ',"adding_replicas":{},"removing_replicas":{}' if version > 1 else ""
+    if topic_id is not None:
+        topic_id_bytes(topic_id)
+        moving += f',"topic_id":"{topic_id}"'
+    return f'{{"version":{version:d},"partitions":{{{partitions}}}{moving}}}'.encode()
+
+
+def grow_topic(raw: bytes, added: Sequence[Replicas]) -> bytes:
+    """The znode ``raw`` with ``added`` as its next partitions and everything else kept, unknown fields too.
+
+    The version becomes 3 if it was or the topic has an id, else 2. ``ZnodeError`` if ``raw`` is odd or its partition
+    ids are not 0 to n-1 (the new ones would be numbered wrongly).
+    """
+    fields, node = load_object(raw), decode_topic(raw)
+    if not isinstance(node.partition_ids, range):
+        raise ZnodeError("its partition ids have holes")
+    kept = {name: value for name, value in fields.items() if name not in FIELDS}
+    grown: dict[str, object] = {
+        "version": 3 if node.version == 3 or node.topic_id is not None else 2,
+        "partitions": _partitions([*node.replicas, *added]),
+        "adding_replicas": fields.get("adding_replicas", {}),
+        "removing_replicas": fields.get("removing_replicas", {}),
+    }
+    if node.topic_id is not None:
+        grown["topic_id"] = node.topic_id
+    return dump_object(grown | kept)
+
+
+def topic_id_bytes(text: str) -> bytes:
+    """The 16 bytes of a topic id in Kafka's form: 22 characters of base64url. Only the form is checked."""
+    if not _TOPIC_ID.fullmatch(text):
+        raise _bad_topic_id(text)
+    return urlsafe_b64decode(text + "==")
+
+
+def decode_config(raw: bytes) -> Mapping[str, str]:
+    """Overrides as they stand, raw, from ``/config/topics/T`` or ``/config/brokers/N``."""
+    fields = load_object(raw)
+    want_version(fields, CONFIG_VERSION)
+    config = want_object(fields, "config")
+    if not set(map(type, config.values())) <= {str}:
+        name, value = next((name, value) for name, value in config.items() if type(value) is not str)
+        raise ZnodeError(f"the value of {show(name)} must be text, not {show(value)}")
+    # Ten thousand topics have the same few names.
+    return cast("dict[str, str]", dict(zip(map(intern, config), config.values(), strict=True)))
+
+
+def encode_config(config: Mapping[str, str]) -> bytes:
+    """The znode of these overrides, which may be none, sorted by name."""
+    return dump_object({"version": CONFIG_VERSION, "config": _texts(config)})
+
+
+def change_config(raw: bytes, config: Mapping[str, str]) -> bytes:
+    """The znode ``raw`` with ``config`` in place of its overrides, unknown top-level fields kept."""
+    decode_config(raw)
+    kept = {name: value for name, value in load_object(raw).items() if name not in ("version", "config")}
+    return dump_object({"version": CONFIG_VERSION, "config": _texts(config)} | kept)
+
+
+def _decode(raw: bytes, pool: Pool) -> TopicNode:
+    fields = load_object(raw)
+    version = want_version(fields, TOPIC_VERSION)
+    ids, lists = _in_order(want_object(fields, "partitions"), pool)
+    return TopicNode(
+        version,
+        _all_replicas(ids, lists, pool),
+        ids,
+        ()
+        if fields.get("adding_replicas", {}) == {} == fields.get("removing_replicas", {})
+        else _reassigning(fields, ids, pool),
+        _topic_id(fields),
+        () if fields.keys() <= FIELDS else tuple(sorted(fields.keys() - FIELDS)),
+    )
+
+
+def _in_order(partitions: Mapping[str, object], pool: Pool) -> tuple[Sequence[int], list[object]]:
+    """The partition ids, ascending (a ``range`` if they are 0 to n-1), and what stands under each."""
+    found = {pool.ids[text]: value for text, value in partitions.items()}
+    ids: Sequence[int] = range(len(found))
+    if found and max(found) != len(found) - 1:
+        ids = tuple(sorted(found))
+    return ids, [found[partition] for partition in ids]
+
+
+def _all_replicas(ids: Sequence[int], lists: list[object], pool: Pool) -> tuple[Replicas, ...]:
+    # One look at all lists together; only if something is odd, one by one, to name the partition.
+    if set(map(type, lists)) <= {list}:
+        flat = list(chain.from_iterable(cast("list[list[int]]", lists)))
+        # Types before values: to a dictionary of tuples, true is 1.
+        if set(map(type, flat)) <= {int} and (not flat or (min(flat) >= 0 and max(flat) <= MAX_ID)):
+            return tuple([pool.replicas.setdefault(ids, ids) for ids in map(tuple, cast("list[list[int]]", lists))])
+    return tuple([_replicas(partition, value) for partition, value in zip(ids, lists, strict=True)])
+
+
+def _replicas(partition: int | str, value: object) -> Replicas:
+    if type(value) is not list or any(type(broker) is not int for broker in value):
+        raise ZnodeError(f"partition {partition} must have a list of broker ids, not {show(value)}")
+    if any(not 0 <= broker <= MAX_ID for broker in value):
+        raise ZnodeError(f"partition {partition} has an id that no broker can have: {show(value)}")
+    return tuple(value)
+
+
+def _reassigning(fields: Mapping[str, object], ids: Sequence[int], pool: Pool) -> tuple[int, ...]:
+    moving: set[int] = set()
+    for name in ("adding_replicas", "removing_replicas"):
+        if name not in fields:
+            continue
+        for text, value in want_object(fields, name).items():
+            partition = pool.ids[text]
+            if partition not in ids:
+                raise ZnodeError(f'"{name}" names partition {partition}, which the topic does not have')
+            if _replicas(partition, value):
+                moving.add(partition)
+    return tuple(sorted(moving))
+
+
+def _topic_id(fields: Mapping[str, object]) -> str | None:
+    if "topic_id" not in fields:
+        return None
+    value = fields["topic_id"]
+    if type(value) is not str:
+        raise ZnodeError(f'"topic_id" must be text, not {show(value)}')
+    if not _TOPIC_ID.fullmatch(value):
+        raise _bad_topic_id(value)
+    return value
+
+
+def _bad_topic_id(text: str) -> ZnodeError:
+    return ZnodeError(f"a topic id has 22 characters of base64url, not {show(text)}")
+
+
+def _sole_id(raw: bytes, found: bytes, node: TopicNode) -> bool:
+    """Whether the bytes found are the topic's id, and no other place of ``raw`` can be taken for it."""
+    return found.decode() == node.topic_id and raw.count(b"topic_id") == 1 and b"\\" not in raw
+
+
+def _partitions(replicas: Sequence[Replicas]) -> dict[str, list[int]]:
+    return {str(partition): list(_replicas(partition, list(ids))) for partition, ids in enumerate(replicas)}
+
+
+@lru_cache(maxsize=_LISTS_KEPT)
+def _list_text(replicas: Replicas) -> str:
+    """A replica list as JSON; the topics of a cluster share few distinct ones."""
+    return f"[{','.join(map(str, _replicas('?', list(replicas))))}]"
+
+
+def _texts(config: Mapping[str, str]) -> dict[str, str]:
+    for name, value in config.items():
+        if not isinstance(value, str):
+            raise ZnodeError(f"the value of {name} must be text, not {show(value)}")
+    return dict(sorted(config.items()))

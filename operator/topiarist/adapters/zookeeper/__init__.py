@@ -1,0 +1,75 @@
+"""A Kafka cluster in ZooKeeper: the ``Cluster`` port over kazoo.
+
+``session`` (one connection) carries ``wire`` (many reads at once); ``head`` and ``reading`` make a ``ClusterState``
+of what is read. ``lock``, ``site``, ``transaction``, ``verdict`` and ``writing`` carry out a plan. This class ties
+them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Self
+
+from topiarist.adapters.zookeeper.head import read_head
+from topiarist.adapters.zookeeper.lock import Lock
+from topiarist.adapters.zookeeper.reading import read_state
+from topiarist.adapters.zookeeper.session import open_session
+from topiarist.adapters.zookeeper.site import make_root, require_open
+from topiarist.adapters.zookeeper.writing import Writer
+from topiarist.core.change import Plan
+from topiarist.core.state import ClusterState
+from topiarist.reconcile import Outcome, Result
+
+
+class ZooKeeperCluster:
+    """One session with one cluster. Use as a context manager, or ``close`` it.
+
+    ``connect`` is ``host:port,host:port/chroot``; ``max_buffer`` the smallest ``jute.maxbuffer`` in play, in bytes; the
+    timeouts are in seconds. Raises ``Unreachable`` if no server answers in time.
+    """
+
+    def __init__(
+        self,
+        connect: str,
+        *,
+        owner: str,
+        max_buffer: int = 1_048_575,
+        connect_timeout: float = 10.0,
+        lock_timeout: float = 60.0,
+    ) -> None:
+        self._session = open_session(connect, connect_timeout)
+        self._owner = owner
+        self._max_buffer = max_buffer
+        self._lock_timeout = lock_timeout
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the session."""
+        self._session.close()
+
+    def read(self) -> ClusterState:
+        """Everything that a plan is made from, in one bulk read."""
+        return read_state(self._session, max_buffer=self._max_buffer).state
+
+    def apply(self, plan: Plan, stop: Callable[[], bool]) -> Iterator[Outcome]:
+        """Carry out ``plan`` under the cluster's lock; nothing to do means no lock and no write."""
+        if not plan.pending:
+            return
+        require_open(read_head(self._session))
+        acl = make_root(self._session)
+        lock = Lock(self._session, self._owner)
+        try:
+            if lock.acquire(acl, self._lock_timeout, stop):
+                yield from Writer(self._session, plan, lock.path, max_buffer=self._max_buffer, stop=stop).outcomes()
+            else:
+                yield from (Outcome(topic.topic, Result.NOT_SENT) for topic in plan.to_do())
+        finally:
+            lock.release()

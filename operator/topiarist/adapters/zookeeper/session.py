@@ -1,0 +1,218 @@
+"""One ZooKeeper session for one cluster and one run: connect, send requests, know when it is over.
+
+Below stands kazoo, which opens a new session by itself when the old one has ended and tells nobody. A plan made under
+one session must not be written under another, so this module lets no connection be made after the end. Above stand
+``wire`` (reads) and the writer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import AuthFailedError, ConnectionClosedError, ConnectionLoss, KazooException, SessionExpiredError
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.hosts import collect_hosts
+from kazoo.protocol.states import KazooState
+
+from topiarist.adapters.zookeeper.sockets import Handler
+from topiarist.errors import Reason, TopiaristError
+
+SESSION_TIMEOUT = 10.0
+"""Seconds: what is asked of the server, and the longest that a lost connection may take to come back."""
+
+_POLL = 0.05
+
+
+class Interrupted(Exception):
+    """The connection dropped under a request: a read may be sent again, a write has an unknown outcome."""
+
+
+class Request(Protocol):
+    """A request as kazoo's queue takes it: an opcode, its bytes, and what its answer means."""
+
+    @property
+    def type(self) -> int:
+        """ZooKeeper's opcode."""
+
+    def serialize(self) -> bytes | bytearray:
+        """The request's body."""
+
+    def deserialize(self, buffer: bytes, offset: int) -> Any:
+        """The answer, from the body of the reply at ``offset``."""
+
+
+class Pending(Protocol):
+    """An answer that is still to come (kazoo's ``AsyncResult``)."""
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        """The answer; raises what kazoo raises."""
+
+
+class Session:
+    """An open session. ``hosts`` and ``chroot`` are for messages and paths; the chroot is empty if there is none.
+
+    ``interruptions`` counts dropped connections: whoever sends writes compares it with what it was. ``lost`` says that
+    the session has ended, for good. ``requests`` counts what was sent. Use as a context manager, or ``close`` it.
+    """
+
+    def __init__(self, client: Any, handler: Handler, hosts: str) -> None:
+        self.client = client
+        self.hosts = hosts
+        self.chroot: str = client.chroot
+        self.interruptions = 0
+        self.lost = False
+        self.requests = 0
+        self.multiread: bool | None = None
+        self._handler = handler
+        client.add_listener(self._on_state)
+        self._live: threading.Event = client.start_async()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def connected(self) -> bool:
+        """Whether requests reach a server right now, under the session that was opened."""
+        return self._live.is_set() and not self.lost
+
+    def send(self, request: Request) -> Pending:
+        """Queue a request; its answer comes with ``result``. Answers come in the order of requests."""
+        pending: Pending = self.client.handler.async_result()
+        self.requests += 1
+        # The queue is kazoo's own way for requests of any kind; it has no public name for it.
+        self.client._call(request, pending)
+        return pending
+
+    def result(self, pending: Pending) -> Any:
+        """The answer to ``send``. ``Interrupted`` if the connection dropped first; ZooKeeper's errors as kazoo's."""
+        try:
+            return pending.get(timeout=2 * SESSION_TIMEOUT)
+        except ConnectionLoss:
+            raise Interrupted from None
+        except (SessionExpiredError, ConnectionClosedError, KazooTimeoutError) as error:
+            raise self._ended() from error
+        except AuthFailedError as error:
+            raise TopiaristError(Reason.NO_PERMISSION, f"ZooKeeper at {self.hosts} refused our credentials") from error
+
+    def resume(self) -> None:
+        """Wait after ``Interrupted`` until the same session is connected again; ``SessionLost`` if it is not."""
+        deadline = time.monotonic() + SESSION_TIMEOUT
+        while not self._live.wait(_POLL):
+            if self.lost or time.monotonic() > deadline:
+                break
+        if not self.connected:
+            raise self._ended()
+
+    def close(self) -> None:
+        """End the session and its threads; its ephemeral nodes go with it. Harmless if it has ended already."""
+        with contextlib.suppress(KazooException):
+            self.client.stop()
+            self.client.close()
+
+    def _ended(self) -> TopiaristError:
+        self.lost = True
+        self._handler.deadline = 0.0
+        return TopiaristError(
+            Reason.SESSION_LOST,
+            f"the session with ZooKeeper at {self.hosts} ended in the middle of the work",
+            "run the same command again: what was done is found done",
+        )
+
+    def _on_state(self, state: str) -> None:
+        """Runs in kazoo's thread, before any further connection is tried."""
+        if state == KazooState.CONNECTED:
+            self._handler.deadline = float("inf")
+        elif state == KazooState.SUSPENDED:
+            self.interruptions += 1
+            self._handler.deadline = time.monotonic() + SESSION_TIMEOUT
+        else:
+            self.lost = True
+            self._handler.deadline = 0.0
+
+
+def open_session(connect: str, timeout: float) -> Session:
+    """A connected session for a connect string ``host:port,host:port/chroot``; whether the chroot exists is not asked.
+
+    Raises ``Unreachable`` if no server answers within ``timeout`` seconds, or at once if no host has an address.
+    """
+    hosts = parse_connect(connect)
+    # A filter of its own, outside the tree of loggers: kazoo's debug messages have credentials in them, and its
+    # warnings would reach the terminal of whoever has set up no logging. What it last complained of is kept.
+    logging.getLogger("kazoo").addHandler(logging.NullHandler())
+    heard = _LastComplaint()
+    handler = Handler(deadline=time.monotonic() + timeout, patience=timeout / len(hosts))
+    client = KazooClient(
+        hosts=connect,
+        timeout=SESSION_TIMEOUT,
+        handler=handler,
+        logger=heard.logger,
+        connection_retry={"max_tries": -1, "delay": 0.1, "max_delay": 1.0},
+    )
+    session = Session(client, handler, ", ".join(f"{host}:{port}" for host, port in hosts))
+    if _wait_for(session, hosts, heard, time.monotonic() + timeout):
+        return session
+    # kazoo's stop waits for a thread that may hang in a look-up of names.
+    threading.Thread(target=session.close, daemon=True).start()
+    why = heard.text or f"no answer within {timeout:g} s"
+    raise TopiaristError(Reason.UNREACHABLE, f"cannot reach ZooKeeper at {session.hosts}: {why}")
+
+
+def parse_connect(connect: str) -> list[tuple[str, int]]:
+    """The hosts and ports of a connect string; ``WrongUsage`` if it is not one."""
+    addresses, slash, chroot = connect.partition("/")
+    if "," in chroot:
+        raise _bad_connect(connect, "one chroot, after the last host, is for all of them")
+    parts = chroot.removesuffix("/").split("/") if slash and chroot else []
+    if connect != connect.strip() or "" in addresses.split(",") or not {"", ".", ".."}.isdisjoint(parts):
+        raise _bad_connect(connect, "a host or a part of the chroot is missing, or there is a blank too many")
+    try:
+        hosts: list[tuple[str, int]] = collect_hosts(connect)[0]
+    except ValueError:
+        raise _bad_connect(connect, "a port is a number from 1 to 65535") from None
+    return hosts
+
+
+def _bad_connect(connect: str, why: str) -> TopiaristError:
+    return TopiaristError(
+        Reason.WRONG_USAGE, f"{connect!r} is not a connect string: {why}", "write host1:2181,host2:2181/chroot"
+    )
+
+
+def _wait_for(session: Session, hosts: Sequence[tuple[str, int]], heard: _LastComplaint, deadline: float) -> bool:
+    nameless = {host for host, _ in hosts}
+    while not session._live.wait(_POLL):
+        if time.monotonic() >= deadline or heard.unresolved >= nameless:
+            return False
+    return True
+
+
+class _LastComplaint(logging.Handler):
+    """Keeps what kazoo last warned of, for the one line that says why a connection failed."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.text = ""
+        self.unresolved: set[str] = set()
+        self.logger = logging.Logger("kazoo", logging.WARNING)
+        self.logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a warning; errors are kazoo's own stack traces and say nothing to a person."""
+        if record.levelno != logging.WARNING or not isinstance(record.args, tuple) or not record.args:
+            return
+        what = str(record.args[0])
+        if str(record.msg).startswith("Cannot resolve"):
+            self.unresolved.add(what)
+            self.text = f"{what} has no address"
+        else:
+            self.text = what.removeprefix("socket connection error: ")

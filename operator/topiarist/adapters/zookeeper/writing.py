@@ -1,0 +1,212 @@
+"""Carrying out a plan: one checked transaction a topic, pipelined, every result looked at, every doubt resolved by
+reading.
+
+For each window of topics: read their nodes, compare by value with what the plan was made from, send what still is true
+at the versions just read, and settle the answers in order. What the server refused because something moved is read and
+compared again; what a lost connection left open is decided by our record, whose version and bytes nobody else can
+have made. ``site`` prepares the run, ``transaction`` says what is sent, ``verdict`` what an answer means.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from kazoo.exceptions import KazooException
+from kazoo.protocol.serialization import Exists
+
+from topiarist.adapters import znodes
+from topiarist.adapters.znodes import Pool, ZnodeError
+from topiarist.adapters.zookeeper import verdict
+from topiarist.adapters.zookeeper.multi import Multi
+from topiarist.adapters.zookeeper.reading import TopicNodes, read_topics, topic_state
+from topiarist.adapters.zookeeper.session import Interrupted, Pending, Session
+from topiarist.adapters.zookeeper.site import now_of, read_site
+from topiarist.adapters.zookeeper.transaction import Operation, Site, operations
+from topiarist.adapters.zookeeper.wire import Failure, Node, read_nodes, sync
+from topiarist.core.change import DeleteTopic, Plan, TopicPlan
+from topiarist.core.evolve import Position, standing
+from topiarist.errors import Reason, TopiaristError
+from topiarist.reconcile import Outcome, Result
+
+WINDOW = 200
+"""Topics that are read together, directly before they are written."""
+
+IN_FLIGHT = 64
+"""Transactions under way at any time."""
+
+TRIES = 3
+"""How often a topic is read and compared again before it counts as moved."""
+
+
+class _Job(NamedTuple):
+    plan: TopicPlan
+    tries: int = 0
+
+    def again(self) -> _Job:
+        return _Job(self.plan, self.tries + 1)
+
+
+class _Sent(NamedTuple):
+    """A transaction under way: what it was made of, its answer, and the look at the topic that follows it."""
+
+    job: _Job
+    steps: Sequence[Operation]
+    nodes: TopicNodes
+    site: Site
+    answer: Pending
+    look: Pending | None
+
+
+class Writer:
+    """Carries out one plan under one lock. ``outcomes`` may be called once."""
+
+    def __init__(
+        self, session: Session, plan: Plan, lock_path: str, *, max_buffer: int, stop: Callable[[], bool]
+    ) -> None:
+        self._session = session
+        self._plan = plan
+        self._lock_path = lock_path
+        self._max_buffer = max_buffer
+        self._stop = stop
+        self._seen = {broker.id: broker for broker in plan.brokers}
+        self._queue = deque(_Job(topic) for topic in plan.to_do())
+        self._flying: deque[_Sent] = deque()
+        self._doubtful: list[_Sent] = []
+        self._site, self._head = read_site(session, lock_path)
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """One outcome for each topic to do, as they become known; raises what ended the run, after the last one."""
+        try:
+            while self._queue and not self._stop():
+                yield from self._window()
+                yield from self._resolve()
+        except TopiaristError as error:
+            yield from self._abandon()
+            raise error
+        for job in self._queue:
+            yield Outcome(job.plan.topic, Result.NOT_SENT)
+
+    def _window(self) -> Iterator[Outcome]:
+        """Read, compare and send the next topics of the queue, and settle all that was sent."""
+        count = min(WINDOW, len(self._queue))
+        nodes = read_topics(self._session, [job.plan.topic for job in islice(self._queue, count)])
+        states = self._partition_states(count)
+        interruptions, site = self._session.interruptions, self._site
+        for _ in range(count):
+            if self._stop() or self._session.interruptions != interruptions or self._site is not site:
+                break  # what was read is stale, or nothing more is wanted
+            job = self._queue.popleft()
+            outcome = self._start(job, nodes[job.plan.topic], states.get(job.plan.topic, Failure.MISSING))
+            if outcome:
+                yield outcome
+            if len(self._flying) >= IN_FLIGHT:
+                yield from self._settle(self._flying.popleft())
+        while self._flying:
+            yield from self._settle(self._flying.popleft())
+
+    def _partition_states(self, count: int) -> Mapping[str, Node | Failure]:
+        """Partition 0's state nodes of those of the next topics that are to be deleted."""
+        names = [
+            job.plan.topic
+            for job in islice(self._queue, count)
+            if any(isinstance(change, DeleteTopic) for change in job.plan.changes)
+        ]
+        return dict(
+            zip(names, read_nodes(self._session, [znodes.partition_state_path(name, 0) for name in names]), strict=True)
+        )
+
+    def _start(self, job: _Job, nodes: TopicNodes, state: Node | Failure) -> Outcome | None:
+        """Send the topic's transaction, or say why there is none to send."""
+        topic = job.plan.topic
+        found = topic_state(nodes, Pool())
+        now = now_of(nodes, found, self._head)
+        if isinstance(now, str):
+            return Outcome(topic, Result.MOVED, Reason.ZNODE_UNREADABLE, now)
+        stands = standing(job.plan, self._seen, now)
+        if stands.position is Position.AFTER:
+            return Outcome(topic, Result.ALREADY)
+        if stands.position is Position.MOVED:
+            return Outcome(topic, Result.MOVED, Reason.STATE_CONFLICT, stands.message)
+        try:
+            steps = operations(job.plan, nodes, self._site, state)
+        except ZnodeError as error:
+            return Outcome(topic, Result.FAILED, Reason.ZNODE_UNREADABLE, str(error))
+        multi, most = Multi(self._session.chroot, steps), self._max_buffer * 9 // 10
+        if multi.size > most:
+            limit = f"the servers read {self._max_buffer:,}, and 90 % is the most"
+            message = f"its transaction takes {multi.size:,} bytes; {limit}"
+            return Outcome(topic, Result.REFUSED, Reason.TOO_LARGE, message)
+        answer, look = self._session.send(multi), None
+        if isinstance(nodes.topic, Node):
+            # The same name may have become another topic in the very moment of writing: seen by its identity.
+            look = self._session.send(Exists(self._session.chroot + znodes.topic_path(topic), None))
+        self._flying.append(_Sent(job, steps, nodes, self._site, answer, look))
+        return None
+
+    def _settle(self, sent: _Sent) -> Iterator[Outcome]:
+        try:
+            results = self._session.result(sent.answer)
+            looked = self._session.result(sent.look) if sent.look else None
+        except Interrupted:
+            self._doubtful.append(sent)
+            return
+        except TopiaristError:
+            self._doubtful.append(sent)
+            raise
+        except KazooException as error:
+            yield verdict.failed(sent.job.plan.topic, error)
+            return
+        failure = verdict.first_failure(sent.steps, results)
+        if failure is None:
+            yield verdict.committed(sent.job.plan, sent.nodes, looked)
+        elif failure.fenced:
+            self._fenced(sent, failure)
+        elif failure.conflict:
+            yield from self._again(sent.job, failure.message)
+        else:
+            yield failure.outcome(sent.job.plan.topic)
+
+    def _fenced(self, sent: _Sent, failure: verdict.Failed) -> None:
+        """The lock, the epoch or the gate is not what it was: find out once, and end the run or go on under the new
+        one.
+        """
+        self._queue.append(sent.job)
+        if failure.step.path == self._lock_path:
+            message = f"our lock {failure.step.path} has gone: another run may have begun"
+            raise TopiaristError(
+                Reason.SESSION_LOST, message, "run the same command again: what was done is found done"
+            )
+        if sent.site is self._site:
+            self._site, self._head = read_site(self._session, self._lock_path)
+
+    def _again(self, job: _Job, message: str) -> Iterator[Outcome]:
+        if job.tries + 1 >= TRIES:
+            yield Outcome(job.plan.topic, Result.MOVED, Reason.STATE_CONFLICT, f"{message}, {TRIES} times in a row")
+        else:
+            self._queue.append(job.again())
+
+    def _resolve(self) -> Iterator[Outcome]:
+        """Decide, by our records, what became of transactions whose answer was lost."""
+        if not self._doubtful:
+            return
+        self._session.resume()
+        sync(self._session)
+        names = [znodes.record_path(sent.job.plan.topic) for sent in self._doubtful]
+        records = list(read_nodes(self._session, names))
+        doubtful, self._doubtful = self._doubtful, []
+        for sent, record in zip(doubtful, records, strict=True):
+            if verdict.bears_witness(record, sent.nodes.record, sent.steps[-1].data):
+                yield Outcome(sent.job.plan.topic, Result.DONE)
+            else:
+                yield from self._again(sent.job, "the connection dropped while it was written")
+
+    def _abandon(self) -> Iterator[Outcome]:
+        """Outcomes for what was under way, and for what was never sent, when the run ends before its time."""
+        for sent in (*self._doubtful, *self._flying):
+            message = "the session ended before its answer came: done or not; the next run sees which"
+            yield Outcome(sent.job.plan.topic, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)
+        for job in self._queue:
+            yield Outcome(job.plan.topic, Result.NOT_SENT)

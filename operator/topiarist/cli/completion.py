@@ -1,0 +1,28 @@
+"""``topiarist completion``: the script that teaches a shell our commands and options."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from topiarist.cli import options, terminal
+
+
+@click.command(
+    "completion",
+    cls=options.Command,
+    epilog="""\b
+Examples:
+  topiarist completion bash > /etc/bash_completion.d/topiarist
+  eval "$(topiarist completion zsh)"
+  topiarist completion fish > ~/.config/fish/completions/topiarist.fish
+""",
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def command(shell: str) -> None:
+    """Print the completion script for a shell."""
+    from topiarist.cli.main import cli
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    terminal.product(kind(cli, {}, "topiarist", "_TOPIARIST_COMPLETE").source())

@@ -1,0 +1,106 @@
+"""From paths to specs: reads the manifests, finds the clusters of the run, and stops it if anything is wrong.
+
+Everything that needs no cluster happens here, before the first connection, and every complaint is reported at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import click
+
+from topiarist import schema
+from topiarist.adapters import manifests
+from topiarist.cli import terminal
+from topiarist.core.spec import ClusterSpec, Manifest
+from topiarist.core.units import count
+from topiarist.desired import BY_LABEL, Desired, cluster_map, resolve
+from topiarist.errors import Complaint, InvalidManifests
+from topiarist.settings import Settings
+
+
+def load(settings: Settings, *, offline: bool = False) -> Desired:
+    """The specs of a run; ``offline`` is for commands that need no cluster and take topics as they are.
+
+    Says on stderr what was passed over. Raises ``InvalidManifests`` with every complaint, or ``click.UsageError``.
+    """
+    if not settings.paths:
+        raise click.UsageError("name at least one file or folder with manifests, or - for standard input")
+    stdin = sys.stdin.buffer if "-" in settings.paths else None
+    loaded = manifests.load((*settings.paths, *settings.clusters), stdin)
+    try:
+        clusters, doubles = _clusters(loaded.manifests, settings, offline)
+        only = _only(settings, clusters)
+    except click.UsageError:
+        # A Cluster that is missed may be one of those that are wrong: what is wrong with them comes first.
+        if loaded.complaints:
+            raise InvalidManifests(loaded.complaints, loaded.more) from None
+        raise
+    topics = [manifest for manifest in loaded.manifests if manifest.kind == "Topic"]
+    desired = resolve(topics, clusters, only=only, strict=not offline)
+    homeless = () if offline else _without_address(desired)
+    if found := {*loaded.complaints, *doubles, *desired.complaints, *homeless}:
+        raise InvalidManifests(list(found), loaded.more)
+    if settings.verbosity >= 0:
+        _remark(desired, len(topics), loaded.foreign)
+    return desired
+
+
+def _without_address(desired: Desired) -> Iterator[Complaint]:
+    """Clusters that topics are meant for and whose documents do not say where they are."""
+    for name, cluster in desired.clusters.items():
+        if desired.specs[name] and not cluster.connect and cluster.source is not None:
+            yield Complaint(
+                cluster.source.place(("metadata", "name")),
+                f"Cluster {name}: found no spec.zookeeper.connect, wanted its address",
+                "add zookeeper: {connect: host1:2181,host2:2181/chroot}, or give --zookeeper",
+            )
+
+
+def _clusters(
+    found: tuple[Manifest, ...], settings: Settings, offline: bool
+) -> tuple[Mapping[str, ClusterSpec], list[Complaint]]:
+    """The clusters of the run by name, with what flags say of them."""
+    documents = [schema.cluster_spec(manifest) for manifest in found if manifest.kind == "Cluster"]
+    clusters, complaints = cluster_map(documents)
+    if settings.zookeeper and len(clusters) > 1:
+        names = ", ".join(sorted(clusters))
+        raise click.UsageError(f"--zookeeper is the address of one cluster, and there are {len(clusters)}: {names}")
+    if not clusters:
+        if not settings.zookeeper and not offline:
+            raise click.UsageError("no cluster: add a Cluster document to the paths, or give --clusters or --zookeeper")
+        clusters = {"": ClusterSpec()}
+    if settings.zookeeper:
+        clusters = {name: replace(spec, connect=settings.zookeeper) for name, spec in clusters.items()}
+    if settings.kafka_version:
+        clusters = {name: replace(spec, release=settings.kafka_version) for name, spec in clusters.items()}
+    return clusters, complaints
+
+
+def _only(settings: Settings, clusters: Mapping[str, ClusterSpec]) -> str | None:
+    if settings.cluster is not None and settings.cluster not in clusters:
+        known = ", ".join(sorted(filter(None, clusters))) or "none"
+        raise click.UsageError(f"--cluster {settings.cluster}: there is no such Cluster; known: {known}")
+    return settings.cluster
+
+
+def _these(desired: Desired) -> str:
+    """The clusters of the run, in words."""
+    names = ", ".join(filter(None, desired.clusters))
+    return f"cluster {names}" if len(desired.clusters) == 1 and names else names or "this cluster"
+
+
+def _remark(desired: Desired, topics: int, foreign: int) -> None:
+    """What a person should know about the input although nothing is wrong with it."""
+    if not topics:
+        terminal.say("no Topic found in these paths: nothing to do")
+    if foreign:
+        terminal.say(f"{count(foreign, 'document')} of other API groups passed over")
+    if desired.passed_over:
+        terminal.say(f"{count(desired.passed_over, 'topic')} not meant for {_these(desired)} passed over")
+    for name, number in desired.unjudged.items():
+        which = "clusters chosen by label" if name == BY_LABEL else f"cluster {name}"
+        terminal.say(f"{which}: no document here, so {count(number, 'topic')} checked without defaults")
+    terminal.warn(desired.warnings)

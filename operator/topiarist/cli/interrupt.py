@@ -1,0 +1,39 @@
+"""Ctrl-C and SIGTERM while writing: the first lets the run end in order, the second ends it at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType, TracebackType
+from typing import Any
+
+from topiarist.cli import terminal
+
+
+class Interrupt:
+    """Watches for SIGINT and SIGTERM while it is entered. ``code`` is the exit code once one came, else 0."""
+
+    def __init__(self) -> None:
+        self.code = 0
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Interrupt:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def happened(self) -> bool:
+        """Whether the run should end."""
+        return self.code != 0
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.code:
+            os._exit(self.code)
+        self.code = 128 + number
+        terminal.say("\nending: what is under way is finished, nothing more is sent (again to end at once)")

@@ -1,0 +1,115 @@
+"""The door: ``topiarist COMMAND``. Commands are loaded when they are called; errors end here, in words, with their
+code.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from difflib import get_close_matches
+from importlib import import_module
+
+import click
+
+from topiarist import __version__
+from topiarist.cli import terminal
+from topiarist.errors import Exit, TopiaristError
+
+COMMANDS = {
+    "validate": "Check manifests without a cluster.",
+    "render": "Print the specs after defaults and overrides.",
+    "plan": "Show what would change on the clusters.",
+    "apply": "Change the clusters to what the manifests say.",
+    "dev": "Run a playground: a real ZooKeeper with a seeded cluster.",
+    "completion": "Print the completion script for a shell.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is called, not for its own help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order in which people need them."""
+        return list(COMMANDS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, with the command that was probably meant."""
+        if args and args[0] not in COMMANDS and (close := get_close_matches(args[0], COMMANDS, n=1)):
+            ctx.fail(f"No such command '{args[0]}'. Did you mean '{close[0]}'?")
+        return super().resolve_command(ctx, args)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"topiarist.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="""\b
+Examples:
+  topiarist validate topics/
+  topiarist plan topics/ --zookeeper zk1:2181,zk2:2181/kafka
+  topiarist apply topics/ --clusters clusters.yaml --yes
+  topiarist dev
+
+\b
+Exit codes:
+  0 done, or nothing to do    3 changes pending (plan --exit-code)
+  1 an error                  4 something was refused
+  2 wrong usage               5 the cluster moved under the plan
+
+Most options have a twin in the environment: --zookeeper is TOPIARIST_ZOOKEEPER.
+""",
+)
+@click.version_option(__version__, prog_name="topiarist")
+def cli() -> None:
+    """Keep Kafka topics in the shape that git says they have.
+
+    Topic specs live in git as YAML. Topiarist compares them with what a ZooKeeper-mode Kafka cluster (2.4 to 3.9)
+    holds in ZooKeeper, shows the difference as a plan, and makes exactly that difference happen.
+    """
+
+
+def run(words: list[str]) -> int:
+    """Run one command line; its exit code."""
+    try:
+        code = cli.main(words, prog_name="topiarist", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = Exit.USAGE if isinstance(error, click.UsageError) else Exit.ERROR
+    except (click.Abort, KeyboardInterrupt):
+        if sys.stderr.isatty():
+            terminal.say("")  # the cursor stands behind a question, or behind ^C
+        terminal.say("interrupted: nothing was written")
+        code = 130
+    except TopiaristError as error:
+        terminal.fail(error)
+        code = error.reason.exit
+    return int(code or Exit.DONE)
+
+
+def main() -> None:
+    """The entry point of the command and of ``python -m topiarist``."""
+    # One command is one short life: collecting garbage among the objects of a large plan costs a third of its time.
+    gc.disable()
+    try:
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output has gone (head, less). What is still buffered must not raise again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = Exit.ERROR
+    sys.exit(code)

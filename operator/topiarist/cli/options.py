@@ -1,0 +1,140 @@
+"""The flags, each once, with their environment twins; and ``Settings`` made of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from topiarist.core.change import Risk
+from topiarist.core.policy import Allowance
+from topiarist.core.state import Release
+from topiarist.settings import Settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+OWNER = re.compile(r"[A-Za-z0-9._/-]{1,200}")
+RELEASE = re.compile(r"([23])[.]([0-9])([.][0-9]+)?")
+
+
+class Command(click.Command):
+    """A command whose ``--adopt`` may stand alone: it takes a pattern with ``=`` only, never the next word."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read a bare ``--adopt`` as ``--adopt=*``."""
+        return super().parse_args(ctx, ["--adopt=*" if arg == "--adopt" else arg for arg in args])
+
+
+def _release(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Release | None:
+    if value is None:
+        return None
+    match = RELEASE.fullmatch(value)
+    release = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not (2, 4) <= release <= (3, 9):
+        raise click.BadParameter(f"found {value}, wanted a Kafka release from 2.4 to 3.9")
+    return release
+
+
+def _owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    if not OWNER.fullmatch(value) or value.startswith("k8s/"):
+        raise click.BadParameter(
+            f"found {value!r}, wanted 1 to 200 letters, digits, . _ - /, and not k8s/ at the beginning (the operator's)"
+        )
+    return value
+
+
+def _brokers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> frozenset[int]:
+    words = [word.strip() for word in value.split(",")] if value else []
+    if wrong := [word for word in words if not re.fullmatch(r"[0-9]{1,9}", word)]:
+        raise click.BadParameter(f"found {wrong[0]!r}, wanted broker ids: 1,2,3")
+    return frozenset(map(int, words))
+
+
+def _risks(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[Allowance, ...]:
+    found = []
+    classes = {risk.word: risk for risk in Risk}
+    for value in values:
+        word, _, topics = value.partition("=")
+        if word not in classes:
+            raise click.BadParameter(f"found {word!r}, wanted one of {', '.join(classes)}")
+        found.append(Allowance(classes[word], frozenset(filter(None, topics.split(",")))))
+    return tuple(found)
+
+
+def _option(*names: str, **settings: Any) -> Callable[[F], F]:
+    """An option whose environment twin is its long name."""
+    long = next(name for name in names if name.startswith("--")).split("/")[0]
+    variable = "TOPIARIST_" + long.removeprefix("--").upper().replace("-", "_")
+    return click.option(*names, envvar=variable, show_envvar=False, **settings)
+
+
+def _group(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+manifests = _group(
+    click.argument("paths", nargs=-1, type=click.Path(), metavar="[PATH]..."),
+    _option("--clusters", multiple=True, type=click.Path(), metavar="FILE", help="More manifests, of kind Cluster."),
+    _option("--cluster", metavar="NAME", help="Only this cluster; topics of the others are counted."),
+    _option("--kafka-version", callback=_release, metavar="X.Y", help="The brokers' release, 2.4 to 3.9."),
+    click.option("-q", "--quiet", is_flag=True, help="Only the product, no remarks."),
+    click.option("-v", "--verbose", count=True, help="Say more: every replica list, every notice."),
+)
+
+connection = _group(
+    _option("--zookeeper", default="", metavar="CONNECT", help="host:port,host:port/chroot of the only cluster."),
+    _option(
+        "--connect-timeout",
+        type=click.FloatRange(0.1, 600),
+        default=10.0,
+        metavar="S",
+        show_default=True,
+        help="Seconds to wait for ZooKeeper.",
+    ),
+)
+
+planning = _group(
+    _option("--owner", default="default", callback=_owner, show_default=True, help="Who this run is, in the records."),
+    _option("--take-ownership", is_flag=True, help="Take over topics of other owners."),
+    _option(
+        "--adopt", multiple=True, metavar="[=PATTERN]", help="Take over topics that exist and differ: all, or by name."
+    ),
+    _option("--recreate", is_flag=True, help="Create again what others have deleted."),
+    _option("--without-brokers", callback=_brokers, metavar="ID,...", help="These brokers get no new replicas."),
+    _option(
+        "--allow-unknown-brokers", is_flag=True, help="Accept replicaAssignment to brokers that are not registered."
+    ),
+)
+
+applying = _group(
+    _option(
+        "--allow-risk",
+        multiple=True,
+        callback=_risks,
+        metavar="CLASS[=TOPIC,...]",
+        help="Do what may lose data (DataLoss): everywhere, or for these topics.",
+    ),
+    _option(
+        "--lock-timeout",
+        type=click.FloatRange(0, 3600),
+        default=60.0,
+        metavar="S",
+        show_default=True,
+        help="Seconds to wait for another run to end.",
+    ),
+    click.option("-y", "--yes", is_flag=True, help="Do not ask. What may lose data still needs --allow-risk."),
+)
+
+
+def settings(values: dict[str, Any]) -> Settings:
+    """The settings of a run, from the parameters that click hands to a command."""
+    quiet, verbose = values.pop("quiet", False), values.pop("verbose", 0)
+    known = {name: value for name, value in values.items() if name in Settings.__dataclass_fields__}
+    return Settings(**known, verbosity=-1 if quiet else verbose)

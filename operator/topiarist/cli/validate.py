@@ -1,0 +1,45 @@
+"""``topiarist validate``: everything about manifests that needs no cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from topiarist.cli import inputs, options, terminal
+from topiarist.core.units import count
+from topiarist.errors import InvalidManifests
+from topiarist.render import complaints as rendering
+
+
+@click.command(
+    "validate",
+    cls=options.Command,
+    epilog="""\b
+Examples:
+  topiarist validate topics/
+  topiarist validate topics/ --clusters clusters.yaml
+  git diff --name-only main -- '*.yaml' | xargs topiarist validate
+  topiarist validate - < orders.yaml
+""",
+)
+@options.manifests
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def command(form: str, **values: Any) -> None:
+    """Check manifests: syntax, schema, names, config values, and rules between fields.
+
+    Every complaint names file, line and column; all of them at once. Ends with 1 if there is any. Where a Cluster
+    document is absent, the checks that need it are left out, and this is said.
+    """
+    settings = options.settings(values)
+    try:
+        desired = inputs.load(settings, offline=True)
+    except InvalidManifests as error:
+        if form != "json":
+            raise
+        terminal.product(rendering.to_json(error.complaints, more=error.more))
+        raise click.exceptions.Exit(int(error.reason.exit)) from None
+    if form == "json":
+        terminal.product(rendering.to_json((), desired.warnings))
+    elif settings.verbosity >= 0:
+        terminal.say(f"{count(desired.judged, 'topic')} valid")

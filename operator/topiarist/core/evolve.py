@@ -1,0 +1,208 @@
+"""What a cluster holds once a plan is done, and whether it still holds what a plan was made from.
+
+``evolve`` proves a plan (plan, evolve, plan again: nothing) and *is* the in-memory cluster. ``standing`` compares by
+value directly before a write: versions are too weak for that (a topic deleted and made again starts over) and too
+strict (a controller's restart, a throttle, an unrelated key would void a plan that is still true).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from topiarist.core.change import AddPartitions, CreateTopic, DeleteTopic, TopicPlan, UpdateConfig
+from topiarist.core.differences import config_after
+from topiarist.core.rules import config_faults, min_isr_above
+from topiarist.core.spec import NEWEST
+from topiarist.core.state import Broker, ClusterState, TopicRecord, TopicState
+
+
+def evolve(state: ClusterState, plans: Iterable[TopicPlan]) -> ClusterState:
+    """The state after every change of ``plans``; replaced values are new objects, the rest is shared."""
+    topics, records, identity = dict(state.topics), dict(state.records), state.next_identity
+    for plan in plans:
+        if not plan.to_do:
+            continue
+        records.pop(plan.topic, None)
+        if any(isinstance(change, DeleteTopic) for change in plan.changes):
+            topics.pop(plan.topic, None)
+            if plan.record_after:
+                records[plan.topic] = plan.record_after
+        else:
+            topics[plan.topic] = _topic_after(plan, topics.get(plan.topic) or TopicState(plan.topic, identity, ()))
+            identity += plan.before is None
+    return replace(state, topics=topics, records=records, next_identity=identity)
+
+
+def _topic_after(plan: TopicPlan, before: TopicState) -> TopicState:
+    """``before`` (a topic without partitions, for a create) once the plan, which does not delete it, is done."""
+    replicas, config = before.replicas, config_after(before.config, plan.changes)
+    for change in plan.changes:
+        if isinstance(change, CreateTopic):
+            replicas, config = change.replicas, dict(change.config)
+        elif isinstance(change, AddPartitions):
+            replicas += change.replicas
+    return replace(
+        before,
+        replicas=replicas,
+        partition_ids=range(len(replicas)) if before.whole else before.partition_ids,
+        config=config,
+        record=plan.record_after,
+        record_valid=True,
+        changed_outside=False,
+    )
+
+
+class Position(str, Enum):
+    """Where a topic stands, seen from a plan."""
+
+    BEFORE = "before"
+    AFTER = "after"
+    MOVED = "moved"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A position and, if the topic moved, what was expected and what is there."""
+
+    position: Position
+    message: str = ""
+
+
+BEFORE, AFTER = Standing(Position.BEFORE), Standing(Position.AFTER)
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """One topic as it is at the moment of writing, and what else its plan depends on."""
+
+    topic: TopicState | None
+    record: TopicRecord | None
+    marked: bool
+    reassigning: bool
+    brokers: Mapping[int, Broker]
+
+
+def standing(plan: TopicPlan, seen: Mapping[int, Broker], now: Now) -> Standing:
+    """Whether ``plan`` can be carried out, is done already, or is no longer true; ``seen``: the brokers it rests on."""
+    if _is_done(plan, now):
+        return AFTER
+    message = _moved(plan, now) or _brokers_moved(plan, seen, now)
+    return Standing(Position.MOVED, message) if message else BEFORE
+
+
+def _is_done(plan: TopicPlan, now: Now) -> bool:
+    if any(isinstance(change, DeleteTopic) for change in plan.changes):
+        return (now.topic is None or now.marked) and now.record == plan.record_after
+    topic = now.topic
+    if topic is None or now.marked or not topic.record_valid or topic.record != plan.record_after:
+        return False
+    if plan.before is not None and _replaced(plan.before, topic):
+        return False
+    return all(_holds(change, topic) for change in plan.changes)
+
+
+def _holds(change: object, topic: TopicState) -> bool:
+    match change:
+        case CreateTopic(replicas, config):
+            return topic.replicas == replicas and config.items() <= topic.config.items()
+        case AddPartitions(before=before, replicas=replicas):
+            return topic.replicas[before:] == replicas
+        case UpdateConfig(items):
+            return all(topic.config.get(item.key) == item.after for item in items)
+    return True
+
+
+def _moved(plan: TopicPlan, now: Now) -> str:
+    """What is no longer as it was; empty if all that the plan rests on still is."""
+    if now.marked:
+        return "is marked for deletion now"
+    if plan.before is None:
+        if now.topic is not None:
+            return "did not exist, and exists now"
+        return _record_moved(plan.record_before, now.record)
+    topic = now.topic
+    if topic is None:
+        return "existed, and is gone now"
+    if _replaced(plan.before, topic):
+        return "was deleted and made again: it is another topic now"
+    if topic.record_valid != plan.before.record_valid:
+        return (
+            "our record beside it counted, and no longer does"
+            if plan.before.record_valid
+            else "has a record of ours now"
+        )
+    return (
+        _record_moved(plan.before.record, topic.record)
+        or _values_moved(plan.changes, topic, now)
+        or _invalid_now(plan, topic)
+    )
+
+
+def _replaced(before: TopicState, now: TopicState) -> bool:
+    """Whether it is another topic of that name. Topic ids count where both have one: the controller adds it later."""
+    return before.identity != now.identity or (before.topic_id or now.topic_id) != (now.topic_id or before.topic_id)
+
+
+def _invalid_now(plan: TopicPlan, topic: TopicState) -> str:
+    """Whether what others changed since makes the config invalid as it would be written."""
+    before, updates = plan.before, [change for change in plan.changes if isinstance(change, UpdateConfig)]
+    unchanged = before is not None and (topic.config, topic.replicas) == (before.config, before.replicas)
+    if not updates or unchanged or plan.spec is None:
+        return ""
+    cluster = plan.spec.cluster
+    after = config_after(topic.config, updates)
+    wrong = list(config_faults(after, cluster, (cluster.release or NEWEST,), cluster.broker_config))
+    written = {item.key: item.after for update in updates for item in update.items if item.after is not None}
+    if min_isr_above(written, min(map(len, topic.replicas), default=0)):
+        wrong.append("min.insync.replicas: more than the narrowest partition has replicas")
+    return f"with what others changed, the config would be invalid: {'; '.join(wrong)}" if wrong else ""
+
+
+def _record_moved(before: TopicRecord | None, now: TopicRecord | None) -> str:
+    if before == now:
+        return ""
+    return f"our record was {_record(before)}, and is {_record(now)} now"
+
+
+def _record(record: TopicRecord | None) -> str:
+    if record is None:
+        return "absent"
+    keys = ", ".join(record.config) or "no keys"
+    return f"that of owner {record.owner} ({'deleted' if record.absent else keys})"
+
+
+def _values_moved(changes: Sequence[object], topic: TopicState, now: Now) -> str:
+    for change in changes:
+        if isinstance(change, UpdateConfig):
+            for item in change.items:
+                actual = topic.config.get(item.key)
+                if actual != item.before:
+                    return f"{item.key} was {_value(item.before)}, and is {_value(actual)} now"
+        elif isinstance(change, AddPartitions):
+            if len(topic.replicas) != change.before or not topic.whole:
+                return f"had {change.before} partitions, and has {len(topic.replicas)} now"
+            if topic.replicas[0] != change.model:
+                return f"partition 0 was on {list(change.model)}, and is on {list(topic.replicas[0])} now"
+            if topic.reassigning or now.reassigning:
+                return "its replicas are being reassigned now"
+            if topic.unknown_fields:
+                return f"has fields now that Kafka does not write: {', '.join(topic.unknown_fields)}"
+    return ""
+
+
+def _brokers_moved(plan: TopicPlan, seen: Mapping[int, Broker], now: Now) -> str:
+    for broker in sorted({broker for replicas in plan.new_replicas() for broker in replicas}):
+        before, after = seen.get(broker), now.brokers.get(broker)
+        if before is None:
+            continue  # an explicit assignment to a broker that was not there, allowed by the run
+        if after is None:
+            return f"broker {broker} was registered, and is not now"
+        if after.rack != before.rack:
+            return f"broker {broker} was in rack {before.rack}, and is in {after.rack} now"
+    return ""
+
+
+def _value(text: str | None) -> str:
+    return "not set" if text is None else text

@@ -1,0 +1,43 @@
+"""Values as manifests have them: the text that Kafka keeps in their place, and how a message may show them.
+
+Manifests may write a config value as text, number or boolean; Kafka stores text. ``spec`` calls ``config_text`` when it
+merges, so that everything after it compares text with text. What a text means to Kafka is the business of ``configs``.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from topiarist.core.javatext import trim
+
+Scalar = str | int | bool | Decimal
+"""What a manifest may give for a config value; a fraction is a ``Decimal`` so that it keeps its digits."""
+
+
+def config_text(value: Scalar) -> str:
+    """Kafka's text of a value: ``true`` or ``false``, all digits of a number, text without blanks at its ends.
+
+    Text is trimmed as Java does it (everything up to U+0020). A fraction keeps the digits that were written: ``0.50``
+    does not become ``0.5``, and none gets an exponent.
+    """
+    if isinstance(value, str):
+        return trim(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else format(value, "f")
+
+
+def shown(text: str, most: int = 60) -> str:
+    """Text from outside as a message may have it: on one line, cut after ``most`` characters, nothing unprintable.
+
+    What cannot be printed is escaped, so that no manifest moves a terminal's cursor or begins a line of its own.
+    """
+    cut = text if len(text) <= most else f"{text[: most - 3]}..."
+    if cut.isprintable():
+        return cut
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+
+
+def quoted(text: str) -> str:
+    """``shown`` in double quotes, as YAML would have it."""
+    return '"' + shown(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'

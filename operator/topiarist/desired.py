@@ -1,0 +1,235 @@
+"""Which topics are meant for which cluster: all manifests of a run in, specs per cluster out.
+
+After ``schema`` has judged each document by itself, this module judges them together: topics find their clusters, no
+two claim the same topic, no two names collide. Before ``reconcile`` connects to anything, every complaint is known.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from topiarist.core.names import collision_key
+from topiarist.core.rules import cluster_complaints, complaints, warnings
+from topiarist.core.spec import ClusterSpec, Manifest, TopicSpec, merge, name_path, selects, topic_name
+from topiarist.errors import Complaint, Place
+
+BY_LABEL = "(by label)"
+"""Stands for the clusters that a selector would find if there were any documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """What a run is about: for each cluster its specs, sorted by topic.
+
+    ``complaints`` stop a run; ``warnings`` do not. ``judged`` counts the topics that were looked at, ``passed_over``
+    those that are meant for other clusters only; ``unjudged`` has the names of clusters without a document (value: how
+    many topics name them).
+    """
+
+    specs: Mapping[str, tuple[TopicSpec, ...]]
+    clusters: Mapping[str, ClusterSpec]
+    complaints: tuple[Complaint, ...] = ()
+    warnings: tuple[Complaint, ...] = ()
+    judged: int = 0
+    passed_over: int = 0
+    unjudged: Mapping[str, int] = field(default_factory=dict)
+
+
+class _Resolution:
+    """One pass over all manifests; collects as it goes."""
+
+    def __init__(self, clusters: Mapping[str, ClusterSpec], only: str | None, strict: bool) -> None:
+        self.clusters = clusters
+        self.in_play = {only: clusters[only]} if only is not None else clusters
+        self.narrowed = only is not None
+        self.strict = strict
+        self.specs: dict[str, list[TopicSpec]] = {name: [] for name in self.in_play}
+        self.complaints: list[Complaint] = []
+        self.passed_over = 0
+        self.strangers: dict[str, list[TopicSpec]] = defaultdict(list)
+
+    def topic(self, manifest: Manifest) -> None:
+        """Give a topic to the clusters that it is meant for, or complain."""
+        targets = self._targets(manifest)
+        if targets is None:
+            return
+        if not targets and (self.strict or not self._strangers_of(manifest)):
+            self.passed_over += 1
+        for cluster in targets:
+            self.specs[cluster.name].append(merge(manifest, cluster))
+
+    def _targets(self, manifest: Manifest) -> list[ClusterSpec] | None:
+        spec = manifest.spec
+        if "clusters" in spec or "clusterSelector" in spec:
+            if set(self.clusters) == {""}:
+                return self._named_without_document(manifest)
+            known = not self._unknown(manifest)
+            return [cluster for cluster in self.in_play.values() if selects(spec, cluster)] if known else None
+        if len(self.in_play) == 1:
+            return list(self.in_play.values())
+        names = ", ".join(sorted(self.in_play))
+        self._complain(
+            manifest,
+            (),
+            f"{manifest.name}: names no cluster, and there are {len(self.in_play)}: {names}",
+            "add clusters: [...] or a clusterSelector, or run with --cluster",
+        )
+        return None
+
+    def _named_without_document(self, manifest: Manifest) -> list[ClusterSpec] | None:
+        named = manifest.spec.get("clusters", ())
+        if self.strict:
+            what = f"cluster {named[0]}" if named else "a clusterSelector"
+            self._complain(
+                manifest,
+                ("spec", "clusters" if named else "clusterSelector"),
+                f"{manifest.name}: names {what}, but the run has only the address of an unnamed cluster",
+                "add the Cluster document to the paths, or give it with --clusters",
+            )
+            return None
+        self._strange(manifest, named or (BY_LABEL,))
+        return None
+
+    def _unknown(self, manifest: Manifest) -> bool:
+        unknown = self._strangers_of(manifest)
+        if not self.strict:
+            self._strange(manifest, unknown)
+            return False
+        if self.narrowed:
+            return False
+        for name in unknown:
+            index = manifest.spec["clusters"].index(name)
+            known = ", ".join(sorted(self.clusters))
+            self._complain(
+                manifest,
+                ("spec", "clusters", index),
+                f"{manifest.name}: there is no Cluster {name}",
+                f"the clusters of this run are: {known}",
+            )
+        return bool(unknown)
+
+    def _strangers_of(self, manifest: Manifest) -> list[str]:
+        """The clusters that a topic names and that have no document."""
+        return [name for name in manifest.spec.get("clusters", ()) if name not in self.clusters]
+
+    def _strange(self, manifest: Manifest, names: Sequence[str]) -> None:
+        """Keep what a topic is on clusters without a document: what does not depend on the document is still judged."""
+        for name in names:
+            self.strangers[name].append(merge(manifest, ClusterSpec(name)))
+
+    def _complain(self, manifest: Manifest, path: tuple[str | int, ...], message: str, hint: str = "") -> None:
+        self.complaints.append(Complaint(manifest.source.place(path or ("metadata", "name")), message, hint))
+
+
+def resolve(
+    topics: Sequence[Manifest], clusters: Mapping[str, ClusterSpec], *, only: str | None = None, strict: bool = True
+) -> Desired:
+    """The specs of every cluster in play, with everything that is wrong about them.
+
+    ``only`` narrows to one cluster (it must be in ``clusters``). ``strict`` is for commands that go to a cluster: a
+    topic that names a cluster without a document is then a complaint; otherwise it is counted in ``unjudged``.
+    """
+    resolution = _Resolution(clusters, only, strict)
+    for manifest in topics:
+        resolution.topic(manifest)
+    found = resolution.complaints + _duplicates(topics)
+    said: list[Complaint] = [warning for manifest in topics for warning in _idle_overrides(manifest, clusters, strict)]
+    for name, cluster in resolution.in_play.items():
+        specs = resolution.specs[name]
+        specs.sort(key=lambda spec: spec.topic)
+        found.extend(cluster_complaints(cluster))
+        for spec in specs:
+            found.extend(complaints(spec))
+            said.extend(warnings(spec))
+        found.extend(_claims(specs))
+    for name, specs in resolution.strangers.items():
+        found.extend(chain.from_iterable(complaints(spec, known=False) for spec in specs))
+        found.extend(_claims(specs) if name != BY_LABEL else ())
+        said.extend(chain.from_iterable(map(warnings, specs)))
+    judged = chain(*resolution.specs.values(), *resolution.strangers.values())
+    return Desired(
+        specs={name: tuple(specs) for name, specs in resolution.specs.items()},
+        clusters=resolution.in_play,
+        complaints=tuple(sorted(set(found))),
+        warnings=tuple(sorted(set(said))),
+        judged=len({spec.topic for spec in judged}),
+        passed_over=resolution.passed_over,
+        unjudged={name: len(specs) for name, specs in sorted(resolution.strangers.items())},
+    )
+
+
+def _idle_overrides(manifest: Manifest, clusters: Mapping[str, ClusterSpec], strict: bool) -> Iterator[Complaint]:
+    """Overrides for clusters that a topic is never meant for: a slip of the pen would go unseen."""
+    own = manifest.spec.get("clusters")
+    nameless = strict and set(clusters) == {""}
+    why = "the run has only the address of an unnamed cluster" if nameless else "the topic is not meant for it"
+    for index, override in enumerate(manifest.spec.get("overrides", ())):
+        for position, name in enumerate(override.get("clusters", ())):
+            if nameless or (own is not None and name not in own):
+                yield Complaint(
+                    manifest.source.place(("spec", "overrides", index, "clusters", position)),
+                    f"{manifest.name}: the override for cluster {name} has no effect: {why}",
+                    f"the topic's clusters are: {', '.join(own)}" if own else "",
+                )
+
+
+def cluster_map(specs: Iterable[ClusterSpec]) -> tuple[dict[str, ClusterSpec], list[Complaint]]:
+    """Clusters by name; two of one name are a complaint that has both places."""
+    clusters: dict[str, ClusterSpec] = {}
+    found = []
+    for spec in specs:
+        first = clusters.setdefault(spec.name, spec)
+        if first is not spec and spec.source and first.source:
+            place, at = (source.place(("metadata", "name")) for source in (spec.source, first.source))
+            found.append(Complaint(place, f"Cluster {spec.name}: there is one of this name at {at} already"))
+    return clusters, found
+
+
+def _duplicates(topics: Sequence[Manifest]) -> list[Complaint]:
+    first: dict[tuple[str, str], Manifest] = {}
+    found = []
+    for manifest in topics:
+        earlier = first.setdefault((manifest.namespace, manifest.name), manifest)
+        if earlier is not manifest:
+            place = manifest.source.place(("metadata", "name"))
+            at = earlier.source.place(("metadata", "name"))
+            found.append(Complaint(place, f"Topic {manifest.name}: there is one of this name at {at} already"))
+    return found
+
+
+def _claims(specs: Sequence[TopicSpec]) -> list[Complaint]:
+    """Topics that two documents claim on one cluster, and names that Kafka cannot tell apart in its metrics."""
+    first: dict[str, TopicSpec] = {}
+    found = []
+    for spec in specs:
+        earlier = first.setdefault(collision_key(spec.topic), spec)
+        if earlier is spec or _same_document(earlier, spec):
+            continue
+        place, other = _name_place(spec), _name_place(earlier)
+        where = f"on cluster {spec.cluster.name}" if spec.cluster.name else "on the cluster"
+        if earlier.topic == spec.topic:
+            found.append(Complaint(place, f"{spec.topic}: claimed {where} by {other} too", "one topic, one document"))
+        else:
+            found.append(
+                Complaint(
+                    place,
+                    f"{spec.topic}: collides {where} with {earlier.topic} at {other}",
+                    "Kafka takes . and _ for the same letter in metric names and refuses the second topic",
+                )
+            )
+    return found
+
+
+def _same_document(one: TopicSpec, other: TopicSpec) -> bool:
+    """Two documents of one name are reported as such already."""
+    return (one.manifest.namespace, one.manifest.name) == (other.manifest.namespace, other.manifest.name)
+
+
+def _name_place(spec: TopicSpec) -> Place:
+    return spec.manifest.source.place(name_path(spec.manifest))
+
+
+__all__ = ["Desired", "cluster_map", "resolve", "topic_name"]

@@ -1,0 +1,155 @@
+"""What can go wrong, in one table: a reason that a machine can read, whether to try again, and the exit code.
+
+Everything above imports this module; it imports nothing of ours. A *refusal* (something asked for that will not
+be done) and a *notice* are values and use the same reasons; exceptions are only for what ends a run or a topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum, IntEnum
+from typing import NamedTuple
+
+Path = tuple[str | int, ...]
+"""Where in a document: ``("spec", "overrides", 0, "partitions")``."""
+
+
+class Key(str):
+    """The last step of a path when the key itself is meant and not its value: an unknown field, for example."""
+
+
+class Exit(IntEnum):
+    """Exit codes of the command line."""
+
+    DONE = 0
+    ERROR = 1
+    USAGE = 2
+    CHANGES = 3
+    REFUSED = 4
+    MOVED = 5
+
+
+class Place(NamedTuple):
+    """A position in a file; line and column count from 1. Line 0 means the file as a whole."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+
+class Problem(NamedTuple):
+    """Something wrong in a document: what was found and what was wanted, and what to do about it (may be empty)."""
+
+    path: Path
+    message: str
+    hint: str = ""
+
+
+class Complaint(NamedTuple):
+    """A problem at its place, as a person gets to see it. Sorts by place."""
+
+    place: Place
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}" + (f"\n    {self.hint}" if self.hint else "")
+
+
+class Reason(str, Enum):
+    """Why something failed or was refused: the CamelCase word, its exit code, and whether trying again may help."""
+
+    exit: Exit
+    retryable: bool
+
+    def __new__(cls, word: str, code: Exit, retryable: bool = False) -> Reason:
+        member = str.__new__(cls, word)
+        member._value_ = word
+        member.exit = code
+        member.retryable = retryable
+        return member
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    # A run that cannot begin, or ends before its time.
+    INVALID_MANIFEST = "InvalidManifest", Exit.ERROR
+    WRONG_USAGE = "WrongUsage", Exit.USAGE
+    UNREACHABLE = "Unreachable", Exit.ERROR, True
+    NOT_A_KAFKA_CLUSTER = "NotAKafkaCluster", Exit.ERROR
+    WRONG_CLUSTER = "WrongCluster", Exit.ERROR
+    SESSION_LOST = "SessionLost", Exit.ERROR, True
+    LOCKED = "Locked", Exit.ERROR, True
+    NO_PERMISSION = "NoPermission", Exit.ERROR
+    PREREQUISITE_MISSING = "PrerequisiteMissing", Exit.ERROR
+    UNREADABLE = "Unreadable", Exit.ERROR
+
+    # A cluster on which nothing may be written.
+    KRAFT_CONTROLLER = "KRaftController", Exit.REFUSED
+    KRAFT_MIGRATION = "KRaftMigration", Exit.REFUSED
+    FROZEN = "Frozen", Exit.REFUSED
+    NO_CONTROLLER = "NoController", Exit.REFUSED, True
+
+    # A topic, or a part of what is asked of it, that is refused.
+    BROKERS_MISSING = "BrokersMissing", Exit.REFUSED, True
+    CONFIG_INVALID = "ConfigInvalid", Exit.REFUSED
+    CONFIG_TOO_NEW = "ConfigTooNew", Exit.REFUSED
+    DATA_LOSS = "DataLoss", Exit.REFUSED
+    DELETED_OUTSIDE = "DeletedOutside", Exit.REFUSED
+    DELETION_DISABLED = "DeletionDisabled", Exit.REFUSED
+    DELETION_IN_PROGRESS = "DeletionInProgress", Exit.REFUSED, True
+    EXCLUDED_BROKERS = "ExcludedBrokers", Exit.REFUSED
+    FEWER_PARTITIONS = "FewerPartitions", Exit.REFUSED
+    INTERNAL_TOPIC = "InternalTopic", Exit.REFUSED
+    MIN_ISR_ABOVE_REPLICAS = "MinIsrAboveReplicas", Exit.REFUSED
+    NAME_COLLISION = "NameCollision", Exit.REFUSED
+    NOT_ADOPTED = "NotAdopted", Exit.REFUSED
+    NOT_OWNED = "NotOwned", Exit.REFUSED
+    PARTITIONS_MALFORMED = "PartitionsMalformed", Exit.REFUSED
+    PROTECTED_TOPIC = "ProtectedTopic", Exit.REFUSED
+    RACKS_INCOMPLETE = "RacksIncomplete", Exit.REFUSED
+    REASSIGNMENT_IN_PROGRESS = "ReassignmentInProgress", Exit.REFUSED, True
+    REPLICATION_FACTOR_DIFFERS = "ReplicationFactorDiffers", Exit.REFUSED
+    TOO_FEW_BROKERS = "TooFewBrokers", Exit.REFUSED, True
+    TOO_LARGE = "TooLarge", Exit.REFUSED
+    UNKNOWN_BROKERS = "UnknownBrokers", Exit.REFUSED
+    UNKNOWN_FIELDS = "UnknownFields", Exit.REFUSED
+    ZNODE_UNREADABLE = "ZnodeUnreadable", Exit.REFUSED
+
+    # What is only said: nothing is refused for it.
+    CHANGED_OUTSIDE = "ChangedOutside", Exit.DONE
+    IGNORED = "Ignored", Exit.DONE
+    REPLICAS_DIFFER = "ReplicasDiffer", Exit.DONE
+    STALE_RECORD = "StaleRecord", Exit.DONE
+    STANDING_FAULT = "StandingFault", Exit.DONE
+    UNMANAGED = "Unmanaged", Exit.DONE
+
+    # What became of a topic at apply.
+    STATE_CONFLICT = "StateConflict", Exit.MOVED, True
+    OUTCOME_UNKNOWN = "OutcomeUnknown", Exit.ERROR, True
+    WRITE_FAILED = "WriteFailed", Exit.ERROR
+
+
+class TopiaristError(Exception):
+    """Ends a run, or the work on one cluster, with a reason from the table and a message made for a person."""
+
+    def __init__(self, reason: Reason, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.hint = hint
+
+    def __str__(self) -> str:
+        message = str(self.args[0])
+        return f"{message}\n    {self.hint}" if self.hint else message
+
+
+class InvalidManifests(TopiaristError):
+    """Manifests that cannot be used; ``complaints`` has the problems found, sorted by place, ``more`` counts others."""
+
+    def __init__(self, complaints: Sequence[Complaint], more: int = 0) -> None:
+        self.complaints = sorted(complaints)
+        self.more = more
+        super().__init__(Reason.INVALID_MANIFEST, "\n".join(map(str, self.complaints)))

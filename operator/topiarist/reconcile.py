@@ -1,0 +1,153 @@
+"""One pass over one cluster: read it, plan, let somebody decide, apply, report. The port that an adapter has to fill.
+
+The command line, the operator and the drift job all go through here, so there is one meaning of "different" and one way
+to write. Level, not edge: a pass looks at everything; whatever caused it is only a reason to look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from topiarist.core.change import Plan
+from topiarist.core.plan import Run, make_plan
+from topiarist.core.spec import ClusterSpec, TopicSpec
+from topiarist.core.state import ClusterState
+from topiarist.errors import Exit, Reason, TopiaristError
+
+
+class Result(str, Enum):
+    """What became of one topic of a plan."""
+
+    DONE = "done"
+    ALREADY = "already so"
+    MOVED = "moved"
+    REFUSED = "refused"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    NOT_SENT = "not sent"
+
+
+class Outcome(NamedTuple):
+    """The result for one topic; ``message`` says what was found and what it means (empty where all is well)."""
+
+    topic: str
+    result: Result
+    reason: Reason | None = None
+    message: str = ""
+
+
+class Cluster(Protocol):
+    """A cluster as topiarist sees it: two verbs."""
+
+    def read(self) -> ClusterState:
+        """Everything that a plan is made from, in one go.
+
+        Raises ``TopiaristError`` if the cluster cannot be reached or is none.
+        """
+
+    def apply(self, plan: Plan, stop: Callable[[], bool]) -> Iterator[Outcome]:
+        """Carry out ``plan``: one transaction a topic, each after comparing by value with what is there at that moment.
+
+        Gives exactly one outcome for each of ``plan.to_do()``, as it becomes known. After ``stop()`` is true nothing
+        more is sent: what is under way is finished, the rest is ``NOT_SENT``. Writes nothing at all if nothing is to
+        do.
+
+        Raises ``TopiaristError`` before the first outcome if the run cannot begin (no lock, no controller).
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a pass did: its plan as decided, and one outcome for each topic that was to be touched."""
+
+    plan: Plan
+    outcomes: tuple[Outcome, ...] = ()
+    error: TopiaristError | None = None
+
+    def topics(self, result: Result) -> tuple[Outcome, ...]:
+        """The outcomes with this result."""
+        return tuple(outcome for outcome in self.outcomes if outcome.result is result)
+
+    @property
+    def exit(self) -> Exit:
+        """Failures before all, then what moved, then what was refused."""
+        results = {outcome.result for outcome in self.outcomes}
+        if self.error or results & {Result.FAILED, Result.UNKNOWN}:
+            return self.error.reason.exit if self.error else Exit.ERROR
+        if Result.MOVED in results:
+            return Exit.MOVED
+        if self.plan.refused or Result.REFUSED in results:
+            return Exit.REFUSED
+        return Exit.DONE
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What a pass is about, and who listens to it.
+
+    ``allow`` gives back what of a plan may be done. ``asked`` is true if a person has answered for the plan: then
+    only what was shown is done, and what moved since is reported, not planned again.
+    """
+
+    spec: ClusterSpec
+    topics: Sequence[TopicSpec]
+    run: Run
+    allow: Callable[[Plan], Plan]
+    asked: bool = False
+    stop: Callable[[], bool] = field(default=lambda: False)
+    tell: Callable[[Outcome], None] = field(default=lambda outcome: None)
+
+
+def survey(cluster: Cluster, spec: ClusterSpec, topics: Sequence[TopicSpec], run: Run) -> Plan:
+    """Read a cluster and plan; writes nothing. Raises ``WrongCluster`` if it is not the one that its manifest means."""
+    state = cluster.read()
+    if spec.cluster_id and spec.cluster_id != state.cluster_id:
+        raise TopiaristError(
+            Reason.WRONG_CLUSTER,
+            f"found cluster id {state.cluster_id} at its address, wanted {spec.cluster_id} (clusterId)",
+            "mend the address, or the clusterId if this really is the cluster",
+        )
+    return make_plan(state, spec, topics, run)
+
+
+def reconcile(cluster: Cluster, job: Pass) -> Report:
+    """One whole pass."""
+    return carry_out(cluster, job, job.allow(survey(cluster, job.spec, job.topics, job.run)))
+
+
+def carry_out(cluster: Cluster, job: Pass, plan: Plan) -> Report:
+    """Apply ``plan``. A topic that moved under it is read and planned anew once, unless a person answered for the
+    plan.
+    """
+    report = _apply(cluster, job, plan)
+    moved = {outcome.topic for outcome in report.topics(Result.MOVED)}
+    if not moved or report.error or job.asked or job.stop():
+        return report
+    again = job.allow(survey(cluster, job.spec, [spec for spec in job.topics if spec.topic in moved], job.run))
+    second = _apply(cluster, job, again)
+    replanned = {topic.topic for topic in again.topics if topic.changes or topic.refusals}
+    settled = tuple(Outcome(topic, Result.ALREADY) for topic in sorted(moved - replanned))
+    kept = tuple(outcome for outcome in report.outcomes if outcome.topic not in moved)
+    return Report(with_topics(plan, again), kept + second.outcomes + settled, second.error)
+
+
+def with_topics(plan: Plan, newer: Plan) -> Plan:
+    """``plan`` with the topics of ``newer`` in place of its own ones of the same name."""
+    topics = {topic.topic: topic for topic in (*plan.topics, *newer.topics)}
+    return replace(plan, topics=tuple(topics[name] for name in sorted(topics)))
+
+
+def _apply(cluster: Cluster, job: Pass, plan: Plan) -> Report:
+    """Apply, and keep the outcomes known so far if the run ends before its time."""
+    outcomes: list[Outcome] = []
+    error = None
+    try:
+        for outcome in cluster.apply(plan, job.stop) if plan.pending else ():
+            outcomes.append(outcome)
+            job.tell(outcome)
+    except TopiaristError as raised:
+        error = raised
+    return Report(plan, tuple(outcomes), error)

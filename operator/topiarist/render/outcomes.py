@@ -1,0 +1,79 @@
+"""What became of a plan, as text: what went well in a few lines, everything else topic by topic."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from topiarist.reconcile import Outcome, Report, Result
+from topiarist.render.page import ADDED, CHANGED, GONE, QUIET, STRONG, Page, column_for, field, head, names, plain, wrap
+
+_QUIET_RESULTS = {Result.DONE: ("+", ADDED), Result.ALREADY: ("=", ""), Result.NOT_SENT: (".", QUIET)}
+_LOUD_RESULTS = {
+    Result.MOVED: ("~", CHANGED),
+    Result.REFUSED: ("!", GONE),
+    Result.UNKNOWN: ("?", GONE),
+    Result.FAILED: ("!", GONE),
+}
+
+_NEXT = {
+    Result.MOVED: "moved: not what the plan was made from, so nothing was written; plan again to see what is there now",
+    Result.UNKNOWN: "unknown: the connection broke before the answer came; the next run sees whether it was done",
+    Result.NOT_SENT: "not sent: the run ended before; the next run goes on",
+}
+
+
+def report(found: Report, page: Page) -> str:
+    """What became of one cluster's plan: results, what to do about the worse ones, one line that adds up.
+
+    An error that ended the run is not part of it: whoever catches it says it.
+    """
+    return "\n".join(_lines(found, page)) + "\n"
+
+
+def _lines(found: Report, page: Page) -> Iterator[str]:
+    results: dict[Result, list[Outcome]] = {}
+    for outcome in sorted(found.outcomes):
+        results.setdefault(outcome.result, []).append(outcome)
+    loud = [outcome for outcome in sorted(found.outcomes) if outcome.result in _LOUD_RESULTS]
+    page = replace(page, column=column_for(outcome.topic for outcome in loud))
+    if name := plain(found.plan.cluster):
+        yield from (page.paint(part, STRONG) for part in wrap(name, page.width))
+    for result in _QUIET_RESULTS:
+        if result in results:
+            yield from _condensed(page, result, results[result])
+    for outcome in loud:
+        yield from _loud(page, outcome)
+    for result, words in _NEXT.items():
+        if result in results:
+            yield from (f"  {part}" for part in wrap(words, page.width - 2))
+    yield page.paint(summary(found), STRONG)
+
+
+def _condensed(page: Page, result: Result, outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Results that need no words of their own: the topics, in a row."""
+    sign, tone = _QUIET_RESULTS[result]
+    listed = names(page, [outcome.topic for outcome in outcomes])
+    label = f"{sign} {result.value}"
+    start = f"  {page.paint(label, tone)}{'':{17 - len(label)}}"
+    for line in listed:
+        yield f"{start}{line}"
+        start = " " * 19
+
+
+def _loud(page: Page, outcome: Outcome) -> Iterator[str]:
+    sign, tone = _LOUD_RESULTS[outcome.result]
+    words = f"{outcome.result.value}: {outcome.message}" if outcome.message else outcome.result.value
+    yield from head(page, sign, outcome.topic, action=words, tones=(tone, ""))
+    if outcome.reason and outcome.result is not Result.MOVED:
+        yield from field(page, "reason", [outcome.reason.value])
+
+
+def summary(found: Report) -> str:
+    """``Applied: 3 done, 1 already so, 1 failed, 2 refused.``; topics that the plan refused in part count there too."""
+    results = Counter(outcome.result for outcome in found.outcomes)
+    refused = {topic.topic for topic in found.plan.topics if topic.refusals}
+    results[Result.REFUSED] = len(refused.union(outcome.topic for outcome in found.topics(Result.REFUSED)))
+    listed = ", ".join(f"{results[result]:,} {result.value}" for result in Result if results[result])
+    return f"Applied: {listed}." if listed else "Applied: nothing was to be done."

@@ -1,0 +1,63 @@
+"""A merged spec as a ``Topic`` document again: what ``topiarist render`` shows, after defaults and overrides.
+
+Plain values only; an adapter makes YAML of them. The documents can be applied: given back together with their cluster,
+they mean what the originals mean, but for sizes from the cluster's defaults, which then are the topic's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from topiarist.core.spec import TopicSpec
+
+FROM_DEFAULTS = "topiarist.dev/from-defaults"
+"""Annotation that lists the fields whose value comes from the cluster's defaults."""
+
+
+def document(spec: TopicSpec) -> dict[str, Any]:
+    """The ``Topic`` document of one topic on one cluster; keys sorted, defaults of the format itself left out."""
+    manifest = spec.manifest
+    metadata = {
+        "name": manifest.name,
+        "namespace": manifest.namespace,
+        "labels": dict(sorted(manifest.labels.items())),
+        "annotations": _annotations(spec),
+    }
+    fields = {
+        "topicName": spec.topic,
+        "clusters": [spec.cluster.name] if spec.cluster.name else [],
+        "config": dict(sorted(spec.config.items())),
+        "withoutConfig": sorted(spec.cluster.default_config.keys() - spec.config.keys()),
+        "ignore": sorted(spec.ignore),
+        "unmanagedConfig": "Remove" if spec.remove_unmanaged else "",
+        "ensure": "Absent" if spec.absent else "",
+        "mode": "Observe" if spec.observe else "",
+        "deletionPolicy": manifest.spec.get("deletionPolicy", ""),
+        **_size(spec),
+    }
+    return {
+        "apiVersion": "topiarist.dev/v1",
+        "kind": "Topic",
+        "metadata": _given(metadata),
+        "spec": _given(fields),
+    }
+
+
+def _size(spec: TopicSpec) -> dict[str, Any]:
+    if spec.assignment is not None:
+        return {"replicaAssignment": [list(replicas) for replicas in spec.assignment]}
+    return {"partitions": spec.create_partitions, "replicationFactor": spec.create_replication_factor}
+
+
+def _annotations(spec: TopicSpec) -> dict[str, str]:
+    inherited = [f"config.{key}" for key in sorted(spec.inherited)]
+    if spec.assignment is None:
+        sizes = (("partitions", spec.partitions), ("replicationFactor", spec.replication_factor))
+        inherited += [name for name, own in sizes if own is None and _size(spec)[name]]
+    return {FROM_DEFAULTS: ", ".join(inherited)} if inherited else {}
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that say something, sorted by name."""
+    return {name: value for name, value in sorted(fields.items()) if value not in ("", 0, [], {}, ())}

@@ -1,0 +1,140 @@
+"""Plans and reports as text for a person: one cluster after the other, everything that matters, in 80 columns.
+
+``blocks`` has the topics, ``brokers`` the table, ``summary`` the end; here is their order. Nothing needs a legend.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from topiarist.core.change import Plan
+from topiarist.core.units import count
+from topiarist.errors import Reason
+from topiarist.render import blocks, brokers, groups, outcomes, shared, summary
+from topiarist.render.page import CHANGED, GONE, STRONG, Page, column_for, fit, names, plain, wrap
+
+_NOUNS = {
+    Reason.DELETION_IN_PROGRESS: ("deletion under way", "deletions under way"),
+    Reason.REPLICAS_DIFFER: ("topic placed otherwise", "topics placed otherwise"),
+    Reason.STALE_RECORD: ("stale record", "stale records"),
+    Reason.STANDING_FAULT: ("fault that stands on the cluster", "faults that stand on the cluster"),
+    Reason.UNMANAGED: ("config key left alone", "config keys left alone"),
+    Reason.IGNORED: ("difference ignored", "differences ignored"),
+    Reason.CHANGED_OUTSIDE: ("topic changed by others", "topics changed by others"),
+}
+
+report = outcomes.report
+
+
+def plans(found: Sequence[Plan], page: Page) -> str:
+    """Plans of a run, in the order given; several end with a line about them all."""
+    lines: list[str] = []
+    for plan in found:
+        lines.extend(plan_lines(plan, page))
+        lines.append("")
+    if len(found) > 1:
+        lines.append(summary.line(page, summary.total(found), f"All {count(len(found), 'cluster')}"))
+        lines.append("")
+    return "\n".join(lines[:-1]) + "\n" if lines else ""
+
+
+def plan_lines(plan: Plan, page: Page) -> Iterator[str]:
+    """One plan, line by line."""
+    common = groups.find(plan)
+    page = replace(page, column=column_for(topic.topic for topic in plan.topics))
+    yield from _header(plan, page)
+    yield from _section(_topics(plan, page, common))
+    yield from _section(brokers.table(page, plan))
+    yield from _section(_remarks(plan, page, common))
+    yield ""
+    yield summary.line(page, summary.counts(plan))
+    yield from summary.asks(page, plan)
+
+
+def _section(lines: Iterable[str]) -> Iterator[str]:
+    """Lines with an empty one before them, if there are any."""
+    for number, text in enumerate(lines):
+        if number == 0:
+            yield ""
+        yield text
+
+
+def _header(plan: Plan, page: Page) -> Iterator[str]:
+    name = plain(plan.cluster)
+    start = f"{name}   " if name else ""
+    at = len(start) if len(start) <= page.width // 2 else 4
+    controller = f"controller {plan.controller} at epoch {plan.controller_epoch}"
+    facts = (
+        f"cluster {plain(plan.cluster_id) or 'without id'},",
+        f"{_brokers(plan)},",
+        "no controller" if plan.controller is None else controller,
+    )
+    first, *rest = fit(facts, page.width - at)
+    if at == len(start):
+        yield f"{page.paint(name, STRONG)}{start[len(name) :]}{first}"
+    else:
+        yield from (page.paint(part, STRONG) for part in wrap(name, page.width))
+        yield " " * at + first
+    yield from (" " * at + part for part in rest)
+    if plan.gate.reason is not None:
+        word = f"closed: {plan.gate.reason}"
+        for part in wrap(f"{word}: {plan.gate.message}; nothing is written", page.width - 2):
+            yield f"  {page.paint(part, GONE)}"
+
+
+def _brokers(plan: Plan) -> str:
+    racks = {broker.rack for broker in plan.brokers}
+    without = sum(broker.rack is None for broker in plan.brokers)
+    words = count(len(plan.brokers), "broker")
+    if racks <= {None}:
+        return f"{words} without racks" if plan.brokers else "no brokers"
+    words += f" in {count(len(racks - {None}), 'rack')}"
+    return f"{words} ({without} without)" if without else words
+
+
+def _topics(plan: Plan, page: Page, common: groups.Groups) -> Iterator[str]:
+    """The blocks; those of more than one line stand apart from their neighbours."""
+    height = 0
+    own = (blocks.topic(page, topic, common) for topic in plan.topics)
+    for block in chain(shared.blocks(page, common), own):
+        lines = list(block)
+        if height and lines and max(height, len(lines)) > 1:
+            yield ""
+        yield from lines
+        height = len(lines) or height
+
+
+def _remarks(plan: Plan, page: Page, common: groups.Groups) -> Iterator[str]:
+    """What concerns the cluster as a whole: notices that have no block, orphans, warnings."""
+    if left := _left_out(plan, page, common):
+        listed = ", ".join(f"{number:,} {_noun(reason, number)}" for reason, number in sorted(left.items()))
+        yield from _remark(page, "notices", wrap(f"{listed} (-v shows them)", page.room))
+    if plan.orphans:
+        words = f"{count(len(plan.orphans), 'topic')} of ours in no manifest any more:"
+        yield from _remark(page, "orphaned", [words, *names(page, plan.orphans)])
+    for warning in plan.warnings:
+        yield from _remark(page, "warning", wrap(warning, page.room), CHANGED)
+
+
+def _remark(page: Page, label: str, lines: Iterable[str], tone: str = "") -> Iterator[str]:
+    start = f"  {page.paint(label, tone)}{'':{17 - len(label)}}"
+    for text in lines:
+        yield f"{start}{text}"
+        start = " " * 19
+
+
+def _left_out(plan: Plan, page: Page, common: groups.Groups) -> Counter[Reason]:
+    """Notices that stand in no block, by reason."""
+    left: Counter[Reason] = Counter()
+    for topic in plan.topics if not page.verbose else ():
+        if topic.notices:
+            shown = blocks.stands_alone(topic, common)
+            left.update(notice.reason for notice in topic.notices if notice.reason is Reason.UNMANAGED or not shown)
+    return left
+
+
+def _noun(reason: Reason, number: int) -> str:
+    return _NOUNS.get(reason, (str(reason), str(reason)))[number != 1]

@@ -1,0 +1,162 @@
+"""The JSON Schemas, and the one door into specs: a document is valid by its schema or becomes a list of problems.
+
+``schemas/*.json`` say what fields there are; editors, the Kubernetes definitions and this module read the same files.
+jsonschema-rs decides, jsonschema explains (``explain``, imported only for a document that is not valid). After this
+door ``core.spec`` and ``core.rules`` take over, which know what no schema can: other documents, releases, defaults.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from topiarist.core import configs
+from topiarist.core.rules import config_problem, key_step
+from topiarist.core.spec import ClusterSpec, Manifest, RackAwareness, Source
+from topiarist.core.state import Release
+from topiarist.core.values import config_text
+from topiarist.errors import Path, Problem
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Draft7Validator
+
+GROUP = "topiarist.dev"
+VERSION = f"{GROUP}/v1"
+KINDS = ("Topic", "Cluster")
+
+_FREE = frozenset({"config", "brokerConfig"})
+"""Fields whose values may be fractions; everywhere else a number is a whole number."""
+
+
+@cache
+def schema(kind: str) -> Mapping[str, Any]:
+    """The JSON Schema (draft-07) of a kind."""
+    text = (files("topiarist") / "schemas" / f"{kind.lower()}.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def check(body: Mapping[str, Any]) -> list[Problem]:
+    """Everything wrong with a document by itself; empty if it is valid. At most ``explain.MOST`` problems.
+
+    ``body`` is plain: dict, list, str, int, bool, and ``Decimal`` or float for fractions.
+    """
+    if body.get("apiVersion") == VERSION and body.get("kind") in KINDS and _valid(body):
+        return []
+    from topiarist.schema import explain
+
+    return explain.identity(body) or explain.problems(schema(body["kind"]), body)
+
+
+def wrong_values(body: Mapping[str, Any]) -> Iterator[Problem]:
+    """Config values that no Kafka takes, in a document that is not valid anyway: complaints come all at once.
+
+    A valid document is judged by ``core.rules``, which knows its cluster; here only what no cluster could make right.
+    """
+    for path, holder in _config_holders(body.get("spec")):
+        config = holder.get("config")
+        for key, value in config.items() if isinstance(config, Mapping) else ():
+            if isinstance(value, str | int | Decimal) and (key in configs.CONFIGS or configs.suggest(key)):
+                problem = config_problem(ClusterSpec(), key, config_text(value))
+                if problem:
+                    yield Problem((*path, "config", key_step(key)), *problem)
+
+
+def _config_holders(spec: Any) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Whatever in a spec, which need not be one, may have a ``config``."""
+    if not isinstance(spec, Mapping):
+        return
+    yield ("spec",), spec
+    if isinstance(spec.get("defaults"), Mapping):
+        yield ("spec", "defaults"), spec["defaults"]
+    overrides = spec.get("overrides")
+    for index, override in enumerate(overrides if isinstance(overrides, list) else ()):
+        if isinstance(override, Mapping):
+            yield ("spec", "overrides", index), override
+
+
+def manifest(body: Mapping[str, Any], source: Source) -> Manifest:
+    """A document that ``check`` finds nothing wrong with, as a manifest."""
+    metadata = body["metadata"]
+    return Manifest(
+        kind=body["kind"],
+        name=metadata["name"],
+        namespace=metadata.get("namespace", ""),
+        labels=metadata.get("labels", {}),
+        spec=body["spec"],
+        source=source,
+    )
+
+
+def cluster_spec(manifest: Manifest) -> ClusterSpec:
+    """What a manifest of kind ``Cluster`` says; what it leaves out is at its default."""
+    spec = manifest.spec
+    zookeeper, defaults = spec.get("zookeeper", {}), spec.get("defaults", {})
+    given = {
+        "connect": zookeeper.get("connect"),
+        "max_buffer": zookeeper.get("maxBuffer"),
+        "cluster_id": spec.get("clusterId"),
+        "release": _release(spec.get("kafkaVersion")),
+        "default_partitions": defaults.get("partitions"),
+        "default_replication_factor": defaults.get("replicationFactor"),
+        "protected": tuple(spec["protected"]) if "protected" in spec else None,
+    }
+    return ClusterSpec(
+        name=manifest.name,
+        labels=manifest.labels,
+        rack_awareness=RackAwareness(spec.get("rackAwareness", RackAwareness.ENFORCED)),
+        default_config=_texts(defaults.get("config", {})),
+        broker_config=_texts(spec.get("brokerConfig", {})),
+        allow_unknown_configs=tuple(spec.get("allowUnknownConfigs", ())),
+        exclude_brokers=frozenset(spec.get("excludeBrokers", ())),
+        source=manifest.source,
+        **{field: value for field, value in given.items() if value is not None},
+    )
+
+
+def fractions(spec: Any, path: Path = ("spec",)) -> Iterable[Path]:
+    """The paths of all fractions where only whole numbers can stand.
+
+    To JSON Schema 12.0 is a whole number. Here it is not: what reads the specs counts with ``int``.
+    """
+    if isinstance(spec, dict):
+        for key, value in spec.items():
+            if key not in _FREE:
+                yield from fractions(value, (*path, key))
+    elif isinstance(spec, list):
+        for index, item in enumerate(spec):
+            if type(item) is not int:
+                yield from fractions(item, (*path, index))
+    elif not isinstance(spec, str | int | None):
+        yield path
+
+
+@cache
+def _validator(kind: str) -> Draft7Validator:
+    from jsonschema_rs import Draft7Validator
+
+    return Draft7Validator(dict(schema(kind)))
+
+
+def _valid(body: Mapping[str, Any]) -> bool:
+    try:
+        accepted = _validator(body["kind"]).is_valid(body)
+    except ValueError:
+        # Text that is no Unicode, which JSON from elsewhere can hold.
+        return False
+    return accepted and not any(fractions(body["spec"]))
+
+
+def _texts(config: Mapping[str, Any]) -> dict[str, str]:
+    return {key: config_text(value) for key, value in config.items()}
+
+
+def _release(version: str | None) -> Release | None:
+    if version is None:
+        return None
+    major, minor = version.split(".")
+    return int(major), int(minor)

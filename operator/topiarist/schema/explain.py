@@ -1,0 +1,249 @@
+"""Says in plain words why a document is not valid: what was found, what was wanted, what to do.
+
+jsonschema walks the schema and finds the errors; this module turns each into a ``Problem``. Imported only when there is
+something to explain, since jsonschema takes longer to import than ten thousand documents take to check.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache, lru_cache
+from itertools import islice
+from typing import Any
+
+from jsonschema import Draft7Validator, TypeChecker, ValidationError
+from jsonschema.validators import extend
+
+from topiarist import schema as door
+from topiarist.core.units import count
+from topiarist.core.values import quoted, shown
+from topiarist.errors import Key, Path, Problem
+
+MOST = 100
+"""Problems of one document that are explained."""
+
+_KAFKA_LISTS = re.compile(r"[0-9]+(?::[0-9]+)*(?:,[0-9]+(?::[0-9]+)*)*")
+"""Replica lists as Kafka's own tools write them: ``1:2:3,2:3:1``."""
+
+LONGEST_GUESS = 64
+"""Characters of an unknown word that are compared with the known ones."""
+
+
+def identity(body: Mapping[str, Any]) -> list[Problem]:
+    """What is wrong with ``apiVersion`` and ``kind``; as long as they are, there is no schema to judge the rest by."""
+    version, kind = body.get("apiVersion"), body.get("kind")
+    if version != door.VERSION:
+        return [Problem(("apiVersion",), f"apiVersion: {_found(version)}, wanted {door.VERSION}")]
+    if kind is None:
+        return [Problem((), "found no kind, wanted one", f"add kind: {' or kind: '.join(door.KINDS)}")]
+    if kind not in door.KINDS:
+        return [Problem(("kind",), f"kind: {_found(kind)}, wanted {_one_of(door.KINDS)}", _guess(kind, door.KINDS))]
+    return []
+
+
+def problems(schema: Mapping[str, Any], body: Mapping[str, Any]) -> list[Problem]:
+    """Everything wrong with a document that its schema does not accept, one problem a path; never empty."""
+    errors = _explainer()(schema).iter_errors(body)
+    found: dict[Path, Problem] = {}
+    for problem in islice((problem for error in errors for problem in _problems(error)), MOST):
+        found.setdefault(problem.path, problem)
+    return list(found.values()) or [Problem((), "found text that is no Unicode, wanted a plain document")]
+
+
+def field_name(path: Path) -> str:
+    """A path as people write it: ``spec.overrides[0].partitions``; empty for the document itself."""
+    steps = "".join(f"[{step}]" if isinstance(step, int) else f".{shown(step)}" for step in path)
+    return steps.removeprefix(".")
+
+
+@cache
+def _explainer() -> type[Any]:
+    """jsonschema made to agree with jsonschema-rs and with us.
+
+    A ``$`` does not match before a final newline, and a whole number is an ``int``: not 12.0, and no boolean.
+    """
+    explainer: type[Any] = extend(  # type: ignore[no-untyped-call]
+        Draft7Validator,
+        validators={"pattern": _check_pattern, "required": _check_required},
+        type_checker=Draft7Validator.TYPE_CHECKER.redefine("integer", _is_integer),
+    )
+    return explainer
+
+
+def _is_integer(_checker: TypeChecker, value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern.replace("$", r"\Z"))
+
+
+def _check_pattern(_validator: Any, pattern: str, value: object, _schema: object) -> Iterator[ValidationError]:
+    if isinstance(value, str) and not _compiled(pattern).search(value):
+        yield ValidationError("does not match")
+
+
+def _check_required(_validator: Any, required: list[str], value: object, _schema: object) -> Iterator[ValidationError]:
+    """As jsonschema's own, but with the name of the missing field where a program can read it."""
+    if isinstance(value, dict):
+        for name in required:
+            if name not in value:
+                yield ValidationError(name)
+
+
+def _problems(error: Any) -> Iterable[Problem]:
+    path: Path = tuple(error.absolute_path)
+    if "propertyNames" in error.absolute_schema_path:
+        path = (*path, Key(error.instance))
+    return _WORDS[str(error.validator)](error, path)
+
+
+def _unknown(error: Any, path: Path) -> Iterator[Problem]:
+    known = list(error.schema["properties"])
+    for name in error.instance:
+        if name not in known:
+            here = (*path, Key(name))
+            yield Problem(here, f"{field_name(here)}: found an unknown field", _place_for(name, known, path))
+
+
+def _place_for(name: str, known: list[str], path: Path) -> str:
+    """Where an unknown field may have been meant to go."""
+    if guess := _guess(name, known):
+        return guess
+    inside = door.schema(door.KINDS[0])["properties"]["spec"]["properties"]
+    if path == () and name in inside:
+        return "move it below spec:"
+    if path[:2] == ("spec", "overrides") and name in inside:
+        return "move it below spec: it is the same on all clusters"
+    return f"known here: {', '.join(known)}"
+
+
+def _missing(error: Any, path: Path) -> Iterator[Problem]:
+    here = (*path, error.message)
+    yield Problem(here, f"{field_name(here)}: found no such field, wanted one")
+
+
+def _type(error: Any, path: Path) -> Iterator[Problem]:
+    hint = _type_hint(error.schema, error.instance)
+    yield Problem(path, f"{field_name(path)}: {_found(error.instance)}, wanted {_wanted(error.schema)}", hint)
+
+
+def _type_hint(schema: Mapping[str, Any], value: object) -> str:
+    wanted, text = schema["type"], _shown(value)
+    if wanted == "string" and not isinstance(value, dict | list | None):
+        return f'quote it: "{text}"' if text in schema.get("enum", (text,)) else ""
+    if wanted == "integer" and isinstance(value, str) and re.fullmatch(r"-?[1-9][0-9]{0,18}", value):
+        return f"leave the quotes out: {value}"
+    if wanted == "array" and isinstance(value, str) and _KAFKA_LISTS.fullmatch(value):
+        return f"write [[{value.replace(',', '],[').replace(':', ',')}]]"
+    if wanted == "array" and not isinstance(value, dict | None):
+        return f"write [{shown(str(value))}]"
+    if isinstance(wanted, list) and isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return f'write "{shown(",".join(value))}"' if value else ""
+    return ""
+
+
+def _not_allowed(error: Any, path: Path) -> Iterator[Problem]:
+    wanted = _wanted(error.schema)
+    hint = _guess(error.instance, error.schema["enum"]) if "enum" in error.schema else ""
+    yield Problem(path, f"{field_name(path)}: {_found(error.instance)}, wanted {wanted}", hint)
+
+
+def _pattern(error: Any, path: Path) -> Iterator[Problem]:
+    words = error.schema["patternErrorMessage"]
+    yield Problem(path, f"{field_name(path)}: {_found(error.instance)}, {words}")
+
+
+def _length(error: Any, path: Path) -> Iterator[Problem]:
+    limit, length = error.validator_value, len(error.instance)
+    unit = "character" if isinstance(error.instance, str) else "item"
+    found = count(length, unit) if length else "nothing in it"
+    bound = f"at most {limit}" if str(error.validator).startswith("max") else f"at least {count(limit, unit)}"
+    yield Problem(path, f"{field_name(path)}: found {found}, wanted {bound}")
+
+
+def _twice(error: Any, path: Path) -> Iterator[Problem]:
+    items = error.instance
+    index = next((index for index, item in enumerate(items) if item in items[:index]), 0)
+    here = (*path, index)
+    yield Problem(here, f"{field_name(here)}: found {_shown(items[index])} a second time, wanted each item once")
+
+
+def _forbidden(error: Any, path: Path) -> Iterator[Problem]:
+    if "required" not in error.validator_value:
+        yield Problem(path, f"{field_name(path)}: {_found(error.instance)}, wanted any other name")
+        return
+    one, other = error.validator_value["required"]
+    here = (*path, Key(one))
+    yield Problem(here, f"{field_name(here)}: found together with {other}, wanted only one of the two")
+
+
+def _none_of(error: Any, path: Path) -> Iterator[Problem]:
+    names = [option["required"][0] for option in error.validator_value]
+    yield Problem(path, f"{field_name(path)}: found neither {' nor '.join(names)}, wanted one of them")
+
+
+_WORDS: dict[str, Callable[[Any, Path], Iterable[Problem]]] = {
+    "additionalProperties": _unknown,
+    "required": _missing,
+    "type": _type,
+    "enum": _not_allowed,
+    "minimum": _not_allowed,
+    "maximum": _not_allowed,
+    "pattern": _pattern,
+    "minLength": _length,
+    "maxLength": _length,
+    "minItems": _length,
+    "uniqueItems": _twice,
+    "not": _forbidden,
+    "anyOf": _none_of,
+}
+"""What to say for each keyword of the schemas; a test holds this table to the keywords that they use."""
+
+_TYPES = {"string": "text", "array": "a list", "object": "a mapping", "integer": "a whole number"}
+
+
+def _wanted(schema: Mapping[str, Any]) -> str:
+    """What a field takes, in words."""
+    if "enum" in schema:
+        return _one_of(schema["enum"])
+    if isinstance(schema["type"], list):
+        return "text, a number, true or false"
+    bounds = f" from {schema['minimum']} to {schema['maximum']}" if "minimum" in schema else ""
+    return _TYPES[schema["type"]] + bounds
+
+
+def _one_of(words: Iterable[str]) -> str:
+    *rest, last = words
+    return f"{', '.join(rest)} or {last}" if rest else last
+
+
+def _guess(name: object, known: Iterable[str]) -> str:
+    """A hint if ``name`` looks like one of the known words, whatever its case."""
+    return _closest(str(name)[:LONGEST_GUESS].lower(), tuple(known))
+
+
+@lru_cache(maxsize=1000)
+def _closest(name: str, known: tuple[str, ...]) -> str:
+    """Remembered, since one slip is often made in many files."""
+    folded = {word.lower(): word for word in known}
+    matches = get_close_matches(name, folded, n=1, cutoff=0.7)
+    return f"did you mean {folded[matches[0]]}?" if matches else ""
+
+
+def _found(value: object) -> str:
+    if value is None:
+        return "found nothing"
+    if isinstance(value, dict):
+        return "found a mapping"
+    return "found a list" if isinstance(value, list) else f"found {_shown(value)}"
+
+
+def _shown(value: object) -> str:
+    """A value on one line, text in quotes."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return quoted(value) if isinstance(value, str) else shown(str(value))

@@ -1,0 +1,29 @@
+"""Everything a run was told, from flags and environment, in one value; nothing below the command line reads either."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topiarist.core.policy import Allowance
+from topiarist.core.state import Release
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One run's settings. Times are in seconds; ``zookeeper`` is a connect string with chroot, empty if not given."""
+
+    paths: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
+    cluster: str | None = None
+    zookeeper: str = ""
+    kafka_version: Release | None = None
+    owner: str = "default"
+    take_ownership: bool = False
+    adopt: tuple[str, ...] = ()
+    recreate: bool = False
+    without_brokers: frozenset[int] = frozenset()
+    allow_unknown_brokers: bool = False
+    allow_risk: tuple[Allowance, ...] = ()
+    connect_timeout: float = 10.0
+    lock_timeout: float = 60.0
+    verbosity: int = 0

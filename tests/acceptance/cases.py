@@ -1,0 +1,188 @@
+"""A case is a folder below ``tests/examples``: manifests, what a cluster holds, and what topiarist says to them.
+
+``case.yaml`` has ``about``, one sentence on what the case shows; ``commands``, each the words after ``topiarist`` (``<
+FILE`` at the end is standard input), by default ``plan .`` where there is a ``state.yaml``, else ``validate .``; and
+``manifests``, the path of the manifests that ``plan.json`` is made from, by default the whole folder. ``links`` are
+made in the copy that a case runs in.
+
+``state.yaml`` describes a cluster (or several, under ``clusters``), which is laid out in a real ZooKeeper; if it is
+only one, every command gets its address from the environment. ``expected.txt`` is the whole output of all commands
+with their exit codes; where there is one cluster, ``plan.json`` is the plan before the first command, as JSON. ``make
+golden`` writes both anew. ``ZOOKEEPER`` stands for the server's real address everywhere, in manifests too.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from kazoo.client import KazooClient
+
+from topiarist.adapters.playground import Playground, Topic
+from topiarist.cli.main import run
+from topiarist.core.state import Broker
+from topiarist.render.document import fingerprint
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+ZOOKEEPER = "zookeeper.example:2181"
+
+_OURS = ("case.yaml", "state.yaml", "expected.txt", "plan.json")
+
+
+class Case(NamedTuple):
+    """One folder."""
+
+    folder: Path
+    about: str
+    commands: tuple[str, ...]
+    manifests: str
+    links: dict[str, str]
+    state: dict[str, Any] | None
+
+    @property
+    def name(self) -> str:
+        """The path below ``examples``."""
+        return self.folder.relative_to(EXAMPLES).as_posix()
+
+    def copy(self, to: Path, address: str) -> Path:
+        """The case's manifests in an empty folder ``to``, with ZooKeeper's real address in them."""
+        ignored = shutil.ignore_patterns(*_OURS)
+        shutil.copytree(self.folder, to, ignore=ignored, dirs_exist_ok=True)
+        for name, target in self.links.items():
+            (to / name).symlink_to(target)
+        for path in to.rglob("*.yaml"):
+            if address and path.is_file() and not path.is_symlink():
+                path.write_bytes(path.read_bytes().replace(ZOOKEEPER.encode(), address.encode()))
+        return to
+
+
+def find() -> list[Case]:
+    """Every case: each folder that has a ``case.yaml``."""
+    return [_case(path.parent) for path in sorted(EXAMPLES.rglob("case.yaml"))]
+
+
+def _case(folder: Path) -> Case:
+    state, told = _load(folder / "state.yaml"), _load(folder / "case.yaml")
+    default = ["validate ."] if state is None else ["plan ."]
+    commands, links = tuple(told.get("commands", default)), told.get("links", {})
+    return Case(folder, told["about"], commands, told.get("manifests", "."), links, state)
+
+
+def _load(path: Path) -> Any:
+    return yaml.safe_load(path.read_text()) or {} if path.exists() else None
+
+
+@contextmanager
+def laid_out(state: dict[str, Any], connect: str) -> Iterator[Callable[[], None]]:
+    """The clusters of a ``state.yaml``; gives a function that waits until their controllers have seen everything.
+
+    ``clusters``: name to what follows, each at ``connect`` with ``-NAME`` behind it. ``kafka: false``: no cluster, only
+    ``znodes``. ``brokers``: id to rack (default six in three racks); ``release``: which Kafka it is (default 3.9);
+    ``earlier``: records that are older than the topics; ``topics``: name to ``replicas`` and ``config``; ``records``:
+    name to the record's text, written after the topics; ``gone``: brokers that leave; ``znodes``: path to text, set
+    or created at the very end (null: deleted).
+    """
+    with ExitStack() as stack:
+        parts = {f"{connect}-{name}": part for name, part in state.get("clusters", {}).items()} or {connect: state}
+        found = [stack.enter_context(_one(part, address)) for address, part in parts.items()]
+
+        def settle() -> None:
+            for cluster in found:
+                if cluster:
+                    cluster.settle()
+
+        yield settle
+
+
+@contextmanager
+def _one(state: dict[str, Any], connect: str) -> Iterator[Playground | None]:
+    if not state.get("kafka", True):
+        address, _, chroot = connect.partition("/")
+        with _client(address) as client:
+            for path, text in state.get("znodes", {}).items():
+                _put(client, f"/{chroot}{path}", text)
+        yield None
+        return
+    racks = state.get("brokers", dict(enumerate("abcabc", start=1)))
+    release = tuple(map(int, str(state.get("release", "3.9")).split(".")))
+    with Playground(connect, [Broker(*pair) for pair in racks.items()], (release[0], release[1])) as cluster:
+        _fill(cluster, state)
+        yield cluster
+
+
+def _fill(cluster: Playground, state: dict[str, Any]) -> None:
+    for path in ("/topiarist", "/topiarist/topics") if state.get("records") or state.get("earlier") else ():
+        cluster.client.create(path, b"")
+    for name, record in state.get("earlier", {}).items():
+        cluster.client.create(f"/topiarist/topics/{name}", record.encode())
+    for name, topic in state.get("topics", {}).items():
+        replicas = tuple(map(tuple, topic["replicas"]))
+        cluster.add_topics(Topic(name, replicas, {key: str(text) for key, text in topic.get("config", {}).items()}))
+    for name, record in state.get("records", {}).items():
+        cluster.client.create(f"/topiarist/topics/{name}", record.encode())
+    for broker in state.get("gone", []):
+        cluster.remove_broker(broker)
+    for path, text in state.get("znodes", {}).items():
+        _put(cluster.client, path, text)
+
+
+@contextmanager
+def _client(address: str) -> Iterator[KazooClient]:
+    client = KazooClient(address)
+    client.start()
+    yield client
+    client.stop()
+    client.close()
+
+
+def _put(client: KazooClient, path: str, text: str | None) -> None:
+    if text is None:
+        client.delete(path)
+    elif client.exists(path):
+        client.set(path, text.encode())
+    else:
+        client.create(path, text.encode(), makepath=True)
+
+
+def told(command: str) -> str:
+    """What a command line prints on both streams, and its exit code, as a person would paste it."""
+    out, err, words, stdin = io.StringIO(), io.StringIO(), shlex.split(command), sys.stdin
+    if "<" in words:
+        *words, _, name = words
+        sys.stdin = io.TextIOWrapper(io.BytesIO(Path(name).read_bytes()))
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            code = run(words)
+    finally:
+        sys.stdin = stdin
+    parts = [f"$ topiarist {command}", out.getvalue().rstrip("\n")]
+    if err.getvalue():
+        parts += ["--- stderr", err.getvalue().rstrip("\n")]
+    return "\n".join(filter(None, [*parts, f"--- exit {code}"])) + "\n"
+
+
+def plan_json(manifests: str) -> str:
+    """The plan as JSON, as ``plan --format json`` prints it; empty if there is none.
+
+    Identities (ZooKeeper's transaction numbers) differ from run to run: 0 stands for each. The fingerprint, which
+    covers them, is checked here and stands for what remains.
+    """
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(io.StringIO()):
+        run(["plan", manifests, "--format", "json", "--connect-timeout", "1"])
+    text = out.getvalue()
+    if not text:
+        return ""
+    content = json.loads(text)
+    assert content["fingerprint"] == fingerprint(content)
+    plain = re.sub(r'"identity": [0-9]+', '"identity": 0', text)
+    return plain.replace(content["fingerprint"], fingerprint(json.loads(plain)))

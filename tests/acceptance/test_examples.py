@@ -1,0 +1,64 @@
+"""Every folder of ``tests/examples`` against its golden files: what a user sees, to the letter."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from acceptance.cases import ZOOKEEPER, Case, find, laid_out, plan_json, told
+from topiarist.adapters.embedded import EmbeddedZooKeeper
+
+GOLDEN = os.environ.get("TOPIARIST_GOLDEN") == "write"
+CASES = find()
+
+
+def compare(path: Path, text: str) -> None:
+    """Hold ``text`` against the golden file, or write it; there is none where there is no text."""
+    if GOLDEN:
+        path.unlink(missing_ok=True)
+        if text:
+            path.write_text(text)
+    found = path.read_text() if path.exists() else ""
+    assert found == text, f"{path.parent.name} differs; if that is meant: make golden, and look at git diff"
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_example(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """The output of the case's commands is its ``expected.txt``, and its plan its ``plan.json``."""
+    for name in [name for name in os.environ if name.startswith("TOPIARIST_")]:
+        monkeypatch.delenv(name)
+    address = ""
+    with ExitStack() as stack:
+        if case.state is not None:
+            server: EmbeddedZooKeeper = request.getfixturevalue("zookeeper")
+            address = server.connect
+            connect = f"{address}/{case.name.replace('/', '-')}"
+            settle = stack.enter_context(laid_out(case.state, connect))
+            if "clusters" not in case.state:
+                monkeypatch.setenv("TOPIARIST_ZOOKEEPER", connect)
+        monkeypatch.chdir(case.copy(tmp_path, address))
+        if case.state is not None:
+            compare(case.folder / "plan.json", plan_json(case.manifests))
+        pages = []
+        for command in case.commands:
+            pages.append(told(command))
+            if case.state is not None and command.startswith("apply"):
+                settle()
+    text = "\n".join(pages)
+    compare(case.folder / "expected.txt", text.replace(address, ZOOKEEPER) if address else text)
+
+
+def test_every_case_says_what_it_shows() -> None:
+    """One sentence each, and no two the same."""
+    sentences = [case.about for case in CASES]
+    assert all(sentence.endswith(".") and len(sentence) > 20 for sentence in sentences)
+    assert len(set(sentences)) == len(sentences)
+
+
+def test_there_are_enough_bad_inputs() -> None:
+    """At least forty ways to get a manifest wrong have their whole message on record, and as many plans."""
+    assert sum(case.name.startswith("bad/") for case in CASES) >= 40
+    assert sum(case.name.startswith("plan/") for case in CASES) >= 25

@@ -1,0 +1,66 @@
+"""Fixtures of all tests: a real ZooKeeper, a cluster on it that is fresh for each test, a proxy before it.
+
+The server is started when the first test of a process asks for it, and serves all of that process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+from hypothesis import settings
+from kazoo.client import KazooClient
+
+from support.proxy import Proxy
+from topiarist.adapters.embedded import EmbeddedZooKeeper
+from topiarist.adapters.playground import Playground
+from topiarist.core.state import Broker
+
+# How long an example takes says something about the machine, not about the code.
+settings.register_profile("topiarist", deadline=None)
+settings.load_profile("topiarist")
+
+BROKERS = tuple(Broker(number, rack) for number, rack in enumerate("abcabc", start=1))
+"""Six brokers in three racks."""
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def zookeeper() -> Iterator[EmbeddedZooKeeper]:
+    """One real ZooKeeper for all tests of this process."""
+    with EmbeddedZooKeeper() as server:
+        yield server
+
+
+@pytest.fixture
+def chroot(zookeeper: EmbeddedZooKeeper) -> str:
+    """A connect string with a chroot that nobody has used; it does not exist yet."""
+    return f"{zookeeper.connect}/test-{next(_numbers)}"
+
+
+@pytest.fixture
+def cluster(chroot: str) -> Iterator[Playground]:
+    """A cluster of six brokers in three racks, without topics, whose controller found nothing wrong at the end."""
+    with Playground(chroot, BROKERS) as playground:
+        yield playground
+        playground.settle()
+        assert playground.faults == []
+
+
+@pytest.fixture
+def proxy(zookeeper: EmbeddedZooKeeper) -> Iterator[Proxy]:
+    """A proxy before the real ZooKeeper, without any fault yet."""
+    with Proxy(zookeeper.connect) as between:
+        yield between
+
+
+@pytest.fixture
+def client(cluster: Playground) -> Iterator[KazooClient]:
+    """A client of the cluster, with its chroot, that is nobody's but the test's."""
+    client = KazooClient(cluster.connect)
+    client.start()
+    yield client
+    client.stop()
+    client.close()

@@ -1,0 +1,234 @@
+"""What every ``Cluster`` promises, in memory and in a real ZooKeeper alike: the fake is trusted because it passes
+this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from contract.worlds import BROKERS, World
+from support.wishes import ALL, outcomes, planned, results, wish
+from topiarist.core.change import Plan
+from topiarist.core.plan import Run
+from topiarist.core.spec import ClusterSpec
+from topiarist.errors import Reason
+from topiarist.reconcile import Outcome, Pass, Result, carry_out, reconcile
+
+REPLICAS = ((1, 2, 3), (2, 3, 4))
+
+
+def never(plan: Plan) -> Plan:
+    """Allow everything."""
+    return plan
+
+
+def test_reads_brokers_with_racks_in_order(world: World) -> None:
+    """Brokers are sorted by id and have the racks that they registered with."""
+    assert world.open().read().brokers == BROKERS
+
+
+def test_reads_topics_as_others_made_them(world: World) -> None:
+    """A topic of others has its replica lists and overrides, and no record."""
+    world.add("orders", REPLICAS, {"retention.ms": "1"})
+    topic = world.open().read().topics["orders"]
+    assert (topic.replicas, dict(topic.config), topic.record) == (REPLICAS, {"retention.ms": "1"}, None)
+
+
+def test_creates_what_the_plan_shows(world: World) -> None:
+    """A created topic has exactly the planned replica lists and config, and a valid record of ours."""
+    cluster = world.open()
+    plan = planned(cluster, wish("orders", config={"retention.ms": 5}))
+    assert results(cluster, plan) == {"orders": Result.DONE}
+    topic = cluster.read().topics["orders"]
+    assert topic.replicas == plan.topics[0].new_replicas()
+    assert dict(topic.config) == {"retention.ms": "5"}
+    assert topic.valid_record == plan.topics[0].record_after
+    assert not topic.changed_outside
+
+
+def test_adds_partitions_and_keeps_the_old(world: World) -> None:
+    """Growth adds the planned lists after the existing ones, which stay."""
+    world.add("orders", REPLICAS, {})
+    cluster = world.open()
+    plan = planned(cluster, wish("orders", partitions=5))
+    assert results(cluster, plan) == {"orders": Result.DONE}
+    assert cluster.read().topics["orders"].replicas == REPLICAS + plan.topics[0].new_replicas()
+
+
+def test_changes_managed_keys_only(world: World) -> None:
+    """A config change sets and removes our keys; the others stay as they were."""
+    world.add("orders", REPLICAS, {"segment.bytes": "1000"})
+    cluster = world.open()
+    results(cluster, planned(cluster, wish("orders", config={"retention.ms": 5, "flush.ms": 7})))
+    results(cluster, planned(cluster, wish("orders", config={"retention.ms": 6})))
+    assert dict(cluster.read().topics["orders"].config) == {"retention.ms": "6", "segment.bytes": "1000"}
+
+
+def test_a_second_plan_is_empty(world: World) -> None:
+    """Plan, apply, plan: nothing is left to do."""
+    world.add("grow", REPLICAS, {"retention.ms": "1"})
+    world.add("same", REPLICAS, {})
+    cluster = world.open()
+    specs = (wish("new"), wish("grow", partitions=4, config={"retention.ms": 2}), wish("same"))
+    assert set(results(cluster, planned(cluster, *specs)).values()) == {Result.DONE}
+    assert not planned(cluster, *specs).pending
+
+
+def test_applying_twice_is_already_so(world: World) -> None:
+    """The same plan applied again finds everything done."""
+    world.add("grow", REPLICAS, {"retention.ms": "1"})
+    cluster = world.open()
+    plan = planned(cluster, wish("new"), wish("grow", partitions=4, config={"retention.ms": 2}))
+    results(cluster, plan)
+    assert set(results(cluster, plan).values()) == {Result.ALREADY}
+
+
+def test_a_deleted_topic_has_gone_and_left_a_tombstone(world: World) -> None:
+    """``ensure: Absent`` on a topic of ours deletes it; absent is absent, and Present makes it again."""
+    cluster = world.open()
+    results(cluster, planned(cluster, wish("orders")))
+    assert results(cluster, planned(cluster, wish("orders", ensure="Absent"))) == {"orders": Result.DONE}
+    world.settle()
+    state = cluster.read()
+    assert "orders" not in state.topics
+    assert state.records["orders"].absent
+    assert not planned(cluster, wish("orders", ensure="Absent")).pending
+    assert results(cluster, planned(cluster, wish("orders"))) == {"orders": Result.DONE}
+
+
+def test_a_topic_that_appeared_meanwhile_is_moved(world: World) -> None:
+    """A create whose topic others have made since is not written over it."""
+    cluster = world.open()
+    plan = planned(cluster, wish("orders"))
+    world.add("orders", REPLICAS, {"retention.ms": "1"})
+    assert results(cluster, plan) == {"orders": Result.MOVED}
+    assert dict(cluster.read().topics["orders"].config) == {"retention.ms": "1"}
+
+
+def test_a_topic_that_went_meanwhile_is_moved(world: World) -> None:
+    """A change to a topic that others have deleted since brings nothing back."""
+    world.add("orders", REPLICAS, {})
+    cluster = world.open()
+    plan = planned(cluster, wish("orders", partitions=4))
+    world.delete("orders")
+    assert results(cluster, plan) == {"orders": Result.MOVED}
+    assert "orders" not in cluster.read().topics
+
+
+def test_a_topic_made_again_meanwhile_is_moved(world: World) -> None:
+    """The same name with the same values is another topic if it was deleted and made again (F33)."""
+    world.add("orders", REPLICAS, {})
+    cluster = world.open()
+    plan = planned(cluster, wish("orders", partitions=4))
+    world.delete("orders")
+    world.add("orders", REPLICAS, {})
+    assert results(cluster, plan) == {"orders": Result.MOVED}
+    assert cluster.read().topics["orders"].replicas == REPLICAS
+
+
+def test_a_key_changed_meanwhile_is_moved(world: World) -> None:
+    """A config change is not written if the value that it was planned from has changed."""
+    world.add("orders", REPLICAS, {"retention.ms": "1"})
+    cluster = world.open()
+    plan = planned(cluster, wish("orders", config={"retention.ms": 2}))
+    world.configure("orders", {"retention.ms": "3"})
+    assert results(cluster, plan) == {"orders": Result.MOVED}
+    assert dict(cluster.read().topics["orders"].config) == {"retention.ms": "3"}
+
+
+def test_another_key_changed_meanwhile_does_not_matter(world: World) -> None:
+    """Preconditions are by value: a key that the plan does not touch voids nothing, and is kept."""
+    world.add("orders", REPLICAS, {"retention.ms": "1"})
+    cluster = world.open()
+    plan = planned(cluster, wish("orders", config={"retention.ms": 2}))
+    world.configure("orders", {"retention.ms": "1", "segment.bytes": "1000"})
+    assert results(cluster, plan) == {"orders": Result.DONE}
+    assert dict(cluster.read().topics["orders"].config) == {"retention.ms": "2", "segment.bytes": "1000"}
+
+
+def test_a_broker_that_went_meanwhile_is_moved(world: World) -> None:
+    """New replicas never go to a broker that the plan saw alive and that is not any more (F14)."""
+    cluster = world.open()
+    plan = planned(cluster, wish("orders", partitions=6))
+    world.remove_broker(4)
+    assert results(cluster, plan) == {"orders": Result.MOVED}
+    assert "orders" not in cluster.read().topics
+
+
+def test_two_runs_with_different_wishes_do_not_overwrite_each_other(world: World) -> None:
+    """One wins, the other is told what it found (F8)."""
+    world.add("orders", REPLICAS, {})
+    first, second = world.open(), world.open()
+    one = planned(first, wish("orders", config={"retention.ms": 2}))
+    other = planned(second, wish("orders", config={"retention.ms": 3}))
+    assert results(first, one) == {"orders": Result.DONE}
+    outcome = outcomes(second, other)["orders"]
+    assert (outcome.result, outcome.reason) == (Result.MOVED, Reason.STATE_CONFLICT)
+    assert "record" in outcome.message
+    assert dict(second.read().topics["orders"].config) == {"retention.ms": "2"}
+
+
+def test_a_stale_record_counts_as_none(world: World) -> None:
+    """A topic deleted and made again by others is unadopted, whatever our old record says (F33)."""
+    cluster = world.open()
+    results(cluster, planned(cluster, wish("orders", config={"retention.ms": 5})))
+    world.delete("orders")
+    world.add("orders", REPLICAS, {"retention.ms": "5"})
+    topic = cluster.read().topics["orders"]
+    assert topic.record is not None
+    assert topic.valid_record is None
+
+
+def test_stopping_sends_nothing_more(world: World) -> None:
+    """After ``stop`` every topic still has its outcome: not sent."""
+    cluster = world.open()
+    plan = planned(cluster, wish("a"), wish("b"))
+    outcomes = list(cluster.apply(plan, lambda: True))
+    assert outcomes == [Outcome("a", Result.NOT_SENT), Outcome("b", Result.NOT_SENT)]
+    assert cluster.read().topics == {}
+
+
+def test_a_moved_topic_is_planned_again_if_nobody_was_asked(world: World) -> None:
+    """``reconcile`` reads and plans a conflicting topic once more, and then does what is right now."""
+    world.add("orders", REPLICAS, {"retention.ms": "1"})
+    cluster = world.open()
+    wanted = wish("orders", config={"retention.ms": 2})
+    plan = planned(cluster, wanted)
+    world.configure("orders", {"retention.ms": "3"})
+    report = carry_out(cluster, Pass(ClusterSpec(), [wanted], ALL, allow=never), plan)
+    assert [outcome.result for outcome in report.outcomes] == [Result.DONE]
+    assert dict(cluster.read().topics["orders"].config) == {"retention.ms": "2"}
+
+
+def test_a_moved_topic_is_only_reported_if_a_person_was_asked(world: World) -> None:
+    """After a person's answer only what was shown is done."""
+    world.add("orders", REPLICAS, {"retention.ms": "1"})
+    cluster = world.open()
+    wanted = wish("orders", config={"retention.ms": 2})
+    plan = planned(cluster, wanted)
+    world.configure("orders", {"retention.ms": "3"})
+    report = carry_out(cluster, Pass(ClusterSpec(), [wanted], ALL, allow=never, asked=True), plan)
+    assert [outcome.result for outcome in report.outcomes] == [Result.MOVED]
+    assert report.exit == 5
+    assert dict(cluster.read().topics["orders"].config) == {"retention.ms": "3"}
+
+
+def test_nothing_to_do_is_no_outcome(world: World) -> None:
+    """An empty plan applies to nothing."""
+    cluster = world.open()
+    report = reconcile(cluster, Pass(ClusterSpec(), [], Run(), allow=never))
+    assert (report.outcomes, report.exit) == ((), 0)
+
+
+@pytest.mark.parametrize("wanted", [{"partitions": 4}, {"config": {"retention.ms": 2}}])
+def test_observed_topics_are_never_written(world: World, wanted: dict[str, Any]) -> None:
+    """``mode: Observe`` shows the difference and leaves it."""
+    world.add("orders", REPLICAS, {})
+    cluster = world.open()
+    plan = planned(cluster, replace(wish("orders", **wanted), observe=True))
+    assert plan.topics[0].changes
+    assert results(cluster, plan) == {}
+    assert cluster.read().topics["orders"].record is None

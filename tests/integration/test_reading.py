@@ -1,0 +1,385 @@
+"""Reading a real ZooKeeper: all of a cluster's state, with and without MultiRead, whole or named where it is not.
+
+What is expected comes from what was put there, or from a reader that shares no code with the product.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.security import make_acl
+
+from conftest import BROKERS
+from support import checker
+from support.proxy import Proxy
+from support.waiting import wait_until
+from topiarist.adapters import znodes
+from topiarist.adapters.embedded import EmbeddedZooKeeper
+from topiarist.adapters.playground import Playground, Topic
+from topiarist.adapters.znodes import Pool, paths
+from topiarist.adapters.zookeeper.head import read_head
+from topiarist.adapters.zookeeper.reading import Reading, read_state, read_topics, topic_state
+from topiarist.adapters.zookeeper.session import Session, open_session
+from topiarist.adapters.zookeeper.wire import FIRST_READS, MULTIREADS_IN_FLIGHT, REPLY_BYTES, Failure, Node, read_nodes
+from topiarist.core.state import Broker, ClusterState, TopicRecord
+from topiarist.errors import Reason, TopiaristError
+
+REPLICAS = ((1, 2, 3), (2, 3, 4))
+READS = {"connect", "sync", "multiRead", "getData", "getChildren", "ping", "closeSession"}
+
+
+@contextmanager
+def opened(connect: str, *, multiread: bool | None = None) -> Iterator[Session]:
+    """A session; ``multiread`` False reads as from a server that does not know MultiRead, without asking it."""
+    with open_session(connect, 10.0) as session:
+        session.multiread = multiread
+        yield session
+
+
+def read(connect: str, *, multiread: bool | None = None) -> ClusterState:
+    """The state of the cluster at ``connect``, with a session of its own."""
+    with opened(connect, multiread=multiread) as session:
+        return read_state(session, max_buffer=1_048_575).state
+
+
+def put(client: KazooClient, path: str, data: bytes) -> None:
+    """Write a znode, whether it is there or not."""
+    if client.exists(path):
+        client.set(path, data)
+    else:
+        client.create(path, data, makepath=True)
+
+
+def put_topic(client: KazooClient, name: str, data: bytes) -> None:
+    """Create a topic's znode where no controller looks, for states that no playground would survive."""
+    put(client, znodes.topic_path(name), data)
+
+
+def connect_of(client: KazooClient) -> str:
+    """The connect string of a client, chroot and all."""
+    return ",".join(f"{host}:{port}" for host, port in client.hosts) + str(client.chroot)
+
+
+@pytest.fixture
+def still(chroot: str) -> Iterator[KazooClient]:
+    """A client of a cluster that nobody runs any more: what is put there stays as it is."""
+    with Playground(chroot, BROKERS):
+        pass
+    client = KazooClient(chroot)
+    client.start()
+    for broker in BROKERS:
+        data = {"version": 5, "host": "h", "port": 1, "endpoints": ["PLAINTEXT://h:1"], "rack": broker.rack}
+        put(client, znodes.broker_path(broker.id), json.dumps(data).encode())
+    put(client, paths.CONTROLLER, b'{"version":2,"brokerid":1,"timestamp":"1","kraftControllerEpoch":-1}')
+    yield client
+    client.stop()
+    client.close()
+
+
+def test_a_cluster_is_read_as_it_stands(cluster: Playground) -> None:
+    """Brokers, controller, topics, ids, configs and location are those that an independent reader sees."""
+    cluster.add_topics(Topic("orders", REPLICAS, {"retention.ms": "1000"}), Topic("clicks", ((4, 5),), {}))
+    state = read(cluster.connect)
+    tree = checker.look(cluster.connect)
+    assert state.brokers == tuple(Broker(number, rack) for number, rack in enumerate("abcabc", start=1))
+    assert state.cluster_id == json.loads(tree["/cluster/id"].data or b"")["id"]
+    assert (state.controller, state.controller_epoch) == (1, int(tree["/controller_epoch"].data or b""))
+    assert (state.gate.reason, state.faults, state.warnings) == (None, {}, ())
+    assert state.location == "/" + cluster.connect.partition("/")[2]
+    assert state.release_at_least == (3, 4)
+    assert list(state.topics) == ["clicks", "orders"]
+    for name, topic in state.topics.items():
+        seen = checker.topics(tree)[name]
+        assert {str(p): list(r) for p, r in zip(topic.partition_ids, topic.replicas, strict=True)} == seen["partitions"]
+        assert topic.topic_id == seen["topic_id"]
+        assert topic.identity == tree[f"/brokers/topics/{name}"].czxid
+        assert topic.config == checker.configs(tree)[name]
+        assert (topic.record, topic.record_valid, topic.changed_outside) == (None, False, False)
+
+
+def test_without_multiread_the_same_is_read(cluster: Playground) -> None:
+    """Servers before 3.6 and after give one state, also of more topics than fit in one request or window."""
+    cluster.add_topics(*(Topic(f"topic-{number}", REPLICAS, {"retention.ms": f"{number}"}) for number in range(600)))
+    state = read(cluster.connect, multiread=True)
+    assert len(state.topics) == 600
+    assert read(cluster.connect, multiread=False) == state
+
+
+def test_reading_writes_nothing_and_asks_little(cluster: Playground, proxy: Proxy) -> None:
+    """Only reads go over the wire, 250 of them in a request at most, and the session counts them truly."""
+    cluster.add_topics(*(Topic(f"topic-{number}", REPLICAS, {}) for number in range(1000)))
+    with opened(proxy.through(cluster.connect)) as session:
+        assert len(read_state(session, max_buffer=1).state.topics) == 1000
+        assert set(proxy.requests) <= READS
+        assert proxy.requests["multiRead"] <= 4 + 8 + 2000 // 250
+        assert session.requests == sum(proxy.requests[kind] for kind in READS - {"connect", "ping", "closeSession"})
+    wait_until(lambda: proxy.requests["closeSession"], "the end of the session")
+    assert proxy.writes == 0
+
+
+def test_large_znodes_make_small_requests(still: KazooClient, proxy: Proxy) -> None:
+    """Once the answers have shown how large they are, a request asks for no more than a megabyte."""
+    large = znodes.encode_topic([(1001, 1002, 1003)] * 4000)
+    put_topic(still, "large", large)
+    with opened(proxy.through(connect_of(still))) as session:
+        read_head(session)
+        proxy.reset()
+        answers = read_nodes(session, [znodes.topic_path("large")] * 500)
+        assert [len(node.data) for node in answers if isinstance(node, Node)] == [len(large)] * 500
+    first = MULTIREADS_IN_FLIGHT * FIRST_READS
+    assert proxy.requests["multiRead"] >= MULTIREADS_IN_FLIGHT + (500 - first) * len(large) // REPLY_BYTES
+
+
+ODD = {
+    "empty": b"",
+    "not-json": b"{'version':1}",
+    "trailing": b'{"version":2,"partitions":{"0":[1]}} x',
+    "duplicate": b'{"version":2,"partitions":{"0":[1],"0":[2]}}',
+    "newer": b'{"version":99,"partitions":{"0":[1]}}',
+    "text-ids": b'{"version":2,"partitions":{"0":["1"]}}',
+    "huge-id": b'{"version":2,"partitions":{"0":[99999999999]}}',
+    "dashed-id": b'{"version":3,"partitions":{"0":[1]},"topic_id":"51fc94f6-2e40-467e-96d3-438ddad69e58"}',
+}
+
+
+@pytest.mark.parametrize("multiread", [True, False])
+def test_odd_topics_are_named_and_the_others_read(still: KazooClient, multiread: bool) -> None:
+    """Garbage in a topic, its config or its record makes that topic a fault with path and reason, and no other."""
+    for name, data in ODD.items():
+        put_topic(still, name, data)
+    for name in ("fine", "odd-config", "odd-record"):
+        put_topic(still, name, znodes.encode_topic(REPLICAS))
+    put(still, znodes.config_path("odd-config"), b'{"version":1,"config":{"retention.ms":5}}')
+    put(still, znodes.record_path("odd-record"), b'{"version":1,"owner":"","config":[]}')
+    state = read(connect_of(still), multiread=multiread)
+    assert list(state.topics) == ["fine"]
+    assert state.topics["fine"].config == {}
+    assert state.faults.keys() == ODD.keys() | {"odd-config", "odd-record"}
+    assert {fault.where for name, fault in state.faults.items() if name in ODD} == set(map(znodes.topic_path, ODD))
+    assert state.faults["newer"].why == '"version" is 99, newer than the 3 this program knows'
+    assert state.faults["odd-config"] == (
+        "/config/topics/odd-config",
+        'the value of "retention.ms" must be text, not 5',
+    )
+    assert state.faults["odd-record"].where == "/topiarist/topics/odd-record"
+
+
+@pytest.mark.parametrize("multiread", [True, False])
+def test_forbidden_topics_are_named_and_the_others_read(still: KazooClient, multiread: bool) -> None:
+    """No permission on one znode: that topic is a fault; on one that all depends on: an error with its path."""
+    nobody = [make_acl("digest", "nobody:x", all=True)]
+    put_topic(still, "open", znodes.encode_topic(REPLICAS))
+    put(still, znodes.config_path("open"), znodes.encode_config({}))
+    for name, path in (("closed", znodes.topic_path("closed")), ("config", znodes.config_path("config"))):
+        put_topic(still, name, znodes.encode_topic(REPLICAS))
+        put(still, path, znodes.encode_config({}))
+        still.set_acls(path, nobody)
+    state = read(connect_of(still), multiread=multiread)
+    assert list(state.topics) == ["open"]
+    assert state.faults["closed"] == ("/brokers/topics/closed", "no permission to read it")
+    assert state.faults["config"] == ("/config/topics/config", "no permission to read it")
+    put(still, paths.BROKER_DEFAULTS, znodes.encode_config({}))
+    still.set_acls(paths.BROKER_DEFAULTS, nobody)
+    assert read(connect_of(still)).warnings == ("/config/brokers/<default>: no permission to read it",)
+    still.set_acls(paths.CONTROLLER, nobody)
+    still.set_acls(paths.TOPICS, nobody)
+    with pytest.raises(TopiaristError, match="no permission to read /brokers/topics, /controller") as caught:
+        read(connect_of(still))
+    assert caught.value.reason is Reason.NO_PERMISSION
+
+
+def test_records_count_only_for_the_topic_they_were_made_for(still: KazooClient) -> None:
+    """A record is valid from its topic's birth on; what came after it is told; one without a topic is kept apart."""
+    record = TopicRecord("default", ("retention.ms",))
+    for name in ("stale", "adopted", "changed"):
+        if name == "stale":
+            put(still, znodes.record_path(name), znodes.encode_record(record))
+        put(still, znodes.config_path(name), znodes.encode_config({"retention.ms": "1"}))
+        put_topic(still, name, znodes.encode_topic(REPLICAS))
+        if name != "stale":
+            put(still, znodes.record_path(name), znodes.encode_record(record))
+    put(still, znodes.config_path("changed"), znodes.encode_config({"retention.ms": "2"}))
+    put(still, znodes.record_path("orphan"), znodes.encode_record(record))
+    put(still, znodes.record_path("tombstone"), znodes.encode_record(TopicRecord("k8s/a/b", absent=True)))
+    put(still, znodes.record_path("garbage"), b"{}")
+    state = read(connect_of(still))
+    found = {name: (topic.record, topic.record_valid, topic.changed_outside) for name, topic in state.topics.items()}
+    assert found == {
+        "stale": (record, False, False),
+        "adopted": (record, True, False),
+        "changed": (record, True, True),
+    }
+    assert state.records == {"orphan": record, "tombstone": TopicRecord("k8s/a/b", absent=True)}
+    assert [warning.partition(" ")[0] for warning in state.warnings] == ["/topiarist/topics/garbage"]
+
+
+def test_a_record_of_the_same_transaction_is_valid(still: KazooClient) -> None:
+    """A record made in one transaction with its topic belongs to it."""
+    put(still, paths.RECORDS, b"")
+    both = still.transaction()
+    both.create(znodes.topic_path("new"), znodes.encode_topic(REPLICAS))
+    both.create(znodes.record_path("new"), znodes.encode_record(TopicRecord("default")))
+    both.commit()
+    assert read(connect_of(still)).topics["new"].record_valid
+
+
+def test_what_is_under_way_is_told(still: KazooClient) -> None:
+    """Marks for deletion, reassignments of both kinds, unknown fields, holes and the brokers' defaults."""
+    moving = b'{"version":2,"partitions":{"0":[1,2],"1":[2]},"adding_replicas":{"1":[2]},"removing_replicas":{}}'
+    put_topic(still, "moving", moving)
+    put_topic(still, "vendor", b'{"version":2,"vendor":1,"partitions":{"1":[1],"4":[2]}}')
+    put(still, znodes.deletion_path("doomed"), b"")
+    put(still, paths.BROKER_DEFAULTS, znodes.encode_config({"log.retention.ms": "5"}))
+    request = '{"version":1,"partitions":[{"topic":"asked","partition":0,"replicas":[1]}]}'
+    put(still, paths.REASSIGNMENTS, request.encode())
+    state = read(connect_of(still))
+    assert state.topics["moving"].reassigning == (1,)
+    assert (state.topics["vendor"].unknown_fields, state.topics["vendor"].whole) == (("vendor",), False)
+    assert (state.deleting, state.reassigning) == (frozenset({"doomed"}), frozenset({"asked"}))
+    assert state.broker_defaults == {"log.retention.ms": "5"}
+    # Of a request that only the controller may understand, every topic that it could name counts.
+    put(still, paths.REASSIGNMENTS, request.replace("asked", "vendor").encode() + b" trailing")
+    state = read(connect_of(still))
+    assert state.reassigning == {"vendor"}
+    assert [warning.partition(" ")[0] for warning in state.warnings] == [paths.REASSIGNMENTS]
+
+
+def test_odd_brokers_count_as_missing(still: KazooClient) -> None:
+    """A broker that cannot be read, or has no number for a name, is warned of and gets no replicas."""
+    put(still, znodes.broker_path(3), b'{"version":5}')
+    put(still, f"{paths.BROKER_IDS}/x", b"{}")
+    state = read(connect_of(still))
+    assert [broker.id for broker in state.brokers] == [1, 2, 4, 5, 6]
+    assert [warning.partition(" ")[0] for warning in state.warnings] == ["/brokers/ids/3", "/brokers/ids/x"]
+
+
+def test_room_is_counted_as_a_java_client_receives_it(still: KazooClient) -> None:
+    """The lists behind the size limits have the bytes of a getChildren reply."""
+    for name in ("a", "a-longer-name"):
+        put_topic(still, name, znodes.encode_topic(REPLICAS))
+    for _ in range(3):
+        still.create(paths.CHANGE_PREFIX, b"{}", sequence=True)
+    with opened(connect_of(still)) as session:
+        room = read_state(session, max_buffer=4_000_000).state.room
+    assert (room.topics, room.notifications, room.limit) == (4 + 4 + 1 + 4 + 13, 4 + 3 * 28, 4_000_000)
+
+
+def _set(path: str, data: bytes) -> Callable[[KazooClient], object]:
+    return lambda client: put(client, path, data)
+
+
+GATES: dict[str, tuple[Callable[[KazooClient], object], Reason | None, str]] = {
+    "kraft": (
+        _set(paths.CONTROLLER, b'{"version":2,"brokerid":3000,"timestamp":"1","kraftControllerEpoch":5}'),
+        Reason.KRAFT_CONTROLLER,
+        "a KRaft controller (3000) is in charge",
+    ),
+    "migration": (
+        _set(paths.MIGRATION, b'{"version":0,"kraft_metadata_offset":-1}'),
+        Reason.KRAFT_MIGRATION,
+        "a KRaft quorum has connected",
+    ),
+    "copied": (
+        _set(paths.MIGRATION, b'{"version":0,"kraft_metadata_offset":7}'),
+        Reason.KRAFT_MIGRATION,
+        "its content has been copied to KRaft",
+    ),
+    "odd migration": (_set(paths.MIGRATION, b""), Reason.KRAFT_MIGRATION, "/migration exists"),
+    "no controller": (lambda client: client.delete(paths.CONTROLLER), Reason.NO_CONTROLLER, "does not exist"),
+    "no epoch": (lambda client: client.delete(paths.CONTROLLER_EPOCH), Reason.NO_CONTROLLER, "does not exist"),
+    "frozen": (_set(paths.GATE, znodes.encode_gate("upgrade\x1b")), Reason.FROZEN, "the cluster is frozen: upgrade"),
+    "open": (_set(paths.GATE, znodes.encode_gate(None)), None, ""),
+    "old controller": (_set(paths.CONTROLLER, b'{"version":1,"brokerid":1,"timestamp":"1"}'), None, ""),
+}
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_the_gate_tells_whether_writing_is_allowed(still: KazooClient, name: str) -> None:
+    """Under KRaft, in a migration, without a controller or frozen: read as ever, and closed with the reason."""
+    arrange, reason, words = GATES[name]
+    arrange(still)
+    put_topic(still, "orders", znodes.encode_topic(REPLICAS))
+    state = read(connect_of(still))
+    assert state.gate.reason is reason
+    assert words in state.gate.message
+    assert list(state.topics) == ["orders"]
+
+
+@pytest.mark.parametrize("path", [paths.CLUSTER_ID, paths.CONTROLLER, paths.CONTROLLER_EPOCH, paths.GATE])
+def test_what_all_depends_on_must_be_readable(still: KazooClient, path: str) -> None:
+    """An odd znode without which nothing can be known ends the reading, with its path."""
+    put(still, path, b"?")
+    with pytest.raises(TopiaristError, match=f"{path} cannot be read") as caught:
+        read(connect_of(still))
+    assert caught.value.reason is Reason.UNREADABLE
+
+
+def test_hints_at_the_release_are_taken(still: KazooClient) -> None:
+    """The oldest release that fits is told from what each release was the first to write."""
+    put(still, paths.CONTROLLER, b'{"version":1,"brokerid":1,"timestamp":"1"}')
+    put(still, paths.FEATURE, b'{"version":2,"features":{},"status":1}')
+    seen = [read(connect_of(still)).release_at_least]
+    still.delete(paths.FEATURE)
+    seen.append(read(connect_of(still)).release_at_least)
+    still.delete(paths.IP_CONFIGS)
+    seen.append(read(connect_of(still)).release_at_least)
+    for broker in BROKERS:
+        put(still, znodes.broker_path(broker.id), b'{"version":4,"endpoints":[]}')
+    seen.append(read(connect_of(still)).release_at_least)
+    put_topic(still, "orders", znodes.encode_topic(REPLICAS, topic_id="A" * 22))
+    seen.append(read(connect_of(still)).release_at_least)
+    assert seen == [(3, 3), (2, 8), (2, 7), (2, 4), (2, 8)]
+
+
+def test_a_missing_chroot_is_said_and_never_made(zookeeper: EmbeddedZooKeeper, proxy: Proxy) -> None:
+    """A typo in the chroot is an error that names it; nothing is written."""
+    with pytest.raises(TopiaristError, match="the chroot /no-such/kafka does not exist") as caught:
+        read(f"{proxy.connect}/no-such/kafka")
+    assert caught.value.reason is Reason.NOT_A_KAFKA_CLUSTER
+    assert proxy.writes == 0
+    assert checker.look(f"{zookeeper.connect}/no-such") == {}
+
+
+def test_what_is_not_kafka_is_said(still: KazooClient) -> None:
+    """A ZooKeeper, or a folder of one, without Kafka's nodes is not a Kafka cluster; what is missing is named."""
+    still.delete(paths.TOPIC_CONFIGS, recursive=True)
+    with pytest.raises(TopiaristError, match=r"is not a Kafka cluster: .* has no /config/topics") as caught:
+        read(connect_of(still))
+    assert caught.value.reason is Reason.NOT_A_KAFKA_CLUSTER
+
+
+def test_single_topics_are_read_afresh(still: KazooClient) -> None:
+    """Bytes, versions and marks are those of now, also of topics that do not exist; the decoder is the same."""
+    put_topic(still, "orders", znodes.encode_topic(REPLICAS))
+    still.set(znodes.topic_path("orders"), znodes.encode_topic(REPLICAS, topic_id="A" * 22))
+    put(still, znodes.deletion_path("orders"), b"")
+    put(still, znodes.config_path("left"), znodes.encode_config({"a": "b"}))
+    with opened(connect_of(still)) as session:
+        nodes = read_topics(session, ["orders", "left"])
+        whole = read_state(session, max_buffer=1).state
+    data, stat = still.get(znodes.topic_path("orders"))
+    assert nodes["orders"].topic == Node(data, stat.czxid, stat.mzxid, 1, 0)
+    assert (nodes["orders"].config, nodes["orders"].record, nodes["orders"].marked) == (*[Failure.MISSING] * 2, True)
+    assert nodes["left"].topic is Failure.MISSING
+    assert isinstance(nodes["left"].config, Node)
+    assert nodes["left"].marked is False
+    assert topic_state(nodes["orders"], Pool()) == whole.topics["orders"]
+    assert topic_state(nodes["left"], Pool()) is None
+
+
+def test_a_reading_carries_what_a_writer_needs(cluster: Playground) -> None:
+    """The head has the versions for a transaction's checks: of the epoch, and of our gate once it is there."""
+    client = KazooClient(cluster.connect)
+    client.start()
+    with opened(cluster.connect) as session:
+        reading: Reading = read_state(session, max_buffer=1)
+        assert reading.head.epoch_version == client.get(paths.CONTROLLER_EPOCH)[1].version
+        assert reading.head.gate_version is None
+        put(client, paths.GATE, znodes.encode_gate(None))
+        assert read_head(session).gate_version == 0
+    client.stop()
+    client.close()

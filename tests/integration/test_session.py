@@ -1,0 +1,166 @@
+"""One ZooKeeper session: what breaks it, what it survives, and what it says when it is over or never began."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from kazoo.client import KazooClient
+
+from support.proxy import Connection, Proxy
+from support.waiting import wait_until
+from topiarist.adapters import znodes
+from topiarist.adapters.embedded import EmbeddedZooKeeper
+from topiarist.adapters.playground import Playground, Topic
+from topiarist.adapters.znodes import paths
+from topiarist.adapters.zookeeper.head import read_head
+from topiarist.adapters.zookeeper.reading import read_state
+from topiarist.adapters.zookeeper.session import Session, open_session, parse_connect
+from topiarist.adapters.zookeeper.wire import read_nodes
+from topiarist.errors import Reason, TopiaristError
+
+REPLICAS = ((1, 2, 3), (2, 3, 4))
+
+
+@contextmanager
+def opened(connect: str) -> Iterator[Session]:
+    """A session that ends with the test."""
+    with open_session(connect, 10.0) as session:
+        yield session
+
+
+class OldServer(Proxy):
+    """Makes of the server behind it one before 3.6: it answers MultiRead with Unimplemented and hangs up."""
+
+    def _request(self, connection: Connection, body: bytes, first: bool) -> bool:
+        if not first and struct.unpack_from("!i", body, 4)[0] == 22:
+            connection.requests["multiRead"] += 1
+            xid = struct.unpack_from("!i", body)[0]
+            connection.client.sendall(struct.pack("!iiqi", 16, xid, 0, -6))
+            return False
+        return super()._request(connection, body, first)
+
+
+class HangingServer(Proxy):
+    """Breaks the connection at every MultiRead, without a word."""
+
+    def _request(self, connection: Connection, body: bytes, first: bool) -> bool:
+        return super()._request(connection, body, first) and (first or struct.unpack_from("!i", body, 4)[0] != 22)
+
+
+def test_a_server_that_hangs_up_at_multiread_is_no_fault(cluster: Playground, zookeeper: EmbeddedZooKeeper) -> None:
+    """ZooKeeper 3.5 closes the connection over an opcode it does not know: same session, one probe, everything read."""
+    cluster.add_topics(Topic("orders", REPLICAS, {}))
+    with OldServer(zookeeper.connect) as old, opened(old.through(cluster.connect)) as session:
+        identity = session.client.client_id
+        assert list(read_state(session, max_buffer=1).state.topics) == ["orders"]
+        assert list(read_state(session, max_buffer=1).state.topics) == ["orders"]
+        assert (session.multiread, session.interruptions, session.lost) == (False, 1, False)
+        assert session.client.client_id == identity
+        assert old.requests["multiRead"] == 1
+
+
+def test_an_interrupted_reading_goes_on(cluster: Playground, proxy: Proxy) -> None:
+    """A connection that drops in the middle comes back with the same session, and nothing is missing or twice."""
+    cluster.add_topics(*(Topic(f"topic-{number:04}", REPLICAS, {}) for number in range(900)))
+    names = [znodes.topic_path(f"topic-{number:04}") for number in range(900)]
+    for multiread in (True, False):
+        with opened(proxy.through(cluster.connect)) as session:
+            expected = list(read_nodes(session, names))
+            session.multiread = multiread
+            answers = read_nodes(session, names)
+            found = [next(answers)]
+            proxy.drop()
+            found += answers
+            assert found == expected
+            assert (session.interruptions, session.lost) == (1, False)
+
+
+def test_a_lost_session_stays_lost(cluster: Playground, proxy: Proxy) -> None:
+    """When the session has ended, reading fails with that reason, and no new session is opened behind our back."""
+    with opened(proxy.through(cluster.connect)) as session:
+        read_head(session)
+        thief = KazooClient(cluster.connect, client_id=session.client.client_id)
+        thief.start()
+        thief.stop()
+        thief.close()
+        proxy.drop()
+        wait_until(lambda: session.lost, "the end of the session")
+        wait_until(lambda: str(session.client.client_state) == "CLOSED", "the end of kazoo's thread")
+        tried = len(proxy.connections)
+        with pytest.raises(TopiaristError, match=r"the session with ZooKeeper at .* ended") as caught:
+            read_head(session)
+        assert caught.value.reason is Reason.SESSION_LOST
+        assert not session.connected
+        assert len(proxy.connections) == tried
+
+
+def test_a_connection_that_always_drops_is_given_up(cluster: Playground, zookeeper: EmbeddedZooKeeper) -> None:
+    """A request that never gets an answer ends with a reason instead of being tried for ever."""
+    with HangingServer(zookeeper.connect) as hanging, opened(hanging.through(cluster.connect)) as session:
+        session.multiread = True
+        with pytest.raises(TopiaristError, match="dropped 5 times in a row") as caught:
+            list(read_nodes(session, [paths.CLUSTER_ID]))
+        assert hanging.requests["multiRead"] == 5
+    assert caught.value.reason is Reason.UNREACHABLE
+
+
+def closed_port() -> int:
+    """A port on which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.mark.parametrize(
+    ("hosts", "words"),
+    [
+        ("127.0.0.1:{port}", "cannot reach ZooKeeper at 127.0.0.1:{port}: Connection refused"),
+        (
+            "no-such.invalid:2181,nor-this.invalid/kafka",
+            "cannot reach ZooKeeper at no-such.invalid:2181, nor-this.invalid:2181: n.*invalid has no address",
+        ),
+    ],
+)
+def test_an_unreachable_server_is_one_line(hosts: str, words: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """No answer within the time is one error that names the hosts and why; kazoo says nothing on its own."""
+    port = closed_port()
+    with pytest.raises(TopiaristError, match=words.format(port=port)) as caught:
+        open_session(hosts.format(port=port), 0.5)
+    assert caught.value.reason is Reason.UNREACHABLE
+    assert "\n" not in str(caught.value)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_server_that_never_answers_is_given_up() -> None:
+    """A port that accepts and says nothing counts as unreachable when the time is over."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(TopiaristError, match=f"cannot reach ZooKeeper at 127.0.0.1:{port}: no answer within 0.2 s"):
+            open_session(f"127.0.0.1:{port}", 0.2)
+
+
+def test_kazoo_logs_nothing_of_a_session(cluster: Playground, caplog: pytest.LogCaptureFixture) -> None:
+    """Even with everything logged, kazoo's messages, which have credentials in them, do not come through."""
+    with caplog.at_level(logging.DEBUG):
+        session = open_session(cluster.connect, 10.0)
+        read_head(session)
+        session.close()
+    ours = [record for record in caplog.records if record.threadName != "playground"]
+    assert not [record for record in ours if str(session.client.client_id) in record.getMessage()]
+    assert not session.client.logger.isEnabledFor(logging.INFO)
+
+
+def test_connect_strings_are_checked() -> None:
+    """One chroot after the last host; anything else is wrong usage, before anything is sent anywhere."""
+    assert parse_connect("a:1,b,[::1]:3/x/y") == [("a", 1), ("b", 2181), ("::1", 3)]
+    assert parse_connect("a/") == parse_connect("a/k/") == [("a", 2181)]
+    for wrong in ("", "a:1/k,b:2/k", "a:x", "a:1,,b", "a:99999", " a:1", "a:1//k", "/k", "a:1/k//", "a:1/../k"):
+        with pytest.raises(TopiaristError, match="is not a connect string") as caught:
+            parse_connect(wrong)
+        assert caught.value.reason is Reason.WRONG_USAGE

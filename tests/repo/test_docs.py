@@ -1,0 +1,185 @@
+"""The pages: what they name exists, what they list is complete, what is generated in them is in step."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from support.pages import PAGES, ROOT, anchors, blocks, code, links, table
+from topiarist.cli.main import COMMANDS, cli
+from topiarist.errors import Exit, Reason
+
+PACKAGE = ROOT / "operator" / "topiarist"
+OPERATIONS = ROOT / "docs" / "operations.md"
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def command(name: str) -> click.Command:
+    found = cli.get_command(click.Context(cli), name)
+    assert found is not None, f"topiarist {name}: there is no such command"
+    return found
+
+
+def options(found: click.Command) -> set[str]:
+    return {word for param in found.params for word in (*param.opts, *param.secondary_opts)} | {"--help", "-h"}
+
+
+EVERY_OPTION = {word for name in COMMANDS for word in options(command(name))} | {"--version"}
+
+
+@each_page
+def test_every_link_leads_somewhere(page: Path) -> None:
+    """Links name files that exist, and headings that their page has."""
+    for link in links(page.read_text()):
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target.read_text()), link
+
+
+@each_page
+def test_every_file_that_is_named_exists(page: Path) -> None:
+    """Files with their folder, below the repository or below the package."""
+    named = re.compile(
+        r"(?:[\w.-]+/)+[\w.-]*[.](?:py|md|json|toml|txt)|(?:tests|tools|benchmarks|operator|docs)/[\w/.-]*"
+    )
+    for text in code(page.read_text()):
+        if match := named.fullmatch(text):
+            assert any((root / match[0]).exists() for root in (ROOT, PACKAGE)), match[0]
+
+
+@each_page
+def test_every_command_and_option_exists(page: Path) -> None:
+    """Commands by their name, options by the command that they stand with, else by any that has them."""
+    for text in code(page.read_text()):
+        words = text.split("#")[0].split("|")[0].split()
+        known = EVERY_OPTION
+        for at, word in enumerate(words[:-1]):
+            if word == "topiarist" and words[at + 1].isalpha() and words[at + 1].islower():
+                known = options(command(words[at + 1]))
+                break
+        else:
+            if words and not words[0].startswith("-"):
+                continue
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", " ".join(words)):
+            assert option in known, text
+
+
+@each_page
+def test_every_make_target_exists(page: Path) -> None:
+    """``make X`` in a page is a target of the Makefile."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for text in code(page.read_text()):
+        for line in re.findall(r"^make ((?:[A-Z]+=\S+ |-s )*[a-z-]+)", text):
+            assert line.split()[-1] in targets, text
+
+
+@each_page
+def test_every_manifest_shown_is_valid(page: Path) -> None:
+    """What a reader copies from a page passes ``validate``."""
+    for block in blocks(page.read_text()):
+        if block.kind == "yaml" and "apiVersion" in block.text:
+            words = [sys.executable, "-m", "topiarist", "validate", "-"]
+            done = subprocess.run(words, input=block.text, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+
+
+def test_the_environment_twins_are_those_of_the_options() -> None:
+    """Each option that can be given in the environment is listed with its variable, and no other."""
+    listed = {row[0]: row[1].split("`")[0].split()[0] for row in table(OPERATIONS.read_text(), "option")}
+    found = {
+        param.opts[0]: param.envvar
+        for name in COMMANDS
+        for param in command(name).params
+        if isinstance(param, click.Option) and param.envvar
+    }
+    assert listed == found
+
+
+def test_every_command_is_described() -> None:
+    """The table of commands is that of the command line, in its order."""
+    listed = [row[0] for row in table(OPERATIONS.read_text(), "command")]
+    assert listed == [f"topiarist {name}" for name in COMMANDS]
+
+
+def test_every_reason_is_explained() -> None:
+    """Each reason that the code gives has one row, with its exit code and whether to try again; no other has."""
+    sources = "".join(file.read_text() for file in PACKAGE.rglob("*.py") if file.name != "errors.py")
+    given = {name for name in Reason.__members__ if f"Reason.{name}" in sources} | {"INVALID_MANIFEST"}
+    rows = table(OPERATIONS.read_text(), "reason")
+    listed = [(row[0], row[1], row[2]) for row in rows]
+    wanted = [
+        (reason.value, str(int(reason.exit)), "yes" if reason.retryable else "no")
+        for name, reason in Reason.__members__.items()
+        if name in given
+    ]
+    assert sorted(listed) == sorted(wanted)
+    assert all(len(row) == 5 and row[3] and row[4] for row in rows)
+
+
+def test_every_exit_code_is_explained() -> None:
+    """In the README and in the operations page, in order."""
+    for page, head in ((ROOT / "README.md", "exit code"), (OPERATIONS, "code")):
+        assert [row[0] for row in table(page.read_text(), head)] == [str(int(code)) for code in Exit]
+
+
+def test_the_references_are_in_step() -> None:
+    """Fields, configs and modules are those of the schemas and the code; ``make generate`` writes them."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "reference.py"), "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_demo_is_what_make_demo_runs() -> None:
+    """``make demo`` has nothing beyond the script that the integration tests run."""
+    recipe = re.search(r"^demo:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert recipe
+    assert recipe[1] == "\t@$(BIN)/python tools/demo.py\n"
+
+
+FIGURES = {
+    "date": "2000-01-31",
+    "command": "make bench",
+    "machine": {"cpus": 2, "cpu": "a | b", "memory_gib": 4.0, "system": "Linux", "python": "3.11", "java": "openjdk"},
+    "figures": [
+        {"goal": "G1", "what": "plan", "measured": "0.7 s", "wanted": "1 s", "gate": "0 writes", "holds": True},
+        {"goal": "G2", "what": "more", "measured": "x | y", "wanted": "9 s", "gate": "ratio 2", "holds": False},
+        {"goal": "G3", "what": "less", "measured": "1 s", "wanted": "2 s", "gate": "none", "holds": True},
+    ],
+}
+
+
+def test_the_table_of_figures_is_made_from_json(tmp_path: Path) -> None:
+    """The tool writes one row a figure between the marks of the README, and leaves all else."""
+    (tmp_path / "tools").mkdir()
+    tool = tmp_path / "tools" / "bench_table.py"
+    tool.write_text((ROOT / "tools" / "bench_table.py").read_text())
+    readme = (ROOT / "README.md").read_text()
+    (tmp_path / "README.md").write_text(readme)
+    (tmp_path / "figures.json").write_text(json.dumps(FIGURES))
+    subprocess.run([sys.executable, str(tool), str(tmp_path / "figures.json")], check=True)
+    before, _, rest = readme.partition("<!-- bench:begin -->\n")
+    written = (tmp_path / "README.md").read_text()
+    assert written.startswith(f"{before}<!-- bench:begin -->\n")
+    assert written.endswith("<!-- bench:end -->" + rest.partition("<!-- bench:end -->")[2])
+    assert "| G1 | plan | 0.7 s | 1 s | 0 writes | yes |\n| G2 | more | x \\| y | 9 s | ratio 2 | **no** |\n" in written
+    assert "| G3 | less | 1 s | 2 s | none |  |\n" in written
+    assert "by `make bench` on 2000-01-31" in written
+
+
+def test_the_table_of_figures_is_not_made_from_anything_else(tmp_path: Path) -> None:
+    """Without figures the tool says so, ends with 1, and writes nothing."""
+    readme = (ROOT / "README.md").read_text()
+    (tmp_path / "figures.json").write_text("{}")
+    words = [sys.executable, str(ROOT / "tools" / "bench_table.py"), str(tmp_path / "figures.json")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, (ROOT / "README.md").read_text()) == (1, readme)
+    assert "these are no figures" in done.stderr

@@ -1,0 +1,90 @@
+"""The repository itself: what must never be in it, and what must stay as it is."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+HOSTS = {"topiarist.dev", "www.apache.org", "json-schema.org", "127.0.0.1", "localhost"}
+"""The only hosts that a file of ours may name with a scheme: where a licence or a schema has its name from."""
+
+MACHINE = re.compile(r"(?<![\w.~$<{-])/(?:home|root|work|Users|opt)/[\w.-]")
+
+
+@pytest.fixture(scope="module")
+def texts() -> dict[str, str]:
+    """Every file that is, or would be, in the repository, and that is text."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    files = [ROOT / name for name in listed.split("\0") if name]
+    return {
+        str(file.relative_to(ROOT)): file.read_text(errors="replace")
+        for file in files
+        if file.is_file() and not file.is_symlink()
+    }
+
+
+def test_the_source_root_is_no_package() -> None:
+    """``operator/__init__.py`` would shadow Python's own module of that name."""
+    assert (ROOT / "operator" / "topiarist").is_dir()
+    assert not (ROOT / "operator" / "__init__.py").exists()
+
+
+def test_the_package_has_its_data_by_symlinks() -> None:
+    """There is one copy of the schemas and of the demo's manifests."""
+    package = ROOT / "operator" / "topiarist"
+    links = {name: (package / name).readlink() for name in ("schemas", "demo")}
+    assert links == {"schemas": Path("../../schemas"), "demo": Path("../../manifests/demo")}
+
+
+def test_no_file_names_a_path_of_somebodys_machine(texts: dict[str, str]) -> None:
+    """What works only where it was written is a mistake."""
+    found = {name: MACHINE.findall(text) for name, text in texts.items() if name != "tests/repo/test_files.py"}
+    assert {name: paths for name, paths in found.items() if paths} == {}
+    assert MACHINE.search("see /home/somebody/x")
+
+
+def test_no_file_names_a_host_it_need_not_name(texts: dict[str, str]) -> None:
+    """Where packages come from is the business of whoever installs them; nothing here points to a registry."""
+    found = {name: set(re.findall(r"https?://([\w.-]+)", text)) - HOSTS for name, text in texts.items()}
+    assert {name: hosts for name, hosts in found.items() if hosts} == {}
+
+
+def test_every_dependency_is_pinned_with_hashes(texts: dict[str, str]) -> None:
+    """Each requirement has one exact version and at least one hash; there is no other option and no address."""
+    text = texts["constraints.txt"].replace("\\\n", "")
+    lines = [line for line in text.splitlines() if line and not line.lstrip().startswith("#")]
+    wrong = [
+        line
+        for line in lines
+        if not re.fullmatch(r"[a-z0-9-]+==[^ ;]+( ;[^#]+?)?( +--hash=sha256:[0-9a-f]{64})+", line)
+    ]
+    assert wrong == []
+    assert len(lines) > 20
+
+
+def test_the_build_backend_is_pinned_too(texts: dict[str, str]) -> None:
+    """Nothing is built with tools that nobody pinned."""
+    assert re.search(r"^setuptools==", texts["constraints.txt"], re.MULTILINE)
+
+
+def test_the_licence_is_the_apache_licence(texts: dict[str, str]) -> None:
+    """To the letter, appendix included."""
+    text = " ".join(texts["LICENSE"].split())
+    assert (
+        hashlib.sha256(text.encode()).hexdigest() == "0ffddef9e48f8a09aed5caf2d44f7ba1c1be2d9b8e0a6f693b1635b2d5566645"
+    )
+    assert "APPENDIX: How to apply the Apache License to your work." in text
+
+
+def test_the_makefile_lists_every_target(texts: dict[str, str]) -> None:
+    """Every target that a person would call has a word of help."""
+    targets = re.findall(r"^\.PHONY: (.*)$", texts["Makefile"], re.MULTILINE)[0].split()
+    documented = re.findall(r"^([a-z-]+):.*## \w", texts["Makefile"], re.MULTILINE)
+    assert set(documented) == {target for target in targets if not target.startswith("need-")}

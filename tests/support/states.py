@@ -1,0 +1,88 @@
+"""Small builders of what is (``ClusterState``) and should be (``TopicSpec``): a test names only what it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from topiarist.core.spec import ClusterSpec, Manifest, TopicSpec, merge
+from topiarist.core.state import Broker, ClusterState, Replicas, TopicRecord, TopicState
+from topiarist.errors import Path, Place
+
+CLUSTER_ID = "7sYkPq0hTmWZkS3m1oX9Lw"
+
+
+class Written(NamedTuple):
+    """A source whose places are told: line and column by path; the nearest ancestor counts, line 1 if there is none."""
+
+    file: str
+    places: Mapping[Path, tuple[int, int]] = {}
+
+    def place(self, path: Path = ()) -> Place:
+        """The place of ``path`` or of what it is in."""
+        while path and path not in self.places:
+            path = path[:-1]
+        return Place(self.file, *self.places.get(path, (1, 1)))
+
+
+def six_brokers() -> tuple[Broker, ...]:
+    """Brokers 1 to 6, two in each of the racks a, b and c."""
+    return tuple(Broker(number, "abc"[(number - 1) % 3]) for number in range(1, 7))
+
+
+def spread(partitions: int, factor: int = 3, brokers: int = 6) -> tuple[Replicas, ...]:
+    """Plain round-robin replica lists over brokers 1 to ``brokers``: [1,2,3], [2,3,4] and so on."""
+    return tuple(tuple((first + step) % brokers + 1 for step in range(factor)) for first in range(partitions))
+
+
+def topic(
+    name: str,
+    replicas: int | Sequence[Replicas] = 3,
+    *,
+    config: Mapping[str, str] | None = None,
+    ours: Sequence[str] | None = (),
+    owner: str = "default",
+    **fields: Any,
+) -> TopicState:
+    """A topic with so many partitions, or with these replica lists; with a record of ours over the keys ``ours``.
+
+    ``ours`` None means that there is no record. Further fields are those of ``TopicState``.
+    """
+    fields.setdefault("record_valid", ours is not None)
+    return TopicState(
+        name=name,
+        identity=fields.pop("identity", 1),
+        replicas=spread(replicas) if isinstance(replicas, int) else tuple(replicas),
+        config=dict(config or {}),
+        record=None if ours is None else TopicRecord(owner, tuple(sorted(ours))),
+        **fields,
+    )
+
+
+def cluster(*topics: TopicState, **fields: Any) -> ClusterState:
+    """A cluster of six brokers with these topics; further fields are those of ``ClusterState``."""
+    fields.setdefault("brokers", six_brokers())
+    fields.setdefault("cluster_id", CLUSTER_ID)
+    fields.setdefault("controller", 1)
+    fields.setdefault("controller_epoch", 42)
+    return ClusterState(topics={found.name: found for found in topics}, **fields)
+
+
+def manifest(
+    name: str, fields: Mapping[str, Any], *, kind: str = "Topic", places: Mapping[Path, tuple[int, int]] | None = None
+) -> Manifest:
+    """A document with this spec; its places are in ``topics/NAME.yaml``, or ``clusters.yaml`` for other kinds."""
+    file = f"topics/{name}.yaml" if kind == "Topic" else "clusters.yaml"
+    return Manifest(kind, name, "", {}, fields, Written(file, places or {}))
+
+
+def spec(
+    name: str,
+    on: ClusterSpec | None = None,
+    *,
+    places: Mapping[Path, tuple[int, int]] | None = None,
+    **fields: Any,
+) -> TopicSpec:
+    """What a manifest with these fields (as manifests name them) asks for on a cluster; if silent, 3 partitions x 3."""
+    fields = {"partitions": 3, "replicationFactor": 3} | fields
+    return merge(manifest(name, fields, places=places), on or ClusterSpec())

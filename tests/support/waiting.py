@@ -1,0 +1,29 @@
+"""Wait for a condition instead of sleeping: as short as the machine is fast, as long as it is slow."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+
+PATIENCE = 30.0
+"""Seconds; only a test that fails waits this long."""
+
+
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    """Return once ``condition()`` is true; raises ``AssertionError`` with ``what`` if it never is."""
+    never = threading.Event()
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {PATIENCE:.0f} s in vain for: {what}"
+        never.wait(0.005)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this id runs."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

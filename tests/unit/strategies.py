@@ -1,0 +1,222 @@
+"""Random clusters, manifests and runs for properties of the planner: mostly ordinary, each oddity now and then.
+
+Names, brokers, config keys and values come from small pools, so that specs meet topics, records meet keys, and equal
+values are written in different ways. A world is made from a seed and a number of names: hundreds of choices each would
+cost a second a test, and what is worth shrinking is the number of topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any, NamedTuple, TypeVar
+
+from hypothesis import strategies as st
+
+from topiarist.core.change import Plan
+from topiarist.core.names import collision_key
+from topiarist.core.plan import Run, make_plan
+from topiarist.core.spec import ClusterSpec, RackAwareness, TopicSpec, merge
+from topiarist.core.state import Broker, ClusterState, Fault, Gate, Replicas, TopicRecord, TopicState
+from topiarist.errors import Reason
+from unit.builders import manifest
+
+NAMES = (
+    *("audit", "clicks", "orders", "orders.v1", "orders_v1", "payments", "users"),
+    *("__consumer_offsets", "connect-offsets", "totals-changelog"),
+)
+
+GOOD: Mapping[str, tuple[str, ...]] = {
+    "cleanup.policy": ("compact", "delete", "compact,delete", "delete,compact", "delete , compact"),
+    "retention.ms": ("604800000", "86400000", "0086400000", "-1"),
+    "retention.bytes": ("-1", "1073741824"),
+    "min.insync.replicas": ("1", "2", "3"),
+    "min.compaction.lag.ms": ("0", "5000"),
+    "max.compaction.lag.ms": ("1000", "9000"),
+    "min.cleanable.dirty.ratio": ("0.5", "0.50", ".5", "0.1"),
+    "segment.ms": ("604800000", "1000"),
+    "unclean.leader.election.enable": ("true", "false", "TRUE"),
+    "compression.type": ("zstd", "producer"),
+    "message.timestamp.after.max.ms": ("3600000",),
+    "remote.storage.enable": ("true", "false"),
+    "follower.replication.throttled.replicas": ("*", "0:1,1:2"),
+    "confluent.tier.enable": ("true",),
+}
+"""Keys and values that a manifest may have, with several texts for one value."""
+
+ODD: Mapping[str, tuple[str, ...]] = {
+    "retention.ms": ("abc", ""),
+    "cleanup.policy": ("delete,",),
+    "flush.messages": ("0",),
+    "no.such.config": ("x", "1"),
+}
+"""What may stand on a cluster beside those."""
+
+_IGNORE = ("partitions", "replicationFactor", "replicaAssignment", "config.retention.ms", "config.cleanup.policy")
+_USUAL = (1, 2, 3, 4)
+_UNKNOWN = 9
+
+T = TypeVar("T")
+
+
+class World(NamedTuple):
+    """Everything that a plan is made from."""
+
+    state: ClusterState
+    cluster: ClusterSpec
+    specs: tuple[TopicSpec, ...]
+    run: Run
+
+    def plan(self) -> Plan:
+        """The plan."""
+        return make_plan(self.state, self.cluster, self.specs, self.run)
+
+
+class _Maker:
+    """Makes the parts of a world; ``odd`` is how often something unusual happens (0: never)."""
+
+    def __init__(self, seed: int, odd: float) -> None:
+        self.random = Random(seed)
+        self.odd = odd
+
+    def pick(self, values: Sequence[T]) -> T:
+        """One of the values."""
+        return self.random.choice(values)
+
+    def rarely(self, usual: T, *others: T) -> T:
+        """``usual``, and once in a while one of the others."""
+        return self.pick(others) if self.random.random() < self.odd else usual
+
+    def some(self, values: Sequence[T], most: int) -> list[T]:
+        """Up to ``most`` of the values, in any order."""
+        return self.random.sample(values, self.random.randint(0, most))
+
+    def config(self, pool: Mapping[str, tuple[str, ...]], most: int = 4) -> dict[str, str]:
+        """A few keys of a pool, each with one of its values."""
+        return {key: self.pick(pool[key]) for key in self.some(tuple(pool), min(most, len(pool)))}
+
+    def record(self) -> TopicRecord:
+        """Mostly a record of ours; now and then another owner's, or a tombstone."""
+        owner = self.rarely("default", "k8s/team/release")
+        if self.rarely(False, True):
+            return TopicRecord(owner, absent=True)
+        return TopicRecord(owner, tuple(sorted(self.some(tuple(GOOD), 4))))
+
+    def replicas(self, width: int) -> Replicas:
+        """One replica list; now and then it names a broker that is never registered."""
+        brokers = self.random.sample(_USUAL, width)
+        if brokers and self.random.random() < self.odd / 10:
+            brokers[0] = _UNKNOWN
+        return tuple(brokers)
+
+    def topic(self, name: str, identity: int) -> TopicState:
+        """A topic as it may stand on a cluster, with every oddity that a state can hold."""
+        count, width = self.random.randint(1, 5), self.random.randint(1, 3)
+        record = self.record() if self.random.random() < 0.7 else None
+        hole = self.rarely(False, True)
+        return TopicState(
+            name,
+            identity,
+            tuple(self.replicas(self.rarely(width, 0, 1, 2, 3)) for _ in range(count)),
+            self.config(GOOD) | (self.config(ODD, 2) if self.rarely(False, True) else {}),
+            partition_ids=range(1, count + 1) if hole else (),
+            topic_id=self.pick((None, f"id-{identity}")),
+            reassigning=self.rarely((), (count if hole else count - 1,)),
+            record=record,
+            record_valid=record is not None and self.rarely(True, False),
+            changed_outside=self.rarely(False, True),
+            unknown_fields=self.rarely((), ("vendor",)),
+        )
+
+    def brokers(self) -> tuple[Broker, ...]:
+        """Brokers 1 to 4, rarely fewer: with racks, without, or with racks on some only."""
+        ids = self.rarely(_USUAL, (), (1,), (2, 4), (1, 2, 3))
+        racks = self.pick((("a", "b", "a", "b"), (None,) * 4, ("a", "b", "c", "a")))
+        racks = self.rarely(racks, (None, "b", "a", "b"))
+        return tuple(Broker(broker, racks[broker - 1]) for broker in ids)
+
+    def state(self, names: Sequence[str]) -> ClusterState:
+        """A cluster that has most of the names as topics; of the others some are records only, or unreadable."""
+        present = [name for name in names if self.random.random() < 0.7]
+        absent = [name for name in names if name not in present]
+        faulty = [name for name in absent if self.rarely(False, True)]
+        bare = [name for name in absent if name not in faulty and self.random.random() < 0.4]
+        return ClusterState(
+            cluster_id="ID",
+            brokers=self.brokers(),
+            topics={name: self.topic(name, identity) for identity, name in enumerate(present, start=10)},
+            gate=self.rarely(Gate(), Gate(), Gate(Reason.KRAFT_CONTROLLER, "a KRaft controller is in charge")),
+            deleting=frozenset(name for name in names if self.random.random() < self.odd / 4),
+            reassigning=frozenset(name for name in names if self.random.random() < self.odd / 4),
+            records={name: self.record() for name in bare},
+            faults={name: Fault(f"/brokers/topics/{name}", "is no JSON") for name in faulty},
+            broker_defaults=self.rarely({}, {"log.retention.ms": "604800000", "log.cleanup.policy": "compact"}),
+            release_at_least=self.pick(((2, 4), (2, 8), (3, 4))),
+            next_identity=1000,
+        )
+
+    def fields(self) -> dict[str, Any]:
+        """The spec of a ``Topic`` document that its schema accepts."""
+        found: dict[str, Any] = {"config": self.config(GOOD)}
+        if self.rarely(False, True):
+            width = self.random.randint(1, 3)
+            found["replicaAssignment"] = [list(self.replicas(width)) for _ in range(self.random.randint(1, 6))]
+        else:
+            sizes = {"partitions": self.random.randint(1, 8), "replicationFactor": self.random.randint(1, 3)}
+            found |= {key: size for key, size in sizes.items() if self.random.random() < 0.6}
+        ignored = self.some(_IGNORE, 3)
+        return found | {
+            "ignore": self.rarely([], ignored),
+            "withoutConfig": self.rarely([], ["min.insync.replicas"]),
+            "unmanagedConfig": self.rarely("Keep", "Remove"),
+            "ensure": self.rarely("Present", "Absent"),
+            "mode": self.rarely("Enforce", "Observe"),
+        }
+
+    def cluster(self) -> ClusterSpec:
+        """A cluster as its manifest may describe it."""
+        return ClusterSpec(
+            name="prod",
+            release=self.pick((None, (2, 8), (3, 9))),
+            rack_awareness=self.pick(tuple(RackAwareness)),
+            default_partitions=4,
+            default_replication_factor=2,
+            default_config=self.rarely({}, {"min.insync.replicas": "2", "segment.ms": "1000"}),
+            broker_config=self.rarely({}, {"log.retention.ms": "-1"}),
+            allow_unknown_configs=self.rarely(("confluent.*",), ()),
+            exclude_brokers=self.rarely(frozenset(), frozenset({4})),
+            protected=self.rarely(("__*", "connect-*", "*-changelog"), ()),
+        )
+
+    def run(self) -> Run:
+        """The flags of a run."""
+        return Run(
+            take_ownership=self.rarely(False, True),
+            adopt=self.pick(((), ("*",), ("o*",))),
+            recreate=self.rarely(False, True),
+            without_brokers=self.rarely(frozenset(), frozenset({_UNKNOWN, 3})),
+            allow_unknown_brokers=self.rarely(False, True),
+        )
+
+
+def make_world(seed: int, size: int, odd: float) -> World:
+    """A cluster, the manifests that are meant for it, and a run; ``size`` names are in play."""
+    maker = _Maker(seed, odd)
+    cluster = maker.cluster()
+    names = maker.random.sample(NAMES, size)
+    # Names that collide never get as far as a plan: see ``desired``.
+    folded = {collision_key(name): name for name in names}
+    declared = [name for name in folded.values() if maker.random.random() < 0.9]
+    specs = tuple(merge(manifest(name, **maker.fields()), cluster) for name in declared)
+    return World(maker.state(names), cluster, specs, maker.run())
+
+
+def worlds() -> st.SearchStrategy[World]:
+    """Worlds of one to six names, without oddities or with some."""
+    return st.builds(make_world, st.integers(0, 1 << 40), st.integers(1, 6), st.sampled_from((0.0, 0.08, 0.25)))
+
+
+def texts() -> st.SearchStrategy[str]:
+    """What may stand as a value in ZooKeeper: values of the pools, numbers, anything."""
+    known = sorted({text for pool in (GOOD, ODD) for values in pool.values() for text in values})
+    return st.one_of(st.sampled_from(known), st.integers(-(1 << 70), 1 << 70).map(str), st.text(max_size=12))

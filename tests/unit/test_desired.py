@@ -1,0 +1,162 @@
+"""Which topics are meant for which cluster, and what is wrong with all manifests together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from topiarist.core.spec import ClusterSpec, Manifest
+from topiarist.desired import Desired, cluster_map, resolve
+from unit.builders import cluster, manifest
+
+SIZE = {"partitions": 1, "replicationFactor": 1}
+PROD = cluster("prod", labels={"env": "prod"})
+TEST = cluster("test", labels={"env": "test"})
+BOTH = {"prod": PROD, "test": TEST}
+UNNAMED = {"": ClusterSpec()}
+
+
+def topic(name: str, namespace: str = "", **fields: Any) -> Manifest:
+    """A good topic."""
+    return manifest(name, namespace, **SIZE, **fields)
+
+
+def names(found: Desired) -> dict[str, list[str]]:
+    """The topics of each cluster."""
+    return {name: [spec.topic for spec in specs] for name, specs in found.specs.items()}
+
+
+def said(found: Desired) -> list[str]:
+    """The messages of all complaints."""
+    return [complaint.message for complaint in found.complaints]
+
+
+# the topic's clusters -> the clusters that get it
+MEANT: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "one": ({"clusters": ["prod"]}, ["prod"]),
+    "both": ({"clusters": ["test", "prod"]}, ["prod", "test"]),
+    "by label": ({"clusterSelector": {"matchLabels": {"env": "test"}}}, ["test"]),
+    "by no label": ({"clusterSelector": {"matchLabels": {}}}, []),
+    "by another label": ({"clusterSelector": {"matchLabels": {"env": "dev"}}}, []),
+    "none": ({"clusters": []}, []),
+}
+
+
+@pytest.mark.parametrize("case", MEANT.values(), ids=MEANT.keys())
+def test_topics_find_their_clusters(case: tuple[dict[str, Any], list[str]]) -> None:
+    """By name or by label; a topic that is meant for none is counted, not complained about."""
+    fields, wanted = case
+    found = resolve([topic("orders", **fields)], BOTH)
+    assert [name for name, topics in names(found).items() if topics] == wanted
+    assert (said(found), found.passed_over) == ([], 0 if wanted else 1)
+
+
+def test_a_topic_that_names_no_cluster() -> None:
+    """It is meant for the only cluster in play; with more it is an error that names them."""
+    assert names(resolve([topic("orders")], {"prod": PROD})) == {"prod": ["orders"]}
+    assert names(resolve([topic("orders")], BOTH, only="test")) == {"test": ["orders"]}
+    assert names(resolve([topic("orders")], UNNAMED)) == {"": ["orders"]}
+    assert said(resolve([topic("orders")], BOTH)) == ["orders: names no cluster, and there are 2: prod, test"]
+
+
+def test_narrowing_to_one_cluster() -> None:
+    """Topics of other clusters are passed over and counted, also those of clusters that nobody knows."""
+    topics = [topic("a", clusters=["prod"]), topic("b", clusters=["test"]), topic("c", clusters=["nowhere"])]
+    found = resolve(topics, BOTH, only="test")
+    assert (names(found), found.passed_over, said(found)) == ({"test": ["b"]}, 2, [])
+
+
+def test_a_cluster_without_a_document() -> None:
+    """Where a cluster is written to this is an error at its place; otherwise it is counted and said."""
+    topics = [topic("a", clusters=["prod", "nowhere"])]
+    strict = resolve(topics, BOTH)
+    assert said(strict) == ["a: there is no Cluster nowhere"]
+    assert "prod, test" in strict.complaints[0].hint
+    lenient = resolve(topics, BOTH, strict=False)
+    assert (said(lenient), dict(lenient.unjudged), names(lenient)) == ([], {"nowhere": 1}, {"prod": ["a"], "test": []})
+
+
+def test_an_address_alone() -> None:
+    """With only an address, topics that name clusters are an error; ``validate`` counts them."""
+    topics = [topic("a", clusters=["prod"]), topic("b", clusterSelector={"matchLabels": {"x": "y"}}), topic("c")]
+    strict = resolve(topics, UNNAMED)
+    assert [message.split(",")[0] for message in said(strict)] == [
+        "a: names cluster prod",
+        "b: names a clusterSelector",
+    ]
+    lenient = resolve(topics, UNNAMED, strict=False)
+    assert (said(lenient), dict(lenient.unjudged)) == ([], {"(by label)": 1, "prod": 1})
+    assert names(lenient) == {"": ["c"]}
+
+
+@pytest.mark.parametrize("clusters", [UNNAMED, BOTH])
+def test_what_needs_no_document_is_judged_without_it(clusters: dict[str, ClusterSpec]) -> None:
+    """Values, names and claims of topics on clusters without a document; not what the document could make right."""
+    topics = [
+        manifest("a", clusters=["nowhere"], config={"retention.ms": "x", "my.own": 1}),
+        manifest("b", clusters=["nowhere"], topicName="a"),
+        manifest("c", clusterSelector={"matchLabels": {"x": "y"}}, topicName="d"),
+    ]
+    found = said(resolve(topics, clusters, strict=False))
+    assert sorted(message.split(":")[0] for message in found) == ["a", "retention.ms"]
+
+
+def test_two_documents_that_claim_one_topic() -> None:
+    """An error with both places, on the clusters that both mean and on no other."""
+    topics = [topic("a", topicName="x", clusters=["prod", "test"]), topic("b", topicName="x", clusters=["prod"])]
+    found = resolve(topics, BOTH)
+    assert len(found.complaints) == 1
+    complaint = found.complaints[0]
+    assert complaint.place.file == "b.yaml"
+    assert complaint.place == topics[1].source.place(("spec", "topicName"))
+    assert complaint.message.startswith("x: claimed on cluster prod by a.yaml:")
+    apart = [topic("a", topicName="x", clusters=["test"]), topic("b", topicName="x", clusters=["prod"])]
+    assert said(resolve(apart, BOTH)) == []
+
+
+def test_two_names_that_collide() -> None:
+    """Kafka takes dot and underscore for one letter: an error with both places; without either, none."""
+    found = resolve([topic("a", topicName="x.y"), topic("b", topicName="x_y")], {"prod": PROD})
+    assert len(found.complaints) == 1
+    assert "x_y: collides on cluster prod with x.y at a.yaml:" in found.complaints[0].message
+    assert said(resolve([topic("a", topicName="x.y"), topic("b", topicName="x-y")], {"prod": PROD})) == []
+
+
+def test_two_documents_of_one_name() -> None:
+    """One kind, namespace and name twice is an error with both places, said once; other namespaces may have it too."""
+    found = resolve([topic("a"), topic("a")], {"prod": PROD})
+    assert len(found.complaints) == 1
+    assert found.complaints[0].message.startswith("Topic a: there is one of this name at a.yaml:")
+    spaces = resolve([topic("a", "one", topicName="x"), topic("a", "two", topicName="y")], {"prod": PROD})
+    assert said(spaces) == []
+
+
+def test_two_clusters_of_one_name() -> None:
+    """The first counts, the second is complained about with both places."""
+    clusters, found = cluster_map([cluster("prod"), cluster("prod"), cluster("test")])
+    assert sorted(clusters) == ["prod", "test"]
+    assert [complaint.message for complaint in found] == [
+        "Cluster prod: there is one of this name at prod.yaml:4:3 already"
+    ]
+
+
+def test_everything_wrong_at_once_and_in_order() -> None:
+    """Complaints of all topics and clusters, sorted by place, none twice although two clusters share the document."""
+    bad = cluster("prod", default_config={"retention.ms": "x"})
+    topics = [topic("b", clusters=["prod", "test"], config={"segment.ms": "y"}), topic("a", config={"flush.ms": "z"})]
+    found = resolve(topics, {"prod": bad, "test": TEST})
+    assert [complaint.place.file for complaint in found.complaints] == ["a.yaml", "b.yaml", "prod.yaml"]
+
+
+def test_warnings_stop_nothing() -> None:
+    """A deprecated key is said once."""
+    old = topic("a", clusters=["prod", "test"], config={"message.format.version": "2.8"})
+    found = resolve([old], BOTH)
+    assert (said(found), len(found.warnings)) == ([], 1)
+
+
+def test_specs_are_sorted() -> None:
+    """By the topic's name, whatever the order of files."""
+    found = resolve([topic("b"), topic("c", topicName="a"), topic("d")], {"prod": PROD})
+    assert names(found) == {"prod": ["a", "b", "d"]}

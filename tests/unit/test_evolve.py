@@ -1,0 +1,296 @@
+"""Where a topic stands, seen from a plan: before it, after it, or moved; and what a cluster holds after a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topiarist.core.change import AddPartitions, Plan, TopicPlan, UpdateConfig
+from topiarist.core.evolve import Position, Standing, evolve, standing
+from topiarist.core.plan import Run
+from topiarist.core.state import Broker, ClusterState, TopicRecord, TopicState
+from unit.builders import RACKS, cluster, lists, now, only, plan, spec, state, topic, with_topic
+from unit.strategies import World, worlds
+
+Foreign = Callable[[ClusterState], ClusterState]
+"""What somebody else does to a cluster."""
+
+STANDS = state(topic("orders", lists("12", "23", "34"), "segment.ms", config={"segment.ms": "5", "retention.ms": "7"}))
+WANTED = spec(partitions=5, config={"segment.ms": 6, "cleanup.policy": "compact"})
+
+
+def _from(seen: ClusterState, found: TopicPlan, moved: ClusterState) -> Standing:
+    return standing(found, {broker.id: broker for broker in seen.brokers}, now(moved, found.topic))
+
+
+def _change(**fields: object) -> Foreign:
+    return lambda seen: with_topic(seen, "orders", **fields)
+
+
+def _config(**changes: str | None) -> Foreign:
+    """Somebody sets (or takes away) overrides; ``segment_ms`` is ``segment.ms``."""
+
+    def act(seen: ClusterState) -> ClusterState:
+        named = {key.replace("_", "."): text for key, text in changes.items()}
+        config = {**seen.topics["orders"].config, **named}
+        return with_topic(seen, "orders", config={key: text for key, text in config.items() if text is not None})
+
+    return act
+
+
+def _without(broker: int) -> Foreign:
+    return lambda seen: replace(seen, brokers=tuple(each for each in seen.brokers if each.id != broker))
+
+
+def _gone(seen: ClusterState) -> ClusterState:
+    return replace(seen, topics={})
+
+
+MOVES: dict[str, tuple[Foreign, str]] = {
+    "deleted": (_gone, "existed, and is gone now"),
+    "marked": (lambda seen: replace(seen, deleting=frozenset({"orders"})), "is marked for deletion now"),
+    "made again": (_change(identity=8), "was deleted and made again: it is another topic now"),
+    "a key we change": (_config(segment_ms="9"), "segment.ms was 5, and is 9 now"),
+    "a key we set": (_config(cleanup_policy="delete"), "cleanup.policy was not set, and is delete now"),
+    "a key taken away": (_config(segment_ms=None), "segment.ms was 5, and is not set now"),
+    "a key that makes ours invalid": (
+        _config(max_compaction_lag_ms="abc"),
+        "with what others changed, the config would be invalid: max.compaction.lag.ms: ",
+    ),
+    "grown": (_change(replicas=lists("12", "23", "34", "45"), partition_ids=()), "had 3 partitions, and has 4 now"),
+    "a hole": (_change(partition_ids=(0, 1, 3)), "had 3 partitions, and has 3 now"),
+    "partition 0 moved": (
+        _change(replicas=lists("16", "23", "34")),
+        "partition 0 was on [1, 2], and is on [1, 6] now",
+    ),
+    "reassigning": (_change(reassigning=(1,)), "its replicas are being reassigned now"),
+    "a request to reassign": (
+        lambda seen: replace(seen, reassigning=frozenset({"orders"})),
+        "its replicas are being reassigned now",
+    ),
+    "vendor fields": (_change(unknown_fields=("x",)), "has fields now that Kafka does not write: x"),
+    "another owner": (_change(record=TopicRecord("team")), "our record was that of owner default (segment.ms)"),
+    "no key of ours": (_change(record=TopicRecord("default")), "and is that of owner default (no keys) now"),
+    "another key of ours": (_change(record=TopicRecord("default", ("a",))), "and is that of owner default (a) now"),
+    "released": (_change(record=None, record_valid=False), "our record beside it counted, and no longer does"),
+    "record stale": (_change(record_valid=False), "our record beside it counted, and no longer does"),
+}
+
+
+@pytest.mark.parametrize("move", MOVES.values(), ids=MOVES.keys())
+def test_what_moves_a_topic_under_its_plan(move: tuple[Foreign, str]) -> None:
+    """Any single change of what a plan rests on is found, and named with what was and what is."""
+    act, message = move
+    found = only(STANDS, WANTED)
+    stands = _from(STANDS, found, act(STANDS))
+    assert stands.position is Position.MOVED
+    assert message in stands.message
+
+
+IRRELEVANT: dict[str, Foreign] = {
+    "nothing": lambda seen: seen,
+    "another key": _config(retention_ms="8"),
+    "a throttle": _config(leader_replication_throttled_replicas="*"),
+    "a vendor's key taken away": _config(retention_ms=None),
+    "an id from the controller": _change(topic_id="abc"),
+    "changed outside": _change(changed_outside=True),
+    "another partition moved": _change(replicas=lists("12", "26", "34")),
+    "another controller": lambda seen: replace(seen, controller=5, controller_epoch=99),
+    "another topic": lambda seen: replace(seen, topics={**seen.topics, "new": topic("new")}),
+    "a new broker": lambda seen: replace(seen, brokers=(*seen.brokers, Broker(7, "a"))),
+}
+
+
+@pytest.mark.parametrize("act", IRRELEVANT.values(), ids=IRRELEVANT.keys())
+def test_what_does_not_concern_a_plan(act: Foreign) -> None:
+    """Other keys, throttles, the controller and its topic id, other partitions, topics and brokers: still true."""
+    found = only(STANDS, WANTED)
+    assert [type(change) for change in found.changes] == [AddPartitions, UpdateConfig]
+    assert _from(STANDS, found, act(STANDS)) == Standing(Position.BEFORE)
+
+
+def test_a_plan_without_its_specs_is_judged_by_value_alone() -> None:
+    """A plan that was kept knows no cluster's rules: what others changed beside it does not concern it."""
+    found = replace(only(STANDS, WANTED), spec=None)
+    assert _from(STANDS, found, _config(vendors_own="1")(STANDS)).position is Position.BEFORE
+    assert _from(STANDS, found, _config(segment_ms="9")(STANDS)).position is Position.MOVED
+
+
+def test_what_others_changed_is_judged_by_the_clusters_release() -> None:
+    """A value that an old release takes does not void a plan for it."""
+    old = cluster("prod", cluster_id="ID", release=(2, 8))
+    seen = state(topic(config={"flush.messages": "0"}))
+    found = only(seen, spec(on=old, config={"segment.ms": 5}))
+    assert _from(seen, found, _config(retention_ms="5")(seen)).position is Position.BEFORE
+
+
+def test_topic_ids_count_where_both_sides_have_one() -> None:
+    """Two ids that differ are two topics; one alone says nothing."""
+    with_id = with_topic(STANDS, "orders", topic_id="one")
+    found = only(with_id, WANTED)
+    assert _from(with_id, found, STANDS).position is Position.BEFORE
+    assert _from(with_id, found, with_topic(STANDS, "orders", topic_id="two")).position is Position.MOVED
+
+
+def test_brokers_of_new_replicas_must_be_as_seen() -> None:
+    """A broker that went, or stands in another rack, voids the lists that name it and no others."""
+    explicit = only(STANDS, spec(replicaAssignment=[[1, 2], [2, 3], [3, 4], [5, 6]]))
+    assert _from(STANDS, explicit, _without(6)(STANDS)).message == "broker 6 was registered, and is not now"
+    moved = replace(STANDS, brokers=(*RACKS[:5], Broker(6, "z")))
+    assert _from(STANDS, explicit, moved).message == "broker 6 was in rack c, and is in z now"
+    assert _from(STANDS, explicit, _without(1)(STANDS)).position is Position.BEFORE
+
+
+def test_min_insync_replicas_is_compared_with_the_replicas_of_now() -> None:
+    """Partitions that became narrower since make the value impossible."""
+    found = only(STANDS, spec(config={"min.insync.replicas": 2, "segment.ms": 5}))
+    narrow = with_topic(STANDS, "orders", replicas=lists("12", "2", "34"))
+    assert _from(STANDS, found, narrow).position is Position.MOVED
+
+
+ABSENT: dict[str, tuple[Foreign, Position]] = {
+    "nothing": (lambda seen: seen, Position.BEFORE),
+    "made by others": (lambda seen: replace(seen, topics={"orders": topic(record=None)}), Position.MOVED),
+    "marked": (lambda seen: replace(seen, deleting=frozenset({"orders"})), Position.MOVED),
+    "a record appeared": (lambda seen: replace(seen, records={"orders": TopicRecord("team")}), Position.MOVED),
+    "a broker went": (_without(1), Position.MOVED),
+}
+
+
+@pytest.mark.parametrize("case", ABSENT.values(), ids=ABSENT.keys())
+def test_a_creation_needs_absence(case: tuple[Foreign, Position]) -> None:
+    """No topic, no mark, the record as it was, the brokers as they were."""
+    act, position = case
+    found = only(state(), spec(partitions=6, replicationFactor=6))
+    assert _from(state(), found, act(state())).position is position
+
+
+def test_a_created_topic_is_recognised() -> None:
+    """By its lists, its overrides and our record, also when the controller or somebody else has added to it since."""
+    found = only(state(), spec(config={"retention.ms": 5}))
+    done = evolve(state(), [found])
+    later = with_topic(done, "orders", topic_id="abc", config={"retention.ms": "5", "x": "y"})
+    for seen in (done, later):
+        assert _from(state(), found, seen).position is Position.AFTER
+    others = (
+        with_topic(done, "orders", config={"retention.ms": "6"}),
+        with_topic(done, "orders", replicas=lists("45")),
+        with_topic(done, "orders", record_valid=False),
+        replace(done, deleting=frozenset({"orders"})),
+    )
+    for seen in others:
+        assert _from(state(), found, seen).position is Position.MOVED
+
+
+def test_a_deletion_is_done_when_marked_or_gone_with_our_tombstone() -> None:
+    """The mark of somebody else, without our tombstone, is not our deletion."""
+    found = only(STANDS, spec(ensure="Absent"))
+    done = evolve(STANDS, [found])
+    assert _from(STANDS, found, STANDS).position is Position.BEFORE
+    assert _from(STANDS, found, done).position is Position.AFTER
+    marked = replace(STANDS, deleting=frozenset({"orders"}))
+    assert _from(STANDS, found, marked).position is Position.MOVED
+    tombstone = with_topic(marked, "orders", record=found.record_after)
+    assert _from(STANDS, found, tombstone).position is Position.AFTER
+    unmarked = with_topic(STANDS, "orders", record=found.record_after)
+    assert _from(STANDS, found, unmarked).message.endswith("and is that of owner default (deleted) now")
+
+
+def test_a_half_finished_plan_is_neither() -> None:
+    """The plan of a topic is one transaction: a part of it that is there was done by somebody else."""
+    found = only(STANDS, WANTED)
+    half = with_topic(STANDS, "orders", config={"segment.ms": "6", "cleanup.policy": "compact"})
+    assert _from(STANDS, found, half).position is Position.MOVED
+
+
+def test_identities_are_drawn_from_the_counter() -> None:
+    """Created topics get identities of their own; a topic that is made again is another one."""
+    created = evolve(state(), plan(state(), spec("a"), spec("b")).topics)
+    assert [each.identity for each in created.topics.values()] == [1000, 1001]
+    assert created.next_identity == 1002
+    gone = evolve(created, [only(created, spec("a", ensure="Absent"))])
+    assert (list(gone.topics), list(gone.records)) == (["b"], ["a"])
+    again = evolve(gone, [only(gone, spec("a"))])
+    assert again.topics["a"].identity == 1002
+    assert not again.records
+
+
+def test_our_write_settles_the_record() -> None:
+    """After it the record counts, and nothing was changed outside since."""
+    old = topic(record=TopicRecord("default"), record_valid=False, changed_outside=True)
+    after = evolve(state(old), [only(state(old), spec())]).topics["orders"]
+    assert (after.record_valid, after.changed_outside) == (True, False)
+
+
+def _foreign(found: TopicPlan, before: TopicState, draw: st.DataObject) -> dict[str, object]:
+    """One change by somebody else to something that the plan of an existing topic rests on."""
+    moves: list[dict[str, object]] = [
+        {"identity": before.identity + 1},
+        {"record": TopicRecord("somebody", ("x",)), "record_valid": True},
+        {"record_valid": not before.record_valid}
+        if before.record
+        else {"record": TopicRecord("x"), "record_valid": True},
+    ]
+    for change in found.changes:
+        if isinstance(change, AddPartitions):
+            moves += [
+                {"replicas": ((77,), *before.replicas[1:])},
+                {"replicas": (*before.replicas, (1,)), "partition_ids": range(len(before.replicas) + 1)},
+                {"reassigning": (0,)},
+                {"unknown_fields": ("x",)},
+            ]
+        elif isinstance(change, UpdateConfig):
+            key = draw.draw(st.sampled_from([item.key for item in change.items]))
+            moves.append({"config": {**before.config, key: "somebody's"}})
+            moves.append({"config": {other: text for other, text in before.config.items() if other != key} | (
+                {key: "0"} if key not in before.config else {})})  # fmt: skip
+    return draw.draw(st.sampled_from(moves))
+
+
+@settings(max_examples=300)
+@given(worlds(), st.data())
+def test_any_relevant_change_moves_a_topic(world: World, data: st.DataObject) -> None:
+    """Whatever the plan, one change of what it rests on is found, with a message; other topics stay before.
+
+    (It counts as done if others have written the very record that was planned.)
+    """
+    found: Plan = world.plan()
+    existing = [each for each in found.to_do() if each.before is not None]
+    if not existing:
+        return
+    chosen = data.draw(st.sampled_from(existing))
+    assert chosen.before is not None
+    moved = with_topic(world.state, chosen.topic, **_foreign(chosen, chosen.before, data))
+    for each in existing:
+        stands = _from(world.state, each, moved)
+        assert (stands.position is Position.BEFORE) == (each is not chosen)
+        assert bool(stands.message) == (stands.position is Position.MOVED)
+
+
+@settings(max_examples=300)
+@given(worlds())
+def test_irrelevant_changes_move_nothing(world: World) -> None:
+    """A key that no plan touches, a topic id, another controller: every topic still stands before its plan."""
+    touched = {
+        name: replace(each, topic_id=each.topic_id or "new", config={**each.config, "confluent.other": "1"})
+        for name, each in world.state.topics.items()
+    }
+    cluster = replace(world.cluster, allow_unknown_configs=("confluent.*",))
+    specs = tuple(replace(wanted, cluster=cluster) for wanted in world.specs)
+    world = world._replace(cluster=cluster, specs=specs)
+    later = replace(world.state, topics=touched, controller=9, controller_epoch=99)
+    for each in world.plan().to_do():
+        if each.spec is not None and not each.spec.remove_unmanaged:
+            assert _from(world.state, each, later).position is Position.BEFORE
+
+
+def test_adoption_flags_do_not_matter_to_standing() -> None:
+    """An adoption with differences is done once the record and the values are there."""
+    seen = state(topic(record=None))
+    found = only(seen, WANTED, Run(adopt=("*",)))
+    assert _from(seen, found, evolve(seen, [found])).position is Position.AFTER
+    assert _from(seen, found, seen).position is Position.BEFORE

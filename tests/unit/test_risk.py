@@ -1,0 +1,124 @@
+"""What a change of one config may cost, row by row; where the brokers' own setting is unknown the worse case counts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topiarist.core.change import Risk
+from topiarist.core.configs import CONFIGS, equal
+from topiarist.core.risk import of_config, of_deletion, of_growth
+from unit.strategies import texts
+
+SAFE, DISRUPTIVE, LOSS = Risk
+DAY, HOUR = "86400000", "3600000"
+
+# key, before, after, what is known of the brokers -> risk
+TABLE: list[tuple[str, str | None, str | None, dict[str, str], Risk]] = [
+    ("retention.ms", DAY, HOUR, {}, LOSS),
+    ("retention.ms", HOUR, DAY, {}, DISRUPTIVE),
+    ("retention.ms", HOUR, "-1", {}, DISRUPTIVE),
+    ("retention.ms", "-1", HOUR, {}, LOSS),
+    ("retention.ms", None, "604800000", {}, LOSS),
+    ("retention.ms", "604800000", None, {}, LOSS),
+    ("retention.ms", None, "604800000", {"log.retention.ms": "-1"}, LOSS),
+    ("retention.ms", None, "604800000", {"log.retention.ms": HOUR}, DISRUPTIVE),
+    ("retention.ms", None, "604800000", {"log.retention.hours": "168"}, SAFE),
+    ("retention.ms", DAY, None, {"log.retention.hours": "168"}, DISRUPTIVE),
+    ("retention.ms", DAY, None, {"log.retention.hours": "1"}, LOSS),
+    ("retention.ms", "abc", DAY, {}, LOSS),
+    ("retention.ms", "abc", "x", {}, LOSS),
+    ("retention.bytes", "-1", "-2", {}, SAFE),
+    ("retention.bytes", "-1", "1000", {}, LOSS),
+    ("retention.bytes", "1000", "-1", {}, DISRUPTIVE),
+    ("local.retention.ms", DAY, HOUR, {}, LOSS),
+    ("local.retention.ms", HOUR, DAY, {}, DISRUPTIVE),
+    ("local.retention.ms", "-2", DAY, {}, LOSS),
+    ("local.retention.ms", DAY, "-2", {}, LOSS),
+    ("local.retention.bytes", "2000", "1000", {}, LOSS),
+    ("delete.retention.ms", DAY, HOUR, {}, LOSS),
+    ("delete.retention.ms", HOUR, DAY, {}, SAFE),
+    ("delete.retention.ms", None, DAY, {}, LOSS),
+    ("delete.retention.ms", None, DAY, {"log.cleaner.delete.retention.ms": HOUR}, SAFE),
+    ("max.compaction.lag.ms", DAY, HOUR, {}, LOSS),
+    ("max.compaction.lag.ms", None, DAY, {}, LOSS),
+    ("cleanup.policy", "delete", "compact", {}, LOSS),
+    ("cleanup.policy", "compact", "compact,delete", {}, LOSS),
+    ("cleanup.policy", "compact,delete", "delete", {}, LOSS),
+    ("cleanup.policy", "compact,delete", "delete,compact", {}, SAFE),
+    ("cleanup.policy", None, "delete", {}, LOSS),
+    ("cleanup.policy", None, "delete", {"log.cleanup.policy": "delete"}, SAFE),
+    ("cleanup.policy", "compact", None, {}, LOSS),
+    ("unclean.leader.election.enable", "false", "true", {}, LOSS),
+    ("unclean.leader.election.enable", None, "true", {}, LOSS),
+    ("unclean.leader.election.enable", "true", "false", {}, SAFE),
+    ("unclean.leader.election.enable", "false", None, {}, LOSS),
+    ("unclean.leader.election.enable", "false", None, {"unclean.leader.election.enable": "false"}, SAFE),
+    ("min.insync.replicas", "2", "1", {}, DISRUPTIVE),
+    ("min.insync.replicas", "1", "2", {}, DISRUPTIVE),
+    ("min.insync.replicas", None, "2", {}, DISRUPTIVE),
+    ("min.insync.replicas", None, "2", {"min.insync.replicas": "2"}, SAFE),
+    ("max.message.bytes", "1000", "999", {}, DISRUPTIVE),
+    ("max.message.bytes", "999", "1000", {}, SAFE),
+    ("message.timestamp.type", "CreateTime", "LogAppendTime", {}, DISRUPTIVE),
+    ("compression.type", "zstd", "gzip", {}, DISRUPTIVE),
+    ("segment.bytes", "1000", "100", {}, DISRUPTIVE),
+    ("segment.bytes", "1000", "101", {}, SAFE),
+    ("segment.ms", "1000", "5000", {}, SAFE),
+    ("flush.ms", "1", "2", {}, SAFE),
+    ("preallocate", None, "true", {}, SAFE),
+    ("confluent.tier.enable", None, "true", {}, SAFE),
+    ("message.downconversion.enable", "true", "false", {}, SAFE),
+]
+
+
+@pytest.mark.parametrize(("key", "before", "after", "settings", "risk"), TABLE)
+def test_the_table(key: str, before: str | None, after: str | None, settings: dict[str, str], risk: Risk) -> None:
+    """One row of the table; every risk has its reason, and only those."""
+    verdict = of_config(key, before, after, settings)
+    assert verdict.risk is risk
+    assert bool(verdict.because) == (risk is not SAFE)
+
+
+def test_reasons_have_the_numbers_in_words() -> None:
+    """A reviewer reads what will happen to the messages, not a difference of milliseconds."""
+    assert of_config("retention.ms", DAY, HOUR, {}).because == "messages older than 1 hour will be deleted"
+    assert of_config("retention.bytes", "-1", "1048576", {}).because == "messages beyond 1 MiB will be deleted"
+    compacts = "all but the newest message of each key will be deleted"
+    assert of_config("cleanup.policy", "delete", "compact", {}).because == compacts
+    stops = "what is deleted, and when, changes: cleanup is delete, was compact,delete"
+    assert of_config("cleanup.policy", "compact,delete", "delete", {}).because == stops
+    unclean = "unclean.leader.election.enable"
+    lags = "a replica that lags may become leader: acknowledged messages are lost"
+    assert of_config(unclean, None, "true", {}).because == lags
+    assert "brokerConfig" in of_config(unclean, "false", None, {}).because
+    assert of_config("min.insync.replicas", "2", "1", {}).because.endswith("change: 2 to 1")
+    assert of_config("min.insync.replicas", None, "1", {}).because.endswith("change: unknown to 1")
+    assert "brokerConfig" in of_config("retention.ms", None, HOUR, {}).because
+    assert of_deletion(1, 3).because == "all its messages are deleted (1 partition, 3 replicas in all)"
+
+
+def test_growth_where_anything_compacts() -> None:
+    """By override or by what is known of the brokers."""
+    assert of_growth([{}], {}).risk is DISRUPTIVE
+    assert of_growth([{}], {"log.cleanup.policy": "delete,compact"}).risk is LOSS
+    assert of_growth([{"cleanup.policy": "delete"}, {"cleanup.policy": "compact"}], {}).risk is LOSS
+
+
+@given(st.sampled_from(sorted(CONFIGS)), st.none() | texts(), st.none() | texts(), st.booleans())
+def test_any_change_has_a_verdict(key: str, before: str | None, after: str | None, known: bool) -> None:
+    """Whatever stands on a cluster; equal values are no change and so never a risk."""
+    settings = {server: "5" for server, _ in CONFIGS[key].server} if known else {}
+    verdict = of_config(key, before, after, settings)
+    assert bool(verdict.because) == (verdict.risk is not SAFE)
+    if before is not None and after is not None and equal(key, before, after):
+        assert verdict.risk is SAFE
+
+
+@given(st.sampled_from(["retention.ms", "retention.bytes"]), st.integers(-3, 1 << 62), st.integers(-3, 1 << 62))
+def test_less_retention_is_always_a_loss(key: str, before: int, after: int) -> None:
+    """Of two known limits the lower one after is a loss; negative numbers are no limit."""
+    old, new = (float("inf") if number < 0 else number for number in (before, after))
+    if key == "retention.bytes" or min(before, after) >= -1:
+        assert (of_config(key, str(before), str(after), {}).risk is LOSS) == (new < old)

@@ -1,0 +1,191 @@
+"""Rules between fields: what is complained about before anything is connected to, each at its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topiarist.core.rules import (
+    cluster_complaints,
+    complaints,
+    config_faults,
+    config_problem,
+    min_isr_above,
+    version,
+    warnings,
+)
+from topiarist.core.spec import ClusterSpec, TopicSpec, merge
+from unit.builders import cluster, manifest, spec
+
+BARE = ClusterSpec()
+OLD = ClusterSpec("old", release=(2, 8))
+VENDOR = ClusterSpec("vendor", allow_unknown_configs=("confluent.*",))
+
+
+def said(wanted: TopicSpec, *, known: bool = True) -> list[str]:
+    """The messages of all complaints."""
+    return [complaint.message for complaint in complaints(wanted, known=known)]
+
+
+def test_a_good_topic() -> None:
+    """Nothing to complain about."""
+    good: dict[str, Any] = {
+        "config": {"retention.ms": 5, "min.insync.replicas": 2},
+        "partitions": 3,
+        "replicationFactor": 2,
+    }
+    assert said(spec(on=BARE, **good)) == []
+
+
+# fields, the cluster -> the line of the file (the field's number in it), the beginning of the complaint
+WRONG: dict[str, tuple[dict[str, Any], ClusterSpec, str]] = {
+    "name": ({"topicName": "a/b"}, BARE, "found '/' in topic name"),
+    "long name": ({"topicName": "a" * 250}, BARE, "found a topic name of 250 characters"),
+    "dots": ({"topicName": ".."}, BARE, "found topic name '..'"),
+    "unknown key": ({"config": {"retentoin.ms": 1}}, BARE, "retentoin.ms: Kafka has no such topic config"),
+    "vendor's key": ({"config": {"confluent.tier": 1}}, BARE, "confluent.tier: Kafka has no such topic config"),
+    "too new": (
+        *({"config": {"local.retention.ms": 1}}, OLD),
+        "local.retention.ms: Kafka knows it since 3.0, but kafkaVersion is 2.8",
+    ),
+    "no number": ({"config": {"retention.ms": "1_000"}}, BARE, "retention.ms: found"),
+    "out of bounds": ({"config": {"retention.ms": -2}}, BARE, "retention.ms: found -2, wanted -1 or more"),
+    "stricter than Kafka": (
+        {"config": {"min.cleanable.dirty.ratio": "0.5f"}},
+        BARE,
+        "min.cleanable.dirty.ratio: found",
+    ),
+    "contradiction": (
+        *({"config": {"min.compaction.lag.ms": 9, "max.compaction.lag.ms": 5}}, BARE),
+        "min.compaction.lag.ms is 9, more than max.compaction.lag.ms, which is 5",
+    ),
+    "min.insync.replicas": (
+        *({"partitions": 1, "replicationFactor": 2, "config": {"min.insync.replicas": 3}}, BARE),
+        "min.insync.replicas: found 3, but orders has replication factor 2",
+    ),
+    "min.insync.replicas, explicit": (
+        *({"replicaAssignment": [[1, 2]], "config": {"min.insync.replicas": 3}}, BARE),
+        "min.insync.replicas: found 3, but orders has replication factor 2",
+    ),
+    "unequal lists": (
+        *({"replicaAssignment": [[1, 2], [3]]}, BARE),
+        "replicaAssignment: found different numbers of replicas",
+    ),
+    "a broker twice": ({"replicaAssignment": [[1, 1]]}, BARE, "replicaAssignment: found broker 1 twice"),
+    "no partitions": (
+        *({"replicationFactor": 1}, BARE),
+        "orders: found no partitions, neither in the topic nor in the defaults of its cluster",
+    ),
+    "no size": ({"ensure": "Present"}, BARE, "orders: found no partitions and replicationFactor"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG.values(), ids=WRONG.keys())
+def test_what_is_complained_about(case: tuple[dict[str, Any], ClusterSpec, str]) -> None:
+    """One complaint, in the topic's file, that begins with what was found."""
+    fields, on, message = case
+    found = list(complaints(spec(on=on, **fields)))
+    assert [complaint.message[: len(message)] for complaint in found] == [message]
+    assert found[0].place.file == "orders.yaml"
+
+
+def test_all_complaints_at_once() -> None:
+    """Each wrong value has its own."""
+    wrong = spec(on=BARE, topicName="a b", config={"retention.ms": "x", "nothing": 1, "segment.ms": "y"}, partitions=1)
+    assert len(said(wrong)) == 5
+
+
+def test_places_point_at_the_value() -> None:
+    """At the override that has it; at the cluster's document for a default."""
+    on = cluster("prod", default_config={"retention.ms": "x"})
+    overrides = [{"clusters": ["prod"], "config": {"segment.ms": "y"}}]
+    wanted = merge(manifest("orders", partitions=1, replicationFactor=1, overrides=overrides), on)
+    assert [str(complaint.place).split(":")[0] for complaint in complaints(wanted)] == ["prod.yaml", "orders.yaml"]
+    bare = merge(
+        manifest("orders", partitions=1, replicationFactor=1), ClusterSpec(default_config={"retention.ms": "x"})
+    )
+    assert [complaint.place.file for complaint in complaints(bare)] == ["the cluster's defaults"]
+
+
+def test_a_bad_name_is_shown_where_it_stands() -> None:
+    """At ``topicName``, or at the document's name where that is the topic's."""
+    for fields, path in (({"topicName": "a/b"}, ("spec", "topicName")), ({}, ("metadata", "name"))):
+        wanted = spec("no/name" if not fields else "orders", on=BARE, **fields)
+        assert [complaint.place for complaint in complaints(wanted)] == [wanted.manifest.source.place(path)]
+
+
+def test_brokers_settings_count_from_the_release_on_that_counts_them() -> None:
+    """Brokers before 3.6 compare the compaction lags with Kafka's own defaults only."""
+    static = {"log.cleaner.max.compaction.lag.ms": "5"}
+    for release, number in ((None, 1), ((3, 6), 1), ((2, 8), 0)):
+        on = ClusterSpec("prod", release=release, broker_config=static)
+        assert len(said(spec(on=on, config={"min.compaction.lag.ms": 9}))) == number
+
+
+def test_a_clusters_own_defaults() -> None:
+    """They are judged also where no topic uses them."""
+    on = cluster("prod", default_config={"retention.ms": "x", "segment.ms": "5"})
+    assert [complaint.message.split(":")[0] for complaint in cluster_complaints(on)] == ["retention.ms"]
+
+
+def test_did_you_mean() -> None:
+    """An unknown key has a guess, or the way to allow it."""
+    assert config_problem(BARE, "retentoin.ms", "1") == (
+        "retentoin.ms: Kafka has no such topic config",
+        "did you mean retention.ms?",
+    )
+    problem = config_problem(BARE, "zzz", "1")
+    assert problem is not None
+    assert "allowUnknownConfigs" in problem[1]
+    assert config_problem(VENDOR, "confluent.tier", "anything") is None
+
+
+def test_what_a_missing_document_could_make_right() -> None:
+    """Without the cluster's document sizes and unknown keys are no complaint; values and contradictions are."""
+    wanted = spec(on=ClusterSpec("absent"), ensure="Present", config={"my.own": 1, "retention.ms": "x"})
+    assert [message.split(":")[0] for message in said(wanted, known=False)] == ["retention.ms"]
+    assert len(said(wanted)) == 3
+
+
+def test_absent_topics_need_no_size() -> None:
+    """Nothing is made of them."""
+    assert said(spec(on=BARE, ensure="Absent")) == []
+
+
+def test_an_inherited_factor_is_the_plans_business() -> None:
+    """Only a factor that the topic itself names is compared: an existing topic may have another than the default."""
+    on = ClusterSpec("prod", default_partitions=1, default_replication_factor=2)
+    assert said(spec(on=on, ensure="Present", config={"min.insync.replicas": 3})) == []
+
+
+def test_deprecated_names_are_a_warning() -> None:
+    """From the release on that deprecates them, where the key stands."""
+    wanted: dict[str, Any] = {"config": {"message.format.version": "2.8", "retention.ms": 5}}
+    found = list(warnings(spec(on=BARE, **wanted)))
+    assert [complaint.message.split(":")[0] for complaint in found] == ["message.format.version"]
+    assert list(warnings(spec(on=OLD, **wanted))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "above"),
+    [(None, 1, False), ("2", 2, False), ("3", 2, True), (" 3 ", 2, True), ("x", 0, False), ("1", 0, True)],
+)
+def test_min_insync_replicas(text: str | None, width: int, above: bool) -> None:
+    """More wanted than there are; a text that cannot be read is another matter."""
+    assert min_isr_above({} if text is None else {"min.insync.replicas": text}, width) is above
+
+
+@given(st.dictionaries(st.text(max_size=8) | st.sampled_from(["retention.ms", "cleanup.policy"]), st.text(max_size=8)))
+def test_faults_of_any_map(config: dict[str, str]) -> None:
+    """Judged without failing, in an order of their own, each once."""
+    found = config_faults(config, VENDOR, ((3, 9), (2, 4)), {})
+    assert list(found) == sorted(set(found))
+    assert list(found) == list(config_faults(dict(reversed(config.items())), VENDOR, ((3, 9), (2, 4)), {}))
+
+
+def test_releases_as_text() -> None:
+    """Two numbers and a dot."""
+    assert version((3, 9)) == "3.9"

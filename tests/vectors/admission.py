@@ -1,0 +1,181 @@
+"""What Kafka's admin code says to a create, an expansion or a deletion, put together from the product's own functions.
+
+The product plans with more rules than Kafka has; here its building blocks stand in the order in which Kafka applies
+them, so that vectors about the order can be run. Nothing is decided here that the product decides itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from topiarist.core import configs, explicit, names
+from topiarist.core.assignment import (
+    assign,
+    expand,
+    expansion_start,
+    new_partitions,
+    partition_zero,
+    placement_brokers,
+    starting_point,
+)
+from topiarist.core.state import Broker, Release, Replicas
+
+Input = Mapping[str, Any]
+Seen = dict[str, object]
+
+CLUSTER_METADATA = "__cluster_metadata"
+
+
+class RefusedError(Exception):
+    """Kafka says no; ``kind`` is its word."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+def create(given: Input, release: Release) -> Seen:
+    """A new topic, placed by Kafka or with explicit lists (then Kafka checks them after the name)."""
+    topic = given.get("topic", "t")
+    lists = _explicit(given)
+    if lists is not None and any(given.get(name, -1) != -1 for name in ("n_partitions", "replication_factor")):
+        raise RefusedError("illegal_argument" if "cli" in given else "invalid_request")
+    if topic == CLUSTER_METADATA and release >= (3, 3):
+        raise RefusedError("invalid_request")
+    placed = _placed(given, topic) if lists is None else lists
+    _check_name(given, topic, release)
+    if lists is not None:
+        explicit.check_create(lists)
+    stored = texts(given.get("configs", {}))
+    check_configs(stored, release, {})
+    widths = {len(replicas) for replicas in placed.values()}
+    return {
+        "valid": True,
+        "kafka_accepts": True,
+        "assignment": {str(partition): list(replicas) for partition, replicas in placed.items()},
+        "partition_count": len(placed),
+        "replicas_per_partition": widths.pop(),
+        "configs": stored,
+        "we_should": "reject" if any(explicit.problems(placed)) else "accept",
+    }
+
+
+def grow(given: Input) -> Seen:
+    """More partitions for a topic, placed by Kafka or explicitly."""
+    if given.get("topic") in names.INTERNAL_TOPICS:
+        raise RefusedError("illegal_argument")
+    brokers = placement_brokers(brokers_of(given), "enforced")
+    existing = _existing(given)
+    if not existing:
+        raise RefusedError("unknown_topic_or_partition")
+    lists = [tuple(replicas) for replicas in given["assignments"]] if "assignments" in given else None
+    if "cli" in given:
+        lists = list(explicit.parse_cli_assignment(given["cli"]))[len(existing) :]
+    total = int(given["n_partitions"]) if "n_partitions" in given else len(existing) + len(lists or ())
+    if lists is not None:
+        return new_lists(existing, explicit.check_expand(brokers, existing, lists, total))
+    return expansion(brokers, existing, total)
+
+
+def expansion(brokers: Sequence[Broker], existing: Mapping[int, Replicas], total: int) -> Seen:
+    """Kafka's own expansion, with where it starts."""
+    added = expand(brokers, existing, total)
+    leader = partition_zero(existing)[0]
+    start = expansion_start(placement_brokers(brokers, "enforced"), leader)
+    assert len(added) == new_partitions(existing, total)
+    return {**new_lists(existing, added), "start_index": start, "start_partition_id": len(existing)}
+
+
+def new_lists(existing: Mapping[int, Replicas], added: Sequence[Replicas]) -> Seen:
+    """The result of an expansion in the words of the vectors."""
+    fresh = {str(partition): list(replicas) for partition, replicas in enumerate(added, len(existing))}
+    return {
+        "valid": True,
+        "new_partitions": fresh,
+        "leaders": {partition: replicas[0] for partition, replicas in fresh.items()},
+        "replica_sets": {partition: sorted(replicas) for partition, replicas in fresh.items()},
+        "partition_count": len(existing) + len(added),
+    }
+
+
+def delete(given: Input) -> Seen:
+    """A deletion, as Kafka's ZooKeeper command line lets it pass."""
+    topic = given.get("topic", "t")
+    if topic in names.INTERNAL_TOPICS:
+        raise RefusedError("admin_operation")
+    if "existing_topics" in given and topic not in given["existing_topics"]:
+        raise RefusedError("unknown_topic_or_partition")
+    return {"valid": True}
+
+
+def broker_metadatas(given: Input) -> Seen:
+    """The brokers that a placement uses, by rack mode."""
+    wanted = given.get("broker_list")
+    brokers = [broker for broker in brokers_of(given) if wanted is None or broker.id in wanted]
+    chosen = placement_brokers(brokers, given.get("mode", "enforced"))
+    return {"valid": True, "brokers": [{"id": broker.id, "rack": broker.rack} for broker in chosen]}
+
+
+def check_configs(config: Mapping[str, str], release: Release, settings: Mapping[str, str]) -> None:
+    """Every value by itself, then all of them together."""
+    if any(configs.check(name, text, release) for name, text in config.items()):
+        raise RefusedError("invalid_config")
+    if configs.conflicts(config, release, settings):
+        raise RefusedError("invalid_config")
+
+
+def brokers_of(given: Input) -> list[Broker]:
+    """The brokers of a vector; some, where it names none."""
+    if "brokers" in given:
+        return [Broker(int(broker["id"]), broker.get("rack")) for broker in given["brokers"]]
+    count = max(3, int(given.get("replication_factor", 1)) if int(given.get("replication_factor", 1)) < 100 else 3)
+    racked = given.get("some_brokers_without_rack", False)
+    return [Broker(number, "a" if racked and number else None) for number in range(count)]
+
+
+def texts(config: Mapping[str, object]) -> dict[str, str]:
+    """Config values as the text that Kafka gets."""
+    return {name: value if isinstance(value, str) else str(value).lower() for name, value in config.items()}
+
+
+def _explicit(given: Input) -> dict[int, Replicas] | None:
+    if "cli" in given:
+        return dict(enumerate(explicit.parse_cli_assignment(given["cli"])))
+    if "assignment_entries" in given:
+        return {int(partition): tuple(replicas) for partition, replicas in given["assignment_entries"]}
+    if "assignment" in given:
+        return {int(partition): tuple(replicas) for partition, replicas in given["assignment"].items()}
+    return None
+
+
+def _placed(given: Input, topic: str) -> dict[int, Replicas]:
+    brokers, mode = brokers_of(given), given.get("mode", "enforced")
+    # An incomplete set of racks is found last, by the placement itself.
+    chosen = sorted(brokers, key=lambda broker: broker.id) if mode == "enforced" else placement_brokers(brokers, mode)
+    start, shift = starting_point(topic, chosen)
+    factor = int(given.get("replication_factor", 1))
+    count = int(given.get("n_partitions", 1))
+    return dict(enumerate(assign(chosen, count, replication_factor=factor, start=start, shift=shift)))
+
+
+def _check_name(given: Input, topic: str, release: Release) -> None:
+    existing: Collection[str] = given.get("existing_topics", ())
+    if names.name_problem(topic):
+        raise RefusedError("invalid_topic")
+    if topic in given.get("marked_for_deletion", ()) and release >= (3, 1):
+        raise RefusedError("topic_exists")
+    if topic in existing and given.get("exists_check_said", True):
+        raise RefusedError("topic_exists")
+    if names.has_collision_chars(topic):
+        if topic in existing:
+            raise RefusedError("topic_exists")
+        if any(names.collide(topic, other) for other in existing):
+            raise RefusedError("invalid_topic")
+
+
+def _existing(given: Input) -> dict[int, Replicas]:
+    if "existing" in given:
+        return {int(partition): tuple(replicas) for partition, replicas in given["existing"].items()}
+    width = int(given.get("replication_factor", 1))
+    return {partition: tuple(range(width)) for partition in range(int(given.get("existing_count", 0)))}

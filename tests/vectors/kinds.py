@@ -1,0 +1,234 @@
+"""One function for each kind of vector: from its input to what the product makes of it, in the words of the vectors.
+
+A function gives one result, or several that must all be as expected (a random start is every start). Where the product
+has no such function, ``UNSUPPORTED`` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from typing import Any, TypeVar
+
+from topiarist.adapters import znodes
+from topiarist.core import configs, explicit, names
+from topiarist.core.assignment import AssignmentError, assign, rack_alternated
+from topiarist.core.state import Release, Replicas
+from vectors import admission
+from vectors.admission import Input, RefusedError, Seen, brokers_of, texts
+from vectors.properties import Placed
+
+UNSUPPORTED = {
+    "config": frozenset({"append", "subtract", "alter", "roundtrip"}),
+    "validate": frozenset(
+        {
+            "config_change_notification",
+            "controller_reaction",
+            "describe",
+            "describe_partition",
+            "encode_reassign_partitions",
+            "parse_reassignment_file",
+            "reassign_check",
+            "reassign_target",
+            "reassign_to",
+            "sequence_suffix",
+        }
+    ),
+}
+"""Operations that the product does not have: reassignment, describing, what a controller does, incremental configs."""
+
+_Node = TypeVar("_Node")
+_MOST_STARTS = 4096
+_END: Seen = {}
+_RESERVED_IDS = ("0" * 32, "0" * 31 + "1")
+
+
+def run(kind: str, given: Input, release: Release) -> Iterator[Seen]:
+    """What the product makes of a vector; refusals are results with ``error``. ``KeyError`` for an unknown kind."""
+    results = _SEVERAL[kind](given) if kind in _SEVERAL else iter([])
+    if kind not in _SEVERAL:
+        yield _guarded(lambda: _ONE[kind](given, release))
+        return
+    while (seen := _guarded(lambda: next(results, _END))) is not _END:
+        yield seen
+        if "error" in seen:
+            return
+
+
+def _guarded(work: Callable[[], Seen]) -> Seen:
+    try:
+        return work()
+    except (AssignmentError, RefusedError) as error:
+        return {"error": error.kind}
+
+
+def _assign(given: Input) -> Iterator[Seen]:
+    brokers = brokers_of(given)
+    first = int(given.get("start_partition_id", 0))
+    count, factor = int(given["n_partitions"]), int(given["replication_factor"])
+    for start, shift in _starts(given, len(brokers)):
+        lists = assign(brokers, count, replication_factor=factor, start=start, shift=shift, first=first)
+        placed = dict(enumerate(lists, max(0, first)))
+        yield {"valid": True, "assignment": _json(placed), "placed": Placed(placed, brokers, tuple(placed))}
+
+
+def _starts(given: Input, brokers: int) -> Iterator[tuple[int, int]]:
+    """The start and shift of a vector; where they are random, all of them (or very many, evenly)."""
+    start = int(given.get("start_index", -1))
+    shift = int(given.get("replica_shift", start))
+    if start >= 0 and shift >= 0:
+        yield start, shift
+        return
+    starts = range(brokers) if start < 0 else (start,)
+    shifts = range(brokers) if shift < 0 else (shift,)
+    step = len(starts) * len(shifts) // _MOST_STARTS + 1
+    pairs = list(product(starts, shifts))[::step]
+    yield from pairs or [(0, 0)]
+
+
+def _expand(given: Input) -> Iterator[Seen]:
+    brokers = brokers_of(given)
+    for existing, before in _before(given):
+        seen = admission.expansion(brokers, existing, int(given["n_partitions"]))
+        fresh: Any = seen["new_partitions"]
+        whole = {**existing, **{int(partition): tuple(replicas) for partition, replicas in fresh.items()}}
+        new = tuple(map(int, fresh))
+        yield {**seen, "before": before, "placed": Placed(whole, brokers, new)}
+
+
+def _before(given: Input) -> Iterator[tuple[dict[int, Replicas], Placed | None]]:
+    """The topic before it grows: as given, or as any creation may have left it."""
+    if "create" not in given:
+        yield {int(partition): tuple(replicas) for partition, replicas in given["existing"].items()}, None
+        return
+    for made in _assign({"brokers": given["brokers"], **given["create"]}):
+        placed = made["placed"]
+        assert isinstance(placed, Placed)
+        yield dict(placed.assignment), placed
+
+
+def _alternate(given: Input, _release: Release) -> Seen:
+    return {"valid": True, "order": list(rack_alternated(brokers_of(given)))}
+
+
+def _topic_name(given: Input, _release: Release) -> Seen:
+    match given.get("op", "validate"):
+        case "validate":
+            if names.name_problem(given["name"]):
+                raise RefusedError("invalid_topic")
+            return {"valid": True}
+        case "has_collision_chars":
+            return {"result": names.has_collision_chars(given["name"])}
+        case "unify":
+            return {"result": names.collision_key(given["name"])}
+        case "collide":
+            return {"result": names.collide(given["a"], given["b"])}
+    raise KeyError(given["op"])
+
+
+def _config(given: Input, release: Release) -> Seen:
+    match given.get("op", "validate"):
+        case "validate":
+            name = given["name"]
+            if given["value"] is None or configs.check(name, text := texts(given)["value"], release):
+                raise RefusedError("invalid_config")
+            return {"valid": True, "canonical": configs.canonical_text(name, text), "stored": text}
+        case "validate_set":
+            settings = {"remote.log.storage.system.enable": "false", **texts(given.get("broker", {}))}
+            config, stored = texts(given["configs"]), texts(given.get("existing", {}))
+            admission.check_configs(config, release, settings)
+            if any(configs.forbidden_change(name, stored[name], config.get(name), release) for name in stored):
+                raise RefusedError("invalid_config")
+            return {"valid": True}
+        case "effective":
+            config, settings = texts(given["configs"]), texts(given.get("broker", {}))
+            values = {name: configs.effective(name, config, settings, release) for name in configs.CONFIGS}
+            plain = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in values.items()}
+            return {"valid": True, "effective": plain}
+    raise KeyError(given["op"])
+
+
+def _validate(given: Input, release: Release) -> Seen:
+    return _OPERATIONS[given["op"]](given, release)
+
+
+def _parse_cli(given: Input, _release: Release) -> Seen:
+    return {"valid": True, "assignment": _json(dict(enumerate(explicit.parse_cli_assignment(given["cli"]))))}
+
+
+def _decode_broker(given: Input, _release: Release) -> Seen:
+    node = _decoded(lambda: znodes.decode_broker(int(given["id"]), _raw(given)))
+    return {"valid": True, "id": node.id, "rack": node.rack, "endpoints": list(node.endpoints), "version": node.version}
+
+
+def _decode_topic(given: Input, _release: Release) -> Seen:
+    node = _decoded(lambda: znodes.decode_topic(_raw(given)))
+    return {
+        "valid": True,
+        "assignment": _json(dict(zip(node.partition_ids, node.replicas, strict=True))),
+        "topic_id": node.topic_id,
+        "reassigning": bool(node.reassigning),
+        "version": node.version,
+    }
+
+
+def _decode_config(given: Input, _release: Release) -> Seen:
+    return {"valid": True, "configs": dict(_decoded(lambda: znodes.decode_config(_raw(given))))}
+
+
+def _decode_reassign(given: Input, _release: Release) -> Seen:
+    entries = _decoded(lambda: znodes.decode_reassign(_raw(given)))
+    return {"valid": True, "partitions": [[topic, partition, list(target)] for topic, partition, target in entries]}
+
+
+def _encode_notification(given: Input, _release: Release) -> Seen:
+    raw = _decoded(lambda: znodes.encode_change_notification(given["entity_path"]))
+    return {"path": f"{znodes.paths.CHANGE_PREFIX}{0:010d}", "bytes": raw.decode()}
+
+
+def _topic_id(given: Input, _release: Release) -> Seen:
+    try:
+        found = znodes.topic_id_bytes(given["value"]).hex()
+    except znodes.ZnodeError as error:
+        raise RefusedError("illegal_argument") from error
+    return {"valid": True, "hex": found, "reserved": found in _RESERVED_IDS}
+
+
+def _decoded(work: Callable[[], _Node]) -> _Node:
+    try:
+        return work()
+    except znodes.ZnodeError as error:
+        raise RefusedError("malformed") from error
+
+
+def _raw(given: Input) -> bytes:
+    raw = given["raw"]
+    return b"" if raw is None else str(raw).encode()
+
+
+def _json(assignment: Mapping[int, Replicas]) -> dict[str, list[int]]:
+    return {str(partition): list(replicas) for partition, replicas in assignment.items()}
+
+
+_SEVERAL: Mapping[str, Callable[[Input], Iterator[Seen]]] = {"assign": _assign, "expand": _expand}
+_ONE: Mapping[str, Callable[[Input, Release], Seen]] = {
+    "alternate": _alternate,
+    "topic_name": _topic_name,
+    "config": _config,
+    "validate": _validate,
+}
+_OPERATIONS: Mapping[str, Callable[[Input, Release], Seen]] = {
+    "create": admission.create,
+    "create_explicit": admission.create,
+    "expand": lambda given, _release: admission.grow(given),
+    "expand_explicit": lambda given, _release: admission.grow(given),
+    "delete": lambda given, _release: admission.delete(given),
+    "broker_metadatas": lambda given, _release: admission.broker_metadatas(given),
+    "parse_cli_assignment": _parse_cli,
+    "decode_broker": _decode_broker,
+    "decode_topic": _decode_topic,
+    "decode_config": _decode_config,
+    "decode_reassign_partitions": _decode_reassign,
+    "encode_config_change_notification": _encode_notification,
+    "topic_id": _topic_id,
+}

@@ -1,0 +1,204 @@
+"""Run vector files (what Kafka does, as JSON) through the product's own functions.
+
+``python tests/vectors/run.py [FILES...]``: each file is a JSON list (``.json``) or has one object a line (``.jsonl``).
+Without files: the copy beside this script, and the shared original if it is there and differs. Ends with a line
+``N passed, M failed`` and exit code 1 if anything failed or could not be read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent / "operator")]
+
+from topiarist.core.configvalues import NEWEST  # noqa: E402
+from topiarist.core.state import Release  # noqa: E402
+from vectors import kinds  # noqa: E402
+from vectors.properties import Placed, broken  # noqa: E402
+
+COPY = HERE / "kafka-cases.json"
+SHARED = HERE.parent.parent.parent / "shared" / "golden" / "kafka-cases.json"
+
+ALIASES = {"broker_not_available": {"broker_not_available", "invalid_replica_assignment"}}
+"""Kafka has two doors for an expansion with an unknown broker, and a word at each."""
+
+ASIDE = frozenset({"one_creator_may_get"})
+"""Expectations about a race between two writers, which no pure function can show."""
+
+
+class Outcome(NamedTuple):
+    """What became of one vector; ``verdict`` is passed, failed or unsupported."""
+
+    label: str
+    name: str
+    verdict: str
+    why: str = ""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the files, print the report, return the exit code."""
+    outcomes: list[Outcome] = []
+    unreadable = 0
+    for path in [Path(argument) for argument in arguments] or default_files():
+        try:
+            vectors = read(path)
+        except (OSError, ValueError) as error:
+            print(f"{path}: cannot be read: {error}")
+            unreadable += 1
+            continue
+        print(f"{path}: {len(vectors)} vectors")
+        outcomes += [judge(vector, index) for index, vector in enumerate(vectors)]
+    for line in report(outcomes):
+        print(line)
+    failed = sum(outcome.verdict == "failed" for outcome in outcomes)
+    return 1 if failed or unreadable else 0
+
+
+def default_files() -> list[Path]:
+    """The copy beside this script; the shared original too if it is there and has other bytes."""
+    return [path for path in (SHARED,) if path.exists() and path.read_bytes() != COPY.read_bytes()] + [COPY]
+
+
+def read(path: Path) -> list[Any]:
+    """The vectors of a file, whatever they are. Raises ``ValueError`` if it is not JSON, ``OSError`` if not there."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".jsonl":
+        return [_json(line) for line in text.split("\n") if line.strip()]
+    found = _json(text)
+    if not isinstance(found, list):
+        raise ValueError("found something else than a JSON list of vectors")
+    return found
+
+
+def judge(vector: Any, index: int = 0) -> Outcome:
+    """Run one vector. An odd one is a failed one: nothing that it holds ends the run."""
+    if not isinstance(vector, dict):
+        return Outcome("odd", f"number {index}", "failed", f"found {type(vector).__name__}, wanted an object")
+    name = str(vector.get("id", f"number {index}"))
+    kind, given = str(vector.get("kind")), vector.get("input")
+    operation = str(given.get("op", "")) if isinstance(given, dict) else ""
+    label = f"{kind} {operation}".strip()
+    if operation in kinds.UNSUPPORTED.get(kind, ()):
+        return Outcome(label, name, "unsupported")
+    try:
+        why = _difference(kind, vector["input"], vector["expected"])
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+    return Outcome(label, name, "failed" if why else "passed", why)
+
+
+def report(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Lines for people: each failure, the unsupported by name, counts per kind, and the sum at the end."""
+    for outcome in outcomes:
+        if outcome.verdict == "failed":
+            yield f"FAILED {outcome.label} {outcome.name}: {outcome.why}"
+    counts = Counter((outcome.label, outcome.verdict) for outcome in outcomes)
+    for label in sorted({outcome.label for outcome in outcomes}):
+        words = [f"{counts[label, verdict]} {verdict}" for verdict in ("passed", "failed", "unsupported")]
+        yield f"{label}: {', '.join(words)}"
+    aside = [f"{outcome.name} ({outcome.label})" for outcome in outcomes if outcome.verdict == "unsupported"]
+    yield f"unsupported: {len(aside)}" + (f": {', '.join(aside)}" if aside else "")
+    total = Counter(outcome.verdict for outcome in outcomes)
+    yield f"{total['passed']} passed, {total['failed']} failed"
+
+
+def _difference(kind: str, given: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
+    """How the product's results differ from what is expected; empty if they do not."""
+    if not expected:
+        return "nothing is expected of it"
+    times = 0
+    for seen in kinds.run(kind, given, _release(given)):
+        times += 1
+        if why := _unlike(expected, seen):
+            return why
+    return "" if times else "nothing came of it"
+
+
+def _unlike(expected: Mapping[str, Any], seen: Mapping[str, Any]) -> str:
+    if "error" in expected or "error" in seen:
+        words = ALIASES.get(str(seen.get("error")), {seen.get("error")})
+        shown = f"expected {_shown(expected)}, seen {seen.get('error', 'no error')}"
+        return "" if expected.get("error") in words else shown
+    for name, want in expected.items():
+        if name in ASIDE:
+            continue
+        why = _properties(want, seen) if name == "property" else _unlike_field(name, want, seen)
+        if why:
+            return why
+    return ""
+
+
+def _properties(wanted: Mapping[str, Any], seen: Mapping[str, Any]) -> str:
+    placed, before = seen.get("placed"), seen.get("before")
+    if not isinstance(placed, Placed):
+        return "it has no placement that could have properties"
+    own = {name: _hashable(value) for name, value in wanted.items() if name not in ("after_create", "after_expand")}
+    if "after_create" in wanted:
+        if not isinstance(before, Placed):
+            return "there was no creation before"
+        if why := broken(wanted["after_create"], before):
+            return f"after the creation, {why}"
+    return broken({**own, **wanted.get("after_expand", {})}, placed)
+
+
+def _unlike_field(name: str, want: Any, seen: Mapping[str, Any]) -> str:
+    if name not in seen:
+        return f"expected {name} {_shown(want)}, of which nothing is seen"
+    have = seen[name]
+    if name == "effective":
+        have = {key: have.get(key) for key in want}
+    if name == "replica_sets":
+        want = {key: sorted(value) for key, value in want.items()}
+    return "" if _same(want, have) else f"expected {name} {_shown(want)}, seen {_shown(have)}"
+
+
+def _same(want: Any, have: Any) -> bool:
+    """Equality of JSON values, in which true is not 1; a number may be expected where a text is shown."""
+    if isinstance(want, dict) and isinstance(have, dict):
+        return want.keys() == have.keys() and all(_same(want[key], have[key]) for key in want)
+    if isinstance(want, list) and isinstance(have, list):
+        return len(want) == len(have) and all(map(_same, want, have))
+    if isinstance(want, bool) or isinstance(have, bool):
+        return want is have or str(want).lower() == have
+    if isinstance(want, str) and isinstance(have, list):
+        return sorted(want.split(",")) == have
+    if isinstance(have, str) and isinstance(want, int | Decimal):
+        return str(want) == have
+    if isinstance(have, float) and isinstance(want, int | Decimal):
+        return float(want) == have
+    return bool(want == have)
+
+
+def _release(given: Mapping[str, Any]) -> Release:
+    """The Kafka release that a vector speaks of; the newest with ZooKeeper if it says none."""
+    numbers = re.findall(r"[0-9]+", str(given.get("kafka", given.get("release", ""))))
+    return (int(numbers[0]), int(numbers[1])) if len(numbers) > 1 else NEWEST
+
+
+def _json(text: str) -> Any:
+    return json.loads(text, parse_float=Decimal, parse_int=_integer)
+
+
+def _integer(digits: str) -> object:
+    return int(digits) if len(digits) < 4000 else Decimal(digits)
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 400 else f"{text[:400]}..."
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

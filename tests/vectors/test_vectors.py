@@ -1,0 +1,116 @@
+"""The vector runner: the committed vectors pass, and no file, however odd, breaks a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vectors import kinds, run
+
+ASSIGN = {
+    "id": "one",
+    "kind": "assign",
+    "input": {"brokers": [{"id": 7}], "n_partitions": 2, "replication_factor": 1},
+    "expected": {"assignment": {"0": [7], "1": [7]}},
+}
+
+
+def test_every_vector_passes_or_is_about_what_the_product_does_not_do() -> None:
+    """No committed vector fails, and what is left out is exactly the list of operations that the product has not."""
+    outcomes = [run.judge(vector) for vector in run.read(run.COPY)]
+    assert [outcome for outcome in outcomes if outcome.verdict == "failed"] == []
+    aside = {outcome.label for outcome in outcomes if outcome.verdict == "unsupported"}
+    named = {f"{kind} {operation}" for kind, operations in kinds.UNSUPPORTED.items() for operation in operations}
+    assert aside == named - {"config roundtrip"}
+    assert sum(outcome.verdict == "passed" for outcome in outcomes) == 249
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"expected": {"assignment": {"0": [7], "1": [8]}}},
+        {"expected": {"assignment": {"0": [7]}}},
+        {"expected": {"error": "invalid_partitions"}},
+        {"expected": {"something": "else"}},
+        {"expected": {"property": {"leaders_per_broker": 3}}},
+        {"expected": {"property": {"no such property": 3}}},
+        {"expected": {}},
+        {"expected": None},
+        {"kind": "no such kind"},
+        {"kind": "validate", "input": {"op": "no such operation"}},
+        {"kind": "config", "input": {"op": "validate"}},
+        {"kind": "config", "input": {"op": "validate", "name": "retention.ms", "value": None}},
+        {"input": None},
+        {"input": {"brokers": "none"}},
+    ],
+)
+def test_a_wrong_or_odd_vector_fails_and_says_why(change: dict[str, Any]) -> None:
+    """Wrong values, unknown words and broken shapes are failures with a reason, never passes and never crashes."""
+    outcome = run.judge(ASSIGN | change)
+    assert outcome.verdict == "failed"
+    assert outcome.why
+
+
+@pytest.mark.parametrize("vector", [None, 3, "text", [], {}, {"id": "x"}])
+def test_what_is_no_vector_fails(vector: object) -> None:
+    """Anything may stand in a file."""
+    assert run.judge(vector, 4).verdict == "failed"
+
+
+def test_lists_and_lines_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A JSON list and JSON lines (blank lines between) give the same; the last line has the counts."""
+    listed, lined = tmp_path / "a.json", tmp_path / "b.jsonl"
+    listed.write_text(json.dumps([ASSIGN]), encoding="utf-8")
+    noted = json.dumps(ASSIGN | {"note": "a\u2028b"}, ensure_ascii=False)
+    lined.write_text(f"{json.dumps(ASSIGN)}\n\n{noted}\n", encoding="utf-8")
+    assert run.main([str(listed), str(lined)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "3 passed, 0 failed"
+
+
+def test_failures_are_named_and_end_with_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A failed vector is named with what was expected and seen, an unsupported one is counted; the exit code is 1."""
+    wrong = ASSIGN | {"expected": {"assignment": {"0": [7], "1": [8]}}}
+    aside = {"id": "later", "kind": "validate", "input": {"op": "describe"}, "expected": {"rows": 3}}
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([wrong, aside]), encoding="utf-8")
+    assert run.main([str(path)]) == 1
+    out = capsys.readouterr().out
+    assert 'FAILED assign one: expected assignment {"0": [7], "1": [8]}, seen {"0": [7], "1": [7]}' in out
+    assert "unsupported: 1: later (validate describe)" in out
+    assert out.splitlines()[-1] == "0 passed, 1 failed"
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"a": 1}', "[1,"])
+def test_an_unreadable_file_ends_with_one(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    """What is no JSON list is named; the other files still run."""
+    broken, good = tmp_path / "broken.json", tmp_path / "good.json"
+    broken.write_text(text, encoding="utf-8")
+    good.write_text(json.dumps([ASSIGN]), encoding="utf-8")
+    assert run.main([str(broken), str(tmp_path / "missing.json"), str(good)]) == 1
+    out = capsys.readouterr().out
+    assert out.count("cannot be read") == 2
+    assert out.splitlines()[-1] == "1 passed, 0 failed"
+
+
+def test_huge_numbers_are_read() -> None:
+    """Numbers beyond any machine's range, whole and broken, reach the product as the text that they are."""
+    value = run._json(
+        '{"kind": "config", "input": {"op": "validate", "name": "retention.ms", "value": %s}}' % ("9" * 5000)
+    )
+    assert run.judge(value | {"expected": {"error": "invalid_config"}}).verdict == "passed"
+    ratio = {"op": "validate", "name": "min.cleanable.dirty.ratio", "value": run._json("0.50")}
+    expected = {"valid": True, "canonical": "0.5"}
+    assert run.judge({"kind": "config", "input": ratio, "expected": expected}).verdict == "passed"
+
+
+def test_a_random_start_means_every_start() -> None:
+    """With start -1 a property must hold for each start and shift: one that some starts break is a failure."""
+    brokers = [{"id": number} for number in range(3)]
+    given = {"brokers": brokers, "n_partitions": 3, "replication_factor": 2, "start_index": -1}
+    vector = {"id": "x", "kind": "assign", "input": given, "expected": {"property": {"leaders_per_broker": 1}}}
+    assert run.judge(vector).verdict == "passed"
+    some = {"assignment": {"0": [0, 1], "1": [1, 2], "2": [2, 0]}}
+    assert run.judge(vector | {"expected": some}).verdict == "failed"

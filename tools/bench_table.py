@@ -1,0 +1,61 @@
+"""Writes the table of figures in README.md, from the JSON that ``make bench`` prints.
+
+Usage: ``make -s bench >figures.json``, then ``python tools/bench_table.py figures.json``. Wanted is an object with
+``date``, ``command``, ``machine`` (as ``benchmarks.common.machine`` gives it) and ``figures``: a list of objects, each
+with the texts ``goal``, ``what``, ``measured``, ``wanted`` and ``gate``, and ``holds``: whether the gate held in that
+run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+README = Path(__file__).resolve().parent.parent / "README.md"
+PLACE = re.compile(r"(?<=<!-- bench:begin -->\n).*?(?=<!-- bench:end -->)", re.DOTALL)
+COLUMNS = {"goal": "", "what": "what", "measured": "measured", "wanted": "goal", "gate": "gate, in the same run"}
+
+NO_GATE = "none"
+"""The gate of a figure that nothing is held against: then there is nothing that could hold."""
+
+
+def row(*cells: str) -> str:
+    """One line of a Markdown table."""
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def table(report: Mapping[str, Any]) -> str:
+    """The table with a line on when, where and how. Raises ``KeyError`` for what is missing in the report."""
+    lines = [row(*COLUMNS.values(), "holds"), row(*["---"] * (len(COLUMNS) + 1))]
+    for figure in report["figures"]:
+        verdict = "" if figure["gate"] == NO_GATE else "yes" if figure["holds"] else "**no**"
+        lines.append(row(*(figure[key] for key in COLUMNS), verdict))
+    machine = report["machine"]
+    where = (
+        f"{machine['cpus']} cores ({machine['cpu']}), {machine['memory_gib']} GiB, {machine['system']}, "
+        f"Python {machine['python']}, {machine['java']}"
+    )
+    lines += ["", f"Medians of five, by `{report['command']}` on {report['date']}: {where}."]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Put the table of one file of figures into the README; returns the exit code."""
+    if len(arguments) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        written = table(json.loads(Path(arguments[0]).read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(f"{arguments[0]}: these are no figures: {error!r}", file=sys.stderr)
+        return 1
+    README.write_text(PLACE.sub(lambda _: written, README.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,132 @@
+"""The demo: topiarist's commands as a user would type them, on a real ZooKeeper that is started, seeded and ended here.
+
+Run by ``make demo``. Every command is really run, in a folder of its own, and its exit code compared with the one that
+belongs to it: a demo that shows something else than it says fails. Ends everything it started, on Ctrl-C too.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import FrameType
+
+from topiarist.adapters import playground
+from topiarist.adapters.embedded import EmbeddedZooKeeper
+from topiarist.errors import TopiaristError
+
+MANIFESTS = Path(__file__).parent.parent / "manifests" / "demo"
+
+BROKEN = """\
+apiVersion: topiarist.dev/v1
+kind: Topic
+metadata:
+  name: refunds
+spec:
+  partitions: 0
+  config:
+    retention.m: 86400000
+    cleanup.policy: compress
+    flush.ms: 1e3
+"""
+
+
+class Demo:
+    """What is shown, and where: ``folder`` holds the manifests, ``connect`` leads to the cluster."""
+
+    def __init__(self, folder: Path, connect: str) -> None:
+        self._folder = folder
+        self._environment = {**os.environ, "TOPIARIST_ZOOKEEPER": connect}
+
+    def show(self) -> None:
+        """Tell the whole story."""
+        say("The cluster has the topics payments, clicks and audit; git has manifests for orders, payments and clicks.")
+        self.type("topiarist validate manifests")
+        self.type("topiarist plan manifests")
+        say("orders is created, payments taken on. clicks differs and was never ours: it is left alone and said.")
+        self.type("topiarist apply manifests --yes", code=4)
+        say("With --adopt somebody has decided that clicks is ours from now on.")
+        self.type("topiarist apply manifests --yes --adopt=clicks")
+        say("The cluster is what git says. A second run finds nothing to do, and writes nothing.")
+        self.type("topiarist plan manifests")
+        say("Orders grow: more partitions, and two weeks of history.")
+        orders = self._folder / "manifests" / "topics" / "orders.yaml"
+        text = orders.read_text()
+        self.edit(orders, text.replace("partitions: 6", "partitions: 12").replace("604800000  # 7", "1209600000  # 14"))
+        say("The plan shows the very replica lists that apply will write.")
+        self.type("topiarist plan manifests")
+        self.type("topiarist apply manifests --yes")
+        say("And a manifest with mistakes: all of them at once, each with its place.")
+        self.edit(self._folder / "manifests" / "topics" / "refunds.yaml", BROKEN)
+        self.type("topiarist validate manifests", code=1)
+
+    def type(self, command: str, *, code: int = 0) -> None:
+        """Show a command, run it, and end the demo if its exit code is not ``code``."""
+        print(f"\n$ {command}", flush=True)
+        words = [sys.executable, "-m", *shlex.split(command)]
+        process = subprocess.Popen(words, cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL)
+        try:
+            found = process.wait()
+        except KeyboardInterrupt:
+            process.wait()  # Ctrl-C has reached the command too: it finishes what it was at
+            raise
+        except SystemExit:
+            process.terminate()
+            process.wait()
+            raise
+        if found != code:
+            sys.exit(f"the demo expected exit code {code} here, found {found}")
+
+    def edit(self, file: Path, text: str) -> None:
+        """Change a file and show how."""
+        name = str(file.relative_to(self._folder))
+        before = file.read_text().splitlines() if file.exists() else []
+        file.write_text(text)
+        print(f"\n$ $EDITOR {name}")
+        for line in list(difflib.unified_diff(before, text.splitlines(), n=0, lineterm=""))[2:]:
+            if not line.startswith("@@"):
+                print(f"  {line}")
+
+
+def say(text: str) -> None:
+    """A remark between two commands."""
+    print(f"\n# {text}")
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    sys.exit(128 + signal.SIGTERM)
+
+
+def main() -> int:
+    """Start, seed, show, end; returns the exit code."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="topiarist-demo-") as folder,
+            EmbeddedZooKeeper() as server,
+            playground.run(f"{server.connect}/kafka") as cluster,
+        ):
+            shutil.copytree(MANIFESTS, Path(folder, "manifests"))
+            print("A real ZooKeeper is up, with six brokers in three racks that are played for you.")
+            print(f"\n$ export TOPIARIST_ZOOKEEPER={cluster.connect}")
+            Demo(Path(folder), cluster.connect).show()
+    except TopiaristError as error:
+        print(error, file=sys.stderr)
+        return int(error.reason.exit)
+    except KeyboardInterrupt:
+        print("\ninterrupted; everything that was started has ended", file=sys.stderr)
+        return 128 + signal.SIGINT
+    print(
+        "\nThat is all: ZooKeeper and the played cluster have ended. `topiarist dev` leaves one running to play with."
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
