@@ -7,14 +7,24 @@ two claim the same topic, no two names collide. Before ``reconcile`` connects to
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
 from topiarist.core.names import collision_key
 from topiarist.core.rules import cluster_complaints, complaints, warnings
-from topiarist.core.spec import ClusterSpec, Manifest, TopicSpec, merge, name_path, selects, topic_name
-from topiarist.errors import Complaint, Place
+from topiarist.core.spec import (
+    ClusterSpec,
+    Manifest,
+    Origin,
+    TopicSpec,
+    item_origin,
+    merge,
+    name_path,
+    selects,
+    topic_name,
+)
+from topiarist.errors import Complaint, Path, Place
 
 BY_LABEL = "(by label)"
 """Stands for the clusters that a selector would find if there were any documents."""
@@ -41,8 +51,11 @@ class Desired:
 class _Resolution:
     """One pass over all manifests; collects as it goes."""
 
-    def __init__(self, clusters: Mapping[str, ClusterSpec], only: str | None, strict: bool) -> None:
+    def __init__(
+        self, clusters: Mapping[str, ClusterSpec], only: str | None, *, strict: bool, broken: Collection[str]
+    ) -> None:
         self.clusters = clusters
+        self.broken = broken
         self.in_play = {only: clusters[only]} if only is not None else clusters
         self.narrowed = only is not None
         self.strict = strict
@@ -68,6 +81,10 @@ class _Resolution:
                 return self._named_without_document(manifest)
             known = not self._unknown(manifest)
             return [cluster for cluster in self.in_play.values() if selects(spec, cluster)] if known else None
+        if self.broken and not self.narrowed:
+            # Which cluster is meant, and what its defaults are, is known once its document has been mended.
+            self._strange(manifest, (BY_LABEL,))
+            return None
         if len(self.in_play) == 1:
             return list(self.in_play.values())
         names = ", ".join(sorted(self.in_play))
@@ -81,7 +98,7 @@ class _Resolution:
 
     def _named_without_document(self, manifest: Manifest) -> list[ClusterSpec] | None:
         named = manifest.spec.get("clusters", ())
-        if self.strict:
+        if self.strict and not self.broken:
             what = f"cluster {named[0]}" if named else "a clusterSelector"
             self._complain(
                 manifest,
@@ -94,12 +111,14 @@ class _Resolution:
         return None
 
     def _unknown(self, manifest: Manifest) -> bool:
-        unknown = self._strangers_of(manifest)
+        strangers = self._strangers_of(manifest)
         if not self.strict:
-            self._strange(manifest, unknown)
+            self._strange(manifest, strangers)
             return False
         if self.narrowed:
             return False
+        self._strange(manifest, [name for name in strangers if name in self.broken])
+        unknown = [name for name in strangers if name not in self.broken]
         for name in unknown:
             index = manifest.spec["clusters"].index(name)
             known = ", ".join(sorted(self.clusters))
@@ -125,18 +144,26 @@ class _Resolution:
 
 
 def resolve(
-    topics: Sequence[Manifest], clusters: Mapping[str, ClusterSpec], *, only: str | None = None, strict: bool = True
+    topics: Sequence[Manifest],
+    clusters: Mapping[str, ClusterSpec],
+    *,
+    only: str | None = None,
+    strict: bool = True,
+    broken: Collection[str] = (),
 ) -> Desired:
     """The specs of every cluster in play, with everything that is wrong about them.
 
     ``only`` narrows to one cluster (it must be in ``clusters``). ``strict`` is for commands that go to a cluster: a
     topic that names a cluster without a document is then a complaint; otherwise it is counted in ``unjudged``.
+    ``broken`` are clusters whose documents are there but wrong, which stops the run: what only follows from that is no
+    complaint of its own.
     """
-    resolution = _Resolution(clusters, only, strict)
+    resolution = _Resolution(clusters, only, strict=strict, broken=broken)
     for manifest in topics:
         resolution.topic(manifest)
     found = resolution.complaints + _duplicates(topics)
     said: list[Complaint] = [warning for manifest in topics for warning in _idle_overrides(manifest, clusters, strict)]
+    said.extend(_idle_exclusions(chain.from_iterable(resolution.specs.values())))
     for name, cluster in resolution.in_play.items():
         specs = resolution.specs[name]
         specs.sort(key=lambda spec: spec.topic)
@@ -174,6 +201,22 @@ def _idle_overrides(manifest: Manifest, clusters: Mapping[str, ClusterSpec], str
                     f"{manifest.name}: the override for cluster {name} has no effect: {why}",
                     f"the topic's clusters are: {', '.join(own)}" if own else "",
                 )
+
+
+def _idle_exclusions(specs: Iterable[TopicSpec]) -> Iterator[Complaint]:
+    """Keys in ``withoutConfig`` that none of a topic's clusters has among its defaults: nothing is left out by them."""
+    idle: dict[tuple[str, str, Path], tuple[Origin, str]] = {}
+    useful = set()
+    for spec in specs:
+        for key in spec.without if spec.cluster.source else ():
+            where = item_origin(spec, "withoutConfig", key)
+            written = (spec.manifest.namespace, spec.manifest.name, where.path)
+            idle[written] = (where, key)
+            if key in spec.cluster.default_config:
+                useful.add(written)
+    for written, (where, key) in idle.items():
+        if written not in useful and (place := where.place()):
+            yield Complaint(place, f"{key}: nothing is left out, since no cluster of the topic has it as a default")
 
 
 def cluster_map(specs: Iterable[ClusterSpec]) -> tuple[dict[str, ClusterSpec], list[Complaint]]:

@@ -6,7 +6,7 @@ to write. Level, not edge: a pass looks at everything; whatever caused it is onl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple, Protocol
@@ -28,6 +28,22 @@ class Result(str, Enum):
     FAILED = "failed"
     UNKNOWN = "unknown"
     NOT_SENT = "not sent"
+
+
+_EXITS = {
+    Result.DONE: Exit.DONE,
+    Result.ALREADY: Exit.DONE,
+    Result.NOT_SENT: Exit.DONE,  # whatever kept it from being sent has a code of its own
+    Result.MOVED: Exit.MOVED,
+    Result.REFUSED: Exit.REFUSED,
+    Result.FAILED: Exit.ERROR,
+    Result.UNKNOWN: Exit.ERROR,
+}
+
+
+def worst(codes: Collection[Exit]) -> Exit:
+    """The code to end with: an error before all, else the highest."""
+    return Exit.ERROR if Exit.ERROR in codes else max(codes, default=Exit.DONE)
 
 
 class Outcome(NamedTuple):
@@ -73,15 +89,12 @@ class Report:
 
     @property
     def exit(self) -> Exit:
-        """Failures before all, then what moved, then what was refused."""
-        results = {outcome.result for outcome in self.outcomes}
-        if self.error or results & {Result.FAILED, Result.UNKNOWN}:
-            return self.error.reason.exit if self.error else Exit.ERROR
-        if Result.MOVED in results:
-            return Exit.MOVED
-        if self.plan.refused or Result.REFUSED in results:
-            return Exit.REFUSED
-        return Exit.DONE
+        """Failures before all, then what moved, then what was refused; an error that ended the run is one of them."""
+        codes = {Exit.REFUSED} if self.plan.refused else set()
+        codes |= {_EXITS[outcome.result] for outcome in self.outcomes}
+        if self.error:
+            codes.add(self.error.reason.exit)
+        return worst(codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,22 +139,29 @@ def carry_out(cluster: Cluster, job: Pass, plan: Plan) -> Report:
     moved = {outcome.topic for outcome in report.topics(Result.MOVED)}
     if not moved or report.error or job.asked or job.stop():
         return report
-    again = job.allow(survey(cluster, job.spec, [spec for spec in job.topics if spec.topic in moved], job.run))
+    try:
+        again = job.allow(survey(cluster, job.spec, [spec for spec in job.topics if spec.topic in moved], job.run))
+    except TopiaristError as error:
+        return replace(report, error=error)
     second = _apply(cluster, job, again)
-    replanned = {topic.topic for topic in again.topics if topic.changes or topic.refusals}
-    settled = tuple(Outcome(topic, Result.ALREADY) for topic in sorted(moved - replanned))
+    known = {outcome.topic for outcome in second.outcomes}
     kept = tuple(outcome for outcome in report.outcomes if outcome.topic not in moved)
-    return Report(with_topics(plan, again), kept + second.outcomes + settled, second.error)
+    settled = tuple(_settled(topic, again) for topic in sorted(moved - known))
+    topics = [topic for topic in plan.topics if topic.topic not in moved]
+    whole = replace(plan, topics=tuple(sorted([*topics, *again.topics], key=lambda topic: topic.topic)))
+    return Report(whole, kept + second.outcomes + settled, second.error)
 
 
-def with_topics(plan: Plan, newer: Plan) -> Plan:
-    """``plan`` with the topics of ``newer`` in place of its own ones of the same name."""
-    topics = {topic.topic: topic for topic in (*plan.topics, *newer.topics)}
-    return replace(plan, topics=tuple(topics[name] for name in sorted(topics)))
+def _settled(name: str, again: Plan) -> Outcome:
+    """The outcome of a topic that moved to where nothing is to be done, or nothing may be: the reason was not shown."""
+    refusals = [refusal for topic in again.topics if topic.topic == name for refusal in topic.refusals]
+    if refusals:
+        return Outcome(name, Result.REFUSED, refusals[0].reason, refusals[0].message)
+    return Outcome(name, Result.ALREADY)
 
 
 def _apply(cluster: Cluster, job: Pass, plan: Plan) -> Report:
-    """Apply, and keep the outcomes known so far if the run ends before its time."""
+    """Apply, and keep the outcomes known so far if the run ends before its time; every topic has one in any case."""
     outcomes: list[Outcome] = []
     error = None
     try:
@@ -150,4 +170,6 @@ def _apply(cluster: Cluster, job: Pass, plan: Plan) -> Report:
             job.tell(outcome)
     except TopiaristError as raised:
         error = raised
+        known = {outcome.topic for outcome in outcomes}
+        outcomes.extend(Outcome(topic.topic, Result.NOT_SENT) for topic in plan.to_do() if topic.topic not in known)
     return Report(plan, tuple(outcomes), error)

@@ -7,61 +7,22 @@ After every write an independent reader, which shares no code with the product, 
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_acl
 
 from conftest import BROKERS
+from integration.scene import REPLICAS, WISHES, locks, mixed, opened, witnessed
 from support import checker
 from support.proxy import Proxy, When
-from support.waiting import wait_until
 from support.wishes import ALL, outcomes, planned, results, wish
 from topiarist.adapters.playground import Playground, Topic
-from topiarist.adapters.zookeeper import ZooKeeperCluster
 from topiarist.core.plan import Run
 from topiarist.core.spec import ClusterSpec
 from topiarist.errors import Reason, TopiaristError
 from topiarist.reconcile import Outcome, Pass, Result, carry_out
-
-REPLICAS = ((1, 2, 3), (2, 3, 4))
-
-
-@contextmanager
-def opened(connect: str, *, lock_timeout: float = 5.0) -> Iterator[ZooKeeperCluster]:
-    """A session of its own, as one run has it."""
-    with ZooKeeperCluster(connect, owner="default", lock_timeout=lock_timeout) as cluster:
-        yield cluster
-
-
-@contextmanager
-def witnessed(connect: str, *allowed: str) -> Iterator[None]:
-    """Nothing may have gone wrong with the cluster when this ends, and only ``allowed`` topics may have changed."""
-    before = checker.look(connect)
-    yield
-    assert checker.problems(before, checker.look(connect), allowed) == []
-
-
-def mixed(cluster: Playground) -> list[str]:
-    """Put topics on the cluster that ``WISHES`` differs from in every way; their names and the new one's."""
-    cluster.add_topics(
-        Topic("grow", REPLICAS, {"retention.ms": "1000"}),
-        Topic("configure", REPLICAS, {"retention.ms": "1000", "flush.ms": "5"}),
-        Topic("same", REPLICAS, {}),
-        Topic("foreign", REPLICAS, {"retention.ms": "7"}),
-    )
-    return ["create", "grow", "configure", "same"]
-
-
-WISHES = (
-    wish("create", partitions=4, config={"retention.ms": 5000}),
-    wish("grow", partitions=5, config={"retention.ms": 1000}),
-    wish("configure", config={"retention.ms": 2000}),
-    wish("same"),
-)
 
 
 def test_the_independent_reader_sees_what_the_plan_showed(cluster: Playground) -> None:
@@ -167,41 +128,6 @@ def test_every_topic_has_its_outcome_when_the_session_is_lost(cluster: Playgroun
     assert seen.keys() == set(names)
     assert Result.UNKNOWN in seen.values()
     assert set(seen.values()) <= {Result.DONE, Result.UNKNOWN, Result.NOT_SENT}
-
-
-def test_another_run_is_waited_for(cluster: Playground) -> None:
-    """The second run gets the lock when the first ends, and then finds everything done (F7)."""
-    mixed(cluster)
-    with opened(cluster.connect) as first, opened(cluster.connect) as second:
-        one, other = planned(first, *WISHES), planned(second, *WISHES)
-        running = first.apply(one, lambda: False)
-        next(running)  # holds the lock now
-        found: dict[str, Result] = {}
-        waiting = threading.Thread(target=lambda: found.update(results(second, other)))
-        waiting.start()
-        wait_until(lambda: len(locks(cluster)) == 2, "the second run stands in the queue")
-        list(running)
-        waiting.join()
-    assert set(found.values()) == {Result.ALREADY}
-
-
-def locks(cluster: Playground) -> list[str]:
-    """The nodes of everybody who holds or wants the lock."""
-    return [path for path in checker.look(cluster.connect) if path.startswith("/topiarist/lock/")]
-
-
-def test_a_lock_that_is_not_given_up_is_named(cluster: Playground) -> None:
-    """After the lock's time-out the message says who holds it, and nothing was written."""
-    mixed(cluster)
-    with opened(cluster.connect) as first, opened(cluster.connect, lock_timeout=0.2) as second:
-        one, other = planned(first, *WISHES), planned(second, *WISHES)
-        running = first.apply(one, lambda: False)
-        next(running)
-        with pytest.raises(TopiaristError, match=r"owner default on .*, process \d+; waited 0.2 s") as raised:
-            results(second, other)
-        list(running)
-    assert raised.value.reason is Reason.LOCKED
-    assert locks(cluster) == []
 
 
 def test_without_the_lock_nothing_is_written(cluster: Playground, proxy: Proxy, client: KazooClient) -> None:

@@ -19,6 +19,10 @@ PACKAGE = ROOT / "operator" / "topiarist"
 OPERATIONS = ROOT / "docs" / "operations.md"
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+each_page_of_ours = pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name != "zookeeper-contract.md"], ids=lambda page: page.name
+)
+"""All but the one that is about Kafka's commands and options."""
 
 
 def command(name: str) -> click.Command:
@@ -55,7 +59,7 @@ def test_every_file_that_is_named_exists(page: Path) -> None:
             assert any((root / match[0]).exists() for root in (ROOT, PACKAGE)), match[0]
 
 
-@each_page
+@each_page_of_ours
 def test_every_command_and_option_exists(page: Path) -> None:
     """Commands by their name, options by the command that they stand with, else by any that has them."""
     for text in code(page.read_text()):
@@ -101,6 +105,21 @@ def test_the_environment_twins_are_those_of_the_options() -> None:
         if isinstance(param, click.Option) and param.envvar
     }
     assert listed == found
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_says_which_options_have_no_twin(name: str) -> None:
+    """In one sentence, where there are twins at all, with one of them as an example."""
+    found = command(name)
+    text = " ".join(found.get_help(click.Context(found)).split())
+    plain = [param for param in found.params if isinstance(param, click.Option) and not param.envvar]
+    if any(isinstance(param, click.Option) and param.envvar for param in found.params):
+        sentence = re.search(r"Each option but (.*?) can be given in the environment too, as (\w+) for (\S+)[.]", text)
+        assert sentence
+        assert sentence[1].split(", ") == [max(option.opts, key=len) for option in plain]
+        assert sentence[2] == "TOPIARIST_" + sentence[3].removeprefix("--").upper().replace("-", "_")
+    else:
+        assert "environment" not in text
 
 
 def test_every_command_is_described() -> None:

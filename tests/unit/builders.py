@@ -11,6 +11,7 @@ from typing import Any
 
 from topiarist.core.change import Plan, TopicPlan, UpdateConfig
 from topiarist.core.evolve import Now, evolve
+from topiarist.core.names import unify
 from topiarist.core.plan import Run, make_plan
 from topiarist.core.spec import ClusterSpec, Manifest, TopicSpec, merge
 from topiarist.core.state import Broker, ClusterState, Replicas, TopicRecord, TopicState
@@ -120,6 +121,9 @@ def now(seen: ClusterState, name: str) -> Now:
         marked=name in seen.deleting,
         reassigning=name in seen.reassigning,
         brokers={broker.id: broker for broker in seen.brokers},
+        broker_defaults=seen.broker_defaults,
+        release_at_least=seen.release_at_least,
+        unified=unify(seen.topics),
     )
 
 

@@ -114,33 +114,52 @@ def test_what_kafka_takes(name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("retention.ms", "abc", "found 'abc', wanted a whole number"),
-        ("retention.ms", "1_000", "found '1_000', wanted a whole number"),
-        ("retention.ms", "1e3", "found '1e3', wanted a whole number"),
-        ("retention.ms", "", "found '', wanted a whole number"),
+        ("retention.ms", "abc", 'found "abc", wanted a whole number from -1 to 9223372036854775807'),
+        ("retention.ms", "1_000", 'found "1_000", wanted a whole number from -1 to 9223372036854775807'),
+        ("retention.ms", "1e3", 'found "1e3", wanted a whole number from -1 to 9223372036854775807'),
+        ("retention.ms", "", 'found "", wanted a whole number from -1 to 9223372036854775807'),
         ("retention.ms", "-2", "found -2, wanted -1 or more"),
-        ("segment.bytes", "2147483648", "found '2147483648', wanted -2147483648 to 2147483647"),
+        ("segment.bytes", "2147483648", "found 2147483648, wanted a whole number from 14 to 2147483647"),
         ("segment.bytes", "13", "found 13, wanted 14 or more"),
         ("compression.gzip.level", "0", "found 0, wanted -1, or 1 to 9"),
         ("compression.lz4.level", "18", "found 18, wanted 1 to 17"),
         ("min.cleanable.dirty.ratio", "1.1", "found 1.1, wanted 0 to 1"),
         ("min.cleanable.dirty.ratio", "Infinity", "found Infinity, wanted 0 to 1"),
-        ("min.cleanable.dirty.ratio", "half", "found 'half', wanted a number"),
-        ("preallocate", "yes", "found 'yes', wanted true or false"),
+        ("min.cleanable.dirty.ratio", "half", 'found "half", wanted a number'),
+        ("preallocate", "yes", 'found "yes", wanted true or false'),
         (
             "compression.type",
             "GZIP",
-            "found 'GZIP', wanted one of uncompressed, zstd, lz4, snappy, gzip, producer",
+            'found "GZIP", wanted one of uncompressed, zstd, lz4, snappy, gzip, producer',
         ),
-        ("cleanup.policy", "delete,", "found '', wanted any of compact, delete"),
-        ("cleanup.policy", "DELETE", "found 'DELETE', wanted any of compact, delete"),
+        ("cleanup.policy", "delete,", 'found an empty item in "delete,", wanted any of compact, delete'),
+        (
+            "cleanup.policy",
+            "compact,,delete",
+            'found an empty item in "compact,,delete", wanted any of compact, delete',
+        ),
+        ("compression.gzip.level", "high", 'found "high", wanted a whole number from 1 to 9, or -1'),
+        (
+            "retention.bytes",
+            "9223372036854775808",
+            "found 9223372036854775808, wanted a whole number from -9223372036854775808 to 9223372036854775807",
+        ),
+        ("cleanup.policy", "DELETE", 'found "DELETE", wanted any of compact, delete'),
         (
             "leader.replication.throttled.replicas",
             "*,100:10",
-            "found '*', wanted * alone, or partition:broker items with commas between",
+            'found "*", wanted * alone, or partition:broker items with commas between',
         ),
-        ("message.format.version", "0.11", "found '0.11', wanted a Kafka version such as 2.8 or 2.8-IV1"),
-        ("message.format.version", "2.8-IV2", "found '2.8-IV2', wanted a Kafka version such as 2.8 or 2.8-IV1"),
+        (
+            "message.format.version",
+            "0.11",
+            'found "0.11", wanted a Kafka version of at most 3.9, such as 3.9 or 3.9-IV0',
+        ),
+        (
+            "message.format.version",
+            "2.8-IV2",
+            'found "2.8-IV2", wanted a Kafka version of at most 3.9, such as 3.9 or 3.9-IV0',
+        ),
         ("no.such.config", "1", "Kafka has no such topic config"),
     ],
 )
@@ -156,7 +175,12 @@ def test_what_kafka_refuses(name: str, text: str, message: str) -> None:
         ("flush.messages", "0", (3, 3), "found 0, wanted 1 or more"),
         ("segment.index.bytes", "3", (2, 8), ""),
         ("segment.index.bytes", "3", (3, 3), "found 3, wanted 4 or more"),
-        ("message.format.version", "3.0", (2, 8), "found '3.0', wanted a Kafka version such as 2.8 or 2.8-IV1"),
+        (
+            "message.format.version",
+            "3.0",
+            (2, 8),
+            'found "3.0", wanted a Kafka version of at most 2.8, such as 2.8 or 2.8-IV1',
+        ),
         ("message.format.version", "3.0", (3, 0), ""),
         ("compression.gzip.level", "1", (3, 7), "exists since Kafka 3.8, wanted one of 3.7"),
     ],
@@ -242,7 +266,7 @@ def test_the_form_that_kafka_shows(name: str, text: str, shown: str) -> None:
 
 def test_unreadable_text_has_no_value() -> None:
     """``parse`` raises with the message, and for a name that Kafka does not know."""
-    with pytest.raises(ValueError, match="found 'abc', wanted a whole number"):
+    with pytest.raises(ValueError, match='found "abc", wanted a whole number'):
         configs.parse("retention.ms", "abc")
     with pytest.raises(KeyError):
         configs.parse("no.such.config", "1")
@@ -251,10 +275,10 @@ def test_unreadable_text_has_no_value() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("min.cleanable.dirty.ratio", "0.5f", "found '0.5f', wanted a plain decimal number"),
+        ("min.cleanable.dirty.ratio", "0.5f", 'found "0.5f", wanted a plain decimal number'),
         ("min.cleanable.dirty.ratio", "0x1p-1", "wanted a plain decimal number"),
         ("min.cleanable.dirty.ratio", "NaN", "wanted a plain decimal number"),
-        ("retention.ms", "\u0663", "found '\\u0663', wanted ASCII characters only"),
+        ("retention.ms", "\u0663", 'found "\\u0663", wanted ASCII characters only'),
         ("preallocate", "fal\u017fe", "wanted ASCII characters only"),
         ("min.cleanable.dirty.ratio", " 5e-1 ", ""),
         ("retention.ms", "+014", ""),

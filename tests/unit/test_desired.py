@@ -132,6 +132,38 @@ def test_two_documents_of_one_name() -> None:
     assert said(spaces) == []
 
 
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("clusters", [{"test": TEST}, BOTH, UNNAMED])
+def test_a_broken_document_is_no_missing_one(clusters: dict[str, ClusterSpec], strict: bool) -> None:
+    """Topics of a cluster whose document is wrong get no complaint for that, nor for what its defaults may give."""
+    topics = [manifest("a", clusters=["broken"]), manifest("b"), manifest("c", clusters=["broken"], config={"x": 1})]
+    assert said(resolve(topics, clusters, strict=strict, broken={"broken"})) == []
+    wrong = [manifest("a", clusters=["broken"], config={"retention.ms": "soon"})]
+    assert [text.split(":")[0] for text in said(resolve(wrong, clusters, strict=strict, broken={"broken"}))] == [
+        "retention.ms"
+    ]
+
+
+def test_other_names_are_still_missed_beside_a_broken_document() -> None:
+    """Only the name of the broken document is spared."""
+    found = resolve([topic("a", clusters=["broken", "gone"])], {"test": TEST}, broken={"broken"})
+    assert said(found) == ["a: there is no Cluster gone"]
+
+
+def test_keys_left_out_in_vain() -> None:
+    """A warning where no cluster of the topic has the default; none for an unnamed cluster."""
+    with_default = cluster("prod", default_config={"segment.ms": "5"})
+    clusters = {"prod": with_default, "test": TEST}
+    wanted = topic("a", clusters=["prod", "test"], withoutConfig=["segment.ms", "flush.ms"])
+    other = topic("b", clusters=["test"], withoutConfig=["segment.ms"])
+    found = resolve([wanted, other], clusters)
+    assert [(str(complaint.place).split(":")[0], complaint.message.split(":")[0]) for complaint in found.warnings] == [
+        ("a.yaml", "flush.ms"),
+        ("b.yaml", "segment.ms"),
+    ]
+    assert (found.complaints, resolve([topic("a", withoutConfig=["flush.ms"])], UNNAMED).warnings) == ((), ())
+
+
 def test_two_clusters_of_one_name() -> None:
     """The first counts, the second is complained about with both places."""
     clusters, found = cluster_map([cluster("prod"), cluster("prod"), cluster("test")])

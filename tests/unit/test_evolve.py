@@ -128,6 +128,20 @@ def test_what_others_changed_is_judged_by_the_clusters_release() -> None:
     assert _from(seen, found, _config(retention_ms="5")(seen)).position is Position.BEFORE
 
 
+def test_what_others_changed_is_judged_as_the_plan_judged() -> None:
+    """By the brokers' dynamic defaults, and where no release is declared by both ends of what it may be."""
+    lag = state(topic(), broker_defaults={"log.cleaner.max.compaction.lag.ms": "10"})
+    found = only(lag, spec(config={"segment.ms": 5}))
+    assert _from(lag, found, _config(min_compaction_lag_ms="9")(lag)).position is Position.BEFORE
+    assert "min.compaction.lag.ms is 11" in _from(lag, found, _config(min_compaction_lag_ms="11")(lag)).message
+    free = cluster("prod", cluster_id="ID")
+    for release, position in (((3, 0), Position.MOVED), ((3, 5), Position.MOVED), ((3, 6), Position.BEFORE)):
+        seen = state(topic(), release_at_least=release)
+        found = only(seen, spec(on=free, config={"segment.ms": 5}))
+        changed = with_topic(seen, "orders", config={"local.retention.ms": "-1"})
+        assert _from(seen, found, changed).position is position
+
+
 def test_topic_ids_count_where_both_sides_have_one() -> None:
     """Two ids that differ are two topics; one alone says nothing."""
     with_id = with_topic(STANDS, "orders", topic_id="one")

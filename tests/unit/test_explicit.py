@@ -118,9 +118,9 @@ def test_the_command_lines_form_is_read(text: str, lists: tuple[Replicas, ...]) 
 @pytest.mark.parametrize(
     ("text", "kind", "words"),
     [
-        ("", "illegal_argument", "partition 0: found '', wanted a whole number"),
-        ("1:x", "illegal_argument", "partition 0: found 'x', wanted a whole number"),
-        ("1,,2", "illegal_argument", "partition 1: found ''"),
+        ("", "illegal_argument", 'partition 0: found "", wanted a whole number'),
+        ("1:x", "illegal_argument", 'partition 0: found "x", wanted a whole number'),
+        ("1,,2", "illegal_argument", 'partition 1: found ""'),
         ("1:2147483648", "illegal_argument", "wanted -2147483648 to 2147483647"),
         ("5:5", "illegal_argument", "partition 0: found broker 5 twice"),
         ("5:4:3,2:1", "admin_operation", "partition 1: found 2 replicas, wanted 3 as in partition 0"),

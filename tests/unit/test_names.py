@@ -29,13 +29,13 @@ def test_odd_but_legal_names_pass(name: str) -> None:
     ("name", "words"),
     [
         ("", "found an empty topic name"),
-        (".", "found topic name '.', which Kafka reserves"),
-        ("..", "found topic name '..', which Kafka reserves"),
+        (".", 'found topic name ".", which Kafka reserves'),
+        ("..", 'found topic name "..", which Kafka reserves'),
         ("a" * 250, "found a topic name of 250 characters, wanted at most 249"),
-        ("a b/c", "found ' ', '/' in topic name 'a b/c', wanted only a-z, A-Z, 0-9"),
-        ("orders\n", "found '\\n' in topic name"),
-        ("caf\u00e9", "found '\\xe9' in topic name"),
-        ("orders\u0663", "found '\\u0663' in topic name"),
+        ("a b/c", 'found " ", "/" in topic name "a b/c", wanted only a-z, A-Z, 0-9'),
+        ("orders\n", 'found "\\n" in topic name'),
+        ("caf\u00e9", 'found "\\u00e9" in topic name'),
+        ("orders\u0663", 'found "\\u0663" in topic name'),
     ],
 )
 def test_a_bad_name_is_explained(name: str, words: str) -> None:

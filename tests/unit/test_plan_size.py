@@ -89,6 +89,14 @@ SIZES = {
         {"replicaAssignment": [[1, 2, 3], [2, 3, 4], [3, 4, 5]]},
         *(["ReplicationFactorDiffers"], ["ReplicasDiffer"]),
     ),
+    "explicit, wider and more": (
+        {"replicaAssignment": [[1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 6]]},
+        *(["ReplicationFactorDiffers"], ["ReplicasDiffer"]),
+    ),
+    "explicit, wider and more, factor ignored": (
+        {"replicaAssignment": [[1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 6]], "ignore": ["replicationFactor"]},
+        *(["ReplicationFactorDiffers"], ["ReplicasDiffer", "Ignored"]),
+    ),
     "explicit, more, count ignored": (
         {"replicaAssignment": [[1, 2], [2, 3], [3, 4], [4, 5]], "ignore": ["partitions"]},
         *([], ["Ignored"]),
@@ -135,11 +143,11 @@ def test_a_refusal_says_what_to_do() -> None:
 @pytest.mark.parametrize(
     ("stands", "found"),
     [
-        (topic(partition_ids=(0, 2, 3)), "found partition ids 0, 2, 3, Kafka"),
-        (topic(replicas=()), "found partition ids none, Kafka"),
-        (topic(replicas=((), (1,))), "found a partition 0 without replicas, Kafka"),
-        (topic(replicas=((1,),) * 20, partition_ids=range(1, 21)), "18, 19, 20, Kafka"),
-        (topic(replicas=((1,),) * 21, partition_ids=range(1, 22)), "18, 19, 20, ..., Kafka"),
+        (topic(partition_ids=(0, 2, 3)), "found partition ids 0, 2, 3, wanted 0 to n-1"),
+        (topic(replicas=()), "found partition ids none, wanted 0 to n-1"),
+        (topic(replicas=((), (1,))), "partition 0 has no replicas, and Kafka"),
+        (topic(replicas=((1,),) * 20, partition_ids=range(1, 21)), "18, 19, 20, wanted"),
+        (topic(replicas=((1,),) * 21, partition_ids=range(1, 22)), "18, 19, 20, ..., wanted"),
     ],
 )
 def test_what_is_wrong_with_the_partitions_is_shown(stands: TopicState, found: str) -> None:
@@ -335,3 +343,23 @@ def test_observed_topics_weigh_nothing() -> None:
     """What will not be done is not counted among what brokers carry afterwards."""
     found = plan(state(brokers=RACKS[:3]), spec(mode="Observe", replicaAssignment=[[3, 1]]))
     assert load_after(found) == {1: Load(), 2: Load(), 3: Load()}
+
+
+def test_a_partition_without_replicas_is_no_other_replication_factor() -> None:
+    """It is said once: as what forbids the growth if it is partition 0, else as a fault that stands."""
+    stands = state(topic(replicas=((), (2, 3), ())))
+    grown = only(stands, spec(partitions=6, replicationFactor=2))
+    assert (refused(grown), noticed(grown)) == (["PartitionsMalformed"], ["StandingFault"])
+    assert grown.notices[0].message == "no replicas on the cluster for partition 2"
+    kept = only(stands, spec(partitions=3, replicationFactor=2))
+    assert (refused(kept), noticed(kept)) == ([], ["StandingFault"])
+    assert kept.notices[0].message == "no replicas on the cluster for partition 0, 2"
+
+
+def test_a_broker_that_holds_only_what_is_being_deleted_is_not_missed() -> None:
+    """Broker 9 is away: it is waited for as long as a topic stays that it holds."""
+    old = topic("old", lists("91", "19"))
+    assert refused(only(state(old), spec("new"))) == ["BrokersMissing"]
+    assert kinds(only(state(old, deleting=frozenset({"old"})), spec("new"))) == ["CreateTopic"]
+    other = topic("other", lists("29"))
+    assert refused(only(state(old, other, deleting=frozenset({"old"})), spec("new"))) == ["BrokersMissing"]

@@ -147,6 +147,27 @@ def test_notices_are_counted_or_shown() -> None:
     )
 
 
+def _fault(name: str, message: str) -> TopicPlan:
+    return replace(existing(name), notices=(Finding(Reason.STANDING_FAULT, message),))
+
+
+def test_faults_that_stand_are_warnings() -> None:
+    """What many topics share is said once, the most frequent first; of many kinds the first five, and how many more."""
+    found = plan(_fault("a", "rotten"), *(_fault(f"b{number:02}", "mouldy") for number in range(20)))
+    assert shown(found) == (
+        "  warning          20 topics: mouldy\n"
+        "                   b00, b01, b02, b03, b04, b05, b06, b07, b08, b09, b10,\n"
+        "                   ... 9 more\n"
+        "  warning          a: rotten\n"
+        "\nNo changes: 812 topics are as they should be.\n"
+    )
+    lines = shown(plan(*(_fault(f"t{number:04}", f"fault {number}") for number in range(9000)))).splitlines()
+    assert lines[:5] == [f"  warning          t000{number}: fault {number}" for number in range(5)]
+    more = " ".join(" ".join(lines[5:7]).split())
+    assert more == "warning 8,995 more faults that stand on the cluster (-v shows them)"
+    assert "      warning      rotten\n" in shown(found, verbose=True)
+
+
 def test_what_others_changed_is_told_beside_our_change() -> None:
     """A notice that a reviewer of a change needs stands in its block, also on a short page."""
     notice = Finding(Reason.CHANGED_OUTSIDE, "its config was changed by others since our last write")
@@ -219,6 +240,8 @@ def test_several_clusters_end_with_all_of_them() -> None:
     text = plans([plan(existing("clicks", UpdateConfig((HOUR,)))), replace(plan(), cluster="prod-us")], Page())
     assert "\nprod-us   cluster " in text
     assert text.endswith("\n\nAll 2 clusters: 1 to configure, 1,624 unchanged.\n")
+    text = plans([plan(), replace(plan(), cluster="prod-us")], Page())
+    assert text.endswith("\n\nAll 2 clusters: no changes, 1,624 topics are as they should be.\n")
 
 
 def test_a_cluster_with_a_long_name_has_it_on_a_line_of_its_own() -> None:

@@ -105,6 +105,13 @@ def test_a_deletion_is_counted_and_named_at_the_end() -> None:
     )
 
 
+def test_what_is_about_to_be_done_gets_no_advice_on_how_to_do_it() -> None:
+    """Whoever applies has asked, or was allowed: only what may lose data is named."""
+    delete = DeleteTopic(12, 36, Verdict(Risk.DATA_LOSS, "all messages are deleted"))
+    text = plans([plan(existing("old", delete))], Page(), applying=True)
+    assert text.endswith("\n1 change may lose data:\n    old\n")
+
+
 def test_a_refusal_has_its_place_and_what_to_do() -> None:
     """A refusal says what, at which line and column, for which reason, and what to do instead."""
     finding = Finding(

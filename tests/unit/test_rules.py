@@ -14,6 +14,7 @@ from topiarist.core.rules import (
     config_faults,
     config_problem,
     min_isr_above,
+    remedy,
     version,
     warnings,
 )
@@ -42,9 +43,9 @@ def test_a_good_topic() -> None:
 
 # fields, the cluster -> the line of the file (the field's number in it), the beginning of the complaint
 WRONG: dict[str, tuple[dict[str, Any], ClusterSpec, str]] = {
-    "name": ({"topicName": "a/b"}, BARE, "found '/' in topic name"),
+    "name": ({"topicName": "a/b"}, BARE, 'found "/" in topic name'),
     "long name": ({"topicName": "a" * 250}, BARE, "found a topic name of 250 characters"),
-    "dots": ({"topicName": ".."}, BARE, "found topic name '..'"),
+    "dots": ({"topicName": ".."}, BARE, 'found topic name ".."'),
     "unknown key": ({"config": {"retentoin.ms": 1}}, BARE, "retentoin.ms: Kafka has no such topic config"),
     "vendor's key": ({"config": {"confluent.tier": 1}}, BARE, "confluent.tier: Kafka has no such topic config"),
     "too new": (
@@ -141,6 +142,37 @@ def test_did_you_mean() -> None:
     assert problem is not None
     assert "allowUnknownConfigs" in problem[1]
     assert config_problem(VENDOR, "confluent.tier", "anything") is None
+
+
+def test_unknown_keys_in_lists() -> None:
+    """What nobody knows is complained about where it stands in its list; a default of the cluster may be left out."""
+    on = cluster("prod", default_config={"my.own": "1"}, allow_unknown_configs=("confluent.*",))
+    wanted = spec(
+        on=on,
+        ignore=["partitions", "config.retention.ms", "config.confluent.x", "config.retentionms"],
+        withoutConfig=["my.own", "flush.ms", "confluent.x", "segmentms"],
+    )
+    found = list(complaints(wanted))
+    assert [complaint.message for complaint in found] == [
+        "config.retentionms: Kafka has no such topic config",
+        "segmentms: Kafka has no such topic config",
+    ]
+    assert [complaint.hint for complaint in found] == ["did you mean config.retention.ms?", "did you mean segment.ms?"]
+    places = [wanted.manifest.source.place(("spec", *path)) for path in (("ignore", 3), ("withoutConfig", 3))]
+    assert [complaint.place for complaint in found] == places
+    assert list(complaints(wanted, known=False)) == []
+
+
+def test_a_remedy_for_each_kind_of_fault() -> None:
+    """Keys that Kafka does not know, keys of the manifest, and keys that only the cluster has."""
+    config = {"x.y": "1", "retention.ms": "a", "segment.ms": "b"}
+    faults = config_faults(config, BARE, ((3, 9),), {})
+    assert [fault.key for fault in faults] == ["retention.ms", "segment.ms", "x.y"]
+    assert remedy(faults, {"retention.ms"}) == (
+        'if the brokers know x.y, set allowUnknownConfigs: ["x.y"] in the Cluster; '
+        "if not, delete what they do not know with kafka-configs; "
+        "change retention.ms in the manifest; give segment.ms in the manifest too, with a value that fits"
+    )
 
 
 def test_what_a_missing_document_could_make_right() -> None:

@@ -1,14 +1,16 @@
 """A cluster in memory: the port over a ``ClusterState``, for tests and for planning without a cluster.
 
-It is trusted because it passes the same contract suite as the real adapter, and because applying is ``evolve`` itself.
+It is trusted because it passes the same suite of tests as the real adapter, and because applying is ``evolve`` itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from topiarist.core.change import Plan, TopicPlan
 from topiarist.core.evolve import Now, Position, evolve, standing
+from topiarist.core.names import unify
 from topiarist.core.state import ClusterState
 from topiarist.errors import Reason
 from topiarist.reconcile import Outcome, Result
@@ -50,4 +52,7 @@ class MemoryCluster:
             marked=name in self.state.deleting,
             reassigning=name in self.state.reassigning,
             brokers={broker.id: broker for broker in self.state.brokers},
+            broker_defaults=self.state.broker_defaults,
+            release_at_least=self.state.release_at_least,
+            unified=unify(chain(self.state.topics, self.state.faults)),
         )

@@ -15,7 +15,7 @@ from topiarist.core.policy import allow_risk
 from topiarist.core.units import count
 from topiarist.desired import Desired
 from topiarist.errors import Exit
-from topiarist.reconcile import Pass, Report, carry_out
+from topiarist.reconcile import Pass, Report, carry_out, worst
 from topiarist.render import text
 from topiarist.settings import Settings
 
@@ -55,7 +55,7 @@ def command(yes: bool, **values: Any) -> None:
         plans = fleet.survey()
         if yes:
             plans = [allow_risk(plan, settings.allow_risk) for plan in plans]
-        terminal.product(text.plans(plans, terminal.page(sys.stdout, settings)))
+        terminal.product(text.plans(plans, terminal.page(sys.stdout, settings), applying=True))
         if not yes and any(plan.pending for plan in plans):
             _ask(plans)
         code = _carry_out(fleet, desired, settings, plans, asked=not yes)
@@ -79,28 +79,22 @@ def _ask(plans: list[Plan]) -> None:
 
 def _carry_out(fleet: Fleet, desired: Desired, settings: Settings, plans: list[Plan], *, asked: bool) -> int:
     reports: list[Report] = []
-    with (
-        Interrupt() as interrupt,
-        terminal.Progress(sum(1 for plan in plans for _ in plan.to_do()), settings) as progress,
-    ):
-        for plan in plans:
-            job = Pass(
-                spec=desired.clusters[plan.cluster],
-                topics=desired.specs[plan.cluster],
-                run=fleet.run,
-                allow=lambda plan: allow_risk(plan, settings.allow_risk),
-                asked=asked,
-                stop=interrupt.happened,
-                tell=progress.step,
-            )
-            reports.append(carry_out(fleet.clusters[plan.cluster], job, plan))
-    for report in reports:
-        terminal.product(text.report(report, terminal.page(sys.stdout, settings)))
-        if report.error:
-            terminal.fail(report.error, about=f"cluster {report.plan.cluster}" if report.plan.cluster else "")
-    return interrupt.code or int(worst([fleet.error_code, *(report.exit for report in reports)]))
-
-
-def worst(codes: list[Exit]) -> Exit:
-    """The code to end with: an error before all, else the highest."""
-    return Exit.ERROR if Exit.ERROR in codes else max(codes)
+    # Also while it is told what became of them: whoever presses Ctrl-C then must not read that nothing was written.
+    with Interrupt() as interrupt:
+        with terminal.Progress(sum(1 for plan in plans for _ in plan.to_do()), settings) as progress:
+            for plan in plans:
+                job = Pass(
+                    spec=desired.clusters[plan.cluster],
+                    topics=desired.specs[plan.cluster],
+                    run=fleet.run,
+                    allow=lambda plan: allow_risk(plan, settings.allow_risk),
+                    asked=asked,
+                    stop=interrupt.happened,
+                    tell=progress.step,
+                )
+                reports.append(carry_out(fleet.clusters[plan.cluster], job, plan))
+        for report in reports:
+            terminal.product(text.report(report, terminal.page(sys.stdout, settings)))
+            if report.error:
+                terminal.fail(report.error, about=f"cluster {report.plan.cluster}" if report.plan.cluster else "")
+        return interrupt.code or int(worst([fleet.error_code, *(report.exit for report in reports)]))

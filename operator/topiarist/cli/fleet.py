@@ -16,7 +16,7 @@ from topiarist.core.plan import Run
 from topiarist.core.spec import ClusterSpec
 from topiarist.desired import Desired
 from topiarist.errors import Exit, Reason, TopiaristError
-from topiarist.reconcile import survey
+from topiarist.reconcile import survey, worst
 from topiarist.settings import Settings
 
 
@@ -58,7 +58,7 @@ class Fleet:
                 cluster = self._stack.enter_context(self._connect(spec))
                 plans.append(survey(cluster, spec, self._desired.specs[name], self.run))
             except TopiaristError as error:
-                self.error_code = error.reason.exit
+                self.error_code = worst((self.error_code, error.reason.exit))
                 terminal.fail(error, about=f"cluster {name}" if name else "")
             else:
                 self.clusters[name] = cluster
@@ -71,7 +71,7 @@ class Fleet:
             names[plan.cluster_id].append(plan.cluster)
         for number, twins in names.items():
             if len(twins) > 1:
-                self.error_code = Reason.WRONG_CLUSTER.exit
+                self.error_code = worst((self.error_code, Reason.WRONG_CLUSTER.exit))
                 terminal.fail(
                     TopiaristError(
                         Reason.WRONG_CLUSTER,

@@ -39,7 +39,8 @@ def load(settings: Settings, *, offline: bool = False) -> Desired:
             raise InvalidManifests(loaded.complaints, loaded.more) from None
         raise
     topics = [manifest for manifest in loaded.manifests if manifest.kind == "Topic"]
-    desired = resolve(topics, clusters, only=only, strict=not offline)
+    broken = frozenset(name for kind, name in loaded.broken if kind == "Cluster")
+    desired = resolve(topics, clusters, only=only, strict=not offline, broken=broken)
     homeless = () if offline else _without_address(desired)
     if found := {*loaded.complaints, *doubles, *desired.complaints, *homeless}:
         raise InvalidManifests(list(found), loaded.more)

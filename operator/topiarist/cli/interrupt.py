@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any
 
-from topiarist.cli import terminal
+_STDERR = 2
 
 
 class Interrupt:
@@ -36,4 +37,6 @@ class Interrupt:
         if self.code:
             os._exit(self.code)
         self.code = 128 + number
-        terminal.say("\nending: what is under way is finished, nothing more is sent (again to end at once)")
+        # Not through a stream of Python's: it may be in the middle of a write, and then refuses another one.
+        with suppress(OSError):
+            os.write(_STDERR, b"\nending: what is under way is finished, nothing more is sent (again to end at once)\n")

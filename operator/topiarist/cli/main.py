@@ -14,6 +14,7 @@ import click
 
 from topiarist import __version__
 from topiarist.cli import terminal
+from topiarist.core.values import quoted
 from topiarist.errors import Exit, TopiaristError
 
 COMMANDS = {
@@ -37,8 +38,9 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does it, with the command that was probably meant."""
-        if args and args[0] not in COMMANDS and (close := get_close_matches(args[0], COMMANDS, n=1)):
-            ctx.fail(f"No such command '{args[0]}'. Did you mean '{close[0]}'?")
+        if args and args[0] not in COMMANDS:
+            close = get_close_matches(args[0], COMMANDS, n=1)
+            ctx.fail(f"no such command: {quoted(args[0])}" + (f"; did you mean {close[0]}?" if close else ""))
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -69,9 +71,10 @@ Examples:
 Exit codes:
   0 done, or nothing to do    3 changes pending (plan --exit-code)
   1 an error                  4 something was refused
-  2 wrong usage               5 the cluster moved under the plan
+  2 wrong usage               5 a topic moved under the plan
 
-Most options have a twin in the environment: --zookeeper is TOPIARIST_ZOOKEEPER.
+Most options can be given in the environment, --zookeeper as TOPIARIST_ZOOKEEPER: the help of
+each command says which.
 """,
 )
 @click.version_option(__version__, prog_name="topiarist")

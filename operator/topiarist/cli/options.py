@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from textwrap import wrap
 from typing import Any, TypeVar
 
 import click
@@ -11,6 +12,7 @@ import click
 from topiarist.core.change import Risk
 from topiarist.core.policy import Allowance
 from topiarist.core.state import Release
+from topiarist.core.values import quoted
 from topiarist.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -20,7 +22,23 @@ RELEASE = re.compile(r"([23])[.]([0-9])([.][0-9]+)?")
 
 
 class Command(click.Command):
-    """A command whose ``--adopt`` may stand alone: it takes a pattern with ``=`` only, never the next word."""
+    """A command whose help says which of its options have a twin in the environment.
+
+    ``--adopt`` may stand alone: it takes a pattern with ``=`` only, never the next word.
+    """
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options, then one sentence on the environment: a variable beside each would take half of the page."""
+        super().format_options(ctx, formatter)
+        options = [param for param in self.params if isinstance(param, click.Option)]
+        twins = [option for option in options if option.envvar]
+        if twins:
+            others = ", ".join(max(option.opts, key=len) for option in options if not option.envvar)
+            words = f"Each option but {others} can be given in the environment too, as {twins[-1].envvar} for "
+            words += f"{twins[-1].opts[0]}."
+            formatter.write_paragraph()
+            for line in wrap(words, formatter.width - 2, break_on_hyphens=False):
+                formatter.write(f"  {line}\n")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read a bare ``--adopt`` as ``--adopt=*``."""
@@ -33,14 +51,15 @@ def _release(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
     match = RELEASE.fullmatch(value)
     release = (int(match[1]), int(match[2])) if match else (0, 0)
     if not (2, 4) <= release <= (3, 9):
-        raise click.BadParameter(f"found {value}, wanted a Kafka release from 2.4 to 3.9")
+        raise click.BadParameter(f"found {quoted(value)}, wanted a Kafka release from 2.4 to 3.9")
     return release
 
 
 def _owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     if not OWNER.fullmatch(value) or value.startswith("k8s/"):
         raise click.BadParameter(
-            f"found {value!r}, wanted 1 to 200 letters, digits, . _ - /, and not k8s/ at the beginning (the operator's)"
+            f"found {quoted(value)}, wanted 1 to 200 letters, digits, . _ - /, and not k8s/ at the beginning "
+            "(the operator's)"
         )
     return value
 
@@ -48,7 +67,7 @@ def _owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
 def _brokers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> frozenset[int]:
     words = [word.strip() for word in value.split(",")] if value else []
     if wrong := [word for word in words if not re.fullmatch(r"[0-9]{1,9}", word)]:
-        raise click.BadParameter(f"found {wrong[0]!r}, wanted broker ids: 1,2,3")
+        raise click.BadParameter(f"found {quoted(wrong[0])}, wanted broker ids: 1,2,3")
     return frozenset(map(int, words))
 
 
@@ -58,7 +77,7 @@ def _risks(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     for value in values:
         word, _, topics = value.partition("=")
         if word not in classes:
-            raise click.BadParameter(f"found {word!r}, wanted one of {', '.join(classes)}")
+            raise click.BadParameter(f"found {quoted(word)}, wanted one of {', '.join(classes)}")
         found.append(Allowance(classes[word], frozenset(filter(None, topics.split(",")))))
     return tuple(found)
 

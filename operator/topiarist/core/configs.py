@@ -17,6 +17,7 @@ from topiarist.core.state import Release
 
 __all__ = [
     "CONFIGS",
+    "DEPRECATED",
     "ConfigDef",
     "canonical_text",
     "check",
@@ -32,6 +33,9 @@ __all__ = [
     "stricter",
     "suggest",
 ]
+
+DEPRECATED = frozenset(name for name, definition in CONFIGS.items() if definition.deprecated)
+"""Names that some release deprecates; ``deprecation`` says which and why."""
 
 
 def known(name: str, release: Release) -> bool:

@@ -12,14 +12,15 @@ from functools import lru_cache
 
 from topiarist.core.configdefs import LIMITS, VERSIONS, ConfigDef
 from topiarist.core.configtable import CONFIGS
-from topiarist.core.javatext import boolean, double, double_text, integer, split, trim
+from topiarist.core.javatext import as_found, boolean, double, double_text, integer, split, trim
+from topiarist.core.quoting import escaped, quoted
 from topiarist.core.state import Release
 
 Value = bool | int | float | str | frozenset[str]
 """What a text means: equal values are equal to Kafka. Lists are sets: order and repetition mean nothing in them."""
 
 NEWEST: Release = (3, 9)
-_MEMORY = 1 << 16
+_MEMORY = 1 << 12
 """Results kept: more than the distinct values of a large cluster, so that each is read once in a run."""
 
 _COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
@@ -39,6 +40,8 @@ def check(name: str, text: str, release: Release = NEWEST) -> str:
     if definition.since > release:
         return "exists since Kafka {}.{}, wanted one of {}.{}".format(*definition.since, *release)
     value, problem = read(name, text)
+    if problem and definition.form in LIMITS:
+        return f"found {as_found(trim(text))}, wanted a whole number{_whole_numbers(definition, release)}"
     return problem or _out_of_bounds(definition, text, value, release)
 
 
@@ -90,9 +93,9 @@ def stricter(name: str, text: str) -> str:
     if definition is None:
         return ""
     if not text.isascii():
-        return f"found {text!a}, wanted ASCII characters only"
+        return f"found {escaped(text)}, wanted ASCII characters only"
     if definition.form == "double" and not _PLAIN_DOUBLE.fullmatch(trim(text)):
-        return f"found {text!r}, wanted a plain decimal number"
+        return f"found {quoted(text)}, wanted a plain decimal number"
     return ""
 
 
@@ -134,16 +137,11 @@ def _out_of_bounds(definition: ConfigDef, text: str, value: Value, release: Rele
         case "int" | "long" | "double":
             return _outside(definition, text, float(str(value)), release)
         case "word" | "words":
-            odd = sorted(({value} if isinstance(value, str) else set(_items(text))).difference(definition.words))
-            return f"found {str(odd[0])!r}, wanted {_choice(definition)}" if odd else ""
+            return _bad_words(definition, [value] if isinstance(value, str) else _items(text), text)
         case "throttle":
             return _bad_throttle(text)
         case "version":
-            return (
-                ""
-                if _is_version(str(value), release)
-                else f"found {text!r}, wanted a Kafka version such as 2.8 or 2.8-IV1"
-            )
+            return "" if _is_version(str(value), release) else _bad_version(text, release)
         case _:
             return ""
 
@@ -160,6 +158,28 @@ def _outside(definition: ConfigDef, text: str, number: float, release: Release) 
     return f"found {trim(text)}, wanted {wanted}"
 
 
+def _whole_numbers(definition: ConfigDef, release: Release) -> str:
+    """The whole numbers that a config takes, where what was found is none of any kind or does not fit its type."""
+    largest, least = LIMITS[definition.form], definition.lowest(release)
+    besides = f", or {definition.besides}" if definition.besides is not None else ""
+    most = largest if definition.maximum is None else definition.maximum
+    return f" from {-largest - 1 if least is None else least} to {most}{besides}"
+
+
+def _bad_words(definition: ConfigDef, items: list[str], text: str) -> str:
+    odd = sorted(set(items).difference(definition.words))
+    if not odd:
+        return ""
+    found = quoted(odd[0]) if odd[0] or len(items) == 1 else f"an empty item in {quoted(text)}"
+    return f"found {found}, wanted {_choice(definition)}"
+
+
+def _bad_version(text: str, release: Release) -> str:
+    newest = f"{release[0]}.{release[1]}"
+    wanted = f"a Kafka version of at most {newest}, such as {newest} or {newest}-IV{VERSIONS[newest]}"
+    return f"found {quoted(text)}, wanted {wanted}"
+
+
 def _choice(definition: ConfigDef) -> str:
     joint = "any of " if definition.form == "words" else "one of "
     return joint + ", ".join(definition.words)
@@ -171,7 +191,7 @@ def _bad_throttle(text: str) -> str:
     if trim("".join(items)) == "*" or all(map(_THROTTLED.fullmatch, items)):
         return ""
     odd = next(item for item in items if not _THROTTLED.fullmatch(item))
-    return f"found {odd!r}, wanted * alone, or partition:broker items with commas between"
+    return f"found {quoted(odd)}, wanted * alone, or partition:broker items with commas between"
 
 
 def _is_version(key: str, release: Release) -> bool:

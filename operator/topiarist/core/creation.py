@@ -7,10 +7,10 @@ against it.
 from __future__ import annotations
 
 from topiarist.core.change import CreateTopic, Finding
-from topiarist.core.differences import DECLARE, too_new
+from topiarist.core.differences import DECLARE, LEAVE_TO_KAFKA, too_new
 from topiarist.core.draft import Draft
 from topiarist.core.names import INTERNAL_TOPICS, collision_key, has_collision_chars
-from topiarist.core.rules import config_faults, min_isr_above
+from topiarist.core.rules import config_faults, min_isr_above, remedy
 from topiarist.core.state import TopicRecord
 from topiarist.core.units import count
 from topiarist.errors import Reason
@@ -52,7 +52,8 @@ def _creation(draft: Draft) -> CreateTopic | None:
 def _name_refused(draft: Draft) -> bool:
     name = draft.spec.topic
     if name in INTERNAL_TOPICS:
-        draft.refuse(Reason.INTERNAL_TOPIC, "Kafka makes this topic itself, as it needs it")
+        message = "Kafka makes this topic itself, as it needs it"
+        draft.refuse(Reason.INTERNAL_TOPIC, message, instead=LEAVE_TO_KAFKA)
         return True
     other = draft.context.unified.get(collision_key(name)) if has_collision_chars(name) else None
     if other:
@@ -67,8 +68,8 @@ def _config_refused(draft: Draft, create: CreateTopic) -> bool:
         path, message = ("config", next(iter(new))), "; ".join(new.values())
         draft.refuse(Reason.CONFIG_TOO_NEW, message, path, instead=DECLARE, held=(create,))
     elif wrong := config_faults(config, context.cluster, context.releases, context.settings):
-        message = "the config as it would be written is invalid: " + "; ".join(wrong)
-        draft.refuse(Reason.CONFIG_INVALID, message, ("config",), held=(create,))
+        message = "the config as it would be written is invalid: " + "; ".join(fault.message for fault in wrong)
+        draft.refuse(Reason.CONFIG_INVALID, message, ("config",), instead=remedy(wrong, config), held=(create,))
     elif min_isr_above(config, width):
         message = f"min.insync.replicas {config['min.insync.replicas']} with {count(width, 'replica')}"
         instead = "every write with acks=all would fail; ask for no more than there are"

@@ -1,8 +1,7 @@
 """What differs between an existing topic and its spec, field by field: size, replicas, config, record.
 
 ``plan`` decides whether a topic may be touched at all; this module finds what there would be to do. Each function
-looks at one field and adds to a ``Draft``: a change, a refusal, or a notice (for fields in ``ignore``, and for what
-merely stands).
+looks at one field and adds to a ``Draft``: a change, a refusal, or a notice (for fields in ``ignore``).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from topiarist.core.change import AddPartitions, Change, ConfigItem, Finding, Up
 from topiarist.core.draft import Context, Draft
 from topiarist.core.names import INTERNAL_TOPICS
 from topiarist.core.risk import of_config, of_growth
-from topiarist.core.rules import config_faults, min_isr_above, version
+from topiarist.core.rules import config_faults, min_isr_above, remedy, version
 from topiarist.core.spec import TopicSpec
 from topiarist.core.state import TopicRecord, TopicState
 from topiarist.core.units import count
@@ -23,16 +22,18 @@ from topiarist.errors import Reason
 DECLARE = "set kafkaVersion in the Cluster, or give --kafka-version"
 """What to do where a config may be unknown to a cluster whose release nobody declared."""
 
+LEAVE_TO_KAFKA = "leave it to Kafka: take it out of the manifests"
+"""What to do about a manifest for one of Kafka's own topics."""
+
 THROTTLES = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
 """Set and removed by Kafka's own reassignments: never ours unless a spec names them."""
 
 
 def find(draft: Draft, topic: TopicState) -> None:
-    """Everything that differs between ``topic`` and the draft's spec, record aside, and what is wrong already."""
+    """Everything that differs between ``topic`` and the draft's spec, record aside."""
     _partitions(draft, topic)
     _replication_factor(draft, topic)
     _config(draft, topic)
-    _standing(draft, topic)
 
 
 def _partitions(draft: Draft, topic: TopicState) -> None:
@@ -52,7 +53,9 @@ def _partitions(draft: Draft, topic: TopicState) -> None:
     elif not _growth_refused(draft, topic, path):
         replicas = draft.context.placing.grow(spec, topic, wanted)
         if isinstance(replicas, Finding):
-            draft.refusals.append(replicas)
+            # Lists of another width are refused for the topic as a whole too: one finding for one cause.
+            if replicas.reason is not Reason.REPLICATION_FACTOR_DIFFERS or "replicationFactor" in spec.ignore:
+                draft.refusals.append(replicas)
         else:
             verdict = of_growth((topic.config, {**topic.config, **spec.config}), draft.context.settings)
             draft.changes.append(AddPartitions(now, topic.replicas[0], replicas, verdict))
@@ -62,15 +65,16 @@ def _growth_refused(draft: Draft, topic: TopicState, path: tuple[str, ...]) -> b
     """Whether something about the topic itself forbids to add partitions now."""
     state, more = draft.context.state, f"{len(topic.replicas)} -> {draft.spec.partitions} partitions"
     if topic.name in INTERNAL_TOPICS:
-        draft.refuse(Reason.INTERNAL_TOPIC, f"{more}: Kafka's own topic, which relies on the count", path)
+        message = f"{more}: Kafka's own topic, which relies on the count"
+        draft.refuse(Reason.INTERNAL_TOPIC, message, path, instead=LEAVE_TO_KAFKA)
     elif draft.context.protects(topic.name):
         message = f"{more}: belongs to other software, which relies on the count"
         draft.refuse(
             Reason.PROTECTED_TOPIC, message, path, instead="ask its owner; Cluster.spec.protected lists the names"
         )
     elif not topic.whole or not topic.replicas or not topic.replicas[0]:
-        message = f"{more}: {_malformed(topic)}, Kafka would overwrite one (it counts on 0 to n-1, each on a broker)"
-        draft.refuse(Reason.PARTITIONS_MALFORMED, message, path)
+        message, instead = _malformed(topic)
+        draft.refuse(Reason.PARTITIONS_MALFORMED, f"{more}: {message}", path, instead=instead)
     elif topic.reassigning or topic.name in state.reassigning:
         message = f"{more}: its replicas are being reassigned, and that would undo the growth"
         draft.refuse(Reason.REASSIGNMENT_IN_PROGRESS, message, path, instead="run again when the reassignment is done")
@@ -83,13 +87,23 @@ def _growth_refused(draft: Draft, topic: TopicState, path: tuple[str, ...]) -> b
     return True
 
 
-def _malformed(topic: TopicState) -> str:
-    shown = ", ".join(map(str, topic.partition_ids[:20])) + (", ..." if len(topic.partition_ids) > 20 else "")
+def _malformed(topic: TopicState) -> tuple[str, str]:
+    """What is wrong with the partitions of a topic that cannot grow, and what to do."""
+    if topic.whole and topic.replicas:
+        return (
+            "partition 0 has no replicas, and Kafka gives new partitions as many as that one has",
+            "give partition 0 replicas with kafka-reassign-partitions, or make a new topic",
+        )
+    found = f"found partition ids {some(topic.partition_ids) or 'none'}"
     return (
-        "found a partition 0 without replicas"
-        if topic.whole and topic.replicas
-        else f"found partition ids {shown or 'none'}"
+        f"{found}, wanted 0 to n-1: Kafka counts partitions, and would overwrite one that is there",
+        "make a new topic with the partitions that are wanted, and move to it",
     )
+
+
+def some(numbers: Sequence[int]) -> str:
+    """Numbers as a list for a message: the first twenty, and whether there are more."""
+    return ", ".join(map(str, numbers[:20])) + (", ..." if len(numbers) > 20 else "")
 
 
 def _explicit_replicas(draft: Draft, topic: TopicState) -> None:
@@ -112,10 +126,10 @@ def _replication_factor(draft: Draft, topic: TopicState) -> None:
     wanted = draft.spec.replication_factor
     if wanted is None:
         return
-    widths = set(map(len, topic.replicas))
+    widths = set(map(len, topic.replicas)) - {0}  # a partition without replicas is a fault of its own
     if topic.reassigning:
         pairs = zip(topic.partition_ids, topic.replicas, strict=True)
-        widths = {len(replicas) for partition, replicas in pairs if partition not in topic.reassigning}
+        widths = {len(replicas) for partition, replicas in pairs if partition not in topic.reassigning} - {0}
     if widths <= {wanted}:
         return
     path = ("replicaAssignment",) if draft.spec.assignment is not None else ("replicationFactor",)
@@ -181,16 +195,18 @@ def _item_refused(draft: Draft, topic: TopicState, item: ConfigItem) -> bool:
     path, held = ("config", item.key), (UpdateConfig((item,)),)
     context = draft.context
     if topic.name in INTERNAL_TOPICS:
-        draft.refuse(Reason.INTERNAL_TOPIC, f"{item.key}: Kafka's own topic, its config is left alone", path, held=held)
+        message = f"{item.key}: Kafka's own topic, its config is left alone"
+        draft.refuse(Reason.INTERNAL_TOPIC, message, path, instead=LEAVE_TO_KAFKA, held=held)
     elif item.key == "cleanup.policy" and context.protects(topic.name):
         message = "cleanup.policy: belongs to other software, which relies on it"
         instead = "ask its owner; Cluster.spec.protected lists the names"
         draft.refuse(Reason.PROTECTED_TOPIC, message, path, instead=instead, held=held)
     elif message := configs.forbidden_change(item.key, item.before, item.after, context.releases[0]):
-        draft.refuse(Reason.CONFIG_INVALID, f"{item.key}: {message}", path, held=held)
+        instead = f"set {item.key}: {item.before}, or create a new topic"
+        draft.refuse(Reason.CONFIG_INVALID, f"{item.key}: {message}", path, instead=instead, held=held)
     elif item.before is None and (message := too_new(context, item.key)):
         draft.refuse(Reason.CONFIG_TOO_NEW, message, path, instead=DECLARE, held=held)
-    elif item.after is not None and min_isr_above({item.key: item.after}, narrowest := _narrowest(topic)):
+    elif item.after is not None and min_isr_above({item.key: item.after}, narrowest := narrowest_of(topic)):
         message = f"{item.key} {item.after}: the narrowest partition has {count(narrowest, 'replica')}"
         instead = "every write with acks=all would fail; ask for no more than there are"
         draft.refuse(Reason.MIN_ISR_ABOVE_REPLICAS, message, path, instead=instead, held=held)
@@ -199,7 +215,8 @@ def _item_refused(draft: Draft, topic: TopicState, item: ConfigItem) -> bool:
     return True
 
 
-def _narrowest(topic: TopicState) -> int:
+def narrowest_of(topic: TopicState) -> int:
+    """Replicas of the partition that has the fewest; 0 if there is no partition."""
     return min(map(len, topic.replicas), default=0)
 
 
@@ -216,26 +233,10 @@ def _whole_refused(draft: Draft, topic: TopicState, update: UpdateConfig) -> boo
     context = draft.context
     wrong = config_faults(config_after(topic.config, (update,)), context.cluster, context.releases, context.settings)
     if wrong:
-        message = "the config as it would be written is invalid: " + "; ".join(wrong)
-        draft.refuse(Reason.CONFIG_INVALID, message, ("config",), held=(update,))
+        message = "the config as it would be written is invalid: " + "; ".join(fault.message for fault in wrong)
+        instead = remedy(wrong, draft.spec.config)
+        draft.refuse(Reason.CONFIG_INVALID, message, ("config",), instead=instead, held=(update,))
     return bool(wrong)
-
-
-def _standing(draft: Draft, topic: TopicState) -> None:
-    """What is wrong with the topic already and is not touched now: said once, never refused."""
-    context = draft.context
-    if not draft.refused(Reason.CONFIG_INVALID) and not any(
-        isinstance(change, UpdateConfig) for change in draft.changes
-    ):
-        for message in config_faults(topic.config, context.cluster, context.releases, context.settings):
-            draft.notice(Reason.STANDING_FAULT, f"on the cluster is {message}", ("config",))
-    if not topic.whole and not draft.refused(Reason.PARTITIONS_MALFORMED):
-        draft.notice(Reason.STANDING_FAULT, f"{_malformed(topic)}: it cannot grow", ("partitions",))
-    config = config_after(topic.config, draft.changes)
-    if "min.insync.replicas" in config and min_isr_above(config, narrowest := _narrowest(topic)):
-        wanted, there = config["min.insync.replicas"], count(narrowest, "replica")
-        message = f"min.insync.replicas {wanted}: the narrowest partition has {there}: writes with acks=all fail"
-        draft.notice(Reason.STANDING_FAULT, message, ("config", "min.insync.replicas"))
 
 
 def config_after(config: Mapping[str, str], changes: Sequence[Change]) -> Mapping[str, str]:

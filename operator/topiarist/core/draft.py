@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 from topiarist.core.change import Change, Finding
 from topiarist.core.placing import Placing
-from topiarist.core.spec import NEWEST, ClusterSpec, TopicSpec
+from topiarist.core.spec import ClusterSpec, TopicSpec
 from topiarist.core.state import ClusterState, Release, TopicRecord
 from topiarist.errors import Reason
 
@@ -53,8 +53,8 @@ class Context:
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """The releases by which values are judged; where none is declared, both ends of what it may be."""
-        return (self.cluster.release,) if self.cluster.release else (NEWEST, self.state.release_at_least)
+        """The releases by which values are judged."""
+        return self.cluster.releases(self.state.release_at_least)
 
     def protects(self, topic: str) -> bool:
         """Whether a topic belongs to other software: no growth, deletion or change of cleanup."""

@@ -13,9 +13,9 @@ from enum import Enum
 
 from topiarist.core.change import AddPartitions, CreateTopic, DeleteTopic, TopicPlan, UpdateConfig
 from topiarist.core.differences import config_after
+from topiarist.core.names import collision_key, has_collision_chars
 from topiarist.core.rules import config_faults, min_isr_above
-from topiarist.core.spec import NEWEST
-from topiarist.core.state import Broker, ClusterState, TopicRecord, TopicState
+from topiarist.core.state import Broker, ClusterState, Release, TopicRecord, TopicState
 
 
 def evolve(state: ClusterState, plans: Iterable[TopicPlan]) -> ClusterState:
@@ -75,13 +75,20 @@ BEFORE, AFTER = Standing(Position.BEFORE), Standing(Position.AFTER)
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """One topic as it is at the moment of writing, and what else its plan depends on."""
+    """One topic as it is at the moment of writing, and what else its plan depends on.
+
+    ``broker_defaults`` and ``release_at_least`` are those of ``ClusterState``: by them a config is judged. ``unified``
+    are the topics of the cluster as ``unify`` folds their names.
+    """
 
     topic: TopicState | None
     record: TopicRecord | None
     marked: bool
     reassigning: bool
     brokers: Mapping[int, Broker]
+    broker_defaults: Mapping[str, str]
+    release_at_least: Release
+    unified: Mapping[str, str]
 
 
 def standing(plan: TopicPlan, seen: Mapping[int, Broker], now: Now) -> Standing:
@@ -121,7 +128,7 @@ def _moved(plan: TopicPlan, now: Now) -> str:
     if plan.before is None:
         if now.topic is not None:
             return "did not exist, and exists now"
-        return _record_moved(plan.record_before, now.record)
+        return _collision(plan.topic, now) or _record_moved(plan.record_before, now.record)
     topic = now.topic
     if topic is None:
         return "existed, and is gone now"
@@ -136,7 +143,8 @@ def _moved(plan: TopicPlan, now: Now) -> str:
     return (
         _record_moved(plan.before.record, topic.record)
         or _values_moved(plan.changes, topic, now)
-        or _invalid_now(plan, topic)
+        or _vouched_moved(plan, plan.before, topic)
+        or _invalid_now(plan, topic, now)
     )
 
 
@@ -145,15 +153,30 @@ def _replaced(before: TopicState, now: TopicState) -> bool:
     return before.identity != now.identity or (before.topic_id or now.topic_id) != (now.topic_id or before.topic_id)
 
 
-def _invalid_now(plan: TopicPlan, topic: TopicState) -> str:
-    """Whether what others changed since makes the config invalid as it would be written."""
+def _collision(name: str, now: Now) -> str:
+    other = now.unified.get(collision_key(name)) if has_collision_chars(name) else None
+    return f"would collide with {other}, which exists now" if other else ""
+
+
+def _vouched_moved(plan: TopicPlan, before: TopicState, now: TopicState) -> str:
+    """Whether a key that the plan leaves alone, and that the record will say holds our value, is another one now."""
+    changed = {item.key for change in plan.changes if isinstance(change, UpdateConfig) for item in change.items}
+    for key in plan.record_after.config if plan.record_after else ():
+        if key not in changed and now.config.get(key) != before.config.get(key):
+            return f"{key} was {_value(before.config.get(key))}, and is {_value(now.config.get(key))} now"
+    return ""
+
+
+def _invalid_now(plan: TopicPlan, topic: TopicState, now: Now) -> str:
+    """Whether what others changed since makes the config invalid as it would be written; judged as ``plan`` does."""
     before, updates = plan.before, [change for change in plan.changes if isinstance(change, UpdateConfig)]
     unchanged = before is not None and (topic.config, topic.replicas) == (before.config, before.replicas)
     if not updates or unchanged or plan.spec is None:
         return ""
     cluster = plan.spec.cluster
     after = config_after(topic.config, updates)
-    wrong = list(config_faults(after, cluster, (cluster.release or NEWEST,), cluster.broker_config))
+    settings, releases = cluster.settings(now.broker_defaults), cluster.releases(now.release_at_least)
+    wrong = [fault.message for fault in config_faults(after, cluster, releases, settings)]
     written = {item.key: item.after for update in updates for item in update.items if item.after is not None}
     if min_isr_above(written, min(map(len, topic.replicas), default=0)):
         wrong.append("min.insync.replicas: more than the narrowest partition has replicas")

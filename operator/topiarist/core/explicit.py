@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from topiarist.core.assignment import AssignmentError, new_partitions, partition_zero, placement_brokers
 from topiarist.core.javatext import INT_MAX, integer, split, trim
+from topiarist.core.quoting import quoted
 from topiarist.core.state import Broker, Replicas
 
 
@@ -85,7 +86,8 @@ def parse_cli_assignment(text: str) -> tuple[Replicas, ...]:
     for partition, part in enumerate(split(text, ",")):
         replicas = tuple(_broker_id(piece, partition) for piece in split(part, ":"))
         if twice := _repeated(replicas):
-            raise AssignmentError("illegal_argument", f"partition {partition}: found broker {twice} twice in {part!r}")
+            message = f"partition {partition}: found broker {twice} twice in {quoted(part)}"
+            raise AssignmentError("illegal_argument", message)
         lists.append(replicas)
         if len(replicas) != len(lists[0]):
             message = f"partition {partition}: found {len(replicas)} replicas, wanted {len(lists[0])} as in partition 0"

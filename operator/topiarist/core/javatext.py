@@ -12,6 +12,8 @@ import unicodedata
 from decimal import Decimal
 from math import inf, isnan
 
+from topiarist.core.quoting import escaped
+
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
@@ -47,7 +49,7 @@ def integer(text: str, *, limit: int) -> int:
     value = int(digits) if len(digits) < _MANY_DIGITS else limit + 2
     value = -value if plain.startswith("-") else value
     if not -limit - 1 <= value <= limit:
-        raise ValueError(f"found {_shown(text)}, wanted {-limit - 1} to {limit}")
+        raise ValueError(f"found {as_found(text)}, wanted {-limit - 1} to {limit}")
     return value
 
 
@@ -63,7 +65,7 @@ def double(text: str) -> float:
     # The letters f and d are hexadecimal digits too, but never in the exponent, which is mandatory.
     if _HEXADECIMAL.fullmatch(body):
         return _from_hexadecimal(body)
-    raise ValueError(f"found {_shown(text)}, wanted a number")
+    raise ValueError(f"found {as_found(text)}, wanted a number")
 
 
 def boolean(text: str) -> bool:
@@ -73,7 +75,7 @@ def boolean(text: str) -> bool:
     """
     folded = "".join(character.upper().lower() for character in text)
     if len(folded) != len(text) or folded not in ("true", "false"):
-        raise ValueError(f"found {_shown(text)}, wanted true or false")
+        raise ValueError(f"found {as_found(text)}, wanted true or false")
     return folded == "true"
 
 
@@ -95,7 +97,7 @@ def _with_ascii_digits(text: str) -> str:
     # Java looks at 16-bit units, so digits beyond the basic plane are none to it.
     values = [unicodedata.decimal(digit, -1) if digit <= "\uffff" else -1 for digit in digits]
     if not values or -1 in values:
-        raise ValueError(f"found {_shown(text)}, wanted a whole number")
+        raise ValueError(f"found {as_found(text)}, wanted a whole number")
     return sign + "".join(map(str, values))
 
 
@@ -106,5 +108,8 @@ def _from_hexadecimal(text: str) -> float:
         return -inf if text.startswith("-") else inf
 
 
-def _shown(text: str) -> str:
-    return ascii(text) if len(text) <= 60 else f"{text[:40]!a}... ({len(text)} characters)"
+def as_found(text: str) -> str:
+    """Text as messages show it: a number as it stands, all else in quotes; of what is long, the beginning."""
+    if len(text) > 60:
+        return f"{escaped(text[:40])}... ({len(text)} characters)"
+    return text if _ASCII_INTEGER.fullmatch(text) else escaped(text)

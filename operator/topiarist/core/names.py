@@ -7,6 +7,9 @@ Used by ``spec`` and ``rules`` (manifests) and by ``plan`` (what is already on a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+
+from topiarist.core.quoting import escaped, quoted
 
 MAX_LENGTH = 249
 
@@ -20,19 +23,20 @@ PROTECTED = ("__*", "_schemas*", "_confluent*", "connect-*", "*-changelog", "*-r
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9._-]")
+_LEGAL_WORDS = 'a-z, A-Z, 0-9, ".", "_" and "-"'
 
 
 def name_problem(name: str) -> str:
     """Say why Kafka does not take ``name`` for a topic; empty if it does."""
     if not name:
-        return "found an empty topic name, wanted 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'"
+        return f"found an empty topic name, wanted 1 to {MAX_LENGTH} characters of {_LEGAL_WORDS}"
     if name in (".", ".."):
-        return f"found topic name {name!r}, which Kafka reserves; wanted any other"
+        return f"found topic name {quoted(name)}, which Kafka reserves; wanted any other"
     if len(name) > MAX_LENGTH:
         return f"found a topic name of {len(name)} characters, wanted at most {MAX_LENGTH}"
     if not _LEGAL.fullmatch(name):
-        illegal = ", ".join(sorted({ascii(character) for character in _ILLEGAL.findall(name)}))
-        return f"found {illegal} in topic name {name!r}, wanted only a-z, A-Z, 0-9, '.', '_' and '-'"
+        illegal = ", ".join(sorted({escaped(character) for character in _ILLEGAL.findall(name)}))
+        return f"found {illegal} in topic name {quoted(name)}, wanted only {_LEGAL_WORDS}"
     return ""
 
 
@@ -44,6 +48,12 @@ def has_collision_chars(name: str) -> bool:
 def collision_key(name: str) -> str:
     """Fold ``name`` as Kafka's metrics do; two topics of one cluster must not share the result."""
     return name.replace(".", "_")
+
+
+def unify(names: Iterable[str]) -> dict[str, str]:
+    """Topics by what Kafka's metrics make of their names; of two that collide already, the first by name."""
+    ambiguous = sorted(filter(has_collision_chars, names), reverse=True)
+    return {collision_key(name): name for name in ambiguous}
 
 
 def collide(one: str, other: str) -> bool:

@@ -6,6 +6,7 @@ Everything that is the same for all topics of a plan (which brokers count, which
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from functools import cached_property
 from itertools import chain
 
@@ -24,6 +25,7 @@ _REASONS = {
 _INSTEAD = {
     Reason.TOO_FEW_BROKERS: "ask for fewer replicas, or add brokers",
     Reason.RACKS_INCOMPLETE: "give all brokers a rack or none; for new topics also rackAwareness: Safe or Disabled",
+    Reason.PARTITIONS_MALFORMED: "mend the topic with Kafka's own tools; as it is it cannot grow",
 }
 
 
@@ -44,9 +46,19 @@ class Placing:
 
     @cached_property
     def missing(self) -> tuple[int, ...]:
-        """Brokers that hold replicas but are not registered, unless they are left out on purpose."""
-        holders = set(chain.from_iterable(self._lists))
+        """Brokers that hold replicas but are not registered, unless they are left out on purpose.
+
+        What only holds topics that are being deleted is not missed: nothing of it will be left to hold.
+        """
+        holders = set(chain.from_iterable(self._staying()))
         return tuple(sorted(holders - {broker.id for broker in self._state.brokers} - self._excluded))
+
+    def _staying(self) -> Iterable[Replicas]:
+        """Replica lists of the topics that are not marked for deletion, each once or more often."""
+        if not self._state.deleting:
+            return self._lists
+        topics = self._state.topics.items()
+        return chain.from_iterable(topic.replicas for name, topic in topics if name not in self._state.deleting)
 
     def load(self) -> dict[int, Load]:
         """Leaders and replicas of every broker now; brokers without any are there too."""

@@ -13,8 +13,8 @@ reason, never an exception; what can be done is still done. ::
     yes                     ours               no              nothing
     yes                     ours               yes             add partitions, update config
 
-``creation`` has the topics that are not there, ``differences`` the fields of those that are; ``evolve`` says what the
-cluster would then hold; ``policy`` filters.
+``creation`` has the topics that are not there, ``differences`` the fields of those that are, ``faults`` what is wrong
+with them already; ``evolve`` says what the cluster would then hold; ``policy`` filters.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from topiarist.core import differences
+from topiarist.core import differences, faults
 from topiarist.core.change import AddPartitions, Adopt, CreateTopic, DeleteTopic, Finding, Plan, TopicPlan, UpdateConfig
 from topiarist.core.creation import plan_missing
 from topiarist.core.differences import record_after
 from topiarist.core.draft import Context, Draft, Run
 from topiarist.core.holding import hold
-from topiarist.core.names import INTERNAL_TOPICS, collision_key, has_collision_chars
+from topiarist.core.names import INTERNAL_TOPICS, unify
 from topiarist.core.placing import Placing
 from topiarist.core.risk import of_deletion
 from topiarist.core.room import within_room
@@ -100,8 +100,7 @@ def plan_topic(spec: TopicSpec, context: Context) -> TopicPlan:
 
 def _context(state: ClusterState, cluster: ClusterSpec, run: Run) -> Context:
     placing = Placing(state, cluster, run.without_brokers, run.allow_unknown_brokers)
-    ambiguous = sorted(name for name in chain(state.topics, state.faults) if has_collision_chars(name))
-    unified = {collision_key(name): name for name in reversed(ambiguous)}
+    unified = unify(chain(state.topics, state.faults))
     return Context(state, cluster, run, placing, cluster.settings(state.broker_defaults), unified)
 
 
@@ -135,7 +134,7 @@ _UNTOUCHABLE = frozenset({Reason.NOT_OWNED, Reason.NOT_ADOPTED, Reason.DELETION_
 
 
 def _touchable(draft: Draft) -> bool:
-    return not draft.spec.absent and not any(refusal.reason in _UNTOUCHABLE for refusal in draft.refusals)
+    return not draft.spec.absent and _UNTOUCHABLE.isdisjoint([refusal.reason for refusal in draft.refusals])
 
 
 def _plan_existing(draft: Draft, topic: TopicState) -> None:
@@ -147,6 +146,7 @@ def _plan_existing(draft: Draft, topic: TopicState) -> None:
     if record and topic.changed_outside:
         draft.notice(Reason.CHANGED_OUTSIDE, "its config was changed by others since our last write", ("config",))
     differences.find(draft, topic)
+    faults.find(draft, topic)
     differs = bool(draft.changes or draft.refusals)
     if record is None and differs and not draft.spec.observe and not run.adopts(topic.name):
         held, draft.changes = tuple(draft.changes), []
@@ -168,7 +168,8 @@ def _plan_deletion(draft: Draft, topic: TopicState) -> None:
     record, path = topic.valid_record, ("ensure",)
     _notice_stale(draft, topic)
     if topic.name in INTERNAL_TOPICS:
-        draft.refuse(Reason.INTERNAL_TOPIC, "Kafka's own topic is not deleted", path)
+        instead = differences.LEAVE_TO_KAFKA
+        draft.refuse(Reason.INTERNAL_TOPIC, "Kafka's own topic is not deleted", path, instead=instead)
     elif draft.context.protects(topic.name):
         message = "belongs to other software: it is not deleted"
         draft.refuse(Reason.PROTECTED_TOPIC, message, path, instead="Cluster.spec.protected lists the names")

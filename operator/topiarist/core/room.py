@@ -16,6 +16,7 @@ from topiarist.errors import Reason
 
 NOTIFICATION_BYTES = 28
 _WARN, _REFUSE = 0.7, 0.9
+_LARGER = "ask for less; or raise jute.maxbuffer on all servers and brokers, then zookeeper.maxBuffer in the Cluster"
 
 
 def assignment_bytes(lists: Sequence[Replicas], first: int = 0) -> int:
@@ -52,7 +53,7 @@ def _fit(topic: TopicPlan, room: Room) -> tuple[TopicPlan, Room]:
             message = (
                 f"{what} would take {used:,} bytes; brokers can read {room.limit:,} in one reply, and 90 % is the most"
             )
-            topic = hold(topic, (change,), Finding(Reason.TOO_LARGE, message))
+            topic = hold(topic, (change,), Finding(Reason.TOO_LARGE, message, instead=_LARGER))
         else:
             room = after
     return topic, room

@@ -6,19 +6,25 @@ word. Whether a cluster's *state* allows what a spec asks is the business of ``p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from typing import NamedTuple
 
 from topiarist.core import configs, explicit
 from topiarist.core.names import name_problem
-from topiarist.core.spec import NEWEST, ClusterSpec, Origin, TopicSpec, name_path, origin
+from topiarist.core.quoting import quoted
+from topiarist.core.spec import NEWEST, ClusterSpec, Origin, TopicSpec, item_origin, name_path, origin
 from topiarist.core.state import Release
 from topiarist.errors import Complaint, Key, Place
 
 _Items = tuple[tuple[str, str], ...]
-_MEMORY = 1 << 13
+_MEMORY = 1 << 10
 """Judgements kept: topics of one cluster share few distinct values and few distinct maps of them."""
+
+_NO_SUCH = "Kafka has no such topic config"
+VENDORS = "a vendor's own key needs a pattern in the Cluster's allowUnknownConfigs"
+"""What to do about a key that Kafka does not know and that is meant all the same."""
 
 
 def complaints(spec: TopicSpec, *, known: bool = True) -> Iterator[Complaint]:
@@ -30,12 +36,16 @@ def complaints(spec: TopicSpec, *, known: bool = True) -> Iterator[Complaint]:
     if wrong := name_problem(spec.topic):
         yield Complaint(spec.manifest.source.place(name_path(spec.manifest)), wrong)
     yield from _size(spec, known)
+    release, vendors = spec.cluster.release or NEWEST, spec.cluster.allow_unknown_configs
     for key, text in spec.config.items():
-        if (known or key in configs.CONFIGS) and (problem := config_problem(spec.cluster, key, text)):
+        problem = _config_problem(key, text, release, vendors)
+        if problem and (known or key in configs.CONFIGS):
             yield _at(origin(spec, "config", key_step(key)), *problem)
-    for key, message in _conflicts(spec.config, spec.cluster.release or NEWEST, spec.cluster.broker_config):
+    for key, message in configs.conflicts(spec.config, release, spec.cluster.broker_config):
         yield _at(origin(spec, "config", key), message)
     yield from _min_isr(spec)
+    if known and (spec.ignore or spec.without):
+        yield from _unknown_keys(spec)
 
 
 def cluster_complaints(cluster: ClusterSpec) -> Iterator[Complaint]:
@@ -48,7 +58,7 @@ def cluster_complaints(cluster: ClusterSpec) -> Iterator[Complaint]:
 def warnings(spec: TopicSpec) -> Iterator[Complaint]:
     """What works but should be known: names that Kafka has deprecated."""
     release = spec.cluster.release or NEWEST
-    for key in spec.config:
+    for key in configs.DEPRECATED & spec.config.keys():
         if message := configs.deprecation(key, release):
             yield _at(origin(spec, "config", key), f"{key}: {message}")
 
@@ -71,13 +81,7 @@ def _config_problem(key: str, text: str, release: Release, vendors: tuple[str, .
     if key not in configs.CONFIGS:
         if _matches(key, vendors):
             return None
-        guess = configs.suggest(key)
-        hint = (
-            f"did you mean {guess}?"
-            if guess
-            else "a vendor's own key needs a pattern in the Cluster's allowUnknownConfigs"
-        )
-        return f"{key}: Kafka has no such topic config", hint
+        return _unknown(key)
     if not configs.known(key, release):
         since = version(configs.CONFIGS[key].since)
         return f"{key}: Kafka knows it since {since}, but kafkaVersion is {version(release)}", "leave the line out"
@@ -85,42 +89,74 @@ def _config_problem(key: str, text: str, release: Release, vendors: tuple[str, .
     return (f"{key}: {wrong}", "") if wrong else None
 
 
+class ConfigFault(NamedTuple):
+    """One reason why Kafka would refuse a map of overrides: the key that it is about, and what is wrong, in words."""
+
+    key: str
+    message: str
+
+
+def _unknown(key: str, prefix: str = "") -> tuple[str, str]:
+    """What to say of a key that neither Kafka nor the cluster knows; ``prefix`` stands before it where it was found."""
+    guess = configs.suggest(key)
+    hint = f"did you mean {prefix}{guess}?" if guess else VENDORS
+    return f"{prefix}{key}: {_NO_SUCH}", hint
+
+
+def _unknown_keys(spec: TopicSpec) -> Iterator[Complaint]:
+    """Keys in ``ignore`` and ``withoutConfig`` that nobody knows: what is meant would quietly not be so."""
+    cluster = spec.cluster
+    for item in sorted(spec.ignore):
+        key = item.removeprefix("config.")
+        if key != item and not knows(cluster, key):
+            yield _at(item_origin(spec, "ignore", item), *_unknown(key, "config."))
+    for key in spec.without:
+        if key not in cluster.default_config and not knows(cluster, key):
+            yield _at(item_origin(spec, "withoutConfig", key), *_unknown(key))
+
+
+def knows(cluster: ClusterSpec, key: str) -> bool:
+    """Whether a config key is Kafka's, in whatever release, or one that the cluster allows beside them."""
+    return key in configs.CONFIGS or _matches(key, cluster.allow_unknown_configs)
+
+
 def config_faults(
     config: Mapping[str, str], cluster: ClusterSpec, releases: tuple[Release, ...], settings: Mapping[str, str]
-) -> Sequence[str]:
+) -> Sequence[ConfigFault]:
     """Why Kafka would refuse a whole map of overrides, in any of ``releases``; keys that the cluster allows aside.
 
     Of several releases (none is declared) each judges only the keys that it knows.
     """
-    vendors = cluster.allow_unknown_configs
-    return _config_faults(tuple(config.items()), releases, vendors, tuple(settings.items()))
-
-
-@lru_cache(maxsize=_MEMORY)
-def _config_faults(
-    config: _Items, releases: tuple[Release, ...], vendors: tuple[str, ...], settings: _Items
-) -> tuple[str, ...]:
-    found = [
-        f"{key}: Kafka has no such topic config"
-        for key, _ in config
-        if key not in configs.CONFIGS and not _matches(key, vendors)
-    ]
+    found = {
+        ConfigFault(key, f"{key}: {_NO_SUCH}")
+        for key in config
+        if key not in configs.CONFIGS and not _matches(key, cluster.allow_unknown_configs)
+    }
     for release in releases:
-        for key, text in config:
+        for key, text in config.items():
             judged = key in configs.CONFIGS if len(releases) == 1 else configs.known(key, release)
             if judged and (message := configs.check(key, text, release)):
-                found.append(f"{key}: {message}")
-        found += [message for _, message in configs.conflicts(dict(config), release, dict(settings))]
-    return tuple(sorted(set(found)))
+                found.add(ConfigFault(key, f"{key}: {message}"))
+        found.update(ConfigFault(*conflict) for conflict in configs.conflicts(config, release, settings))
+    return sorted(found)
 
 
-def _conflicts(config: Mapping[str, str], release: Release, settings: Mapping[str, str]) -> Sequence[tuple[str, str]]:
-    return _conflicts_of(tuple(config.items()), release, tuple(settings.items()))
-
-
-@lru_cache(maxsize=_MEMORY)
-def _conflicts_of(config: _Items, release: Release, settings: _Items) -> Sequence[tuple[str, str]]:
-    return tuple(configs.conflicts(dict(config), release, dict(settings)))
+def remedy(faults: Sequence[ConfigFault], own: Collection[str]) -> str:
+    """What to do about faults of a map of overrides as it would be written; ``own`` are the manifest's keys."""
+    keys = sorted({fault.key for fault in faults})
+    unknown = [key for key in keys if key not in configs.CONFIGS]
+    ways = []
+    if unknown:
+        patterns = ", ".join(map(quoted, unknown))
+        ways.append(
+            f"if the brokers know {', '.join(unknown)}, set allowUnknownConfigs: [{patterns}] in the Cluster; "
+            "if not, delete what they do not know with kafka-configs"
+        )
+    if mine := [key for key in keys if key in configs.CONFIGS and key in own]:
+        ways.append(f"change {', '.join(mine)} in the manifest")
+    if others := [key for key in keys if key in configs.CONFIGS and key not in own]:
+        ways.append(f"give {', '.join(others)} in the manifest too, with a value that fits")
+    return "; ".join(ways)
 
 
 def _matches(key: str, patterns: tuple[str, ...]) -> bool:

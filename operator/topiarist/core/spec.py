@@ -80,6 +80,10 @@ class ClusterSpec:
         """What is known of the brokers' settings: the manifest's ``brokerConfig``, overridden by ``dynamic`` ones."""
         return {**self.broker_config, **dynamic}
 
+    def releases(self, at_least: Release) -> tuple[Release, ...]:
+        """The releases by which values are judged; where none is declared, both ends of what it may be."""
+        return (self.release,) if self.release else (NEWEST, at_least)
+
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
@@ -89,7 +93,7 @@ class TopicSpec:
     keeps what it has); ``create_partitions`` and ``create_replication_factor`` count at creation only and include the
     cluster's defaults. ``assignment`` has explicit replica lists. ``config`` has Kafka's text; ``inherited`` are its
     keys that come from the cluster's defaults alone. ``ignore`` are fields (``config.KEY`` for a key) to report but
-    never change.
+    never change, ``without`` the keys of the cluster's defaults that the topic does not want.
     """
 
     topic: str
@@ -103,6 +107,7 @@ class TopicSpec:
     config: Mapping[str, str]
     inherited: frozenset[str] = frozenset()
     ignore: frozenset[str] = frozenset()
+    without: tuple[str, ...] = ()
     remove_unmanaged: bool = False
     absent: bool = False
     observe: bool = False
@@ -183,6 +188,7 @@ def merge(manifest: Manifest, cluster: ClusterSpec) -> TopicSpec:
         config=defaults | own if defaults else own,
         inherited=frozenset(defaults),
         ignore=frozenset(fields.get("ignore", ())),
+        without=tuple(unwanted),
         remove_unmanaged=fields.get("unmanagedConfig") == "Remove",
         absent=fields.get("ensure") == "Absent",
         observe=fields.get("mode") == "Observe",
@@ -203,6 +209,12 @@ def origin(spec: TopicSpec, *path: str | int) -> Origin:
     if path:
         return Origin(spec.manifest.source, ("spec",))
     return Origin(spec.manifest.source, name_path(spec.manifest))
+
+
+def item_origin(spec: TopicSpec, name: str, item: str) -> Origin:
+    """Where ``item`` was written in the list that is the field ``name``, which has it."""
+    found = next(layer[name] for _, layer in reversed(list(_layers(spec.manifest, spec.cluster))) if name in layer)
+    return origin(spec, name, found.index(item))
 
 
 def _holds(value: Any, path: Path) -> bool:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from decimal import Decimal
 
 from topiarist.core.javatext import trim
+from topiarist.core.quoting import quoted, shown
+
+__all__ = ["Scalar", "config_text", "quoted", "shown"]
 
 Scalar = str | int | bool | Decimal
 """What a manifest may give for a config value; a fraction is a ``Decimal`` so that it keeps its digits."""
@@ -25,19 +28,3 @@ def config_text(value: Scalar) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int) else format(value, "f")
-
-
-def shown(text: str, most: int = 60) -> str:
-    """Text from outside as a message may have it: on one line, cut after ``most`` characters, nothing unprintable.
-
-    What cannot be printed is escaped, so that no manifest moves a terminal's cursor or begins a line of its own.
-    """
-    cut = text if len(text) <= most else f"{text[: most - 3]}..."
-    if cut.isprintable():
-        return cut
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
-
-
-def quoted(text: str) -> str:
-    """``shown`` in double quotes, as YAML would have it."""
-    return '"' + shown(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'

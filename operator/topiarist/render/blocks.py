@@ -101,7 +101,7 @@ def record_action(words: str) -> str:
 def _notices(page: Page, plan: TopicPlan) -> Iterator[str]:
     for notice in plan.notices:
         if page.verbose or notice.reason is not Reason.UNMANAGED:
-            yield from said(page, "note", notice.message)
+            yield from said(page, "warning" if notice.reason is Reason.STANDING_FAULT else "note", notice.message)
 
 
 def refusal(page: Page, plan: TopicPlan, finding: Finding) -> Iterator[str]:

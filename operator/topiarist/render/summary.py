@@ -17,6 +17,8 @@ _WORDS = {
     DeleteTopic: "to delete",
 }
 _PENDING = (*_WORDS.values(), "to adopt", "record only")
+PLAN = "Plan"
+ADVICE = " apply asks, or wants --allow-risk DataLoss"
 _ORDER = (*_PENDING, "refused", "observed", "unchanged", "orphaned")
 
 
@@ -48,31 +50,31 @@ def total(plans: Sequence[Plan]) -> Mapping[str, int]:
     return {word: found[word] for word in _ORDER if found[word]}
 
 
-def line(page: Page, found: Mapping[str, int], label: str = "Plan") -> str:
-    """The summary: ``Plan: 1 to create, 812 unchanged.``, or that there are no changes."""
+def line(page: Page, found: Mapping[str, int], label: str = PLAN) -> str:
+    """The summary: ``Plan: 1 to create, 812 unchanged.``, or that there are no changes; ``label`` says of what."""
     listed = ", ".join(f"{number:,} {word}" for word, number in found.items())
+    nothing = "No changes:" if label == PLAN else f"{label}: no changes,"
     if any(word in _PENDING for word in found):
         text = f"{label}: {listed}."
     elif not found:
-        text = "No changes: no topic is asked for."
+        text = f"{nothing} no topic is asked for."
     elif set(found) == {"unchanged"}:
         verb = "is as it" if found["unchanged"] == 1 else "are as they"
-        text = f"No changes: {count(found['unchanged'], 'topic')} {verb} should be."
+        text = f"{nothing} {count(found['unchanged'], 'topic')} {verb} should be."
     else:
-        text = f"No changes: {listed}."
+        text = f"{nothing} {listed}."
     *before, last = text.split(", ")
     lines = fit([*(f"{part}," for part in before), last], page.width)
     return "\n".join(page.paint(part, STRONG) for part in lines)
 
 
-def asks(page: Page, plan: Plan) -> Iterator[str]:
-    """What may lose data, by name, and what applying it takes; nothing where nothing may."""
+def losses(page: Page, plan: Plan, advice: str) -> Iterator[str]:
+    """What may lose data, by name, with ``advice`` (may be empty) on what that takes; nothing where nothing may."""
     risky = [topic for topic in plan.to_do() if topic.risk is Risk.DATA_LOSS]
     if not risky:
         return
     changes = sum(change.verdict.risk is Risk.DATA_LOSS for topic in risky for change in topic.changes)
     lines = names(page, [topic.topic for topic in risky])
-    what = f"{count(changes, 'change')} may lose data: apply asks, or wants --allow-risk DataLoss"
-    for part in wrap(what, page.width):
+    for part in wrap(f"{count(changes, 'change')} may lose data:{advice}", page.width):
         yield page.paint(part, GONE)
     yield from (f"    {part}" for part in lines)

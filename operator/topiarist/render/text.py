@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from topiarist.core.change import Plan
+from topiarist.core.change import Finding, Plan
 from topiarist.core.units import count
 from topiarist.errors import Reason
 from topiarist.render import blocks, brokers, groups, outcomes, shared, summary
@@ -26,14 +26,19 @@ _NOUNS = {
     Reason.CHANGED_OUTSIDE: ("topic changed by others", "topics changed by others"),
 }
 
+_SHOWN_FAULTS = 6
+
 report = outcomes.report
 
 
-def plans(found: Sequence[Plan], page: Page) -> str:
-    """Plans of a run, in the order given; several end with a line about them all."""
+def plans(found: Sequence[Plan], page: Page, *, applying: bool = False) -> str:
+    """Plans of a run, in the order given; several end with a line about them all.
+
+    ``applying`` is for plans about to be carried out: what that would ask for is then not said.
+    """
     lines: list[str] = []
     for plan in found:
-        lines.extend(plan_lines(plan, page))
+        lines.extend(plan_lines(plan, page, applying=applying))
         lines.append("")
     if len(found) > 1:
         lines.append(summary.line(page, summary.total(found), f"All {count(len(found), 'cluster')}"))
@@ -41,7 +46,7 @@ def plans(found: Sequence[Plan], page: Page) -> str:
     return "\n".join(lines[:-1]) + "\n" if lines else ""
 
 
-def plan_lines(plan: Plan, page: Page) -> Iterator[str]:
+def plan_lines(plan: Plan, page: Page, *, applying: bool = False) -> Iterator[str]:
     """One plan, line by line."""
     common = groups.find(plan)
     page = replace(page, column=column_for(topic.topic for topic in plan.topics))
@@ -51,7 +56,7 @@ def plan_lines(plan: Plan, page: Page) -> Iterator[str]:
     yield from _section(_remarks(plan, page, common))
     yield ""
     yield summary.line(page, summary.counts(plan))
-    yield from summary.asks(page, plan)
+    yield from summary.losses(page, plan, advice="" if applying else summary.ADVICE)
 
 
 def _section(lines: Iterable[str]) -> Iterator[str]:
@@ -109,9 +114,12 @@ def _topics(plan: Plan, page: Page, common: groups.Groups) -> Iterator[str]:
 
 def _remarks(plan: Plan, page: Page, common: groups.Groups) -> Iterator[str]:
     """What concerns the cluster as a whole: notices that have no block, orphans, warnings."""
-    if left := _left_out(plan, page, common):
-        listed = ", ".join(f"{number:,} {_noun(reason, number)}" for reason, number in sorted(left.items()))
+    quiet = () if page.verbose else tuple(_quiet_notices(plan, common))
+    counted = Counter(notice.reason for _, notice in quiet if notice.reason is not Reason.STANDING_FAULT)
+    if counted:
+        listed = ", ".join(f"{number:,} {_noun(reason, number)}" for reason, number in sorted(counted.items()))
         yield from _remark(page, "notices", wrap(f"{listed} (-v shows them)", page.room))
+    yield from _faults(page, [(topic, notice) for topic, notice in quiet if notice.reason is Reason.STANDING_FAULT])
     if plan.orphans:
         words = f"{count(len(plan.orphans), 'topic')} of ours in no manifest any more:"
         yield from _remark(page, "orphaned", [words, *names(page, plan.orphans)])
@@ -126,14 +134,32 @@ def _remark(page: Page, label: str, lines: Iterable[str], tone: str = "") -> Ite
         start = " " * 19
 
 
-def _left_out(plan: Plan, page: Page, common: groups.Groups) -> Counter[Reason]:
-    """Notices that stand in no block, by reason."""
-    left: Counter[Reason] = Counter()
-    for topic in plan.topics if not page.verbose else ():
+def _quiet_notices(plan: Plan, common: groups.Groups) -> Iterator[tuple[str, Finding]]:
+    """Topics and their notices that stand in no block."""
+    for topic in plan.topics:
         if topic.notices:
             shown = blocks.stands_alone(topic, common)
-            left.update(notice.reason for notice in topic.notices if notice.reason is Reason.UNMANAGED or not shown)
-    return left
+            yield from (
+                (topic.topic, notice) for notice in topic.notices if notice.reason is Reason.UNMANAGED or not shown
+            )
+
+
+def _faults(page: Page, found: Sequence[tuple[str, Finding]]) -> Iterator[str]:
+    """Faults that stand on the cluster: each kind once, the most frequent first, and only some of many kinds."""
+    kinds: dict[str, list[str]] = {}
+    for topic, notice in found:
+        kinds.setdefault(notice.message, []).append(topic)
+    ordered = sorted(kinds.items(), key=lambda kind: -len(kind[1]))
+    shown = ordered if len(ordered) <= _SHOWN_FAULTS else ordered[: _SHOWN_FAULTS - 1]
+    for message, topics in shown:
+        if len(topics) == 1:
+            yield from _remark(page, "warning", wrap(f"{topics[0]}: {message}", page.room), CHANGED)
+        else:
+            lines = [*wrap(f"{count(len(topics), 'topic')}: {message}", page.room), *names(page, topics)]
+            yield from _remark(page, "warning", lines, CHANGED)
+    if left := sum(len(topics) for _, topics in ordered[len(shown) :]):
+        words = f"{left:,} more {_noun(Reason.STANDING_FAULT, left)} (-v shows them)"
+        yield from _remark(page, "warning", wrap(words, page.room), CHANGED)
 
 
 def _noun(reason: Reason, number: int) -> str:

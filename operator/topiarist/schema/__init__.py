@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,8 @@ KINDS = ("Topic", "Cluster")
 
 _FREE = frozenset({"config", "brokerConfig"})
 """Fields whose values may be fractions; everywhere else a number is a whole number."""
+
+_WHOLE = {str, int, bool}
 
 
 @cache
@@ -86,10 +88,16 @@ def manifest(body: Mapping[str, Any], source: Source) -> Manifest:
         kind=body["kind"],
         name=metadata["name"],
         namespace=metadata.get("namespace", ""),
-        labels=metadata.get("labels", {}),
+        labels=_labels(tuple(metadata.get("labels", {}).items())),
         spec=body["spec"],
         source=source,
     )
+
+
+@lru_cache(maxsize=1024)
+def _labels(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """The labels, once for all manifests of a team that have the same."""
+    return dict(items)
 
 
 def cluster_spec(manifest: Manifest) -> ClusterSpec:
@@ -148,7 +156,12 @@ def _valid(body: Mapping[str, Any]) -> bool:
     except ValueError:
         # Text that is no Unicode, which JSON from elsewhere can hold.
         return False
-    return accepted and not any(fractions(body["spec"]))
+    return accepted and (_plainly_whole(body["spec"]) or not any(fractions(body["spec"])))
+
+
+def _plainly_whole(spec: Mapping[str, Any]) -> bool:
+    """Whether there is nothing in a spec that could hold a fraction, as in almost all."""
+    return {type(value) for key, value in spec.items() if key not in _FREE} <= _WHOLE
 
 
 def _texts(config: Mapping[str, Any]) -> dict[str, str]:

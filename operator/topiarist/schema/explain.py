@@ -27,6 +27,9 @@ MOST = 100
 _KAFKA_LISTS = re.compile(r"[0-9]+(?::[0-9]+)*(?:,[0-9]+(?::[0-9]+)*)*")
 """Replica lists as Kafka's own tools write them: ``1:2:3,2:3:1``."""
 
+_CHOICE = re.compile(r"(?<=[(|])[a-zA-Z]+(?=[|)])")
+"""Whole words that a pattern of ours allows among other text: ``partitions`` in ``^(partitions|config[.].+)$``."""
+
 LONGEST_GUESS = 64
 """Characters of an unknown word that are compared with the known ones."""
 
@@ -153,8 +156,8 @@ def _not_allowed(error: Any, path: Path) -> Iterator[Problem]:
 
 
 def _pattern(error: Any, path: Path) -> Iterator[Problem]:
-    words = error.schema["patternErrorMessage"]
-    yield Problem(path, f"{field_name(path)}: {_found(error.instance)}, {words}")
+    words, choices = error.schema["patternErrorMessage"], _CHOICE.findall(error.validator_value)
+    yield Problem(path, f"{field_name(path)}: {_found(error.instance)}, {words}", _guess(error.instance, choices))
 
 
 def _length(error: Any, path: Path) -> Iterator[Problem]:

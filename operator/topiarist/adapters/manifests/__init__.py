@@ -6,7 +6,7 @@ each document, ``load`` ties them together. What documents mean together is for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
@@ -30,7 +30,7 @@ class Loaded(NamedTuple):
     """All that some paths hold: manifests in the order of their files, complaints sorted by place.
 
     ``more`` counts complaints beyond the first ``MAX_COMPLAINTS`` of a file; ``foreign`` documents of other API groups;
-    ``files`` the files that were read.
+    ``files`` the files that were read. ``broken`` has the kind and name of documents that are there but wrong.
     """
 
     manifests: tuple[Manifest, ...]
@@ -38,6 +38,7 @@ class Loaded(NamedTuple):
     more: int
     foreign: int
     files: int
+    broken: frozenset[tuple[str, str]]
 
 
 def load(paths: Iterable[str], stdin: BinaryIO | None = None) -> Loaded:
@@ -49,7 +50,9 @@ def load(paths: Iterable[str], stdin: BinaryIO | None = None) -> Loaded:
         else:
             loading.file(found)
     complaints = tuple(sorted(loading.complaints))
-    return Loaded(tuple(loading.manifests), complaints, loading.more, loading.foreign, loading.files)
+    return Loaded(
+        tuple(loading.manifests), complaints, loading.more, loading.foreign, loading.files, frozenset(loading.broken)
+    )
 
 
 class _Loading:
@@ -61,6 +64,7 @@ class _Loading:
         self.more = 0
         self.foreign = 0
         self.files = 0
+        self.broken: set[tuple[str, str]] = set()
         self._strict = StrictLoader()
         self._room = MAX_COMPLAINTS
 
@@ -95,6 +99,7 @@ class _Loading:
             if not problems and not notes:
                 self.manifests.append(schema.manifest(body, source))
                 return
+            self.broken.add(_identity(body))
             for problem in schema.wrong_values(body):
                 if not _known(problem.path, notes) and problem.path not in {known.path for known in problems}:
                     self._problem(problem, source)
@@ -118,6 +123,12 @@ class _Loading:
             self.complaints.append(complaint)
         else:
             self.more += 1
+
+
+def _identity(body: Mapping[str, Any]) -> tuple[str, str]:
+    """Kind and name of a document that may be wrong everywhere; empty text where there is none."""
+    metadata = body.get("metadata")
+    return str(body.get("kind", "")), str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
 
 
 def _known(path: Path, notes: Sequence[Note]) -> bool:

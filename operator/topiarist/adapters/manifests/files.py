@@ -154,13 +154,16 @@ class _Folder:
             if kind != stat.S_IFDIR and not path.endswith(SUFFIXES):
                 return
             if target != self._root and not PurePath(target).is_relative_to(self._root):
-                yield Complaint(_place(self._prefix + path), f"found a link that leads out of {self._name()}")
+                message = f"found a link that leads out of {self._name()}"
+                yield Complaint(_place(self._prefix + path), message, "put what it leads to in its place")
             elif kind == stat.S_IFDIR:
                 yield from self._folder(self._open_below(target), f"{path}/", path.count("/") + 1)
             elif kind == stat.S_IFREG:
                 yield from self._walk.file(self._open_below(target), self._prefix + path)
             else:
                 yield _irregular(self._prefix + path, kind)
+        except FileNotFoundError:
+            yield Complaint(_place(self._prefix + path), "found a link that leads nowhere", "mend it, or take it away")
         except OSError as error:
             yield _unusable(self._prefix + path, error)
 
@@ -200,4 +203,4 @@ def _unusable(name: str, error: Exception) -> Complaint:
 
 def _place(name: str) -> Place:
     """The file as a whole, under a name that can be shown; an empty path is shown as two quotes."""
-    return Place(shown(name, MAX_NAME) or "''")
+    return Place(shown(name, MAX_NAME) or '""')

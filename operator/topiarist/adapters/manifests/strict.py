@@ -102,7 +102,7 @@ class _Reading:
         return collection
 
     def _mapping(self, depth: int) -> dict[str, Any]:
-        following, keys, node = self._following, self._keys, self.node
+        following, keys, plain, node = self._following, self._keys, self._plain, self.node
         mapping: dict[str, Any] = {}
         while type(event := following()) is ScalarEvent:
             if event.style or event.tag is not None or event.anchor is not None:
@@ -111,7 +111,11 @@ class _Reading:
                 key = keys[event.value]
             if key in mapping or len(mapping) >= MAX_ENTRIES:
                 raise Odd
-            mapping[key] = node(following(), depth)
+            event = following()
+            if type(event) is ScalarEvent and not event.style and event.tag is None and event.anchor is None:
+                mapping[key] = plain[event.value]
+            else:
+                mapping[key] = node(event, depth)
         if type(event) is not MappingEndEvent:
             raise Odd
         return mapping

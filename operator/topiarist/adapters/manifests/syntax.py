@@ -34,14 +34,14 @@ class Flaw(NamedTuple):
 
 _WORDS: dict[str, tuple[str, str]] = {
     "mapping values are not allowed in this context": (
-        "found a ':' where none can be",
+        'found a ":" where none can be',
         "quote the text if the colon belongs to it; otherwise check the indentation",
     ),
-    "could not find expected ':'": ("found text without ':', wanted a field", "check the indentation"),
+    "could not find expected ':'": ('found text without ":", wanted a field', "check the indentation"),
     "did not find expected key": ("found something else, wanted a field", "check the indentation and the quotes"),
-    "did not find expected '-' indicator": ("found something else, wanted '- ' and an item", "check the indentation"),
-    "did not find expected ',' or ']'": ("found no ',' or ']' after an item", "close the list with ]"),
-    "did not find expected ',' or '}'": ("found no ',' or '}' after a field", "close the mapping with }"),
+    "did not find expected '-' indicator": ('found something else, wanted "- " and an item', "check the indentation"),
+    "did not find expected ',' or ']'": ('found no "," or "]" after an item', "close the list with ]"),
+    "did not find expected ',' or '}'": ('found no "," or "}" after a field', "close the mapping with }"),
     "found unexpected end of stream": ("found quotes that are not closed", "close them, or escape them in the text"),
     "found unexpected document indicator": (
         "found quotes that are not closed",
@@ -61,7 +61,7 @@ _WORDS: dict[str, tuple[str, str]] = {
         'quote the text if the & or * belongs to it: "*"',
     ),
     "block sequence entries are not allowed in this context": (
-        "found '- ' where no list can begin",
+        'found "- " where no list can begin',
         "begin the list on a line of its own, or write [...]",
     ),
     "did not find expected <document start>": ("found more text, wanted --- or the end", "check the indentation"),

@@ -156,7 +156,9 @@ class _Judge:
         try:
             return key_meaning(node.text) if is_key else meaning(node.text)
         except Ambiguous as error:
-            self._note(node, path, error.message, error.hint)
+            # A key is never a truth value: in its place only quotes help.
+            hint = error.hint.removesuffix(", or write true or false") if is_key else error.hint
+            self._note(node, path, error.message, hint)
             return node.text
 
     def _note(self, node: Node, path: Path, message: str, hint: str = "") -> None:

@@ -1,4 +1,4 @@
-"""The znodes below ``/topiarist`` (design 5 and 7), and the config notification that goes with our writes."""
+"""The znodes below ``/topiarist``, and the config notification that goes with our writes."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from topiarist.adapters.znodes.strict import ZnodeError
+from topiarist.core.values import quoted
 
 CLUSTER_ID = "/cluster/id"
 CONTROLLER = "/controller"
@@ -62,5 +63,5 @@ def broker_path(broker: int) -> str:
 
 def _component(name: str) -> str:
     if "/" in name or "\0" in name or name in ("", ".", ".."):
-        raise ZnodeError(f"{name!r} cannot be the name of a znode")
+        raise ZnodeError(f"{quoted(name)} cannot be the name of a znode")
     return name

@@ -14,7 +14,7 @@ from typing import Self
 from topiarist.adapters.zookeeper.head import read_head
 from topiarist.adapters.zookeeper.lock import Lock
 from topiarist.adapters.zookeeper.reading import read_state
-from topiarist.adapters.zookeeper.session import open_session
+from topiarist.adapters.zookeeper.session import in_words, open_session
 from topiarist.adapters.zookeeper.site import make_root, require_open
 from topiarist.adapters.zookeeper.writing import Writer
 from topiarist.core.change import Plan
@@ -57,19 +57,23 @@ class ZooKeeperCluster:
 
     def read(self) -> ClusterState:
         """Everything that a plan is made from, in one bulk read."""
-        return read_state(self._session, max_buffer=self._max_buffer).state
+        with in_words(self._session):
+            return read_state(self._session, max_buffer=self._max_buffer).state
 
     def apply(self, plan: Plan, stop: Callable[[], bool]) -> Iterator[Outcome]:
         """Carry out ``plan`` under the cluster's lock; nothing to do means no lock and no write."""
         if not plan.pending:
             return
-        require_open(read_head(self._session))
-        acl = make_root(self._session)
         lock = Lock(self._session, self._owner)
         try:
-            if lock.acquire(acl, self._lock_timeout, stop):
-                yield from Writer(self._session, plan, lock.path, max_buffer=self._max_buffer, stop=stop).outcomes()
-            else:
-                yield from (Outcome(topic.topic, Result.NOT_SENT) for topic in plan.to_do())
+            with in_words(self._session):
+                if not stop() and self._locked(lock, stop):
+                    yield from Writer(self._session, plan, lock.path, max_buffer=self._max_buffer, stop=stop).outcomes()
+                else:
+                    yield from (Outcome(topic.topic, Result.NOT_SENT) for topic in plan.to_do())
         finally:
             lock.release()
+
+    def _locked(self, lock: Lock, stop: Callable[[], bool]) -> bool:
+        require_open(read_head(self._session))
+        return lock.acquire(make_root(self._session), self._lock_timeout, stop)

@@ -6,7 +6,7 @@ Read before any topic, and again whenever a transaction failed its check of the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -82,6 +82,13 @@ def read_head(session: Session) -> Head:
     found.warnings.extend(f"{path}: no permission to read it" for path in _NODES if nodes[path] is Failure.DENIED)
     brokers, broker_version = _read_brokers(session, _names(lists[paths.BROKER_IDS]), found.warnings)
     return _head(found, lists, brokers, broker_version)
+
+
+def read_reassigning(session: Session, names: Sequence[str]) -> frozenset[str]:
+    """Those of the topics ``names`` that a reassignment request names now: cheap enough to be asked often."""
+    (node,) = read_nodes(session, [paths.REASSIGNMENTS])
+    _require_permission({paths.REASSIGNMENTS: node})
+    return _reassigning(_Found({paths.REASSIGNMENTS: node} if isinstance(node, Node) else {}, []), names)
 
 
 class _Found(NamedTuple):
@@ -204,7 +211,7 @@ def _release(found: _Found, controller: znodes.ControllerNode | None, broker_ver
     return next((release for hint, release in hints if hint), (2, 4))
 
 
-def _reassigning(found: _Found, topics: Names) -> frozenset[str]:
+def _reassigning(found: _Found, topics: Sequence[str]) -> frozenset[str]:
     node = found.nodes.get(paths.REASSIGNMENTS)
     if node is None:
         return frozenset()

@@ -16,12 +16,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import KazooException, NoAuthError
 from kazoo.protocol.serialization import Create, Delete
 
-from topiarist.adapters.znodes import paths
-from topiarist.adapters.zookeeper.session import Interrupted, Session
-from topiarist.adapters.zookeeper.wire import Failure, read_children, read_nodes
+from topiarist.adapters.znodes import ZnodeError, paths
+from topiarist.adapters.znodes.strict import load_object
+from topiarist.adapters.zookeeper.session import MOST_DROPS, Interrupted, Session
+from topiarist.adapters.zookeeper.wire import Failure, read_children, read_nodes, sync
 from topiarist.errors import Reason, TopiaristError
 
 _EPHEMERAL_SEQUENTIAL = 3
@@ -34,6 +35,9 @@ class Lock:
     def __init__(self, session: Session, owner: str) -> None:
         self._session = session
         self._owner = owner
+        # Our nodes bear the number of our session, so that one is found again whose creation was never answered.
+        self._prefix = f"run-{session.number}-"
+        self._changed = threading.Event()
         self.path = ""
 
     def acquire(self, acl: Any, timeout: float, stop: Callable[[], bool]) -> bool:
@@ -41,68 +45,84 @@ class Lock:
 
         Raises ``Locked`` after ``timeout`` seconds, naming who holds it.
         """
-        note = {"version": 1, "owner": self._owner, "host": socket.gethostname(), "pid": os.getpid()}
-        data = json.dumps(note, separators=(",", ":")).encode()
-        request = Create(f"{self._session.chroot}{paths.LOCK}/run-", data, acl, _EPHEMERAL_SEQUENTIAL)
-        try:
-            created: str = self._session.result(self._session.send(request))
-        except Interrupted:
-            message = f"the connection to ZooKeeper at {self._session.hosts} dropped while taking the lock"
-            raise TopiaristError(Reason.UNREACHABLE, message, "nothing was written: run again") from None
-        self.path = created.removeprefix(self._session.chroot)
+        self._stand_in_line(acl)
         deadline = time.monotonic() + timeout
-        while (before := self._predecessor()) is not None:
+        while ahead := self._ahead():
             if stop():
                 self.release()
                 return False
             if time.monotonic() >= deadline:
-                holder = self._holder()
                 self.release()
-                message = f"another run holds the lock of this cluster: {holder}; waited {timeout:g} s"
+                message = f"another run holds the lock of this cluster: {self._who(ahead[0])}; waited {timeout:g} s"
                 raise TopiaristError(Reason.LOCKED, message, "wait for it to end, or raise --lock-timeout")
-            self._wait(before, stop, deadline)
+            self._wait(ahead[-1], stop, deadline)
         return True
 
     def release(self) -> None:
-        """Give the lock up; if the connection is gone, the session's end does it."""
+        """Give the lock up; if the session has ended or may not, its node goes with it."""
         path, self.path = self.path, ""
-        if path:
-            with suppress(TopiaristError, NoNodeError, Interrupted):
-                self._session.result(self._session.send(Delete(self._session.chroot + path, -1)))
+        if path and not self._session.lost:
+            with suppress(TopiaristError, KazooException):
+                self._session.ask(Delete(self._session.chroot + path, -1))
+
+    def _stand_in_line(self, acl: Any) -> None:
+        """Make our node, once: after a lost connection it may be there already."""
+        note = {"version": 1, "owner": self._owner, "host": socket.gethostname(), "pid": os.getpid()}
+        data = json.dumps(note, separators=(",", ":")).encode()
+        request = Create(f"{self._session.chroot}{paths.LOCK}/{self._prefix}", data, acl, _EPHEMERAL_SEQUENTIAL)
+        for _ in range(MOST_DROPS):
+            sync(self._session)
+            mine = [name for name in self._queue() if name.startswith(self._prefix)]
+            try:
+                created = f"{paths.LOCK}/{mine[0]}" if mine else self._session.result(self._session.send(request))
+            except Interrupted:
+                self._session.resume()
+            except NoAuthError:
+                raise TopiaristError(
+                    Reason.NO_PERMISSION, f"no permission to create children of {paths.LOCK}", "nothing was written"
+                ) from None
+            else:
+                self.path = created.removeprefix(self._session.chroot)
+                return
+        raise self._session.keeps_dropping()
 
     def _queue(self) -> list[str]:
         """The nodes of everybody who holds or wants the lock, the holder first."""
         (names,) = read_children(self._session, [paths.LOCK])
+        if names is Failure.DENIED:
+            raise TopiaristError(Reason.NO_PERMISSION, f"no permission to read {paths.LOCK}", "nothing was written")
         if isinstance(names, Failure):
-            raise TopiaristError(Reason.NO_PERMISSION, f"{paths.LOCK}: {names.value}")
+            raise TopiaristError(Reason.STATE_CONFLICT, f"{paths.LOCK} has gone", "run again")
         return sorted(names, key=lambda name: name.rpartition("-")[2])
 
-    def _predecessor(self) -> str | None:
-        queue = self._queue()
-        mine = self.path.rpartition("/")[2]
+    def _ahead(self) -> list[str]:
+        """Those before us; none if the lock is ours."""
+        queue, mine = self._queue(), self.path.rpartition("/")[2]
         if mine not in queue:
             raise TopiaristError(Reason.SESSION_LOST, "our place in the queue for the lock has gone", "run again")
-        return queue[queue.index(mine) - 1] if queue[0] != mine else None
+        return queue[: queue.index(mine)]
 
     def _wait(self, before: str, stop: Callable[[], bool], deadline: float) -> None:
         """Until the node before ours has gone, somebody wants us to stop, or it is time to look again."""
-        gone = threading.Event()
-        client = self._session.client
-        pending = client.exists_async(f"{paths.LOCK}/{before}", watch=lambda _event: gone.set())
+        self._changed.clear()
+        # kazoo keeps one watch for equal functions: however long we wait, there is only this one.
+        pending = self._session.client.exists_async(f"{paths.LOCK}/{before}", watch=self._on_change)
         try:
             there = self._session.result(pending)
         except Interrupted:
             self._session.resume()
             return
         look_again = min(deadline, time.monotonic() + _LOOK_AGAIN)
-        while there and not gone.wait(_SLICE) and not stop() and time.monotonic() < look_again:
+        while there and not self._changed.wait(_SLICE) and not stop() and time.monotonic() < look_again:
             pass
 
-    def _holder(self) -> str:
-        queue = self._queue()
-        (node,) = read_nodes(self._session, [f"{paths.LOCK}/{queue[0]}"])
+    def _on_change(self, _event: object) -> None:
+        self._changed.set()
+
+    def _who(self, name: str) -> str:
+        (node,) = read_nodes(self._session, [f"{paths.LOCK}/{name}"])
         try:
-            note = json.loads(node.data) if not isinstance(node, Failure) else {}
+            note = {} if isinstance(node, Failure) else load_object(node.data)
             return f"owner {note['owner']} on {note['host']}, process {note['pid']}"
-        except (ValueError, KeyError, TypeError):
-            return f"the node {queue[0]}"
+        except (ZnodeError, KeyError):
+            return f"the node {name}"

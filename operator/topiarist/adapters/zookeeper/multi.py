@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from struct import Struct
 
-from kazoo.exceptions import EXCEPTIONS
-
 from topiarist.adapters.zookeeper.transaction import Acl, Kind, Operation
+from topiarist.adapters.zookeeper.wire import error_of
 
 _MULTI = 14
 _OPCODES = {Kind.CREATE: 1, Kind.DELETE: 2, Kind.SET: 5, Kind.CHECK: 13}
@@ -51,7 +50,7 @@ class Multi:
             if done:
                 return results
             if opcode == -1:
-                results.append(EXCEPTIONS[_INT.unpack_from(buffer, offset)[0]]())
+                results.append(error_of(_INT.unpack_from(buffer, offset)[0]))
                 offset += _INT.size
                 continue
             results.append(True)

@@ -121,6 +121,7 @@ class _Found:
             found = _record(record, self.pool)
         except ZnodeError as error:
             self.warnings.append(f"{record_path(name)} cannot be read: {error}")
+            self.faults[name] = Fault(record_path(name), str(error))
         else:
             if found is not None:
                 self.records[name] = found
@@ -129,18 +130,22 @@ class _Found:
 def _read_all(session: Session, head: Head) -> Iterator[TopicNodes]:
     """The znodes of every topic, in the order of names; records only where there are some."""
     recorded = frozenset(head.record_names)
-    # The names are ZooKeeper's own, so there is nothing to check in them.
-    topics, configs, records = f"{paths.TOPICS}/", f"{paths.TOPIC_CONFIGS}/", f"{paths.RECORDS}/"
-    wanted: list[str] = []
-    for name in head.topic_names:
-        wanted += (topics + name, configs + name)
-        if name in recorded:
-            wanted.append(records + name)
-    answers = read_nodes(session, wanted)
+    answers = read_nodes(session, _wanted(head, recorded))
     for name in head.topic_names:
         topic, config = next(answers), next(answers)
         record = next(answers) if name in recorded else Failure.MISSING
         yield TopicNodes(name, topic, config, record, name in head.deleting)
+
+
+def _wanted(head: Head, recorded: frozenset[str]) -> Iterator[str]:
+    """The paths of all that is read; a large cluster has half a million of them, so they are made as they are used."""
+    # The names are ZooKeeper's own, so there is nothing to check in them.
+    topics, configs, records = f"{paths.TOPICS}/", f"{paths.TOPIC_CONFIGS}/", f"{paths.RECORDS}/"
+    for name in head.topic_names:
+        yield topics + name
+        yield configs + name
+        if name in recorded:
+            yield records + name
 
 
 def _read_orphans(session: Session, head: Head) -> Iterator[tuple[str, Node | Failure]]:
@@ -167,12 +172,12 @@ def _state(session: Session, head: Head, found: _Found, max_buffer: int) -> Clus
         faults=found.faults,
         broker_defaults=head.broker_defaults,
         release_at_least=release,
-        room=_room(head, max_buffer),
+        room=room_of(head, max_buffer),
         warnings=tuple(found.warnings),
     )
 
 
-def _room(head: Head, max_buffer: int) -> Room:
+def room_of(head: Head, max_buffer: int) -> Room:
     """Bytes of the lists as brokers receive them: a count, then length and text of each name."""
     return Room(
         topics=4 + sum(4 + len(name.encode()) for name in head.topic_names),

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -22,10 +22,14 @@ from kazoo.hosts import collect_hosts
 from kazoo.protocol.states import KazooState
 
 from topiarist.adapters.zookeeper.sockets import Handler
+from topiarist.core.values import quoted
 from topiarist.errors import Reason, TopiaristError
 
 SESSION_TIMEOUT = 10.0
 """Seconds: what is asked of the server, and the longest that a lost connection may take to come back."""
+
+MOST_DROPS = 5
+"""How often in a row the connection may drop under one request before it is given up."""
 
 _POLL = 0.05
 
@@ -81,6 +85,14 @@ class Session:
         self.close()
 
     @property
+    def number(self) -> str:
+        """The session's number in ZooKeeper, as text: no other session has it. ``SessionLost`` if it has ended."""
+        identity = self.client.client_id
+        if identity is None:
+            raise self._ended()
+        return f"{identity[0]:x}"
+
+    @property
     def connected(self) -> bool:
         """Whether requests reach a server right now, under the session that was opened."""
         return self._live.is_set() and not self.lost
@@ -96,13 +108,28 @@ class Session:
     def result(self, pending: Pending) -> Any:
         """The answer to ``send``. ``Interrupted`` if the connection dropped first; ZooKeeper's errors as kazoo's."""
         try:
-            return pending.get(timeout=2 * SESSION_TIMEOUT)
+            return pending.get(timeout=0.0 if self.lost else 2 * SESSION_TIMEOUT)
         except ConnectionLoss:
             raise Interrupted from None
         except (SessionExpiredError, ConnectionClosedError, KazooTimeoutError) as error:
             raise self._ended() from error
         except AuthFailedError as error:
             raise TopiaristError(Reason.NO_PERMISSION, f"ZooKeeper at {self.hosts} refused our credentials") from error
+
+    def ask(self, request: Request) -> Any:
+        """The answer to a request that may be carried out twice: sent again each time the connection drops."""
+        for _ in range(MOST_DROPS):
+            try:
+                return self.result(self.send(request))
+            except Interrupted:
+                self.resume()
+        raise self.keeps_dropping()
+
+    def keeps_dropping(self) -> TopiaristError:
+        """What to raise when the connection has dropped too often."""
+        return TopiaristError(
+            Reason.UNREACHABLE, f"the connection to ZooKeeper at {self.hosts} dropped {MOST_DROPS} times in a row"
+        )
 
     def resume(self) -> None:
         """Wait after ``Interrupted`` until the same session is connected again; ``SessionLost`` if it is not."""
@@ -138,6 +165,16 @@ class Session:
         else:
             self.lost = True
             self._handler.deadline = 0.0
+
+
+@contextlib.contextmanager
+def in_words(session: Session) -> Iterator[None]:
+    """Make an error of ZooKeeper's that nobody has expected one of ours, so that it ends a run as any other."""
+    try:
+        yield
+    except KazooException as error:
+        what = str(error) or type(error).__name__
+        raise TopiaristError(Reason.UNREADABLE, f"ZooKeeper at {session.hosts} answered {what}") from error
 
 
 def open_session(connect: str, timeout: float) -> Session:
@@ -184,7 +221,7 @@ def parse_connect(connect: str) -> list[tuple[str, int]]:
 
 def _bad_connect(connect: str, why: str) -> TopiaristError:
     return TopiaristError(
-        Reason.WRONG_USAGE, f"{connect!r} is not a connect string: {why}", "write host1:2181,host2:2181/chroot"
+        Reason.WRONG_USAGE, f"{quoted(connect)} is not a connect string: {why}", "write host1:2181,host2:2181/chroot"
     )
 
 

@@ -4,6 +4,8 @@ ZooKeeper.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
 from kazoo.protocol.serialization import Create, GetACL
 from kazoo.security import ACL, Id
@@ -12,9 +14,9 @@ from topiarist.adapters import znodes
 from topiarist.adapters.znodes import ZnodeError, paths
 from topiarist.adapters.zookeeper.head import Head, read_head
 from topiarist.adapters.zookeeper.reading import TopicNodes
-from topiarist.adapters.zookeeper.session import Interrupted, Session
+from topiarist.adapters.zookeeper.session import Session
 from topiarist.adapters.zookeeper.transaction import Acl, Kind, Operation, Site, fence
-from topiarist.adapters.zookeeper.wire import Node
+from topiarist.adapters.zookeeper.wire import Failure, Node, read_nodes
 from topiarist.core.evolve import Now
 from topiarist.core.state import Fault, TopicState
 from topiarist.errors import Reason, TopiaristError
@@ -50,26 +52,23 @@ def make_root(session: Session) -> list[ACL]:
     Single creates: a chroot that does not exist is an error here, never created.
     """
     acl = kazoo_acl(_acl_of(session, paths.TOPICS))
-    for path, data in (
-        (paths.ROOT, b""),
-        (paths.LOCK, b""),
-        (paths.RECORDS, b""),
-        (paths.GATE, znodes.encode_gate(None)),
-    ):
-        try:
-            session.result(session.send(Create(session.chroot + path, data, acl, 0)))
-        except NodeExistsError:
-            continue
-        except NoAuthError:
-            message = f"no permission to create {path}, where topiarist keeps its records and its lock"
-            raise TopiaristError(
-                Reason.NO_PERMISSION, message, "give this identity the right, or make the node"
-            ) from None
-        except Interrupted:
-            # Making it again is harmless: it is there or it is not.
-            session.resume()
-            return make_root(session)
+    nodes = {paths.ROOT: b"", paths.LOCK: b"", paths.RECORDS: b"", paths.GATE: znodes.encode_gate(None)}
+    # Looked for first: to be told that a node is there already takes the right to make it.
+    found = dict(zip(nodes, read_nodes(session, list(nodes)), strict=True))
+    for path, data in nodes.items():
+        if found[path] is Failure.MISSING:
+            _make(session, path, data, acl)
     return acl
+
+
+def _make(session: Session, path: str, data: bytes, acl: list[ACL]) -> None:
+    try:
+        session.ask(Create(session.chroot + path, data, acl, 0))
+    except NodeExistsError:
+        return  # another run was faster, or we were, and the answer was lost
+    except NoAuthError:
+        message = f"no permission to create {path}, where topiarist keeps its records and its lock"
+        raise TopiaristError(Reason.NO_PERMISSION, message, "give this identity the right, or make the node") from None
 
 
 def kazoo_acl(acl: Acl) -> list[ACL]:
@@ -79,21 +78,21 @@ def kazoo_acl(acl: Acl) -> list[ACL]:
 
 def _acl_of(session: Session, path: str) -> Acl:
     """What new nodes below ``path`` get: the entries of their siblings, which are the parent's."""
-    while True:
-        try:
-            entries, _ = session.result(session.send(GetACL(session.chroot + path)))
-            return tuple((entry.perms, entry.id.scheme, entry.id.id) for entry in entries)
-        except Interrupted:
-            session.resume()
-        except NoNodeError:
-            raise TopiaristError(Reason.NOT_A_KAFKA_CLUSTER, f"{path} does not exist") from None
-        except NoAuthError:
-            message = f"no permission to read the ACL of {path}: what new nodes should get cannot be told"
-            raise TopiaristError(Reason.NO_PERMISSION, message) from None
+    try:
+        entries, _ = session.ask(GetACL(session.chroot + path))
+    except NoNodeError:
+        raise TopiaristError(Reason.NOT_A_KAFKA_CLUSTER, f"{path} does not exist") from None
+    except NoAuthError:
+        message = f"no permission to read the ACL of {path}: what new nodes should get cannot be told"
+        raise TopiaristError(Reason.NO_PERMISSION, message) from None
+    return tuple((entry.perms, entry.id.scheme, entry.id.id) for entry in entries)
 
 
-def now_of(nodes: TopicNodes, found: TopicState | Fault | None, head: Head) -> Now | str:
-    """The topic as it stands, for a comparison by value; text if one of its nodes cannot be read."""
+def now_of(nodes: TopicNodes, found: TopicState | Fault | None, *, head: Head, unified: Mapping[str, str]) -> Now | str:
+    """The topic as it stands, for a comparison by value; text if one of its nodes cannot be read.
+
+    ``unified`` are the cluster's topics, as ``unify`` folds their names.
+    """
     if isinstance(found, Fault):
         return f"{found.where}: {found.why}"
     record = found.record if found else None
@@ -108,4 +107,8 @@ def now_of(nodes: TopicNodes, found: TopicState | Fault | None, head: Head) -> N
         marked=nodes.marked,
         reassigning=nodes.name in head.reassigning,
         brokers={broker.id: broker for broker in head.brokers},
+        unified=unified,
+        broker_defaults=head.broker_defaults,
+        # A topic id is a sign of 2.8 or later, which the head by itself cannot show.
+        release_at_least=max(head.release_at_least, (2, 8)) if found and found.topic_id else head.release_at_least,
     )

@@ -1,8 +1,8 @@
 """One topic's plan as one ZooKeeper transaction: its checks and writes in order, and what its results mean.
 
 Pure: ``writing`` reads the nodes before and sends the operations after. Every write carries the version just read or
-is a create; every transaction begins with the fence (our lock, the controller's epoch, the gate) and ends with our
-record.
+is a create; what is not written, and was compared, is checked at that version too. Every transaction begins with the
+fence (our lock, the controller and its epoch, the gate) and ends with our record.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Operation(NamedTuple):
 class Site(NamedTuple):
     """What every transaction of a run is built on.
 
-    ``fence`` are the checks that begin each: our lock, the controller's epoch, the gate. ``brokers`` has a check for
-    each registered broker, ``acls`` the entries for new nodes by the path of their parent.
+    ``fence`` are the checks that begin each: our lock, the controller and its epoch, the gate. ``brokers`` has a check
+    for each registered broker, ``acls`` the entries for new nodes by the path of their parent.
     """
 
     fence: tuple[Operation, ...]
@@ -60,6 +60,7 @@ def fence(lock: str, epoch_version: int, gate_version: int) -> tuple[Operation, 
     return (
         Operation(Kind.CHECK, lock),
         Operation(Kind.CHECK, paths.CONTROLLER_EPOCH, version=epoch_version),
+        Operation(Kind.CHECK, paths.CONTROLLER),
         Operation(Kind.CHECK, paths.GATE, version=gate_version),
     )
 
@@ -83,9 +84,9 @@ def operations(
         steps = _steps(plan, change, nodes, acls)
         writes.update(step.path for step in steps)
         found += steps
-    topic = znodes.topic_path(plan.topic)
-    if topic not in writes and isinstance(nodes.topic, Node):
-        found.append(Operation(Kind.CHECK, topic, version=nodes.topic.version))
+    for path, node in ((znodes.topic_path(plan.topic), nodes.topic), (znodes.config_path(plan.topic), nodes.config)):
+        if path not in writes and isinstance(node, Node):
+            found.append(Operation(Kind.CHECK, path, version=node.version))
     if plan.record_after is not None:
         found.append(_put(znodes.record_path(plan.topic), znodes.encode_record(plan.record_after), nodes.record, acls))
     return found

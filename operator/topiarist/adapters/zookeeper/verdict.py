@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from kazoo.exceptions import (
     BadVersionError,
-    KazooException,
     NoAuthError,
     NodeExistsError,
     NoNodeError,
@@ -19,22 +18,22 @@ from kazoo.exceptions import (
 
 from topiarist.adapters.znodes import paths
 from topiarist.adapters.zookeeper.reading import TopicNodes
-from topiarist.adapters.zookeeper.transaction import Kind, Operation
+from topiarist.adapters.zookeeper.transaction import Kind, Operation, Site
 from topiarist.adapters.zookeeper.wire import Failure, Node
 from topiarist.core.change import DeleteTopic, TopicPlan
 from topiarist.errors import Reason
 from topiarist.reconcile import Outcome, Result
 
-_FENCE = 3
-"""Every transaction begins with this many checks: lock, epoch, gate."""
-
 
 class Failed(NamedTuple):
-    """The step at which a transaction failed, and how. Nothing of it was done."""
+    """The step at which a transaction failed, and how. Nothing of it was done.
+
+    ``ground``: it is not the topic that moved but what every transaction stands on (the fence, the brokers).
+    """
 
     step: Operation
     error: Exception
-    fenced: bool
+    ground: bool
 
     @property
     def conflict(self) -> bool:
@@ -52,34 +51,49 @@ class Failed(NamedTuple):
 
     def outcome(self, topic: str) -> Outcome:
         """The topic's outcome where trying again would not help."""
+        if isinstance(self.error, NoAuthError) and self.step.kind is Kind.CHECK:
+            return denied(topic, "read", self.step.path)
         if isinstance(self.error, NoAuthError):
             path = self.step.path if self.step.kind is Kind.SET else self.step.path.rpartition("/")[0]
             verb = "set" if self.step.kind is Kind.SET else f"{self.step.kind.value} children of"
-            return Outcome(topic, Result.FAILED, Reason.NO_PERMISSION, f"no permission to {verb} {path}")
+            return denied(topic, verb, path)
         return failed(topic, self.error, self.step.path)
+
+
+def denied(topic: str, verb: str, path: str) -> Outcome:
+    """The outcome of a right that we do not have."""
+    return Outcome(topic, Result.FAILED, Reason.NO_PERMISSION, f"no permission to {verb} {path}")
+
+
+def dropped(topic: str, times: int, size: int) -> Outcome:
+    """The outcome of a transaction under which the connection broke each time; our record says that it was not done."""
+    message = (
+        f"the connection dropped {times} times while it was written, and it was not done; its transaction has {size:,}"
+        " bytes. If this happens again: is the servers' jute.maxbuffer smaller than zookeeper.maxBuffer says?"
+    )
+    return Outcome(topic, Result.FAILED, Reason.WRITE_FAILED, message)
 
 
 def failed(topic: str, error: Exception, path: str = "") -> Outcome:
     """The outcome of an error that has no words of its own."""
     where = f" at {path}" if path else ""
-    return Outcome(topic, Result.FAILED, Reason.WRITE_FAILED, f"ZooKeeper answered {type(error).__name__}{where}")
+    what = str(error) or type(error).__name__
+    return Outcome(topic, Result.FAILED, Reason.WRITE_FAILED, f"ZooKeeper answered {what}{where}")
 
 
-def first_failure(steps: Sequence[Operation], results: Sequence[Any]) -> Failed | None:
-    """The step that made the transaction fail, None if every single one was done.
+def first_failure(site: Site, steps: Sequence[Operation], results: Sequence[Any]) -> Failed | None:
+    """The step that made the transaction fail, None if every single one was done; there is a result for each step.
 
     Steps before it are answered with ``RolledBackError``, steps after it with ``RuntimeInconsistency``.
     """
-    if len(results) != len(steps):
-        return Failed(steps[0], KazooException(f"{len(results)} answers to {len(steps)} operations"), fenced=False)
     errors = [(index, result) for index, result in enumerate(results) if isinstance(result, Exception)]
     if not errors:
         return None
     index, error = next(
         (pair for pair in errors if not isinstance(pair[1], RolledBackError | RuntimeInconsistency)), errors[0]
     )
-    moved = isinstance(error, BadVersionError | NoNodeError)
-    return Failed(steps[index], error, fenced=index < _FENCE and moved)
+    stood_on = index < len(site.fence) or steps[index] in site.brokers.values()
+    return Failed(steps[index], error, ground=stood_on and isinstance(error, BadVersionError | NoNodeError))
 
 
 def committed(plan: TopicPlan, nodes: TopicNodes, looked: Any) -> Outcome:

@@ -8,20 +8,19 @@ caller that decodes them at once never holds all bytes. Above stand ``head`` and
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from itertools import islice
 from struct import Struct
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from kazoo.exceptions import EXCEPTIONS, NoAuthError, NoNodeError, UnimplementedError
+from kazoo.exceptions import EXCEPTIONS, KazooException, NoAuthError, NoNodeError, UnimplementedError
 from kazoo.protocol.serialization import Sync
 
-from topiarist.adapters.zookeeper.session import Interrupted, Pending, Request, Session
-from topiarist.errors import Reason, TopiaristError
+from topiarist.adapters.zookeeper.session import MOST_DROPS, Interrupted, Pending, Request, Session
 
 MOST_READS = 250
-"""Reads in one request: beyond, other clients of the same ZooKeeper feel it (reliability 1.9)."""
+"""Reads in one request: beyond, other clients of the same ZooKeeper feel it."""
 
 FIRST_READS = 40
 """Reads in the first requests, while nobody knows how large the answers are (a thousand partitions: 25 kB)."""
@@ -31,7 +30,6 @@ REPLY_BYTES = 1_000_000
 
 MULTIREADS_IN_FLIGHT = 8
 SINGLE_READS_IN_FLIGHT = 1000
-_TRIES = 5
 
 _GET_DATA = 4
 _GET_CHILDREN = 8
@@ -64,8 +62,6 @@ class Failure(Enum):
 Names = tuple[str, ...]
 """The names of a znode's children, in no order."""
 
-T = TypeVar("T")
-
 
 class _Kind(NamedTuple):
     """A kind of read: its opcode, and what cuts answers out of a reply: the only one, or all of a MultiRead."""
@@ -75,12 +71,12 @@ class _Kind(NamedTuple):
     cut_all: Callable[[bytes, int, int], list[Any]]
 
 
-def read_nodes(session: Session, paths: Sequence[str]) -> Iterator[Node | Failure]:
+def read_nodes(session: Session, paths: Iterable[str]) -> Iterator[Node | Failure]:
     """Data and stat of each path, in order."""
     return _read(session, _NODES, paths)
 
 
-def read_children(session: Session, paths: Sequence[str]) -> Iterator[Names | Failure]:
+def read_children(session: Session, paths: Iterable[str]) -> Iterator[Names | Failure]:
     """The names of the children of each path, in order."""
     return _read(session, _CHILDREN, paths)
 
@@ -93,39 +89,18 @@ def sync(session: Session) -> None:
     """
     if session.multiread is None:
         session.multiread = _knows_multiread(session)
-    _again(session, lambda: session.result(session.send(Sync(session.chroot or "/"))))
+    session.ask(Sync(session.chroot or "/"))
 
 
 def _knows_multiread(session: Session) -> bool:
-    probe = _MultiRead(_NODES, session.chroot, ["/cluster/id"])
     try:
-        _again(session, lambda: session.result(session.send(probe)))
+        session.ask(_MultiRead(_NODES, session.chroot, ["/cluster/id"]))
     except UnimplementedError:
         return False
     return True
 
 
-def _again(session: Session, attempt: Callable[[], T]) -> T:
-    """Repeat a read that the connection's loss cut off, within the same session."""
-    for _ in range(_TRIES - 1):
-        try:
-            return attempt()
-        except Interrupted:
-            session.resume()
-    try:
-        return attempt()
-    except Interrupted as error:
-        raise _keeps_dropping(session) from error
-
-
-def _keeps_dropping(session: Session) -> TopiaristError:
-    return TopiaristError(
-        Reason.UNREACHABLE,
-        f"the connection to ZooKeeper at {session.hosts} dropped {_TRIES} times in a row while reading",
-    )
-
-
-def _read(session: Session, kind: _Kind, paths: Sequence[str]) -> Iterator[Any]:
+def _read(session: Session, kind: _Kind, paths: Iterable[str]) -> Iterator[Any]:
     if session.multiread is None:
         sync(session)
     if session.multiread:
@@ -151,8 +126,8 @@ def _pump(session: Session, requests: Iterator[Request], window: int, take: int)
             answers = _answers(session, [pending for _, pending in islice(flying, take)])
         except Interrupted as error:
             losses += 1
-            if losses == _TRIES:
-                raise _keeps_dropping(session) from error
+            if losses == MOST_DROPS:
+                raise session.keeps_dropping() from error
             session.resume()
             flying = deque((request, session.send(request)) for request, _ in flying)
             continue
@@ -180,18 +155,16 @@ def _answer(session: Session, pending: Pending) -> Any:
 class _Batches(Iterator[Request]):
     """MultiReads over ``paths``, as large as the answers so far allow."""
 
-    def __init__(self, kind: _Kind, chroot: str, paths: Sequence[str]) -> None:
+    def __init__(self, kind: _Kind, chroot: str, paths: Iterable[str]) -> None:
         self._kind = kind
         self._chroot = chroot
-        self._paths = paths
-        self._next = 0
+        self._paths = iter(paths)
         self._size = FIRST_READS
 
     def __next__(self) -> Request:
-        paths = self._paths[self._next : self._next + self._size]
+        paths = list(islice(self._paths, self._size))
         if not paths:
             raise StopIteration
-        self._next += len(paths)
         return _MultiRead(self._kind, self._chroot, paths)
 
     def learn(self, answers: Sequence[object], size: int) -> None:
@@ -236,12 +209,18 @@ class _SingleRead:
         return self._kind.cut_one(buffer, offset)
 
 
+def error_of(code: int) -> KazooException:
+    """ZooKeeper's error as kazoo's exception, also one that kazoo does not know: newer servers have newer ones."""
+    known = EXCEPTIONS.get(code)
+    return known() if known else KazooException(f"error {code}")
+
+
 def _failure(code: int) -> Failure:
     if code == NoNodeError.code:
         return Failure.MISSING
     if code == NoAuthError.code:
         return Failure.DENIED
-    raise EXCEPTIONS[code]()
+    raise error_of(code)
 
 
 def _cut_node(buffer: bytes, offset: int) -> Node:

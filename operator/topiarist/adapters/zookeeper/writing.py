@@ -4,13 +4,17 @@ reading.
 For each window of topics: read their nodes, compare by value with what the plan was made from, send what still is true
 at the versions just read, and settle the answers in order. What the server refused because something moved is read and
 compared again; what a lost connection left open is decided by our record, whose version and bytes nobody else can
-have made. ``site`` prepares the run, ``transaction`` says what is sent, ``verdict`` what an answer means.
+have made. When the run ends before its time, what was under way is still heard out. ``site`` prepares the run,
+``transaction`` says what is sent, ``verdict`` what an answer means.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -20,14 +24,17 @@ from kazoo.protocol.serialization import Exists
 from topiarist.adapters import znodes
 from topiarist.adapters.znodes import Pool, ZnodeError
 from topiarist.adapters.zookeeper import verdict
+from topiarist.adapters.zookeeper.head import read_reassigning
 from topiarist.adapters.zookeeper.multi import Multi
-from topiarist.adapters.zookeeper.reading import TopicNodes, read_topics, topic_state
-from topiarist.adapters.zookeeper.session import Interrupted, Pending, Session
+from topiarist.adapters.zookeeper.reading import TopicNodes, read_topics, room_of, topic_state
+from topiarist.adapters.zookeeper.session import MOST_DROPS, Interrupted, Pending, Session
 from topiarist.adapters.zookeeper.site import now_of, read_site
 from topiarist.adapters.zookeeper.transaction import Operation, Site, operations
 from topiarist.adapters.zookeeper.wire import Failure, Node, read_nodes, sync
-from topiarist.core.change import DeleteTopic, Plan, TopicPlan
+from topiarist.core.change import AddPartitions, DeleteTopic, Plan, TopicPlan
 from topiarist.core.evolve import Position, standing
+from topiarist.core.names import unify
+from topiarist.core.room import within_room
 from topiarist.errors import Reason, TopiaristError
 from topiarist.reconcile import Outcome, Result
 
@@ -38,15 +45,20 @@ IN_FLIGHT = 64
 """Transactions under way at any time."""
 
 TRIES = 3
-"""How often a topic is read and compared again before it counts as moved."""
+"""How often a topic is read, compared and sent before it counts as moved."""
+
+ELECTION = 10.0
+"""Seconds that a run waits in its middle for a new controller; there is none for as long as an election takes."""
+
+_LOOK_AGAIN = 0.1
 
 
 class _Job(NamedTuple):
+    """A topic that is to be written: how often somebody was faster, and how often the connection dropped under it."""
+
     plan: TopicPlan
     tries: int = 0
-
-    def again(self) -> _Job:
-        return _Job(self.plan, self.tries + 1)
+    drops: int = 0
 
 
 class _Sent(NamedTuple):
@@ -72,28 +84,57 @@ class Writer:
         self._max_buffer = max_buffer
         self._stop = stop
         self._seen = {broker.id: broker for broker in plan.brokers}
-        self._queue = deque(_Job(topic) for topic in plan.to_do())
+        self._queue: deque[_Job] = deque()
         self._flying: deque[_Sent] = deque()
         self._doubtful: list[_Sent] = []
-        self._site, self._head = read_site(session, lock_path)
+        self._over = False
+        self._stand()
 
     def outcomes(self) -> Iterator[Outcome]:
         """One outcome for each topic to do, as they become known; raises what ended the run, after the last one."""
+        yield from self._admit()
         try:
             while self._queue and not self._stop():
                 yield from self._window()
                 yield from self._resolve()
-        except TopiaristError as error:
-            yield from self._abandon()
+        except (TopiaristError, KazooException) as error:
+            yield from self._abandon(error)
             raise error
         for job in self._queue:
             yield Outcome(job.plan.topic, Result.NOT_SENT)
+
+    def _stand(self) -> None:
+        """Find out what there is to stand on now: controller, gate, brokers, names. An election is waited for."""
+        deadline = time.monotonic() + ELECTION
+        while True:
+            try:
+                self._site, self._head = read_site(self._session, self._lock_path)
+            except TopiaristError as error:
+                if error.reason is not Reason.NO_CONTROLLER or self._stop() or time.monotonic() > deadline:
+                    raise
+                time.sleep(_LOOK_AGAIN)
+            else:
+                self._unified = unify(self._head.topic_names)
+                return
+
+    def _admit(self) -> Iterator[Outcome]:
+        """Queue what brokers will still be able to read; others may have filled their lists since the plan was made."""
+        there = frozenset(self._head.topic_names)
+        longer = [plan for plan in self._plan.to_do() if plan.before or plan.topic not in there]
+        fitting = {fits.topic: fits for fits in within_room(longer, room_of(self._head, self._max_buffer))[0]}
+        for plan in self._plan.to_do():
+            fits = fitting.get(plan.topic, plan)
+            if fits.changes == plan.changes:
+                self._queue.append(_Job(plan))
+            else:
+                yield Outcome(plan.topic, Result.REFUSED, Reason.TOO_LARGE, fits.refusals[-1].message)
 
     def _window(self) -> Iterator[Outcome]:
         """Read, compare and send the next topics of the queue, and settle all that was sent."""
         count = min(WINDOW, len(self._queue))
         nodes = read_topics(self._session, [job.plan.topic for job in islice(self._queue, count)])
         states = self._partition_states(count)
+        self._look_at_reassignments(count)
         interruptions, site = self._session.interruptions, self._site
         for _ in range(count):
             if self._stop() or self._session.interruptions != interruptions or self._site is not site:
@@ -106,6 +147,19 @@ class Writer:
                 yield from self._settle(self._flying.popleft())
         while self._flying:
             yield from self._settle(self._flying.popleft())
+
+    def _look_at_reassignments(self, count: int) -> None:
+        """What a request names now, if any of the next topics is to grow.
+
+        Read after the topics: a request that came and went before is in the topic's node, or moves its version.
+        """
+        growing = [
+            job.plan.topic
+            for job in islice(self._queue, count)
+            if any(isinstance(change, AddPartitions) for change in job.plan.changes)
+        ]
+        if growing:
+            self._head = replace(self._head, reassigning=read_reassigning(self._session, growing))
 
     def _partition_states(self, count: int) -> Mapping[str, Node | Failure]:
         """Partition 0's state nodes of those of the next topics that are to be deleted."""
@@ -121,8 +175,11 @@ class Writer:
     def _start(self, job: _Job, nodes: TopicNodes, state: Node | Failure) -> Outcome | None:
         """Send the topic's transaction, or say why there is none to send."""
         topic = job.plan.topic
+        for node, path in zip(nodes[1:4], (znodes.topic_path, znodes.config_path, znodes.record_path), strict=True):
+            if node is Failure.DENIED:
+                return verdict.denied(topic, "read", path(topic))
         found = topic_state(nodes, Pool())
-        now = now_of(nodes, found, self._head)
+        now = now_of(nodes, found, head=self._head, unified=self._unified)
         if isinstance(now, str):
             return Outcome(topic, Result.MOVED, Reason.ZNODE_UNREADABLE, now)
         stands = standing(job.plan, self._seen, now)
@@ -159,34 +216,46 @@ class Writer:
         except KazooException as error:
             yield verdict.failed(sent.job.plan.topic, error)
             return
-        failure = verdict.first_failure(sent.steps, results)
+        if len(results) != len(sent.steps):
+            self._doubtful.append(sent)  # not an answer that can be understood: our record has to say
+            return
+        failure = verdict.first_failure(sent.site, sent.steps, results)
         if failure is None:
             yield verdict.committed(sent.job.plan, sent.nodes, looked)
-        elif failure.fenced:
-            self._fenced(sent, failure)
+        elif failure.ground:
+            yield from self._off_ground(sent, failure)
         elif failure.conflict:
             yield from self._again(sent.job, failure.message)
         else:
             yield failure.outcome(sent.job.plan.topic)
 
-    def _fenced(self, sent: _Sent, failure: verdict.Failed) -> None:
-        """The lock, the epoch or the gate is not what it was: find out once, and end the run or go on under the new
-        one.
+    def _off_ground(self, sent: _Sent, failure: verdict.Failed) -> Iterator[Outcome]:
+        """The lock, the controller, the gate or a broker is not what it was: find out once, and end the run or go on
+        from there.
         """
-        self._queue.append(sent.job)
-        if failure.step.path == self._lock_path:
+        if failure.step.path == self._lock_path and not self._over:
+            self._queue.append(sent.job)
             message = f"our lock {failure.step.path} has gone: another run may have begun"
             raise TopiaristError(
                 Reason.SESSION_LOST, message, "run the same command again: what was done is found done"
             )
-        if sent.site is self._site:
-            self._site, self._head = read_site(self._session, self._lock_path)
+        yield from self._again(sent.job, failure.message)
+        if sent.site is self._site and not self._over:
+            self._stand()
 
     def _again(self, job: _Job, message: str) -> Iterator[Outcome]:
-        if job.tries + 1 >= TRIES:
-            yield Outcome(job.plan.topic, Result.MOVED, Reason.STATE_CONFLICT, f"{message}, {TRIES} times in a row")
+        job = job._replace(tries=job.tries + 1)
+        if job.tries < TRIES or self._over:
+            self._queue.append(job)
         else:
-            self._queue.append(job.again())
+            yield Outcome(job.plan.topic, Result.MOVED, Reason.STATE_CONFLICT, f"{message}, {TRIES} times in a row")
+
+    def _dropped(self, sent: _Sent) -> Iterator[Outcome]:
+        job = sent.job._replace(drops=sent.job.drops + 1)
+        if job.drops < MOST_DROPS or self._over:
+            self._queue.append(job)
+        else:
+            yield verdict.dropped(job.plan.topic, MOST_DROPS, Multi(self._session.chroot, sent.steps).size)
 
     def _resolve(self) -> Iterator[Outcome]:
         """Decide, by our records, what became of transactions whose answer was lost."""
@@ -197,15 +266,28 @@ class Writer:
         names = [znodes.record_path(sent.job.plan.topic) for sent in self._doubtful]
         records = list(read_nodes(self._session, names))
         doubtful, self._doubtful = self._doubtful, []
+        suspected = False
         for sent, record in zip(doubtful, records, strict=True):
             if verdict.bears_witness(record, sent.nodes.record, sent.steps[-1].data):
                 yield Outcome(sent.job.plan.topic, Result.DONE)
+            elif suspected:
+                self._queue.append(sent.job)
             else:
-                yield from self._again(sent.job, "the connection dropped while it was written")
+                # A request that a server will not read breaks the connection. If it was one, it was this: the first
+                # that was not done. Those behind it never got that far.
+                suspected = True
+                yield from self._dropped(sent)
 
-    def _abandon(self) -> Iterator[Outcome]:
+    def _abandon(self, error: Exception) -> Iterator[Outcome]:
         """Outcomes for what was under way, and for what was never sent, when the run ends before its time."""
-        for sent in (*self._doubtful, *self._flying):
+        self._over = True
+        while self._flying:
+            with suppress(TopiaristError):
+                yield from self._settle(self._flying.popleft())
+        if isinstance(error, TopiaristError) and error.reason is not Reason.SESSION_LOST:
+            with suppress(TopiaristError, KazooException):
+                yield from self._resolve()  # a record is a witness only as long as the lock is ours
+        for sent in self._doubtful:
             message = "the session ended before its answer came: done or not; the next run sees which"
             yield Outcome(sent.job.plan.topic, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)
         for job in self._queue:

@@ -1,0 +1,145 @@
+"""``topiarist apply`` where something goes wrong: what is printed, and the exit code that a pipeline sees."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from conftest import BROKERS
+from integration.scene import FIRST, Meddler
+from support import checker
+from support.proxy import Proxy
+from support.waiting import wait_until
+from topiarist.adapters import znodes
+from topiarist.adapters.embedded import EmbeddedZooKeeper
+from topiarist.adapters.playground import Playground
+
+CLUSTER = """\
+apiVersion: topiarist.dev/v1
+kind: Cluster
+metadata: {{name: {name}}}
+spec: {{zookeeper: {{connect: "{connect}"}}, kafkaVersion: "3.9"}}
+"""
+
+TOPIC = """\
+apiVersion: topiarist.dev/v1
+kind: Topic
+metadata: {{name: {name}}}
+spec: {{clusters: [{clusters}], partitions: 1, replicationFactor: 1}}
+"""
+
+
+def manifests(folder: Path, clusters: dict[str, str], *topics: str) -> Path:
+    """A folder with these clusters, by their connect strings, and topics that are meant for all of them."""
+    texts = [CLUSTER.format(name=name, connect=connect) for name, connect in clusters.items()]
+    texts += [TOPIC.format(name=topic, clusters=", ".join(clusters)) for topic in topics]
+    (folder / "all.yaml").write_text("---\n".join(texts))
+    return folder
+
+
+def apply(folder: Path, *more: str) -> subprocess.Popen[str]:
+    """Apply a folder, in a process of its own; one that hears signals, even if we were started to ignore them."""
+    command = [sys.executable, "-m", "topiarist", "apply", str(folder), "--yes", *more]
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
+def test_one_cluster_of_several_that_fails_is_named_and_the_others_are_done(
+    zookeeper: EmbeddedZooKeeper, cluster: Playground, tmp_path: Path
+) -> None:
+    """Unreachable, no cluster at all, and one in order: that one is done, both errors are said, the code is 1."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        nobody = f"127.0.0.1:{probe.getsockname()[1]}"
+        clusters = {"away": nobody, "good": cluster.connect, "wrong": f"{zookeeper.connect}/no-such-chroot"}
+        running = apply(manifests(tmp_path, clusters, "orders"), "--connect-timeout", "1")
+        out, err = running.communicate(timeout=60)
+    assert running.returncode == 1
+    assert f"error: cluster away: cannot reach ZooKeeper at {nobody}" in err
+    assert "error: cluster wrong: the chroot /no-such-chroot does not exist" in err
+    assert "Applied: 1 done." in out
+    assert sorted(checker.topics(checker.look(cluster.connect))) == ["orders"]
+
+
+def test_an_error_comes_after_what_was_done_before_it(
+    cluster: Playground, proxy: Proxy, client: KazooClient, tmp_path: Path
+) -> None:
+    """Frozen in the middle: the summary adds up, the reason stands on stderr, and the code is that of a refusal."""
+    names = [f"orders-{number:03}" for number in range(120)]
+
+    def freeze() -> None:
+        wait_until(lambda: client.exists("/brokers/topics/orders-019"), "the transactions before this one")
+        client.set("/topiarist/gate", znodes.encode_gate("maintenance until noon"))
+
+    proxy.hold(FIRST + 20, freeze)
+    running = apply(manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *names))
+    out, err = running.communicate(timeout=60)
+    assert "Applied: 20 done, 100 not sent." in out
+    assert "error: cluster prod: the cluster is frozen: maintenance until noon" in err
+    assert running.returncode == 4
+
+
+def test_a_lock_that_is_held_says_that_nothing_was_sent(
+    cluster: Playground, client: KazooClient, tmp_path: Path
+) -> None:
+    """The topics are counted as not sent: they were not done, and there was something to do."""
+    client.create("/topiarist/lock/run-", makepath=True, sequence=True)
+    client.create("/topiarist/gate", znodes.encode_gate(None))
+    client.create("/topiarist/topics")
+    running = apply(manifests(tmp_path, {"prod": cluster.connect}, "orders"), "--lock-timeout", "0.2")
+    out, err = running.communicate(timeout=60)
+    assert "Applied: 1 not sent." in out
+    assert "another run holds the lock of this cluster" in err
+    assert running.returncode == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_reading_writes_nothing(
+    zookeeper: EmbeddedZooKeeper, cluster: Playground, tmp_path: Path, number: signal.Signals
+) -> None:
+    """Before anything is written a signal ends the run at once: no write, no traceback, the code of the signal."""
+    between = Meddler(zookeeper.connect)
+    with between:
+        running = apply(manifests(tmp_path, {"prod": between.through(cluster.connect)}, "orders"))
+
+        def interrupt(kind: str) -> bool:
+            if kind == "multiRead":
+                running.send_signal(number)
+            return kind != "multiRead"
+
+        between.before = interrupt
+        out, err = running.communicate(timeout=60)
+        assert between.writes == 0
+    assert "Traceback" not in err
+    assert "Applied" not in out
+    assert running.returncode in (128 + number, -number)
+
+
+def test_an_interrupt_leaves_the_clusters_behind_alone(
+    cluster: Playground, chroot: str, proxy: Proxy, tmp_path: Path
+) -> None:
+    """Ctrl-C at the first of two clusters: in the second nothing is made, not even nodes of our own."""
+    names = [f"orders-{number:03}" for number in range(300)]
+    with Playground(f"{chroot}-behind", BROKERS) as second:
+        second.client.set("/cluster/id", b'{"version":"1","id":"AnotherClustersId00000"}')
+        clusters = {"a": proxy.through(cluster.connect), "b": second.connect}
+        running = apply(manifests(tmp_path, clusters, *names))
+        proxy.hold(50, lambda: running.send_signal(signal.SIGINT))
+        out, err = running.communicate(timeout=60)
+        assert not [path for path in checker.look(second.connect) if path.startswith("/topiarist")]
+    assert running.returncode == 130
+    assert "Traceback" not in err
+    assert re.search(r"Applied: \d+ done, \d+ not sent\.", out)
+    assert "Applied: 300 not sent." in out

@@ -1,0 +1,171 @@
+"""One topic's plan as a transaction: what is checked, what is written, at which version, in which order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.states import cluster, spec, spread, topic
+from topiarist.adapters import znodes
+from topiarist.adapters.zookeeper.reading import TopicNodes
+from topiarist.adapters.zookeeper.transaction import Acl, Kind, Operation, Site, fence, operations
+from topiarist.adapters.zookeeper.wire import Failure, Node
+from topiarist.core.change import TopicPlan
+from topiarist.core.plan import Run, make_plan
+from topiarist.core.spec import ClusterSpec
+from topiarist.core.state import ClusterState
+
+ACL: Acl = ((31, "world", "anyone"),)
+ACLS = dict.fromkeys(
+    ("/brokers/topics", "/config/topics", "/config/changes", "/admin/delete_topics", "/topiarist/topics"), ACL
+)
+SITE = Site(
+    fence("/topiarist/lock/run-1", 42, 3),
+    {broker: Operation(Kind.CHECK, znodes.broker_path(broker)) for broker in range(1, 7)},
+    ACLS,
+)
+FENCE = ["check /topiarist/lock/run-1", "check /controller_epoch @42", "check /controller", "check /topiarist/gate @3"]
+
+
+def node(data: bytes, version: int) -> Node:
+    """A znode of this version."""
+    return Node(data, 1, 2, version, 0)
+
+
+STANDING = TopicNodes(
+    "orders",
+    node(znodes.encode_topic(spread(3)), 5),
+    node(znodes.encode_config({"retention.ms": "7"}), 6),
+    node(znodes.encode_record(znodes.decode_record(b'{"version":1,"owner":"default","config":[]}')), 7),
+    marked=False,
+)
+NOTHING = TopicNodes("orders", Failure.MISSING, Failure.MISSING, Failure.MISSING, marked=False)
+
+
+def planned(state: ClusterState, **fields: Any) -> TopicPlan:
+    """The plan for the topic ``orders``."""
+    (found,) = make_plan(state, ClusterSpec(), [spec("orders", **fields)], Run()).topics
+    assert not found.refusals
+    return found
+
+
+def words(plan: TopicPlan, nodes: TopicNodes, state: Node | Failure = Failure.MISSING) -> list[str]:
+    """The operations in short: kind, path and, where one is asked for, the version."""
+    return [
+        f"{step.kind.value} {step.path}{'' if step.version < 0 else f' @{step.version}'}"
+        for step in operations(plan, nodes, SITE, state)
+    ]
+
+
+def brokers(plan: TopicPlan) -> list[str]:
+    """A check for each broker of the plan's new replica lists."""
+    used = {broker for replicas in plan.new_replicas() for broker in replicas}
+    return [f"check /brokers/ids/{broker}" for broker in sorted(used)]
+
+
+def test_a_create() -> None:
+    """Fence, brokers, no mark, config, topic, record: nothing may be there but what was looked for."""
+    plan = planned(cluster(), partitions=1)
+    assert len(brokers(plan)) == 3
+    assert words(plan, NOTHING) == [
+        *FENCE,
+        *brokers(plan),
+        "create /admin/delete_topics/orders",
+        "delete /admin/delete_topics/orders",
+        "create /config/topics/orders",
+        "create /brokers/topics/orders",
+        "create /topiarist/topics/orders",
+    ]
+
+
+def test_a_create_over_what_an_earlier_topic_left() -> None:
+    """A leftover config and record are set at the versions seen; the topic itself is always a create."""
+    plan = planned(cluster())
+    left = STANDING._replace(topic=Failure.MISSING)
+    assert words(plan, left)[-3:] == [
+        "set /config/topics/orders @6",
+        "create /brokers/topics/orders",
+        "set /topiarist/topics/orders @7",
+    ]
+
+
+def test_growth() -> None:
+    """The topic is set at its version; the config, which our record vouches for, is checked at its own."""
+    plan = planned(cluster(topic("orders")), partitions=4)
+    assert words(plan, STANDING) == [
+        *FENCE,
+        *brokers(plan),
+        "create /admin/delete_topics/orders",
+        "delete /admin/delete_topics/orders",
+        "set /brokers/topics/orders @5",
+        "check /config/topics/orders @6",
+        "set /topiarist/topics/orders @7",
+    ]
+
+
+def test_a_config_change() -> None:
+    """One set, one notification in the same transaction, and the topic may not have moved."""
+    plan = planned(cluster(topic("orders", config={"retention.ms": "7"})), config={"retention.ms": 8})
+    assert words(plan, STANDING) == [
+        *FENCE,
+        "set /config/topics/orders @6",
+        "create /config/changes/config_change_",
+        "check /brokers/topics/orders @5",
+        "set /topiarist/topics/orders @7",
+    ]
+    notification = operations(plan, STANDING, SITE)[5]
+    assert (notification.sequence, notification.data) == (True, b'{"version":2,"entity_path":"topics/orders"}')
+
+
+def test_a_config_that_was_never_there_is_made() -> None:
+    """Kafka reads a missing config as empty; ours is then a create."""
+    plan = planned(cluster(topic("orders")), config={"retention.ms": 8})
+    assert "create /config/topics/orders" in words(plan, STANDING._replace(config=Failure.MISSING))
+
+
+def test_a_deletion() -> None:
+    """The mark, if the topic and its first partition are those seen, and the tombstone."""
+    plan = planned(cluster(topic("orders")), ensure="Absent")
+    state = node(b"{}", 9)
+    assert words(plan, STANDING, state) == [
+        *FENCE,
+        "check /brokers/topics/orders/partitions/0/state @9",
+        "create /admin/delete_topics/orders",
+        "check /brokers/topics/orders @5",
+        "check /config/topics/orders @6",
+        "set /topiarist/topics/orders @7",
+    ]
+    record = operations(plan, STANDING, SITE, state)[-1]
+    assert record.data == b'{"version":1,"owner":"default","config":[],"ensure":"Absent"}'
+
+
+def test_an_adoption_writes_the_record_only() -> None:
+    """Nothing of Kafka's changes, and what is adopted is what was seen."""
+    plan = planned(cluster(topic("orders", ours=None)))
+    assert words(plan, STANDING._replace(record=Failure.MISSING)) == [
+        *FENCE,
+        "check /brokers/topics/orders @5",
+        "check /config/topics/orders @6",
+        "create /topiarist/topics/orders",
+    ]
+
+
+def test_brokers_that_are_not_registered_cannot_be_checked() -> None:
+    """An explicit assignment, allowed by the run, may name a broker that does not exist yet."""
+    wanted = spec("orders", partitions=None, replicationFactor=None, replicaAssignment=[[1, 99]])
+    (plan,) = make_plan(cluster(), ClusterSpec(), [wanted], Run(allow_unknown_brokers=True)).topics
+    assert plan.changes
+    assert [word for word in words(plan, NOTHING) if "/brokers/ids/" in word] == ["check /brokers/ids/1"]
+
+
+@pytest.mark.parametrize("fields", [{"partitions": 4}, {"config": {"retention.ms": 8}}, {"ensure": "Absent"}])
+def test_new_nodes_get_the_acl_of_their_siblings(fields: dict[str, Any]) -> None:
+    """Never kazoo's open default; and no operation of ours ever sets a node without a version."""
+    acls = {parent: ((31, "sasl", parent),) for parent in ACLS}
+    plan = planned(cluster(topic("orders", config={"retention.ms": "7"})), **fields)
+    for step in operations(plan, STANDING, SITE._replace(acls=acls)):
+        if step.kind is Kind.CREATE:
+            assert step.acl == ((31, "sasl", step.path.rpartition("/")[0]),)
+        if step.kind is Kind.SET:
+            assert step.version >= 0

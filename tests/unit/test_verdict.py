@@ -1,0 +1,164 @@
+"""What an answer means: which step failed, whether somebody else was faster, whether our record is a witness."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kazoo.exceptions import (
+    BadVersionError,
+    InvalidACLError,
+    KazooException,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
+
+from support.states import cluster, spec, topic
+from topiarist.adapters.zookeeper import verdict
+from topiarist.adapters.zookeeper.reading import TopicNodes
+from topiarist.adapters.zookeeper.transaction import Kind, Operation, Site, fence
+from topiarist.adapters.zookeeper.wire import Failure, Node
+from topiarist.core.change import TopicPlan
+from topiarist.core.plan import Run, make_plan
+from topiarist.core.spec import ClusterSpec
+from topiarist.errors import Reason
+from topiarist.reconcile import Outcome, Result
+
+BROKER = Operation(Kind.CHECK, "/brokers/ids/4")
+SET = Operation(Kind.SET, "/brokers/topics/orders", b"{}", 5)
+CREATE = Operation(Kind.CREATE, "/config/changes/config_change_", b"{}", sequence=True)
+GUARD = Operation(Kind.DELETE, "/admin/delete_topics/orders")
+SITE = Site(fence("/topiarist/lock/run-1", 1, 1), {4: BROKER}, {})
+STEPS = [*SITE.fence, BROKER, SET, GUARD, CREATE]
+
+
+def fail(at: int, error: Exception) -> verdict.Failed:
+    """The verdict on an answer in which the step ``at`` failed."""
+    results = [RolledBackError()] * at + [error] + [RuntimeInconsistency()] * (len(STEPS) - at - 1)
+    found = verdict.first_failure(SITE, STEPS, results)
+    assert found is not None
+    return found
+
+
+def test_done_means_that_every_step_was() -> None:
+    """No exception among the results: committed."""
+    assert verdict.first_failure(SITE, STEPS, [True] * len(STEPS)) is None
+
+
+@pytest.mark.parametrize("at", range(len(STEPS)))
+def test_the_step_that_failed_is_found_among_those_rolled_back(at: int) -> None:
+    """Steps before it say rolled back, steps after it inconsistent; neither is the reason. Only an answer without any
+    other error makes one of them the reason.
+    """
+    assert fail(at, BadVersionError()).step == STEPS[at]
+    assert verdict.first_failure(SITE, STEPS, [RolledBackError()] * len(STEPS)) is not None
+
+
+@pytest.mark.parametrize("error", [BadVersionError(), NoNodeError()])
+@pytest.mark.parametrize("at", range(len(STEPS)))
+def test_the_ground_is_the_fence_and_the_brokers(at: int, error: Exception) -> None:
+    """Lock, epoch, controller, gate and brokers concern the run; the rest concerns the topic. All are conflicts."""
+    found = fail(at, error)
+    assert found.ground is (at < 5)
+    assert found.conflict
+
+
+@pytest.mark.parametrize(
+    ("at", "error", "message"),
+    [
+        (5, BadVersionError(), "/brokers/topics/orders changed while it was written"),
+        (5, NoNodeError(), "/brokers/topics/orders has gone while it was written"),
+        (6, NodeExistsError(), "/admin/delete_topics/orders appeared while it was written"),
+    ],
+)
+def test_conflicts_say_what_was_in_the_way(at: int, error: Exception, message: str) -> None:
+    """The path, and what became of it."""
+    assert fail(at, error).message == message
+
+
+@pytest.mark.parametrize(
+    ("at", "message"),
+    [
+        (0, "no permission to read /topiarist/lock/run-1"),
+        (4, "no permission to read /brokers/ids/4"),
+        (5, "no permission to set /brokers/topics/orders"),
+        (6, "no permission to delete children of /admin/delete_topics"),
+        (7, "no permission to create children of /config/changes"),
+    ],
+)
+def test_a_missing_right_is_named_where_it_is_given(at: int, message: str) -> None:
+    """The right to make or remove a node is its parent's; none of it is a conflict."""
+    found = fail(at, NoAuthError())
+    assert not found.conflict
+    assert not found.ground
+    assert found.outcome("orders") == Outcome("orders", Result.FAILED, Reason.NO_PERMISSION, message)
+
+
+@pytest.mark.parametrize(
+    ("error", "word"), [(InvalidACLError(), "InvalidACLError"), (KazooException("error -125"), "error -125")]
+)
+def test_any_other_error_is_told_as_it_came(error: Exception, word: str) -> None:
+    """What has no words of its own has at least a name and a place."""
+    found = fail(7, error).outcome("orders")
+    assert (found.result, found.reason) == (Result.FAILED, Reason.WRITE_FAILED)
+    assert found.message == f"ZooKeeper answered {word} at /config/changes/config_change_"
+
+
+def record(data: bytes, version: int) -> Node:
+    """A record's znode."""
+    return Node(data, 1, 1, version, 0)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "witness"),
+    [
+        (Failure.MISSING, record(b"ours", 0), True),
+        (Failure.MISSING, Failure.MISSING, False),
+        (Failure.MISSING, record(b"theirs", 0), False),
+        (Failure.MISSING, record(b"ours", 1), False),
+        (record(b"ours", 4), record(b"ours", 5), True),
+        (record(b"ours", 4), record(b"ours", 4), False),
+        (record(b"old", 4), record(b"theirs", 5), False),
+        (record(b"ours", 4), record(b"ours", 6), False),
+        (record(b"ours", 0), record(b"ours", 0), False),
+        (record(b"ours", 4), Failure.DENIED, False),
+    ],
+)
+def test_the_record_is_a_witness_one_version_on_with_our_bytes(
+    before: Node | Failure, now: Node | Failure, witness: bool
+) -> None:
+    """Neither the version nor the bytes alone say that it was us."""
+    assert verdict.bears_witness(now, before, b"ours") is witness
+
+
+def nodes(czxid: int | None) -> TopicNodes:
+    """The topic as read before the write; None: there was none."""
+    found = Failure.MISSING if czxid is None else Node(b"{}", czxid, 1, 0, 0)
+    return TopicNodes("orders", found, Failure.MISSING, Failure.MISSING, marked=False)
+
+
+def planned(**fields: Any) -> TopicPlan:
+    """A change to the topic ``orders``."""
+    return make_plan(cluster(topic("orders")), ClusterSpec(), [spec("orders", **fields)], Run()).topics[0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "before", "looked", "result"),
+    [
+        ({"partitions": 4}, 7, Node(b"", 7, 9, 1, 0), Result.DONE),
+        ({"partitions": 4}, 7, Node(b"", 8, 9, 1, 0), Result.FAILED),
+        ({"partitions": 4}, 7, None, Result.FAILED),
+        ({"partitions": 4}, None, None, Result.DONE),
+        ({"ensure": "Absent"}, 7, None, Result.DONE),
+        ({"ensure": "Absent"}, 7, Node(b"", 7, 9, 1, 0), Result.DONE),
+        ({"ensure": "Absent"}, 7, Node(b"", 8, 9, 1, 0), Result.FAILED),
+    ],
+)
+def test_what_was_done_was_done_to_the_topic_that_was_meant(
+    fields: dict[str, Any], before: int | None, looked: Node | None, result: Result
+) -> None:
+    """Versions start over when a topic is made again; its identity does not. Gone is right for a deletion only."""
+    assert verdict.committed(planned(**fields), nodes(before), looked).result is result
