@@ -23,6 +23,9 @@ WISHES = (
     wish("same"),
 )
 
+MANY = tuple(wish(f"topic-{number:03}") for number in range(150))
+"""More than are under way at any time."""
+
 OUR_WRITES, FIRST = 5, 6
 """The first run of a cluster makes four nodes of ours and the lock; then come the transactions, by topic."""
 

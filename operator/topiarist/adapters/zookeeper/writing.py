@@ -137,7 +137,8 @@ class Writer:
         self._look_at_reassignments(count)
         interruptions, site = self._session.interruptions, self._site
         for _ in range(count):
-            if self._stop() or self._session.interruptions != interruptions or self._site is not site:
+            dropped = self._doubtful or self._session.interruptions != interruptions
+            if self._stop() or dropped or self._site is not site:
                 break  # what was read is stale, or nothing more is wanted
             job = self._queue.popleft()
             outcome = self._start(job, nodes[job.plan.topic], states.get(job.plan.topic, Failure.MISSING))
