@@ -145,8 +145,16 @@ class Writer:
             if outcome:
                 yield outcome
             if len(self._flying) >= IN_FLIGHT:
-                yield from self._settle(self._flying.popleft())
-        while self._flying:
+                yield from self._settle_oldest(IN_FLIGHT // 2)
+        yield from self._settle_oldest(len(self._flying))
+
+    def _settle_oldest(self, count: int) -> Iterator[Outcome]:
+        """Settle the first ``count`` of what is under way."""
+        if count:
+            # Answers come in order: to wait for the last of them first is to be woken up once, not for each.
+            with suppress(Interrupted, TopiaristError, KazooException):
+                self._session.result(self._flying[count - 1].answer)
+        for _ in range(count):
             yield from self._settle(self._flying.popleft())
 
     def _look_at_reassignments(self, count: int) -> None:
