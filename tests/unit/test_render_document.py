@@ -72,6 +72,46 @@ def full() -> Plan:
     return replace(plan(everything, TopicPlan("new")), gate=gate, orphans=("gone",), warnings=("no clusterId",))
 
 
+IN_FULL = {
+    "topic": "clicks",
+    "identity": 77,
+    "observed": False,
+    "risk": "DataLoss",
+    "record": {
+        "before": {"owner": "default", "config": ["retention.ms"], "absent": False},
+        "beforeValid": True,
+        "after": {"owner": "default", "config": ["retention.ms"], "absent": False},
+    },
+    "changes": [
+        {
+            "kind": "AddPartitions",
+            "risk": "Disruptive",
+            "because": "keys will map to other partitions",
+            "before": {"partitions": 2, "firstReplicas": [1, 2, 3]},
+            "after": {"partitions": 3, "newReplicas": [[3, 4, 5]]},
+        },
+        {
+            "kind": "UpdateConfig",
+            "risk": "DataLoss",
+            "because": "messages older than 1 hour will be deleted",
+            "config": [
+                {
+                    "key": "retention.ms",
+                    "before": "86400000",
+                    "after": "3600000",
+                    "risk": "DataLoss",
+                    "because": "messages older than 1 hour will be deleted",
+                    "inherited": True,
+                }
+            ],
+        },
+    ],
+    "refusals": [],
+    "notices": [],
+}
+"""A topic that grows and is configured, as the document has it."""
+
+
 def test_a_topic_in_full() -> None:
     """A topic has its identity, our record, and every change with before, after, risk and reason."""
     found = TopicPlan(
@@ -89,45 +129,7 @@ def test_a_topic_in_full() -> None:
             "owner": "default",
             "brokers": [{"id": 3, "rack": "c"}, {"id": 4, "rack": "a"}, {"id": 5, "rack": "b"}],
             "gate": None,
-            "topics": [
-                {
-                    "topic": "clicks",
-                    "identity": 77,
-                    "observed": False,
-                    "risk": "DataLoss",
-                    "record": {
-                        "before": {"owner": "default", "config": ["retention.ms"], "absent": False},
-                        "beforeValid": True,
-                        "after": {"owner": "default", "config": ["retention.ms"], "absent": False},
-                    },
-                    "changes": [
-                        {
-                            "kind": "AddPartitions",
-                            "risk": "Disruptive",
-                            "because": "keys will map to other partitions",
-                            "before": {"partitions": 2, "firstReplicas": [1, 2, 3]},
-                            "after": {"partitions": 3, "newReplicas": [[3, 4, 5]]},
-                        },
-                        {
-                            "kind": "UpdateConfig",
-                            "risk": "DataLoss",
-                            "because": "messages older than 1 hour will be deleted",
-                            "config": [
-                                {
-                                    "key": "retention.ms",
-                                    "before": "86400000",
-                                    "after": "3600000",
-                                    "risk": "DataLoss",
-                                    "because": "messages older than 1 hour will be deleted",
-                                    "inherited": True,
-                                }
-                            ],
-                        },
-                    ],
-                    "refusals": [],
-                    "notices": [],
-                }
-            ],
+            "topics": [IN_FULL],
             "unchanged": 812,
             "orphans": [],
             "warnings": [],

@@ -291,7 +291,8 @@ def test_a_valid_document_needs_no_explainer() -> None:
         "import sys; from topiarist import schema; "
         f"assert schema.check({topic(partitions=1)!r}) == []; assert 'jsonschema' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(ROOT / "operator")})
+    done = subprocess.run([sys.executable, "-c", code], check=False, env={"PYTHONPATH": str(ROOT / "operator")})
+    assert done.returncode == 0
 
 
 def test_a_manifest_is_what_the_document_says() -> None:

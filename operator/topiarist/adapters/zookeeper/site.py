@@ -54,7 +54,7 @@ def make_root(session: Session) -> list[ACL]:
     acl = kazoo_acl(_acl_of(session, paths.TOPICS))
     nodes = {paths.ROOT: b"", paths.LOCK: b"", paths.RECORDS: b"", paths.GATE: znodes.encode_gate(None)}
     # Looked for first: to be told that a node is there already takes the right to make it.
-    found = dict(zip(nodes, read_nodes(session, list(nodes)), strict=True))
+    found = dict(zip(nodes, read_nodes(session, nodes), strict=True))
     for path, data in nodes.items():
         if found[path] is Failure.MISSING:
             _make(session, path, data, acl)

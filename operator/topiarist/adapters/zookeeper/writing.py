@@ -162,24 +162,22 @@ class Writer:
 
         Read after the topics: a request that came and went before is in the topic's node, or moves its version.
         """
-        growing = [
-            job.plan.topic
-            for job in islice(self._queue, count)
-            if any(isinstance(change, AddPartitions) for change in job.plan.changes)
-        ]
-        if growing:
+        if growing := self._next_with(AddPartitions, count):
             self._head = replace(self._head, reassigning=read_reassigning(self._session, growing))
 
     def _partition_states(self, count: int) -> Mapping[str, Node | Failure]:
         """Partition 0's state nodes of those of the next topics that are to be deleted."""
-        names = [
+        names = self._next_with(DeleteTopic, count)
+        states = read_nodes(self._session, [znodes.partition_state_path(name, 0) for name in names])
+        return dict(zip(names, states, strict=True))
+
+    def _next_with(self, kind: type[AddPartitions | DeleteTopic], count: int) -> list[str]:
+        """Those of the next ``count`` topics that have a change of this kind."""
+        return [
             job.plan.topic
             for job in islice(self._queue, count)
-            if any(isinstance(change, DeleteTopic) for change in job.plan.changes)
+            if any(isinstance(change, kind) for change in job.plan.changes)
         ]
-        return dict(
-            zip(names, read_nodes(self._session, [znodes.partition_state_path(name, 0) for name in names]), strict=True)
-        )
 
     def _start(self, job: _Job, nodes: TopicNodes, state: Node | Failure) -> Outcome | None:
         """Send the topic's transaction, or say why there is none to send."""
