@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check vectors bench golden generate constraints clean need-python need-java
+.PHONY: help demo test check vectors bench mutants golden generate constraints clean need-python need-java
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,9 @@ vectors: .venv/ready  ## Kafka's test vectors through our functions: make vector
 
 bench: need-java .venv/ready  ## the figures of the README, as JSON
 	@$(BIN)/python benchmarks/run.py
+
+mutants: need-java .venv/ready  ## take away each guard of the write path in turn: some test turns red (MUTANTS="text...")
+	$(BIN)/python tools/mutants.py $(MUTANTS)
 
 golden: .venv/ready  ## write the expected outputs of the acceptance cases and the README anew
 	TOPIARIST_GOLDEN=write $(BIN)/python -m pytest -q -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/acceptance \

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from benchmarks.common import median, timed
+from benchmarks.common import median, memory_folder, timed
 from topiarist.adapters.manifests import load
 from topiarist.adapters.manifests.source import File
 from topiarist.adapters.manifests.strict import StrictLoader
@@ -53,7 +52,7 @@ def measure() -> dict[str, Any]:
     assert strictly() == [yaml.load(text, yaml.CSafeLoader) for text in texts]
     fast = median(lambda: timed(strictly))
     stock = median(lambda: timed(lambda: [yaml.load(text, yaml.CSafeLoader) for text in texts]))
-    with tempfile.TemporaryDirectory() as folder:
+    with memory_folder() as folder:
         for number, text in enumerate(texts):
             (Path(folder) / f"{number:06d}.yaml").write_bytes(text)
         whole = median(lambda: timed(lambda: load([folder])))

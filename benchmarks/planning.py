@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import statistics
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from benchmarks import fleet
-from benchmarks.common import RUNS, Run, cpu_of, medians, process, topiarist
+from benchmarks.common import RUNS, Run, cpu_of, medians, memory_folder, process, topiarist
 from support.proxy import Proxy
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 
@@ -25,7 +24,7 @@ from topiarist.adapters.embedded import EmbeddedZooKeeper
 def adopted(count: int) -> Iterator[tuple[EmbeddedZooKeeper, str, Path]]:
     """A cluster of ``count`` topics with records, the connect string, and the folder of their manifests."""
     with (
-        tempfile.TemporaryDirectory() as folder,
+        memory_folder() as folder,
         EmbeddedZooKeeper(java=["-Xmx4g"]) as server,
         fleet.cluster(server, f"n{count}", count) as connect,
     ):

@@ -17,7 +17,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from benchmarks import assignment, manifests, planning, reading, starting, writing  # noqa: E402
+from benchmarks import assignment, fleets, manifests, planning, policies, reading, starting, writing  # noqa: E402
 from benchmarks.common import machine  # noqa: E402
 
 Figure = dict[str, Any]
@@ -35,7 +35,7 @@ def planned() -> list[Figure]:
     nothing_written = small["writes"] == 0 and small["requests"] <= 140
     return [
         figure(
-            "G1", "plan, nothing to do, 10,000 topics in 10,000 files, whole process",
+            "G1", "plan, nothing to do, 10,000 topics in 10,000 files (in memory), whole process",
             f"{small['seconds']} s, {small['peak_mib']} MiB", "1.0 s, 80 MiB",
             (f"{small['requests']} requests (at most 140), {small['writes']} writes (0)", nothing_written),
         ),
@@ -80,6 +80,23 @@ def wrote() -> list[Figure]:
     ]  # fmt: skip
 
 
+def many() -> list[Figure]:
+    """G15."""
+    seen = fleets.measure()
+    times, requests = seen["times_one_cluster"], seen["requests_per_cluster"]
+    return [
+        figure(
+            "G15", "plan, nothing to do, 50 clusters of 1,000 topics, whole process",
+            f"{seen['seconds']} s, {seen['peak_mib']} MiB", "10 s, 400 MiB",
+            (
+                f"{times} times one cluster with as many topics (at most 1.5), {requests} requests a cluster (at most"
+                f" 30), {seen['writes']} writes (0)",
+                times <= 1.5 and requests <= 30 and seen["writes"] == 0,
+            ),
+        )
+    ]  # fmt: skip
+
+
 def computed() -> list[Figure]:
     """G9, G10 and G11."""
     placed, parsed, started = assignment.measure(), manifests.measure(), starting.measure()
@@ -95,14 +112,30 @@ def computed() -> list[Figure]:
         ),
         figure(
             "G11", "--help", f"{started['help_seconds']} s", "0.15 s",
-            (f"plan imports {loaded} of pyspark, kopf, jsonschema", not started["imported_by_plan"]),
+            (f"plan imports {loaded} of pyspark, kopf, jsonschema, cel_expr_python", not started["imported_by_plan"]),
         ),
+    ]  # fmt: skip
+
+
+def ruled() -> list[Figure]:
+    """What policies add to G1."""
+    seen = policies.measure()
+    every = seen["evaluations"] == seen["topics"] * seen["rules"]
+    return [
+        figure(
+            "policies", "plan of G1 under 20 rules: how much longer",
+            f"{seen['seconds_more']} s ({seen['cpu_seconds_more']} s of CPU)", "1.5 s",
+            (
+                f"{seen['evaluations']:,} evaluations (200,000), {seen['times_as_long']} times G1's CPU (at most 2.5)",
+                every and seen["times_as_long"] <= 2.5,
+            ),
+        )
     ]  # fmt: skip
 
 
 def main() -> int:
     """Run everything and print it; 1 if a gate does not hold."""
-    groups: list[Callable[[], list[Figure]]] = [planned, read, wrote, computed]
+    groups: list[Callable[[], list[Figure]]] = [planned, read, wrote, many, computed, ruled]
     figures = [line for group in groups for line in group()]
     report = {"date": time.strftime("%Y-%m-%d"), "command": "make bench", "machine": machine(), "figures": figures}
     print(json.dumps(report, indent=2))

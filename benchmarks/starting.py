@@ -13,7 +13,7 @@ from benchmarks import fleet
 from benchmarks.common import RUNS, medians, process, topiarist
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 
-UNWANTED = ("pyspark", "kopf", "jsonschema")
+UNWANTED = ("pyspark", "kopf", "jsonschema", "cel_expr_python")
 
 _PLANNED = """\
 import sys

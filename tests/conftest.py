@@ -12,10 +12,14 @@ import pytest
 from hypothesis import settings
 from kazoo.client import KazooClient
 
+from support.clients import connected
+from support.planted import pytest_configure, pytest_runtest_makereport, pytest_runtest_teardown
 from support.proxy import Proxy
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground
 from topiarist.core.state import Broker
+
+__all__ = ["pytest_configure", "pytest_runtest_makereport", "pytest_runtest_teardown"]
 
 # How long an example takes says something about the machine, not about the code.
 settings.register_profile("topiarist", deadline=None)
@@ -59,8 +63,5 @@ def proxy(zookeeper: EmbeddedZooKeeper) -> Iterator[Proxy]:
 @pytest.fixture
 def client(cluster: Playground) -> Iterator[KazooClient]:
     """A client of the cluster, with its chroot, that is nobody's but the test's."""
-    client = KazooClient(cluster.connect)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
+    with connected(cluster.connect) as client:
+        yield client

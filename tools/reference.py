@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT / "operator"))
 
 from topiarist.core.configdefs import LIMITS  # noqa: E402
 from topiarist.core.configs import CONFIGS, ConfigDef  # noqa: E402
+from topiarist.core.facts import CHANGE, TOPIC  # noqa: E402
 from topiarist.core.spec import OLDEST  # noqa: E402
 
 PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -96,7 +97,7 @@ class Fields:
         options = schema.get("oneOf", ())
         if options:
             return " or ".join(sorted(map(self._kind, options), key="null".__eq__))
-        if "enum" in schema and len(schema["enum"]) < 6:
+        if "enum" in schema and len(schema["enum"]) < 8:
             return " or ".join(f"`{word}`" for word in schema["enum"])
         if "enum" in schema:
             return f"`{schema['enum'][0]}` to `{schema['enum'][-1]}`"
@@ -105,7 +106,8 @@ class Fields:
     def _plain_kind(self, schema: Schema) -> str:
         kind = schema.get("type", "")
         if isinstance(kind, list):
-            return " or ".join(dict.fromkeys(WORDS[one] for one in kind))
+            lists = {"array": self._plain_kind({**schema, "type": "array"})} if "array" in kind else {}
+            return " or ".join(dict.fromkeys({**WORDS, **lists}[one] for one in kind))
         if kind == "array":
             return f"list of {self._kind(schema['items'])}"
         values = schema.get("additionalProperties")
@@ -154,13 +156,33 @@ def plan_part() -> str:
     document = json.loads((ROOT / "schemas" / "plan.json").read_text(encoding="utf-8"))
     fields = Fields(document, linked=True)
     parts = [f"### document\n\n{document['description']}\n\n{_plan_table(fields, document)}"]
+    return "\n" + "\n".join([*parts, *_definitions(document, fields)]) + "\n"
+
+
+def snapshot_part() -> str:
+    """The snapshot's schema: one table for each kind of row."""
+    document = json.loads((ROOT / "schemas" / "snapshot.json").read_text(encoding="utf-8"))
+    return "\n" + "\n".join(_definitions(document, Fields(document, linked=True))) + "\n"
+
+
+def _definitions(document: Schema, fields: Fields) -> Iterator[str]:
     for name, schema in document["definitions"].items():
         about = schema["description"]
         if "enum" in schema:
             about += " One of " + ", ".join(f"`{word}`" for word in schema["enum"]) + "."
         rows = f"\n{_plan_table(fields, schema)}" if "properties" in schema else ""
-        parts.append(f"### {name}\n\n{about}\n{rows}")
-    return "\n" + "\n".join(parts) + "\n"
+        yield f"### {name}\n\n{about}\n{rows}"
+
+
+def report_part() -> str:
+    """The lines of a report: one table for each kind; changes and records are those of a plan."""
+    document = json.loads((ROOT / "schemas" / "report.json").read_text(encoding="utf-8"))
+    fields = Fields(document, linked=True)
+    parts = []
+    for name in ("header", "topic", "summary"):
+        schema = document["definitions"][name]
+        parts.append(f"### {name}\n\n{schema['description']}\n\n{_plan_table(fields, schema)}")
+    return ("\n" + "\n".join(parts) + "\n").replace("](#", "](plan-format.md#")
 
 
 def _plan_table(fields: Fields, schema: Schema) -> str:
@@ -175,6 +197,15 @@ def config_part() -> str:
         for one in CONFIGS.values()
     )
     return table(("config", "values", "Kafka's default", "releases", "meaning"), rows)
+
+
+def fact_part() -> str:
+    """What a policy's expressions may name, from the table that declares it to them."""
+    rows = (
+        (f"`{name}`", fact.kind.value, "Topic, Change" if name in TOPIC else "Change", fact.meaning)
+        for name, fact in CHANGE.items()
+    )
+    return table(("name", "is", "subject", "meaning"), rows)
 
 
 def _values(one: ConfigDef) -> str:
@@ -218,8 +249,12 @@ def _first_sentence(docstring: str) -> str:
 PARTS: Mapping[str, Callable[[], str]] = {
     "topic-fields": lambda: schema_part("topic"),
     "cluster-fields": lambda: schema_part("cluster"),
+    "policy-fields": lambda: schema_part("policy"),
+    "policy-facts": fact_part,
     "configs": config_part,
     "plan-fields": plan_part,
+    "report-fields": report_part,
+    "snapshot-fields": snapshot_part,
     "modules": module_part,
 }
 

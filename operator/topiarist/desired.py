@@ -7,11 +7,12 @@ two claim the same topic, no two names collide. Before ``reconcile`` connects to
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from topiarist.core.names import collision_key
+from topiarist.core.change import Plan
+from topiarist.core.claims import claims, duplicates
 from topiarist.core.rules import cluster_complaints, complaints, warnings
 from topiarist.core.spec import (
     ClusterSpec,
@@ -20,11 +21,9 @@ from topiarist.core.spec import (
     TopicSpec,
     item_origin,
     merge,
-    name_path,
     selects,
-    topic_name,
 )
-from topiarist.errors import Complaint, Path, Place
+from topiarist.errors import Complaint, Path
 
 BY_LABEL = "(by label)"
 """Stands for the clusters that a selector would find if there were any documents."""
@@ -36,7 +35,7 @@ class Desired:
 
     ``complaints`` stop a run; ``warnings`` do not. ``judged`` counts the topics that were looked at, ``passed_over``
     those that are meant for other clusters only; ``unjudged`` has the names of clusters without a document (value: how
-    many topics name them).
+    many topics name them). ``guard`` is what the policies of the run leave of a plan.
     """
 
     specs: Mapping[str, tuple[TopicSpec, ...]]
@@ -46,6 +45,12 @@ class Desired:
     judged: int = 0
     passed_over: int = 0
     unjudged: Mapping[str, int] = field(default_factory=dict)
+    guard: Callable[[Plan], Plan] = field(default=lambda plan: plan)
+
+    @property
+    def wanted(self) -> Mapping[str, ClusterSpec]:
+        """The clusters that topics are meant for: to the others there is no reason to connect."""
+        return {name: spec for name, spec in self.clusters.items() if self.specs[name]}
 
 
 class _Resolution:
@@ -79,8 +84,11 @@ class _Resolution:
         if "clusters" in spec or "clusterSelector" in spec:
             if set(self.clusters) == {""}:
                 return self._named_without_document(manifest)
-            known = not self._unknown(manifest)
-            return [cluster for cluster in self.in_play.values() if selects(spec, cluster)] if known else None
+            if self._unknown(manifest):
+                return None
+            # Many topics times many clusters: of those that a topic does not name nothing is asked.
+            named = spec["clusters"] if "clusterSelector" not in spec else self.in_play
+            return [self.in_play[name] for name in named if name in self.in_play and selects(spec, self.in_play[name])]
         if self.broken and not self.narrowed:
             # Which cluster is meant, and what its defaults are, is known once its document has been mended.
             self._strange(manifest, (BY_LABEL,))
@@ -161,7 +169,7 @@ def resolve(
     resolution = _Resolution(clusters, only, strict=strict, broken=broken)
     for manifest in topics:
         resolution.topic(manifest)
-    found = resolution.complaints + _duplicates(topics)
+    found = resolution.complaints + duplicates(topics)
     said: list[Complaint] = [warning for manifest in topics for warning in _idle_overrides(manifest, clusters, strict)]
     said.extend(_idle_exclusions(chain.from_iterable(resolution.specs.values())))
     for name, cluster in resolution.in_play.items():
@@ -171,10 +179,10 @@ def resolve(
         for spec in specs:
             found.extend(complaints(spec))
             said.extend(warnings(spec))
-        found.extend(_claims(specs))
+        found.extend(claims(specs))
     for name, specs in resolution.strangers.items():
         found.extend(chain.from_iterable(complaints(spec, known=False) for spec in specs))
-        found.extend(_claims(specs) if name != BY_LABEL else ())
+        found.extend(claims(specs) if name != BY_LABEL else ())
         said.extend(chain.from_iterable(map(warnings, specs)))
     judged = chain(*resolution.specs.values(), *resolution.strangers.values())
     return Desired(
@@ -217,62 +225,3 @@ def _idle_exclusions(specs: Iterable[TopicSpec]) -> Iterator[Complaint]:
     for written, (where, key) in idle.items():
         if written not in useful and (place := where.place()):
             yield Complaint(place, f"{key}: nothing is left out, since no cluster of the topic has it as a default")
-
-
-def cluster_map(specs: Iterable[ClusterSpec]) -> tuple[dict[str, ClusterSpec], list[Complaint]]:
-    """Clusters by name; two of one name are a complaint that has both places."""
-    clusters: dict[str, ClusterSpec] = {}
-    found = []
-    for spec in specs:
-        first = clusters.setdefault(spec.name, spec)
-        if first is not spec and spec.source and first.source:
-            place, at = (source.place(("metadata", "name")) for source in (spec.source, first.source))
-            found.append(Complaint(place, f"Cluster {spec.name}: there is one of this name at {at} already"))
-    return clusters, found
-
-
-def _duplicates(topics: Sequence[Manifest]) -> list[Complaint]:
-    first: dict[tuple[str, str], Manifest] = {}
-    found = []
-    for manifest in topics:
-        earlier = first.setdefault((manifest.namespace, manifest.name), manifest)
-        if earlier is not manifest:
-            place = manifest.source.place(("metadata", "name"))
-            at = earlier.source.place(("metadata", "name"))
-            found.append(Complaint(place, f"Topic {manifest.name}: there is one of this name at {at} already"))
-    return found
-
-
-def _claims(specs: Sequence[TopicSpec]) -> list[Complaint]:
-    """Topics that two documents claim on one cluster, and names that Kafka cannot tell apart in its metrics."""
-    first: dict[str, TopicSpec] = {}
-    found = []
-    for spec in specs:
-        earlier = first.setdefault(collision_key(spec.topic), spec)
-        if earlier is spec or _same_document(earlier, spec):
-            continue
-        place, other = _name_place(spec), _name_place(earlier)
-        where = f"on cluster {spec.cluster.name}" if spec.cluster.name else "on the cluster"
-        if earlier.topic == spec.topic:
-            found.append(Complaint(place, f"{spec.topic}: claimed {where} by {other} too", "one topic, one document"))
-        else:
-            found.append(
-                Complaint(
-                    place,
-                    f"{spec.topic}: collides {where} with {earlier.topic} at {other}",
-                    "Kafka takes . and _ for the same letter in metric names and refuses the second topic",
-                )
-            )
-    return found
-
-
-def _same_document(one: TopicSpec, other: TopicSpec) -> bool:
-    """Two documents of one name are reported as such already."""
-    return (one.manifest.namespace, one.manifest.name) == (other.manifest.namespace, other.manifest.name)
-
-
-def _name_place(spec: TopicSpec) -> Place:
-    return spec.manifest.source.place(name_path(spec.manifest))
-
-
-__all__ = ["Desired", "cluster_map", "resolve", "topic_name"]

@@ -49,11 +49,12 @@ class Problem(NamedTuple):
 
 
 class Complaint(NamedTuple):
-    """A problem at its place, as a person gets to see it. Sorts by place."""
+    """A problem at its place, as a person gets to see it. Sorts by place; ``reason`` is for machines."""
 
     place: Place
     message: str
     hint: str = ""
+    reason: str = "InvalidManifest"
 
     def __str__(self) -> str:
         return f"{self.place}: {self.message}" + (f"\n    {self.hint}" if self.hint else "")
@@ -83,9 +84,18 @@ class Reason(str, Enum):
     WRONG_CLUSTER = "WrongCluster", Exit.ERROR
     SESSION_LOST = "SessionLost", Exit.ERROR, True
     LOCKED = "Locked", Exit.ERROR, True
+    AUTHENTICATION_FAILED = "AuthenticationFailed", Exit.ERROR
+    CREDENTIALS_INVALID = "CredentialsInvalid", Exit.ERROR
     NO_PERMISSION = "NoPermission", Exit.ERROR
     PREREQUISITE_MISSING = "PrerequisiteMissing", Exit.ERROR
     UNREADABLE = "Unreadable", Exit.ERROR
+    UNWRITABLE = "Unwritable", Exit.ERROR
+    NOT_A_PLAN = "NotAPlan", Exit.ERROR
+    PLAN_EDITED = "PlanEdited", Exit.ERROR
+    PLAN_TOO_NEW = "PlanTooNew", Exit.ERROR
+    UNKNOWN_CLUSTER = "UnknownCluster", Exit.ERROR
+    SNAPSHOT_UNUSABLE = "SnapshotUnusable", Exit.ERROR
+    INCOMPLETE = "Incomplete", Exit.ERROR
 
     # A cluster on which nothing may be written.
     KRAFT_CONTROLLER = "KRaftController", Exit.REFUSED
@@ -95,6 +105,7 @@ class Reason(str, Enum):
 
     # A topic, or a part of what is asked of it, that is refused.
     BROKERS_MISSING = "BrokersMissing", Exit.REFUSED, True
+    BUDGET_EXCEEDED = "BudgetExceeded", Exit.REFUSED
     CONFIG_INVALID = "ConfigInvalid", Exit.REFUSED
     CONFIG_TOO_NEW = "ConfigTooNew", Exit.REFUSED
     DATA_LOSS = "DataLoss", Exit.REFUSED
@@ -108,7 +119,9 @@ class Reason(str, Enum):
     NAME_COLLISION = "NameCollision", Exit.REFUSED
     NOT_ADOPTED = "NotAdopted", Exit.REFUSED
     NOT_OWNED = "NotOwned", Exit.REFUSED
+    NOT_TAKEN_OVER = "NotTakenOver", Exit.REFUSED, True
     PARTITIONS_MALFORMED = "PartitionsMalformed", Exit.REFUSED
+    POLICY_DENIED = "PolicyDenied", Exit.REFUSED
     PROTECTED_TOPIC = "ProtectedTopic", Exit.REFUSED
     RACKS_INCOMPLETE = "RacksIncomplete", Exit.REFUSED
     REASSIGNMENT_IN_PROGRESS = "ReassignmentInProgress", Exit.REFUSED, True
@@ -122,10 +135,14 @@ class Reason(str, Enum):
     # What is only said: nothing is refused for it.
     CHANGED_OUTSIDE = "ChangedOutside", Exit.DONE
     IGNORED = "Ignored", Exit.DONE
+    POLICY_WARNING = "PolicyWarning", Exit.DONE
     REPLICAS_DIFFER = "ReplicasDiffer", Exit.DONE
     STALE_RECORD = "StaleRecord", Exit.DONE
     STANDING_FAULT = "StandingFault", Exit.DONE
     UNMANAGED = "Unmanaged", Exit.DONE
+
+    # What a reviewed plan does not have: to be reviewed first.
+    NOT_REVIEWED = "NotReviewed", Exit.MOVED
 
     # What became of a topic at apply.
     STATE_CONFLICT = "StateConflict", Exit.MOVED, True

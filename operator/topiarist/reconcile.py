@@ -6,15 +6,16 @@ to write. Level, not edge: a pass looks at everything; whatever caused it is onl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from topiarist.core.change import Plan
+from topiarist.core.change import Plan, TopicPlan
 from topiarist.core.plan import Run, make_plan
 from topiarist.core.spec import ClusterSpec, TopicSpec
 from topiarist.core.state import ClusterState
+from topiarist.core.waiting import Sight
 from topiarist.errors import Exit, Reason, TopiaristError
 
 
@@ -27,6 +28,7 @@ class Result(str, Enum):
     REFUSED = "refused"
     FAILED = "failed"
     UNKNOWN = "unknown"
+    UNFINISHED = "not finished"
     NOT_SENT = "not sent"
 
 
@@ -38,6 +40,7 @@ _EXITS = {
     Result.REFUSED: Exit.REFUSED,
     Result.FAILED: Exit.ERROR,
     Result.UNKNOWN: Exit.ERROR,
+    Result.UNFINISHED: Exit.ERROR,
 }
 
 
@@ -75,6 +78,13 @@ class Cluster(Protocol):
         """
 
 
+class Watched(Protocol):
+    """A cluster of which somebody wants to know what it makes of what was applied."""
+
+    def look(self, topics: Sequence[str]) -> Mapping[str, Sight]:
+        """These topics as of now: cheap enough to be asked until the cluster has finished what ``apply`` began."""
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """What a pass did: its plan as decided, and one outcome for each topic that was to be touched."""
@@ -90,7 +100,7 @@ class Report:
     @property
     def exit(self) -> Exit:
         """Failures before all, then what moved, then what was refused; an error that ended the run is one of them."""
-        codes = {Exit.REFUSED} if self.plan.refused else set()
+        codes = {refusal.reason.exit for topic in self.plan.topics if not topic.observed for refusal in topic.refusals}
         codes |= {_EXITS[outcome.result] for outcome in self.outcomes}
         if self.error:
             codes.add(self.error.reason.exit)
@@ -102,7 +112,8 @@ class Pass:
     """What a pass is about, and who listens to it.
 
     ``allow`` gives back what of a plan may be done. ``asked`` is true if a person has answered for the plan: then
-    only what was shown is done, and what moved since is reported, not planned again.
+    only what was shown is done, and what moved since is reported, not planned again. ``tell`` hears of each outcome,
+    ``settled`` of the last one of each topic, with the topic's plan.
     """
 
     spec: ClusterSpec
@@ -112,18 +123,45 @@ class Pass:
     asked: bool = False
     stop: Callable[[], bool] = field(default=lambda: False)
     tell: Callable[[Outcome], None] = field(default=lambda outcome: None)
+    settled: Callable[[TopicPlan, Outcome], None] = field(default=lambda topic, outcome: None)
 
 
 def survey(cluster: Cluster, spec: ClusterSpec, topics: Sequence[TopicSpec], run: Run) -> Plan:
-    """Read a cluster and plan; writes nothing. Raises ``WrongCluster`` if it is not the one that its manifest means."""
+    """Read a cluster and plan; writes nothing. Raises what ``read`` and ``complete`` raise."""
+    return complete(make_plan(read(cluster, spec.cluster_id), spec, topics, run), topics)
+
+
+def read(cluster: Cluster, cluster_id: str, said_by: str = "clusterId") -> ClusterState:
+    """What a cluster holds. Raises ``WrongCluster`` if its id is not the one that ``said_by`` gives, if any."""
     state = cluster.read()
-    if spec.cluster_id and spec.cluster_id != state.cluster_id:
+    require_meant(cluster_id, state.cluster_id, said_by)
+    return state
+
+
+def require_meant(wanted: str, found: str, said_by: str = "clusterId") -> None:
+    """Raise ``WrongCluster`` if a cluster's id is not the one that ``said_by`` gives, if any."""
+    if wanted and wanted != found:
         raise TopiaristError(
             Reason.WRONG_CLUSTER,
-            f"found cluster id {state.cluster_id} at its address, wanted {spec.cluster_id} (clusterId)",
-            "mend the address, or the clusterId if this really is the cluster",
+            f"found cluster id {found} at its address, wanted {wanted} ({said_by})",
+            f"mend the address, or the {said_by} if this really is the cluster",
         )
-    return make_plan(state, spec, topics, run)
+
+
+def complete(plan: Plan, topics: Sequence[TopicSpec]) -> Plan:
+    """The plan, if it settles each of the topics that it was made for: something to do, a refusal, or nothing to do.
+
+    Raises ``Incomplete`` if one has been lost, or counts twice.
+    """
+    settled = [topic.topic for topic in plan.topics if topic.changes or topic.refusals]
+    known = {spec.topic for spec in topics}
+    if len(settled) + plan.unchanged == len(topics) and len(known.intersection(settled)) == len(settled):
+        return plan
+    raise TopiaristError(
+        Reason.INCOMPLETE,
+        f"found results for {len(settled) + plan.unchanged:,} topics, wanted one for each of {len(topics):,}",
+        "this is a mistake in topiarist: please report it",
+    )
 
 
 def reconcile(cluster: Cluster, job: Pass) -> Report:
@@ -135,21 +173,36 @@ def carry_out(cluster: Cluster, job: Pass, plan: Plan) -> Report:
     """Apply ``plan``. A topic that moved under it is read and planned anew once, unless a person answered for the
     plan.
     """
-    report = _apply(cluster, job, plan)
+    report = _apply(cluster, job, plan, final=job.asked)
     moved = {outcome.topic for outcome in report.topics(Result.MOVED)}
-    if not moved or report.error or job.asked or job.stop():
+    if not moved or job.asked:
         return report
+    if report.error or job.stop():
+        return _given_up(job, report)
     try:
         again = job.allow(survey(cluster, job.spec, [spec for spec in job.topics if spec.topic in moved], job.run))
     except TopiaristError as error:
-        return replace(report, error=error)
+        return _given_up(job, replace(report, error=error))
     second = _apply(cluster, job, again)
     known = {outcome.topic for outcome in second.outcomes}
     kept = tuple(outcome for outcome in report.outcomes if outcome.topic not in moved)
     settled = tuple(_settled(topic, again) for topic in sorted(moved - known))
     topics = [topic for topic in plan.topics if topic.topic not in moved]
     whole = replace(plan, topics=tuple(sorted([*topics, *again.topics], key=lambda topic: topic.topic)))
+    _tell_settled(job, (*plan.topics, *again.topics), settled)
     return Report(whole, kept + second.outcomes + settled, second.error)
+
+
+def _given_up(job: Pass, report: Report) -> Report:
+    """The report of a run that ends before the topics that moved are planned again: moved is their last word."""
+    _tell_settled(job, report.plan.topics, report.topics(Result.MOVED))
+    return report
+
+
+def _tell_settled(job: Pass, topics: Sequence[TopicPlan], outcomes: Sequence[Outcome]) -> None:
+    plans = {topic.topic: topic for topic in topics}
+    for outcome in outcomes:
+        job.settled(plans[outcome.topic], outcome)
 
 
 def _settled(name: str, again: Plan) -> Outcome:
@@ -160,16 +213,24 @@ def _settled(name: str, again: Plan) -> Outcome:
     return Outcome(name, Result.ALREADY)
 
 
-def _apply(cluster: Cluster, job: Pass, plan: Plan) -> Report:
-    """Apply, and keep the outcomes known so far if the run ends before its time; every topic has one in any case."""
+def _apply(cluster: Cluster, job: Pass, plan: Plan, *, final: bool = True) -> Report:
+    """Apply, and keep the outcomes known so far if the run ends before its time; every topic has one in any case.
+
+    Unless this is ``final``, topics that moved are not settled yet.
+    """
     outcomes: list[Outcome] = []
+    topics = {topic.topic: topic for topic in plan.to_do()}
     error = None
     try:
-        for outcome in cluster.apply(plan, job.stop) if plan.pending else ():
+        for outcome in cluster.apply(plan, job.stop) if topics else ():
             outcomes.append(outcome)
             job.tell(outcome)
+            if final or outcome.result is not Result.MOVED:
+                job.settled(topics[outcome.topic], outcome)
     except TopiaristError as raised:
         error = raised
         known = {outcome.topic for outcome in outcomes}
-        outcomes.extend(Outcome(topic.topic, Result.NOT_SENT) for topic in plan.to_do() if topic.topic not in known)
+        unsent = [Outcome(topic, Result.NOT_SENT) for topic in topics if topic not in known]
+        _tell_settled(job, plan.topics, unsent)
+        outcomes.extend(unsent)
     return Report(plan, tuple(outcomes), error)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from topiarist.core.plan import Run
 from topiarist.core.policy import Allowance
 from topiarist.core.state import Release
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One run's settings. Times are in seconds; ``zookeeper`` is a connect string with chroot, empty if not given."""
+    """One run's settings. Times are in seconds; ``zookeeper`` is a connect string with chroot, ``snapshot`` a file or
+    folder, each empty if not given.
+    """
 
     paths: tuple[str, ...] = ()
     clusters: tuple[str, ...] = ()
     cluster: str | None = None
     zookeeper: str = ""
+    snapshot: str = ""
     kafka_version: Release | None = None
     owner: str = "default"
     take_ownership: bool = False
@@ -23,7 +27,23 @@ class Settings:
     recreate: bool = False
     without_brokers: frozenset[int] = frozenset()
     allow_unknown_brokers: bool = False
+    platform: tuple[str, ...] = ()
+    partial: bool = False
     allow_risk: tuple[Allowance, ...] = ()
     connect_timeout: float = 10.0
     lock_timeout: float = 60.0
+    wait: bool = False
+    wait_timeout: float = 300.0
     verbosity: int = 0
+
+    @property
+    def run(self) -> Run:
+        """What planning has to know of the run."""
+        return Run(
+            owner=self.owner,
+            take_ownership=self.take_ownership,
+            adopt=self.adopt,
+            recreate=self.recreate,
+            without_brokers=self.without_brokers,
+            allow_unknown_brokers=self.allow_unknown_brokers,
+        )

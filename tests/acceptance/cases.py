@@ -3,12 +3,13 @@
 ``case.yaml`` has ``about``, one sentence on what the case shows; ``commands``, each the words after ``topiarist`` (``<
 FILE`` at the end is standard input), by default ``plan .`` where there is a ``state.yaml``, else ``validate .``; and
 ``manifests``, the path of the manifests that ``plan.json`` is made from, by default the whole folder. ``links`` are
-made in the copy that a case runs in.
+made in the copy that a case runs in. ``written`` is a folder that the commands write: its files are shown at the end.
 
 ``state.yaml`` describes a cluster (or several, under ``clusters``), which is laid out in a real ZooKeeper; if it is
 only one, every command gets its address from the environment. ``expected.txt`` is the whole output of all commands
-with their exit codes; where there is one cluster, ``plan.json`` is the plan before the first command, as JSON. ``make
-golden`` writes both anew. ``ZOOKEEPER`` stands for the server's real address everywhere, in manifests too.
+with their exit codes; where there is a cluster, ``plan.json`` and ``plan.md`` are the plan before the first command, as
+JSON and as a comment. ``make golden`` writes all of them anew. ``ZOOKEEPER`` stands for the server's real address
+everywhere, in manifests too.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any, NamedTuple
 import yaml
 from kazoo.client import KazooClient
 
+from support.clients import connected
 from topiarist.adapters.playground import Playground, Topic
 from topiarist.cli.main import run
 from topiarist.core.state import Broker
@@ -35,7 +37,7 @@ from topiarist.render.document import fingerprint
 EXAMPLES = Path(__file__).parents[1] / "examples"
 ZOOKEEPER = "zookeeper.example:2181"
 
-_OURS = ("case.yaml", "state.yaml", "expected.txt", "plan.json")
+_OURS = ("case.yaml", "state.yaml", "expected.txt", "plan.json", "plan.md")
 
 
 class Case(NamedTuple):
@@ -46,6 +48,7 @@ class Case(NamedTuple):
     commands: tuple[str, ...]
     manifests: str
     links: dict[str, str]
+    written: str
     state: dict[str, Any] | None
 
     @property
@@ -74,7 +77,7 @@ def _case(folder: Path) -> Case:
     state, told = _load(folder / "state.yaml"), _load(folder / "case.yaml")
     default = ["validate ."] if state is None else ["plan ."]
     commands, links = tuple(told.get("commands", default)), told.get("links", {})
-    return Case(folder, told["about"], commands, told.get("manifests", "."), links, state)
+    return Case(folder, told["about"], commands, told.get("manifests", "."), links, told.get("written", ""), state)
 
 
 def _load(path: Path) -> Any:
@@ -87,6 +90,7 @@ def laid_out(state: dict[str, Any], connect: str) -> Iterator[Callable[[], None]
 
     ``clusters``: name to what follows, each at ``connect`` with ``-NAME`` behind it. ``kafka: false``: no cluster, only
     ``znodes``. ``brokers``: id to rack (default six in three racks); ``release``: which Kafka it is (default 3.9);
+    ``deletion``: false for brokers with ``delete.topic.enable=false``;
     ``earlier``: records that are older than the topics; ``topics``: name to ``replicas`` and ``config``; ``records``:
     name to the record's text, written after the topics; ``gone``: brokers that leave; ``znodes``: path to text, set
     or created at the very end (null: deleted).
@@ -107,7 +111,7 @@ def laid_out(state: dict[str, Any], connect: str) -> Iterator[Callable[[], None]
 def _one(state: dict[str, Any], connect: str) -> Iterator[Playground | None]:
     if not state.get("kafka", True):
         address, _, chroot = connect.partition("/")
-        with _client(address) as client:
+        with connected(address) as client:
             for path, text in state.get("znodes", {}).items():
                 _put(client, f"/{chroot}{path}", text)
         yield None
@@ -115,6 +119,7 @@ def _one(state: dict[str, Any], connect: str) -> Iterator[Playground | None]:
     racks = state.get("brokers", dict(enumerate("abcabc", start=1)))
     release = tuple(map(int, str(state.get("release", "3.9")).split(".")))
     with Playground(connect, [Broker(*pair) for pair in racks.items()], (release[0], release[1])) as cluster:
+        cluster.deletes = state.get("deletion", True)
         _fill(cluster, state)
         yield cluster
 
@@ -135,15 +140,6 @@ def _fill(cluster: Playground, state: dict[str, Any]) -> None:
         _put(cluster.client, path, text)
 
 
-@contextmanager
-def _client(address: str) -> Iterator[KazooClient]:
-    client = KazooClient(address)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
-
-
 def _put(client: KazooClient, path: str, text: str | None) -> None:
     if text is None:
         client.delete(path)
@@ -154,7 +150,10 @@ def _put(client: KazooClient, path: str, text: str | None) -> None:
 
 
 def told(command: str) -> str:
-    """What a command line prints on both streams, and its exit code, as a person would paste it."""
+    """What a command line prints on both streams, and its exit code, as a person would paste it.
+
+    Since when a cluster is frozen differs from run to run: one moment stands for each.
+    """
     out, err, words, stdin = io.StringIO(), io.StringIO(), shlex.split(command), sys.stdin
     if "<" in words:
         *words, _, name = words
@@ -167,22 +166,36 @@ def told(command: str) -> str:
     parts = [f"$ topiarist {command}", out.getvalue().rstrip("\n")]
     if err.getvalue():
         parts += ["--- stderr", err.getvalue().rstrip("\n")]
-    return "\n".join(filter(None, [*parts, f"--- exit {code}"])) + "\n"
+    text = "\n".join(filter(None, [*parts, f"--- exit {code}"])) + "\n"
+    return re.sub(r"since [-0-9]+T[:0-9]+Z", "since 2026-01-31T12:00:00Z", text)
+
+
+def shown(folder: str) -> Iterator[str]:
+    """The files below ``folder``, each under its name; nothing if it is not named."""
+    for path in sorted(Path(folder).rglob("*")) if folder else ():
+        if path.is_file():
+            yield f"=== {path}\n{path.read_text(encoding='utf-8')}"
+
+
+def planned(manifests: str, form: str) -> str:
+    """The plan as ``plan --format FORM`` prints it; empty if there is none."""
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(io.StringIO()):
+        run(["plan", manifests, "--format", form, "--connect-timeout", "1"])
+    return out.getvalue()
 
 
 def plan_json(manifests: str) -> str:
-    """The plan as JSON, as ``plan --format json`` prints it; empty if there is none.
+    """The plan as JSON; empty if there is none.
 
-    Identities (ZooKeeper's transaction numbers) differ from run to run: 0 stands for each. The fingerprint, which
-    covers them, is checked here and stands for what remains.
+    Identities (ZooKeeper's transaction numbers) and ids of topics differ from run to run: 0 and a fixed text stand for
+    them. The fingerprint, which covers them, is checked here and stands for what remains.
     """
-    out = io.StringIO()
-    with redirect_stdout(out), redirect_stderr(io.StringIO()):
-        run(["plan", manifests, "--format", "json", "--connect-timeout", "1"])
-    text = out.getvalue()
+    text = planned(manifests, "json")
     if not text:
         return ""
     content = json.loads(text)
     assert content["fingerprint"] == fingerprint(content)
     plain = re.sub(r'"identity": [0-9]+', '"identity": 0', text)
+    plain = re.sub(r'"topicId": "[^"]{22}"', f'"topicId": "{"A" * 22}"', plain)
     return plain.replace(content["fingerprint"], fingerprint(json.loads(plain)))

@@ -9,6 +9,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from acceptance.cases import told
+from support.clients import connected
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 
 TOPIC = """apiVersion: topiarist.dev/v1
@@ -24,11 +25,8 @@ spec:
 @pytest.fixture
 def client(zookeeper: EmbeddedZooKeeper) -> Iterator[KazooClient]:
     """A client without any chroot."""
-    client = KazooClient(zookeeper.connect)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
+    with connected(zookeeper.connect) as client:
+        yield client
 
 
 def test_of_ten_thousand_broken_files_the_first_hundred_are_shown(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acceptance.cases import ZOOKEEPER, Case, find, laid_out, plan_json, told
+from acceptance.cases import ZOOKEEPER, Case, find, laid_out, plan_json, planned, shown, told
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 
 GOLDEN = os.environ.get("TOPIARIST_GOLDEN") == "write"
@@ -27,7 +27,7 @@ def compare(path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_example(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """The output of the case's commands is its ``expected.txt``, and its plan its ``plan.json``."""
+    """The output of the case's commands is its ``expected.txt``, and its plan its ``plan.json`` and ``plan.md``."""
     for name in [name for name in os.environ if name.startswith("TOPIARIST_")]:
         monkeypatch.delenv(name)
     address = ""
@@ -42,11 +42,13 @@ def test_example(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, re
         monkeypatch.chdir(case.copy(tmp_path, address))
         if case.state is not None:
             compare(case.folder / "plan.json", plan_json(case.manifests))
+            compare(case.folder / "plan.md", planned(case.manifests, "markdown"))
         pages = []
         for command in case.commands:
             pages.append(told(command))
             if case.state is not None and command.startswith("apply"):
                 settle()
+        pages += shown(case.written)
     text = "\n".join(pages)
     compare(case.folder / "expected.txt", text.replace(address, ZOOKEEPER) if address else text)
 

@@ -13,7 +13,9 @@ from contract.worlds import BROKERS, World
 from support.wishes import ALL, outcomes, planned, results, wish
 from topiarist.core.change import Plan
 from topiarist.core.plan import Run
+from topiarist.core.release import plan_release, wanted
 from topiarist.core.spec import ClusterSpec
+from topiarist.core.waiting import Sight
 from topiarist.errors import Reason
 from topiarist.reconcile import Outcome, Pass, Result, carry_out, reconcile
 
@@ -90,6 +92,7 @@ def test_a_deleted_topic_has_gone_and_left_a_tombstone(world: World) -> None:
     """``ensure: Absent`` on a topic of ours deletes it; absent is absent, and Present makes it again."""
     cluster = world.open()
     results(cluster, planned(cluster, wish("orders")))
+    world.settle()
     assert results(cluster, planned(cluster, wish("orders", ensure="Absent"))) == {"orders": Result.DONE}
     world.settle()
     state = cluster.read()
@@ -214,6 +217,56 @@ def test_a_moved_topic_is_only_reported_if_a_person_was_asked(world: World) -> N
     assert [outcome.result for outcome in report.outcomes] == [Result.MOVED]
     assert report.exit == 5
     assert dict(cluster.read().topics["orders"].config) == {"retention.ms": "3"}
+
+
+def test_a_look_tells_topics_apart_and_sees_them_go(world: World) -> None:
+    """The identity is that of the plan; a deleted topic has none and no mark, one made again has another."""
+    cluster = world.open()
+    results(cluster, planned(cluster, wish("orders")))
+    world.settle()
+    identity = cluster.read().topics["orders"].identity
+    assert cluster.look(["none", "orders"]) == {"none": Sight(None, False), "orders": Sight(identity, False)}
+    results(cluster, planned(cluster, wish("orders", ensure="Absent")))
+    world.settle()
+    assert cluster.look(["orders"]) == {"orders": Sight(None, False)}
+    world.add("orders", REPLICAS, {})
+    again = cluster.look(["orders"])["orders"]
+    assert (again.marked, again.identity == identity) == (False, False)
+
+
+def test_a_look_sees_brokers_that_are_away(world: World) -> None:
+    """Those with a replica of the topic, and no others."""
+    world.add("orders", REPLICAS, {})
+    cluster = world.open()
+    world.remove_broker(4)
+    world.remove_broker(5)
+    assert cluster.look(["orders"])["orders"].missing == (4,)
+
+
+@pytest.mark.parametrize("made", ["ours", "tombstone", "stale"])
+def test_a_released_topic_is_nobodys(world: World, made: str) -> None:
+    """The record goes, whatever it was beside; the topic stays as it is, and again there is nothing to release."""
+    cluster = world.open()
+    results(cluster, planned(cluster, wish("orders", config={"retention.ms": 5})))
+    world.settle()
+    if made == "tombstone":
+        results(cluster, planned(cluster, wish("orders", ensure="Absent")))
+        world.settle()
+    elif made == "stale":
+        world.delete("orders")
+        world.add("orders", REPLICAS, {"retention.ms": "5"})
+    before = cluster.read()
+    plan, absent = plan_release(before, "", wanted(["orders"]), Run())
+    assert (results(cluster, plan), list(absent)) == ({"orders": Result.DONE}, [])
+    after = cluster.read()
+    nobodys = {
+        name: replace(topic, record=None, record_valid=False, changed_outside=False)
+        for name, topic in before.topics.items()
+    }
+    assert (after.topics, after.records) == (nobodys, {})
+    assert results(cluster, plan) == {"orders": Result.ALREADY}
+    again, absent = plan_release(after, "", wanted(["orders"]), Run())
+    assert (again.topics, list(absent)) == ((), ["orders"])
 
 
 def test_nothing_to_do_is_no_outcome(world: World) -> None:

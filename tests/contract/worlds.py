@@ -13,7 +13,12 @@ from topiarist.adapters.playground import Playground, Topic
 from topiarist.adapters.playground.seed import config_bytes
 from topiarist.adapters.zookeeper import ZooKeeperCluster
 from topiarist.core.state import Broker, ClusterState, Replicas, TopicState
-from topiarist.reconcile import Cluster
+from topiarist.reconcile import Cluster, Watched
+
+
+class Port(Cluster, Watched, Protocol):
+    """All that a cluster can be asked."""
+
 
 BROKERS = tuple(Broker(number, rack) for number, rack in enumerate("abcabc", start=1))
 
@@ -21,7 +26,7 @@ BROKERS = tuple(Broker(number, rack) for number, rack in enumerate("abcabc", sta
 class World(Protocol):
     """A cluster, and the hand of somebody else in it."""
 
-    def open(self) -> Cluster:
+    def open(self) -> Port:
         """The cluster through its port, as one run sees it."""
 
     def add(self, name: str, replicas: tuple[Replicas, ...], config: dict[str, str]) -> None:
@@ -46,7 +51,7 @@ class MemoryWorld:
     def __init__(self) -> None:
         self._cluster = MemoryCluster(ClusterState("id", BROKERS, controller=1, controller_epoch=1))
 
-    def open(self) -> Cluster:
+    def open(self) -> Port:
         """The one cluster."""
         return self._cluster
 
@@ -92,7 +97,7 @@ class ZooKeeperWorld:
         self._client = client
         self._stack = stack
 
-    def open(self) -> Cluster:
+    def open(self) -> Port:
         """A new session."""
         return self._stack.enter_context(ZooKeeperCluster(self._playground.connect, owner="default", lock_timeout=5))
 

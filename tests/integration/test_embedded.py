@@ -7,14 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss
 
+from support.clients import connected
 from support.waiting import is_alive, wait_until
 from topiarist.adapters import embedded
 from topiarist.adapters.embedded import EmbeddedZooKeeper
@@ -27,15 +25,6 @@ server = EmbeddedZooKeeper().start()
 print(server.pid, server.directory, flush=True)
 sys.stdin.read()
 """
-
-
-@contextmanager
-def connected(connect: str) -> Iterator[KazooClient]:
-    client = KazooClient(connect)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
 
 
 def fake_java(folder: Path, said: str) -> None:

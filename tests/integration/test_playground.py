@@ -257,3 +257,14 @@ def test_without_a_zookeeper_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None
         with pytest.raises(TopiaristError, match=f"no ZooKeeper answers at {address}") as caught:
             Playground(f"{address}/kafka", BROKERS).start()
     assert caught.value.reason is Reason.UNREACHABLE
+
+
+def test_a_cluster_that_does_not_delete_throws_marks_away(cluster: Playground, client: KazooClient) -> None:
+    """As brokers do with ``delete.topic.enable=false``: the mark goes, the topic stays."""
+    cluster.add_topics(Topic("orders", ((1, 2),)))
+    cluster.deletes = False
+    client.create("/admin/delete_topics/orders")
+    cluster.settle()
+    assert client.get_children("/admin/delete_topics") == []
+    assert client.exists("/brokers/topics/orders/partitions/0/state")
+    assert client.exists("/config/topics/orders")

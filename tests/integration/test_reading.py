@@ -25,7 +25,7 @@ from topiarist.adapters.zookeeper.head import read_head
 from topiarist.adapters.zookeeper.reading import Reading, read_state, read_topics, topic_state
 from topiarist.adapters.zookeeper.session import Session, open_session
 from topiarist.adapters.zookeeper.wire import FIRST_READS, MULTIREADS_IN_FLIGHT, REPLY_BYTES, Failure, Node, read_nodes
-from topiarist.core.state import Broker, ClusterState, TopicRecord
+from topiarist.core.state import Broker, ClusterState, Freeze, TopicRecord
 from topiarist.errors import Reason, TopiaristError
 
 REPLICAS = ((1, 2, 3), (2, 3, 4))
@@ -291,7 +291,23 @@ GATES: dict[str, tuple[Callable[[KazooClient], object], Reason | None, str]] = {
     "odd migration": (_set(paths.MIGRATION, b""), Reason.KRAFT_MIGRATION, "/migration exists"),
     "no controller": (lambda client: client.delete(paths.CONTROLLER), Reason.NO_CONTROLLER, "does not exist"),
     "no epoch": (lambda client: client.delete(paths.CONTROLLER_EPOCH), Reason.NO_CONTROLLER, "does not exist"),
-    "frozen": (_set(paths.GATE, znodes.encode_gate("upgrade\x1b")), Reason.FROZEN, "the cluster is frozen: upgrade"),
+    "frozen": (
+        _set(paths.GATE, znodes.encode_gate(Freeze("upgrade\x1b\n", "ada", "now"))),
+        Reason.FROZEN,
+        "the cluster is frozen by ada since now: upgrade\\x1b\\n",
+    ),
+    "frozen by nobody": (
+        _set(paths.GATE, b'{"version":1,"state":"frozen"}'),
+        Reason.FROZEN,
+        "the cluster is frozen: no reason given",
+    ),
+    "odd gate": (_set(paths.GATE, b"frozen"), Reason.FROZEN, "/topiarist/gate cannot be read, which counts as that"),
+    "empty gate": (_set(paths.GATE, b""), Reason.FROZEN, "topiarist thaw mends it: it is empty"),
+    "frozen without controller": (
+        lambda client: _set(paths.GATE, b'{"version":1,"state":"frozen"}')(client) or client.delete(paths.CONTROLLER),
+        Reason.FROZEN,
+        "the cluster is frozen",
+    ),
     "open": (_set(paths.GATE, znodes.encode_gate(None)), None, ""),
     "old controller": (_set(paths.CONTROLLER, b'{"version":1,"brokerid":1,"timestamp":"1"}'), None, ""),
 }
@@ -309,7 +325,7 @@ def test_the_gate_tells_whether_writing_is_allowed(still: KazooClient, name: str
     assert list(state.topics) == ["orders"]
 
 
-@pytest.mark.parametrize("path", [paths.CLUSTER_ID, paths.CONTROLLER, paths.CONTROLLER_EPOCH, paths.GATE])
+@pytest.mark.parametrize("path", [paths.CLUSTER_ID, paths.CONTROLLER, paths.CONTROLLER_EPOCH])
 def test_what_all_depends_on_must_be_readable(still: KazooClient, path: str) -> None:
     """An odd znode without which nothing can be known ends the reading, with its path."""
     put(still, path, b"?")

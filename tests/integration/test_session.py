@@ -17,9 +17,10 @@ from topiarist.adapters import znodes
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground, Topic
 from topiarist.adapters.znodes import paths
+from topiarist.adapters.zookeeper.addresses import parse_connect
 from topiarist.adapters.zookeeper.head import read_head
 from topiarist.adapters.zookeeper.reading import read_state
-from topiarist.adapters.zookeeper.session import Session, open_session, parse_connect
+from topiarist.adapters.zookeeper.session import Session, open_session
 from topiarist.adapters.zookeeper.wire import read_nodes
 from topiarist.errors import Reason, TopiaristError
 

@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -45,8 +46,11 @@ def words(cluster: Playground, manifests: Path, *more: str) -> list[str]:
     return [*program, "--zookeeper", cluster.connect, "--kafka-version", "3.9", *more]
 
 
-def typed(command: list[str], *answers: str) -> tuple[str, int]:
-    """Run in a terminal of its own, answer each question as it comes; what was shown, and the exit code."""
+def typed(command: list[str], *answers: str | Callable[[], str]) -> tuple[str, int]:
+    """Run in a terminal of its own, answer each question as it comes; what was shown, and the exit code.
+
+    An answer that takes thought is called for when it is needed.
+    """
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ["TERM"] = "dumb"
@@ -61,7 +65,8 @@ def typed(command: list[str], *answers: str) -> tuple[str, int]:
             break
         shown += piece
         if waiting and shown.endswith(": "):
-            os.write(terminal, waiting.pop(0).encode() + b"\n")
+            answer = waiting.pop(0)
+            os.write(terminal, (answer if isinstance(answer, str) else answer()).encode() + b"\n")
     os.close(terminal)
     _, status = os.waitpid(pid, 0)
     return shown.replace("\r\n", "\n"), os.waitstatus_to_exitcode(status)

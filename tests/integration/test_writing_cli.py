@@ -20,6 +20,7 @@ from support.waiting import wait_until
 from topiarist.adapters import znodes
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground
+from topiarist.core.state import Freeze
 
 CLUSTER = """\
 apiVersion: topiarist.dev/v1
@@ -81,13 +82,15 @@ def test_an_error_comes_after_what_was_done_before_it(
 
     def freeze() -> None:
         wait_until(lambda: client.exists("/brokers/topics/orders-019"), "the transactions before this one")
-        client.set("/topiarist/gate", znodes.encode_gate("maintenance until noon"))
+        client.set(
+            "/topiarist/gate", znodes.encode_gate(Freeze("maintenance until noon", "ada", "2026-01-31T12:00:00Z"))
+        )
 
     proxy.hold(FIRST + 20, freeze)
     running = apply(manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *names))
     out, err = running.communicate(timeout=60)
     assert "Applied: 20 done, 100 not sent." in out
-    assert "error: cluster prod: the cluster is frozen: maintenance until noon" in err
+    assert "error: cluster prod: the cluster is frozen by ada since 2026-01-31T12:00:00Z: maintenance until noon" in err
     assert running.returncode == 4
 
 

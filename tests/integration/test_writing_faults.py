@@ -19,7 +19,7 @@ from topiarist.adapters import znodes
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground, Topic
 from topiarist.adapters.zookeeper import writing
-from topiarist.core.state import TopicRecord
+from topiarist.core.state import Freeze, TopicRecord
 from topiarist.errors import Exit, Reason
 from topiarist.reconcile import Result
 
@@ -42,7 +42,7 @@ def test_a_gate_that_closes_in_the_middle_leaves_no_doubt(
 
     def freeze() -> None:
         wait_until(lambda: client.exists("/brokers/topics/topic-039"), "the transactions before this one")
-        client.set("/topiarist/gate", znodes.encode_gate("maintenance"))
+        client.set("/topiarist/gate", znodes.encode_gate(Freeze("maintenance")))
 
     with witnessed(cluster.connect, *(spec.topic for spec in MANY)), opened(proxy.through(cluster.connect)) as port:
         plan = planned(port, *MANY)

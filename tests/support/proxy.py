@@ -18,6 +18,8 @@ from enum import Enum
 from queue import SimpleQueue
 from typing import NamedTuple
 
+from support.listener import Listener
+
 OPERATIONS = {
     -11: "closeSession",
     1: "create",
@@ -92,7 +94,7 @@ class Connection:
             end.close()
 
 
-class Proxy:
+class Proxy(Listener):
     """A proxy before ``upstream`` (``host:port``): ``with Proxy(server.connect) as proxy: connect_to(proxy.connect)``.
 
     ``delay`` (seconds) holds back each frame in each direction: 0.01 makes round trips of 20 ms. ``fired`` is set once
@@ -100,6 +102,7 @@ class Proxy:
     """
 
     def __init__(self, upstream: str) -> None:
+        super().__init__()
         host, _, port = upstream.partition(":")
         self.delay = 0.0
         self.refusing = False
@@ -107,13 +110,11 @@ class Proxy:
         self.fired = threading.Event()
         self._upstream = (host, int(port))
         self._lock = threading.Lock()
-        self._threads: list[threading.Thread] = []
         self._writes = 0
         self._cut: _Cut | None = None
         self._hold: tuple[int, Callable[[], None]] | None = None
         self._failures: list[Exception] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.connect = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.connect = f"127.0.0.1:{self.port}"
 
     @property
     def requests(self) -> Counter[str]:
@@ -156,24 +157,10 @@ class Proxy:
         for connection in list(self.connections):
             connection.close()
 
-    def __enter__(self) -> Proxy:
-        self._start(self._accept)
-        return self
-
     def __exit__(self, *_: object) -> None:
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self.drop()
-        for thread in self._threads:
-            thread.join()
+        super().__exit__()
         if self._failures:
             raise self._failures[0]
-
-    def _start(self, work: Callable[..., None], *arguments: object) -> None:
-        thread = threading.Thread(target=work, args=arguments, name="proxy", daemon=True)
-        self._threads.append(thread)
-        thread.start()
 
     def _accept(self) -> None:
         while True:

@@ -8,6 +8,7 @@ cost a second a test, and what is worth shrinking is the number of topics.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,7 +20,7 @@ from topiarist.core.plan import Run, make_plan
 from topiarist.core.spec import ClusterSpec, RackAwareness, TopicSpec, merge
 from topiarist.core.state import Broker, ClusterState, Fault, Gate, Replicas, TopicRecord, TopicState
 from topiarist.errors import Reason
-from unit.builders import manifest
+from unit.builders import Tree, manifest
 
 NAMES = (
     *("audit", "clicks", "orders", "orders.v1", "orders_v1", "payments", "users"),
@@ -220,3 +221,43 @@ def texts() -> st.SearchStrategy[str]:
     """What may stand as a value in ZooKeeper: values of the pools, numbers, anything."""
     known = sorted({text for pool in (GOOD, ODD) for values in pool.values() for text in values})
     return st.one_of(st.sampled_from(known), st.integers(-(1 << 70), 1 << 70).map(str), st.text(max_size=12))
+
+
+NAMED_ODDLY = (
+    *("Orders", "ORDERS.V1", "orders-v1", "-orders-", "a..b", ".a.b.", "_", "__", "topic", "two words", "-"),
+    *("y", "null", "010", "1.50", "x" * 249, "X" * 249, "_" + "x" * 248, "con", "ünlesbar", "orders.v1.", "Topic"),
+)
+"""Names of topics that are no names of documents, or not to every reader of YAML."""
+
+ODD_CONFIG: Mapping[str, tuple[str, ...]] = {
+    **ODD,
+    "cleanup.policy": (" compact ,\tdelete", "", "delete,"),
+    "min.cleanable.dirty.ratio": ("0.5f", "NaN", "1", "1e-4", "0.0001", "0.1234567890123456789", "-0.0", ".50"),
+    "max.message.bytes": ("010", "+5", "\u0661\u0662", " 1048576 "),
+    "flush.messages": ("9223372036854775807", "9223372036854775808", "0"),
+    "preallocate": ("True", "yes"),
+    "message.format.version": ("2.8", "3.0-IV1", "0.10.1"),
+    "confluent.tier.enable": ("TRUE", "12", "1.50", "99999999999999999999", "a\nb", "\ud800", "", "yes", "é"),
+    "bad key": ("x",),
+}
+"""What may stand on a cluster and needs care on its way into a manifest and back."""
+
+
+def make_cluster(seed: int, size: int, odd: float) -> tuple[ClusterState, ClusterSpec]:
+    """A cluster that others have filled, with ``size`` names in play, and what its document says, if it has one."""
+    maker = _Maker(seed, odd)
+    state = maker.state(maker.random.sample((*NAMES, *NAMED_ODDLY), size))
+    topics = {
+        name: replace(topic, config={**topic.config, **maker.rarely({}, maker.config(ODD_CONFIG, 3))})
+        for name, topic in state.topics.items()
+    }
+    if maker.random.random() < 0.5:
+        topics = {name: replace(topic, config={"segment.ms": "1000", **topic.config}) for name, topic in topics.items()}
+    unnamed = ClusterSpec(name="prod", connect="zk1:2181/kafka", release=maker.pick((None, (2, 8), (3, 9))))
+    documented = replace(maker.cluster(), connect="zk1:2181/kafka", source=Tree("clusters.yaml", {}))
+    return replace(state, topics=topics), maker.pick((unnamed, documented))
+
+
+def clusters() -> st.SearchStrategy[tuple[ClusterState, ClusterSpec]]:
+    """Clusters of one to twelve names, without oddities or with some."""
+    return st.builds(make_cluster, st.integers(0, 1 << 40), st.integers(1, 12), st.sampled_from((0.0, 0.1, 0.5)))

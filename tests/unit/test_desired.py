@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from topiarist.core.claims import cluster_map
 from topiarist.core.spec import ClusterSpec, Manifest
-from topiarist.desired import Desired, cluster_map, resolve
+from topiarist.desired import Desired, resolve
 from unit.builders import cluster, manifest
 
 SIZE = {"partitions": 1, "replicationFactor": 1}

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topiarist.core.change import AddPartitions, Plan, TopicPlan, UpdateConfig
-from topiarist.core.evolve import Position, Standing, evolve, standing
+from topiarist.core.evolve import Position, Standing, evolve, standing, vouched
 from topiarist.core.plan import Run
+from topiarist.core.release import Wanted, plan_release
 from topiarist.core.state import Broker, ClusterState, TopicRecord, TopicState
-from unit.builders import RACKS, cluster, lists, now, only, plan, spec, state, topic, with_topic
+from unit.builders import NAMED, RACKS, cluster, lists, now, only, plan, spec, state, topic, with_topic
 from unit.strategies import World, worlds
 
 Foreign = Callable[[ClusterState], ClusterState]
@@ -24,7 +25,8 @@ WANTED = spec(partitions=5, config={"segment.ms": 6, "cleanup.policy": "compact"
 
 
 def _from(seen: ClusterState, found: TopicPlan, moved: ClusterState) -> Standing:
-    return standing(found, {broker.id: broker for broker in seen.brokers}, now(moved, found.topic))
+    wanted = found.spec.cluster if found.spec else NAMED
+    return standing(found, plan(seen, on=wanted).basis(), now(moved, found.topic))
 
 
 def _change(**fields: object) -> Foreign:
@@ -113,11 +115,30 @@ def test_what_does_not_concern_a_plan(act: Foreign) -> None:
     assert _from(STANDS, found, act(STANDS)) == Standing(Position.BEFORE)
 
 
-def test_a_plan_without_its_specs_is_judged_by_value_alone() -> None:
-    """A plan that was kept knows no cluster's rules: what others changed beside it does not concern it."""
-    found = replace(only(STANDS, WANTED), spec=None)
-    assert _from(STANDS, found, _config(vendors_own="1")(STANDS)).position is Position.BEFORE
-    assert _from(STANDS, found, _config(segment_ms="9")(STANDS)).position is Position.MOVED
+def test_a_plan_without_its_specs_is_judged_alike() -> None:
+    """A plan that was kept has no specs, and knows by what to judge all the same."""
+    found = only(STANDS, WANTED)
+    for change in (_config(vendors_own="1"), _config(segment_ms="9"), _config(retention_ms="9"), _gone):
+        moved = change(STANDS)
+        assert _from(STANDS, replace(found, spec=None), moved) == _from(STANDS, found, moved)
+    assert "vendors.own" in _from(STANDS, found, _config(vendors_own="1")(STANDS)).message
+
+
+def test_a_new_topics_config_is_judged_by_the_brokers_of_the_moment() -> None:
+    """What fitted the brokers' defaults when it was planned is not created once it does not any more."""
+    seen = state()
+    found = only(seen, spec(config={"min.compaction.lag.ms": 11}))
+    moved = replace(seen, broker_defaults={"log.cleaner.max.compaction.lag.ms": "10"})
+    assert _from(seen, found, seen).position is Position.BEFORE
+    assert "min.compaction.lag.ms is 11" in _from(seen, found, moved).message
+
+
+def test_a_release_that_the_plan_knew_of_is_not_forgotten() -> None:
+    """One topic by itself may show less of the cluster's release than all of them together did."""
+    seen = state(topic(config={"message.format.version": "3.0"}), release_at_least=(3, 0))
+    found = only(seen, spec(on=cluster("prod", cluster_id="ID"), config={"segment.ms": 5}))
+    alone = replace(seen, release_at_least=(2, 8))
+    assert _from(seen, found, alone).position is Position.BEFORE
 
 
 def test_what_others_changed_is_judged_by_the_clusters_release() -> None:
@@ -212,6 +233,48 @@ def test_a_deletion_is_done_when_marked_or_gone_with_our_tombstone() -> None:
     assert _from(STANDS, found, tombstone).position is Position.AFTER
     unmarked = with_topic(STANDS, "orders", record=found.record_after)
     assert _from(STANDS, found, unmarked).message.endswith("and is that of owner default (deleted) now")
+
+
+def test_what_looks_done_and_is_another_topic_has_moved() -> None:
+    """The values of a plan on a topic that was made again are not the plan's doing."""
+    found = only(STANDS, WANTED)
+    alike = with_topic(evolve(STANDS, [found]), "orders", identity=8)
+    assert _from(STANDS, found, alike).message == "was deleted and made again: it is another topic now"
+
+
+def test_a_key_that_the_record_vouches_for_stays_as_seen() -> None:
+    """Our record must not say of a key that it holds our value if somebody else has just set it."""
+    found = only(STANDS, spec(config={"segment.ms": 5, "cleanup.policy": "compact"}))
+    assert list(vouched(found)) == ["segment.ms"]
+    assert not list(vouched(only(STANDS, WANTED)))  # it changes all that its record names
+    assert _from(STANDS, found, _config(segment_ms="9")(STANDS)).message == "segment.ms was 5, and is 9 now"
+
+
+def test_a_name_that_collides_by_now_is_not_created() -> None:
+    """Kafka cannot tell a dot from an underscore: somebody was faster with the other name."""
+    found = only(state(), spec("a.b"))
+    assert _from(state(), found, state(topic("a_b"))).message == "would collide with a_b, which exists now"
+    assert _from(state(), found, state(topic("ab"))).position is Position.BEFORE
+
+
+def test_a_release_is_about_the_record_alone() -> None:
+    """Whatever becomes of the topic: the record as it was is released, none is done, another has moved."""
+    (found,) = plan_release(STANDS, "prod", Wanted(("orders",)), Run())[0].topics
+    marked = replace(STANDS, deleting=frozenset({"orders"}))
+    again = with_topic(STANDS, "orders", identity=8, record_valid=False)
+    for seen in (STANDS, marked, again):
+        assert _from(STANDS, found, seen).position is Position.BEFORE
+    for seen in (with_topic(STANDS, "orders", record=None, record_valid=False), _gone(STANDS)):
+        assert _from(STANDS, found, seen).position is Position.AFTER
+    assert _from(STANDS, found, with_topic(STANDS, "orders", record=TopicRecord("team"))).position is Position.MOVED
+    assert not list(vouched(found))
+
+
+def test_a_plan_without_changes_vouches_for_nothing() -> None:
+    """Where all was refused the record stays, and says nothing new of any key."""
+    found = only(STANDS, spec(partitions=2, config={"segment.ms": 5}))
+    assert (found.changes, found.record_after) == ((), TopicRecord("default", ("segment.ms",)))
+    assert not list(vouched(found))
 
 
 def test_a_half_finished_plan_is_neither() -> None:

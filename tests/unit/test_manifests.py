@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from topiarist.adapters.manifests import Loaded, files, limits, load
+from topiarist.adapters.manifests import Loaded, annotations_of, files, limits, load
 from topiarist.adapters.manifests.source import Document, File
 from topiarist.adapters.manifests.strict import StrictLoader
 from topiarist.errors import Key, Place
@@ -179,7 +179,10 @@ def test_documents_of_others_are_passed_over_and_counted() -> None:
         ("apiVersion: topiarist.dev", '<stdin>:1:13: apiVersion: found "topiarist.dev", wanted topiarist.dev/v1'),
         ("apiVersion: topiarist.dev/v2", '<stdin>:1:13: apiVersion: found "topiarist.dev/v2", wanted topiarist.dev/v1'),
         ("apiVersion: topiarist.dev/v1", "<stdin>:1:1: found no kind, wanted one"),
-        ("apiVersion: topiarist.dev/v1\nkind: Policy", '<stdin>:2:7: kind: found "Policy", wanted Topic or Cluster'),
+        (
+            "apiVersion: topiarist.dev/v1\nkind: Polic",
+            '<stdin>:2:7: kind: found "Polic", wanted Topic, Cluster or Policy',
+        ),
         (
             "apiVersion: v1\nkind: List\nitems:\n- apiVersion: topiarist.dev/v1",
             "<stdin>:3:1: found a List that holds documents of ours, wanted each on its own",
@@ -316,3 +319,14 @@ def test_characters_that_break_lines_for_some_readers_are_found_in_our_files_onl
     message = "<stdin>:6:12: found the character U+2028, which YAML versions read differently"
     assert message in said(text(TOPIC % "a" + "---\n" + hidden))
     assert text(FOREIGN + "# harmless \u2028\n").complaints == ()
+
+
+@pytest.mark.parametrize("odd", ["", "# \u2028\n"])
+def test_annotations_are_read_again(odd: str) -> None:
+    """They are those of the document, wherever it stands in its file and however that had to be read."""
+    text = "---\n".join(
+        f"{odd}apiVersion: topiarist.dev/v1\nkind: Topic\nmetadata:\n  name: {name}\n{more}spec: {{partitions: 1}}\n"
+        for name, more in (("a", ""), ("b", '  annotations: {"why": "\u00fc: so"}\n'))
+    )
+    found = load(["-"], io.BytesIO(text.encode())).manifests
+    assert [annotations_of(manifest) for manifest in found] == [{}, {"why": "\u00fc: so"}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
@@ -75,13 +76,15 @@ def full() -> Plan:
 IN_FULL = {
     "topic": "clicks",
     "identity": 77,
+    "topicId": None,
     "observed": False,
     "risk": "DataLoss",
     "record": {
         "before": {"owner": "default", "config": ["retention.ms"], "absent": False},
         "beforeValid": True,
-        "after": {"owner": "default", "config": ["retention.ms"], "absent": False},
+        "after": {"owner": "default", "config": ["flush.ms", "retention.ms"], "absent": False},
     },
+    "vouched": {"flush.ms": "7"},
     "changes": [
         {
             "kind": "AddPartitions",
@@ -116,9 +119,9 @@ def test_a_topic_in_full() -> None:
     """A topic has its identity, our record, and every change with before, after, risk and reason."""
     found = TopicPlan(
         topic="clicks",
-        before=topic("clicks", 2, ours=["retention.ms"], identity=77),
+        before=topic("clicks", 2, ours=["retention.ms"], identity=77, config={"flush.ms": "7", "segment.ms": "8"}),
         record_before=TopicRecord("default", ("retention.ms",)),
-        record_after=TopicRecord("default", ("retention.ms",)),
+        record_after=TopicRecord("default", ("flush.ms", "retention.ms")),
         changes=(GROW, UPDATE),
     )
     assert document([plan(found)])["clusters"] == [
@@ -128,6 +131,12 @@ def test_a_topic_in_full() -> None:
             "chroot": "/kafka",
             "owner": "default",
             "brokers": [{"id": 3, "rack": "c"}, {"id": 4, "rack": "a"}, {"id": 5, "rack": "b"}],
+            "configRules": {
+                "kafkaVersion": None,
+                "releaseAtLeast": "2.4",
+                "allowUnknownConfigs": [],
+                "brokerConfig": {},
+            },
             "gate": None,
             "topics": [IN_FULL],
             "unchanged": 812,
@@ -153,15 +162,19 @@ def test_the_bytes_of_a_plan() -> None:
         '      "chroot": "/kafka",\n'
         '      "owner": "default",\n'
         '      "brokers": [{"id": 1, "rack": "a"}, {"id": 2, "rack": "b"}, {"id": 3, "rack": "c"}],\n'
+        '      "configRules": {"kafkaVersion": null, "releaseAtLeast": "2.4", "allowUnknownConfigs": [], '
+        '"brokerConfig": {}},\n'
         '      "gate": null,\n'
         '      "topics": [\n'
         "        {\n"
         '          "topic": "\\u00fc",\n'
         '          "identity": null,\n'
+        '          "topicId": null,\n'
         '          "observed": false,\n'
         '          "risk": "Safe",\n'
         '          "record": {"before": null, "beforeValid": null, '
         '"after": {"owner": "default", "config": [], "absent": false}},\n'
+        '          "vouched": {},\n'
         '          "changes": [\n'
         "            {\n"
         '              "kind": "CreateTopic",\n'
@@ -281,6 +294,25 @@ def test_every_field_of_the_schema_has_a_description() -> None:
     for where, inner in fields:
         target = SCHEMA["definitions"][inner["$ref"].rsplit("/", 1)[1]] if "$ref" in inner else inner
         assert target.get("description"), where
+
+
+def test_of_a_clusters_document_only_what_judges_configs_is_told() -> None:
+    """Releases, vendors' keys and the few settings that rules read: no address, no secret, nothing else of it."""
+    eu = ClusterSpec(
+        name="prod-eu",
+        connect="zk-secret:2181",
+        release=(3, 8),
+        allow_unknown_configs=("confluent.*",),
+        broker_config={"log.retention.ms": "-1", "ssl.key.password": "hush", "log.dirs": "/var/lib/kafka"},
+    )
+    text = dumps(document([make_plan(cluster(), eu, [spec("a", eu)], Run())]))
+    assert json.loads(text)["clusters"][0]["configRules"] == {
+        "kafkaVersion": "3.8",
+        "releaseAtLeast": "2.4",
+        "allowUnknownConfigs": ["confluent.*"],
+        "brokerConfig": {"log.retention.ms": "-1"},
+    }
+    assert not re.search("secret|hush|/var", text)
 
 
 def test_safe_changes_have_no_reason() -> None:

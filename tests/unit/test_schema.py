@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topiarist import schema
+from topiarist.core.budgets import Budgets
 from topiarist.core.spec import ClusterSpec, RackAwareness
 from topiarist.core.values import config_text
 from topiarist.errors import Key, Place
@@ -72,6 +73,14 @@ FULL_CLUSTER = cluster(
     allowUnknownConfigs=["confluent.*"],
     excludeBrokers=[7],
     protected=["__*", "connect-*"],
+    budgets={
+        "topics": 1,
+        "newPartitions": 2,
+        "partitionsPerTopic": 3,
+        "deletions": 0,
+        "changedShare": "20%",
+        "notifications": 5,
+    },
 )
 
 
@@ -192,18 +201,20 @@ def test_accepts_every_field(body: dict[str, Any]) -> None:
         (cluster(kafkaVersion=Decimal("3.9")), ("spec", "kafkaVersion"), None, 'quote it: "3.9"'),
         (cluster(kafkaVersion="4.0"), ("spec", "kafkaVersion"), None, ""),
         (cluster(zookeeper={"connect": "zk1:2181/"}), ("spec", "zookeeper", "connect"), None, ""),
-        (cluster(budgets={}), ("spec", "budgets"), "found an unknown field", None),
+        (cluster(budget={}), ("spec", "budget"), "found an unknown field", "did you mean budgets?"),
+        (cluster(budgets={"deletions": -1}), ("spec", "budgets", "deletions"), None, ""),
+        (cluster(budgets={"changedShare": "0.5%"}), ("spec", "budgets", "changedShare"), None, ""),
         ({"kind": "Topic"}, ("apiVersion",), "found nothing, wanted topiarist.dev/v1", ""),
         (
             {"apiVersion": "topiarist.dev/v1", "kind": "Topics"},
             ("kind",),
-            'found "Topics", wanted Topic or Cluster',
+            'found "Topics", wanted Topic, Cluster or Policy',
             "did you mean Topic?",
         ),
         (
             {"apiVersion": "topiarist.dev/v1", "kind": ["Topic"]},
             ("kind",),
-            "found a list, wanted Topic or Cluster",
+            "found a list, wanted Topic, Cluster or Policy",
             None,
         ),
         (topic(topicName="\ud800", config={}), ("spec", "topicName"), None, ""),
@@ -321,6 +332,7 @@ def test_a_cluster_is_what_the_document_says() -> None:
         allow_unknown_configs=("confluent.*",),
         exclude_brokers=frozenset({7}),
         protected=("__*", "connect-*"),
+        budgets=Budgets(1, 2, 3, 0, 20, 5),
         source=source,
     )
 

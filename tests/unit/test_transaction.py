@@ -13,6 +13,7 @@ from topiarist.adapters.zookeeper.transaction import Acl, Kind, Operation, Site,
 from topiarist.adapters.zookeeper.wire import Failure, Node
 from topiarist.core.change import TopicPlan
 from topiarist.core.plan import Run, make_plan
+from topiarist.core.release import plan_release, wanted
 from topiarist.core.spec import ClusterSpec
 from topiarist.core.state import ClusterState
 
@@ -102,6 +103,19 @@ def test_growth() -> None:
         "check /config/topics/orders @6",
         "set /topiarist/topics/orders @7",
     ]
+
+
+def test_a_config_that_is_not_there_is_not_checked() -> None:
+    """A topic without a config znode grows all the same."""
+    plan = planned(cluster(topic("orders")), partitions=4)
+    without = words(plan, STANDING._replace(config=Failure.MISSING))
+    assert without == [step for step in words(plan, STANDING) if "/config/topics/" not in step]
+
+
+def test_a_release() -> None:
+    """Fence, and our record goes at the version seen; what becomes of the topic meanwhile does not matter."""
+    plan = plan_release(cluster(topic("orders")), "", wanted(["orders"]), Run())[0].topics[0]
+    assert words(plan, STANDING) == [*FENCE, "delete /topiarist/topics/orders @7"]
 
 
 def test_a_config_change() -> None:

@@ -23,6 +23,7 @@ from topiarist.adapters.zookeeper.transaction import Kind, Operation, Site, fenc
 from topiarist.adapters.zookeeper.wire import Failure, Node
 from topiarist.core.change import TopicPlan
 from topiarist.core.plan import Run, make_plan
+from topiarist.core.release import Wanted, plan_release
 from topiarist.core.spec import ClusterSpec
 from topiarist.errors import Reason
 from topiarist.reconcile import Outcome, Result
@@ -131,7 +132,27 @@ def test_the_record_is_a_witness_one_version_on_with_our_bytes(
     before: Node | Failure, now: Node | Failure, witness: bool
 ) -> None:
     """Neither the version nor the bytes alone say that it was us."""
-    assert verdict.bears_witness(now, before, b"ours") is witness
+    step = Operation(Kind.SET, "/topiarist/topics/orders", b"ours")
+    assert verdict.bears_witness(now, before, step) is witness
+
+
+@pytest.mark.parametrize(("now", "witness"), [(Failure.MISSING, True), (Node(b"", 1, 1, 0, 0), False)])
+def test_a_record_that_was_to_go_is_a_witness_by_its_absence(now: Node | Failure, witness: bool) -> None:
+    """Under our lock nobody else takes a record away."""
+    step = Operation(Kind.DELETE, "/topiarist/topics/orders", version=0)
+    assert verdict.bears_witness(now, Node(b"", 1, 1, 0, 0), step) is witness
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"), [(Failure.MISSING, Reason.NOT_TAKEN_OVER), (Failure.DENIED, Reason.NO_PERMISSION)]
+)
+def test_a_deletion_without_a_state_to_check_is_not_sent(state: Failure, reason: Reason) -> None:
+    """Whether it is not there or may not be read; other changes do not need it."""
+    found = verdict.not_taken_over(planned(ensure="Absent"), state)
+    assert found is not None
+    assert found.reason is reason
+    assert verdict.not_taken_over(planned(ensure="Absent"), Node(b"{}", 1, 1, 0, 0)) is None
+    assert verdict.not_taken_over(planned(partitions=9), state) is None
 
 
 def nodes(czxid: int | None) -> TopicNodes:
@@ -162,3 +183,10 @@ def test_what_was_done_was_done_to_the_topic_that_was_meant(
 ) -> None:
     """Versions start over when a topic is made again; its identity does not. Gone is right for a deletion only."""
     assert verdict.committed(planned(**fields), nodes(before), looked).result is result
+
+
+@pytest.mark.parametrize("looked", [None, Node(b"", 8, 9, 1, 0)])
+def test_a_release_is_done_whatever_became_of_the_topic(looked: Node | None) -> None:
+    """It writes nothing to the topic: gone or made again, only our record was meant."""
+    released, _ = plan_release(cluster(topic("orders")), "prod", Wanted(("orders",)), Run())
+    assert verdict.committed(released.topics[0], nodes(7), looked).result is Result.DONE

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from topiarist.adapters import znodes
 from topiarist.adapters.znodes import Pool, ZnodeError, paths
-from topiarist.core.state import Replicas, TopicRecord
+from topiarist.core.state import Freeze, Replicas, TopicRecord
 
 ID = "UXyU9i5ARn6W00ON2taeWA"
 
@@ -133,9 +133,12 @@ def test_a_record_survives_encoding(owner: str, keys: list[str], absent: bool) -
     assert znodes.decode_record(znodes.encode_record(record)) == record
 
 
-@given(st.none() | st.text(st.characters(codec="utf-8")))
-def test_a_gate_survives_encoding(frozen: str | None) -> None:
-    """An open gate is open, a frozen one has its reason, even an empty one."""
+TEXT = st.text(st.characters(codec="utf-8"))
+
+
+@given(st.none() | st.builds(Freeze, TEXT, TEXT, TEXT))
+def test_a_gate_survives_encoding(frozen: Freeze | None) -> None:
+    """An open gate is open, a frozen one has its reason, who and since when, even if nothing of it was said."""
     assert znodes.decode_gate(znodes.encode_gate(frozen)) == frozen
 
 

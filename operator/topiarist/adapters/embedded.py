@@ -36,6 +36,16 @@ _JARS = (
     "log4j-api-*.jar",
     "log4j-core-*.jar",
     "log4j-slf4j2-impl-*.jar",
+    # Netty, for settings that ask for TLS.
+    "netty-buffer-[0-9]*.jar",
+    "netty-codec-base-*.jar",
+    "netty-common-*.jar",
+    "netty-handler-[0-9]*.jar",
+    "netty-resolver-[0-9]*.jar",
+    "netty-transport-[0-9]*.jar",
+    "netty-transport-classes-epoll-*.jar",
+    "netty-transport-native-unix-common-*.jar",
+    "netty-tcnative-classes-*.jar",
 )
 
 # C1 only and one collector thread: what makes a small JVM start twice as fast.

@@ -5,13 +5,14 @@ It is trusted because it passes the same suite of tests as the real adapter, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from topiarist.core.change import Plan, TopicPlan
-from topiarist.core.evolve import Now, Position, evolve, standing
-from topiarist.core.names import unify
+from topiarist.core.evolve import Position, evolve
+from topiarist.core.standings import standings
 from topiarist.core.state import ClusterState
+from topiarist.core.waiting import Sight, sight
 from topiarist.errors import Reason
 from topiarist.reconcile import Outcome, Result
 
@@ -32,10 +33,14 @@ class MemoryCluster:
         for topic in plan.to_do():
             yield Outcome(topic.topic, Result.NOT_SENT) if stop() else self._apply(plan, topic)
 
+    def look(self, topics: Sequence[str]) -> Mapping[str, Sight]:
+        """The topics as they are; deletions are over as soon as they are asked for."""
+        return {name: sight(self.state, name) for name in topics}
+
     def _apply(self, plan: Plan, topic: TopicPlan) -> Outcome:
         if self.state.gate.reason:
             return Outcome(topic.topic, Result.REFUSED, self.state.gate.reason, self.state.gate.message)
-        stands = standing(topic, {broker.id: broker for broker in plan.brokers}, self._now(topic.topic))
+        ((_, stands),) = standings(replace(plan, topics=(topic,)), self.state)
         if stands.position is Position.MOVED:
             return Outcome(topic.topic, Result.MOVED, Reason.STATE_CONFLICT, stands.message)
         if stands.position is Position.AFTER:
@@ -43,16 +48,3 @@ class MemoryCluster:
         self.state = evolve(self.state, [topic])
         self.writes += 1
         return Outcome(topic.topic, Result.DONE)
-
-    def _now(self, name: str) -> Now:
-        topic = self.state.topics.get(name)
-        return Now(
-            topic=topic,
-            record=topic.record if topic else self.state.records.get(name),
-            marked=name in self.state.deleting,
-            reassigning=name in self.state.reassigning,
-            brokers={broker.id: broker for broker in self.state.brokers},
-            broker_defaults=self.state.broker_defaults,
-            release_at_least=self.state.release_at_least,
-            unified=unify(chain(self.state.topics, self.state.faults)),
-        )

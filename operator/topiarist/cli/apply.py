@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 import click
 
-from topiarist.cli import inputs, options, terminal
+from topiarist.cli import options, terminal, waiting
 from topiarist.cli.fleet import Fleet
+from topiarist.cli.forms import Form, Hooks, Manifests
 from topiarist.cli.interrupt import Interrupt
+from topiarist.cli.journal import Journal
 from topiarist.core.change import Plan, Risk
-from topiarist.core.policy import allow_risk
 from topiarist.core.units import count
-from topiarist.desired import Desired
 from topiarist.errors import Exit
-from topiarist.reconcile import Pass, Report, carry_out, worst
+from topiarist.reconcile import Report, worst
 from topiarist.render import text
 from topiarist.settings import Settings
 
@@ -28,12 +29,14 @@ Examples:
   topiarist apply topics/ --clusters clusters.yaml
   topiarist apply topics/ --zookeeper localhost:2181/kafka --yes
   topiarist apply topics/ --adopt='orders.*' --yes
-  topiarist apply topics/ --yes --allow-risk DataLoss=clicks,audit
+  topiarist apply topics/ --yes --allow-risk DataLoss=clicks,audit --wait
+  topiarist apply --plan plan.json --clusters clusters.yaml --yes --report report.jsonl
+  topiarist apply topics/ --reviewed plan.json --yes
 
 \b
 Exit codes, the highest that applies, 1 before all:
   0 done, or nothing to do    4 something was refused
-  1 an error                  5 a topic moved under the plan
+  1 an error                  5 a topic moved, or a change was not reviewed
   2 wrong usage
 """,
 )
@@ -41,25 +44,48 @@ Exit codes, the highest that applies, 1 before all:
 @options.connection
 @options.planning
 @options.applying
-def command(yes: bool, **values: Any) -> None:
+@options.waiting
+@options.kept
+def command(yes: bool, report: str | None, **values: Any) -> None:
     """Plan, show the plan, ask, and make exactly that difference happen.
 
     Each topic is one checked transaction: all of it or nothing. What can be done is done; what cannot is named with its
     reason. Ctrl-C finishes what is under way and says what was not sent. A second run writes nothing.
+
+    With --plan, what was planned and kept is done, as long as it is still true, and nothing else. With --reviewed, of
+    what is planned anew only that is done which the reviewed plan has too.
     """
-    settings = options.settings(values)
     if not yes and not terminal.interactive():
         raise click.UsageError("nobody can be asked here: this is no terminal. Add --yes to apply without asking")
-    desired = inputs.load(settings)
-    with Fleet(desired, settings) as fleet:
-        plans = fleet.survey()
-        if yes:
-            plans = [allow_risk(plan, settings.allow_risk) for plan in plans]
+    form, settings = _form(values, unasked=yes), options.settings(values)
+    with Journal(report) as journal, Fleet(form.clusters, settings) as fleet:
+        plans = form.plans(fleet)
         terminal.product(text.plans(plans, terminal.page(sys.stdout, settings), applying=True))
-        if not yes and any(plan.pending for plan in plans):
+        terminal.product("".join(f"{remark}\n" for remark in map(terminal.plain_lines, form.remarks)))
+        if not yes and form.asks and any(plan.pending for plan in plans):
             _ask(plans)
-        code = _carry_out(fleet, desired, settings, plans, asked=not yes)
+            plans = form.confirmed(fleet, plans)
+        journal.begin(plans, owner=settings.owner, form=form.name, fingerprint=form.fingerprint)
+        code = _carry_out(fleet, form, settings, plans, journal)
     raise click.exceptions.Exit(code)
+
+
+def _form(values: dict[str, Any], *, unasked: bool) -> Form:
+    """What the options mean; a form that is not wanted is not imported."""
+    plan, reviewed = values.pop("plan_file"), values.pop("reviewed")
+    settings = options.settings(dict(values))
+    if plan is None and reviewed is None:
+        return Manifests(settings, unasked)
+    if plan is None:
+        from topiarist.cli.reviewed import Reviewed
+
+        return Reviewed(settings, reviewed, unasked)
+    if reviewed is not None or settings.paths:
+        what = "--reviewed" if reviewed is not None else "paths of manifests"
+        raise click.UsageError(f"--plan does what its file says: it does not go with {what}")
+    from topiarist.cli.kept import Kept
+
+    return Kept(settings, plan, unasked)
 
 
 def _ask(plans: list[Plan]) -> None:
@@ -77,24 +103,27 @@ def _ask(plans: list[Plan]) -> None:
         raise click.exceptions.Exit(int(Exit.ERROR))
 
 
-def _carry_out(fleet: Fleet, desired: Desired, settings: Settings, plans: list[Plan], *, asked: bool) -> int:
+def _carry_out(fleet: Fleet, form: Form, settings: Settings, plans: list[Plan], journal: Journal) -> int:
     reports: list[Report] = []
     # Also while it is told what became of them: whoever presses Ctrl-C then must not read that nothing was written.
     with Interrupt() as interrupt:
         with terminal.Progress(sum(1 for plan in plans for _ in plan.to_do()), settings) as progress:
             for plan in plans:
-                job = Pass(
-                    spec=desired.clusters[plan.cluster],
-                    topics=desired.specs[plan.cluster],
-                    run=fleet.run,
-                    allow=lambda plan: allow_risk(plan, settings.allow_risk),
-                    asked=asked,
-                    stop=interrupt.happened,
+                hooks = Hooks(
+                    stop=lambda: interrupt.happened() or journal.error is not None,
                     tell=progress.step,
+                    settled=partial(journal.settled, plan),
                 )
-                reports.append(carry_out(fleet.clusters[plan.cluster], job, plan))
+                reports.append(form.carry_out(fleet.clusters[plan.cluster], plan, hooks))
+        if settings.wait:
+            reports = waiting.wait(fleet.clusters, reports, settings, interrupt.happened)
+            journal.waited(reports)
         for report in reports:
             terminal.product(text.report(report, terminal.page(sys.stdout, settings)))
             if report.error:
                 terminal.fail(report.error, about=f"cluster {report.plan.cluster}" if report.plan.cluster else "")
-        return interrupt.code or int(worst([fleet.error_code, *(report.exit for report in reports)]))
+        code = interrupt.code or int(worst([fleet.error_code, *(report.exit for report in reports)]))
+        code = journal.end(reports, code)
+        if journal.error:
+            terminal.fail(journal.error)
+        return code

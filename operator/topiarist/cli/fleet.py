@@ -1,43 +1,51 @@
 """The clusters of a run: a session each, their plans, and what became of them.
 
-A cluster that cannot be read is named and fails the run at its end; the others are still planned and applied.
+Clusters are read at the same time, and what is said of them is said in order of name. A cluster that cannot be read is
+named and fails the run at its end; the others are still planned and applied.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
+from typing import TypeVar
 
 from topiarist.adapters.zookeeper import ZooKeeperCluster
 from topiarist.cli import terminal
+from topiarist.cli.parallel import at_once, for_each
 from topiarist.core.change import Plan
 from topiarist.core.plan import Run
 from topiarist.core.spec import ClusterSpec
+from topiarist.core.units import count
 from topiarist.desired import Desired
 from topiarist.errors import Exit, Reason, TopiaristError
-from topiarist.reconcile import survey, worst
+from topiarist.reconcile import Cluster, survey, worst
 from topiarist.settings import Settings
+
+T = TypeVar("T")
+
+AT_ONCE = 16
+"""Clusters worked on at the same time. Near by, four would do; at a round trip of 20 ms sixteen take a quarter of the
+time that one by one takes, and more gain nothing. So many that do not answer are waited for together.
+"""
+
+_PATIENCE = 2.0
+"""Seconds for the end of all sessions: where a server hangs it ends them by itself a little later."""
 
 
 class Fleet:
-    """Opens one session per cluster and closes them all at the end. ``error_code`` is ``DONE`` as long as none
-    failed.
+    """Opens one session per cluster and closes them all at the end; with ``keep=False`` each as soon as it has been of
+    use. ``error_code`` is ``DONE`` as long as none failed, ``clusters`` has those whose sessions are kept.
     """
 
-    def __init__(self, desired: Desired, settings: Settings) -> None:
-        self._desired = desired
+    def __init__(self, specs: Mapping[str, ClusterSpec], settings: Settings, *, keep: bool = True) -> None:
+        self._specs = specs
         self._settings = settings
-        self._stack = ExitStack()
+        self._keep = keep
+        self._open: list[ZooKeeperCluster] = []
         self.clusters: dict[str, ZooKeeperCluster] = {}
-        self.run = Run(
-            owner=settings.owner,
-            take_ownership=settings.take_ownership,
-            adopt=settings.adopt,
-            recreate=settings.recreate,
-            without_brokers=settings.without_brokers,
-            allow_unknown_brokers=settings.allow_unknown_brokers,
-        )
         self.error_code = Exit.DONE
 
     def __enter__(self) -> Fleet:
@@ -46,23 +54,66 @@ class Fleet:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.close()
+        # Whoever presses Ctrl-C now has no more patience, but what was done is done and has been said.
+        with suppress(KeyboardInterrupt):
+            at_once([cluster.close for cluster in self._open], _PATIENCE)
 
-    def survey(self) -> list[Plan]:
+    def each(self, work: Callable[[str, ZooKeeperCluster], T]) -> dict[str, T]:
+        """What ``work`` gives for every cluster that can be reached, by name; the others are named on stderr.
+
+        ``work`` runs in several threads at a time.
+        """
+        return self._gathered(lambda name: self._in_session(name, work), AT_ONCE)
+
+    def survey(self, desired: Desired, run: Run) -> list[Plan]:
         """The plan of every cluster that could be read, in order of name; the others are named on stderr."""
-        plans: list[Plan] = []
-        for name, spec in sorted(self._desired.clusters.items()):
-            if not self._desired.specs[name]:
-                continue  # no topic is meant for it: no reason to connect
-            try:
-                cluster = self._stack.enter_context(self._connect(spec))
-                plans.append(survey(cluster, spec, self._desired.specs[name], self.run))
-            except TopiaristError as error:
-                self.error_code = worst((self.error_code, error.reason.exit))
-                terminal.fail(error, about=f"cluster {name}" if name else "")
-            else:
-                self.clusters[name] = cluster
-        return self._without_twins(plans)
+
+        def plan(name: str, cluster: Cluster) -> Plan:
+            return survey(cluster, desired.clusters[name], desired.specs[name], run)
+
+        if self._settings.snapshot:
+            from topiarist.cli.recorded import Recorded
+
+            recorded = Recorded(self._settings)
+            found = self._gathered(lambda name: plan(name, recorded.cluster(self._specs[name])), 1)
+            recorded.say_age()
+        else:
+            found = self.each(plan)
+        plans = self._without_twins(list(found.values()))
+        self._account(desired, plans)
+        return plans
+
+    def _gathered(self, work: Callable[[str], T], most: int) -> dict[str, T]:
+        found, failed = for_each(self._specs, work, most)
+        for name, error in failed.items():
+            self._fail(error, about=f"cluster {name}" if name else "")
+        return found
+
+    def _in_session(self, name: str, work: Callable[[str, ZooKeeperCluster], T]) -> T:
+        cluster = self._connect(self._specs[name])
+        self._open.append(cluster)
+        result = work(name, cluster)
+        if self._keep:
+            self.clusters[name] = cluster
+        else:
+            self._open.remove(cluster)
+            cluster.close()
+        return result
+
+    def _account(self, desired: Desired, plans: list[Plan]) -> None:
+        """Say how many topics have no result, if any: each of the others has one, or its cluster would have failed."""
+        planned = {plan.cluster for plan in plans}
+        lost = sum(len(desired.specs[name]) for name in self._specs if name not in planned)
+        if lost and len(self._specs) > 1:
+            wanted = sum(len(desired.specs[name]) for name in self._specs)
+            terminal.say(
+                f"{len(planned)} of {count(len(self._specs), 'cluster')} planned;"
+                f" without a result: {lost:,} of {count(wanted, 'topic')}"
+            )
+
+    def _fail(self, error: TopiaristError, about: str = "") -> None:
+        self.error_code = worst((self.error_code, error.reason.exit))
+        terminal.fail(error, about)
 
     def _without_twins(self, plans: list[Plan]) -> list[Plan]:
         """The plans but those whose connections lead to one cluster: which of them is meant, nobody here can know."""
@@ -71,8 +122,7 @@ class Fleet:
             names[plan.cluster_id].append(plan.cluster)
         for number, twins in names.items():
             if len(twins) > 1:
-                self.error_code = worst((self.error_code, Reason.WRONG_CLUSTER.exit))
-                terminal.fail(
+                self._fail(
                     TopiaristError(
                         Reason.WRONG_CLUSTER,
                         f"clusters {', '.join(twins)}: their addresses lead to one cluster, {number}; none is touched",
@@ -88,4 +138,5 @@ class Fleet:
             max_buffer=spec.max_buffer,
             connect_timeout=self._settings.connect_timeout,
             lock_timeout=self._settings.lock_timeout,
+            credentials=spec.credentials,
         )

@@ -13,46 +13,73 @@ import click
 
 from topiarist import schema
 from topiarist.adapters import manifests
-from topiarist.cli import terminal
+from topiarist.cli import platform, policies, terminal
+from topiarist.core.claims import cluster_map
 from topiarist.core.spec import ClusterSpec, Manifest
 from topiarist.core.units import count
-from topiarist.desired import BY_LABEL, Desired, cluster_map, resolve
+from topiarist.desired import BY_LABEL, Desired, resolve
 from topiarist.errors import Complaint, InvalidManifests
 from topiarist.settings import Settings
 
 
-def load(settings: Settings, *, offline: bool = False) -> Desired:
+def load(settings: Settings, *, offline: bool = False, ruled: bool = True) -> Desired:
     """The specs of a run; ``offline`` is for commands that need no cluster and take topics as they are.
+
+    Policies count only if the specs are to be ``ruled`` by them.
 
     Says on stderr what was passed over. Raises ``InvalidManifests`` with every complaint, or ``click.UsageError``.
     """
     if not settings.paths:
         raise click.UsageError("name at least one file or folder with manifests, or - for standard input")
+    loaded, clusters, doubles, only = _read(settings, offline)
+    topics = [manifest for manifest in loaded.manifests if manifest.kind == "Topic"]
+    broken = frozenset(name for kind, name in loaded.broken if kind == "Cluster")
+    desired = resolve(topics, clusters, only=only, strict=not offline, broken=broken)
+    found = [schema.policy(manifest) for manifest in loaded.manifests if manifest.kind == "Policy"]
+    if ruled:
+        desired = policies.judged(desired, found, clusters, alone=offline)
+    homeless = () if offline or settings.snapshot else _without_address(desired.wanted)
+    if complaints := {*loaded.complaints, *doubles, *desired.complaints, *homeless}:
+        raise InvalidManifests(list(complaints), loaded.more)
+    if settings.verbosity >= 0:
+        _remark(desired, len(topics), loaded.foreign)
+        _remark_unjudged(desired, "defaults and policies" if ruled and found else "defaults")
+        terminal.warn(desired.warnings)
+    return desired
+
+
+def load_clusters(settings: Settings) -> Mapping[str, ClusterSpec]:
+    """The clusters of a run that is about clusters and not about topics, by name: of the paths, or by ``--zookeeper``.
+
+    Topics in the paths are passed over. Raises ``InvalidManifests`` with every complaint, or ``click.UsageError``.
+    """
+    loaded, clusters, doubles, only = _read(settings, offline=False)
+    chosen = clusters if only is None else {only: clusters[only]}
+    if found := {*loaded.complaints, *doubles, *_without_address(chosen)}:
+        raise InvalidManifests(list(found), loaded.more)
+    return chosen
+
+
+def _read(
+    settings: Settings, offline: bool
+) -> tuple[manifests.Loaded, Mapping[str, ClusterSpec], list[Complaint], str | None]:
+    """What is in the paths, the clusters of the run by name, what is wrong with these, and the only one wanted."""
     stdin = sys.stdin.buffer if "-" in settings.paths else None
-    loaded = manifests.load((*settings.paths, *settings.clusters), stdin)
+    loaded = platform.trusted(manifests.load((*settings.paths, *settings.clusters), stdin), settings)
     try:
         clusters, doubles = _clusters(loaded.manifests, settings, offline)
-        only = _only(settings, clusters)
+        return loaded, clusters, doubles, _only(settings, clusters)
     except click.UsageError:
         # A Cluster that is missed may be one of those that are wrong: what is wrong with them comes first.
         if loaded.complaints:
             raise InvalidManifests(loaded.complaints, loaded.more) from None
         raise
-    topics = [manifest for manifest in loaded.manifests if manifest.kind == "Topic"]
-    broken = frozenset(name for kind, name in loaded.broken if kind == "Cluster")
-    desired = resolve(topics, clusters, only=only, strict=not offline, broken=broken)
-    homeless = () if offline else _without_address(desired)
-    if found := {*loaded.complaints, *doubles, *desired.complaints, *homeless}:
-        raise InvalidManifests(list(found), loaded.more)
-    if settings.verbosity >= 0:
-        _remark(desired, len(topics), loaded.foreign)
-    return desired
 
 
-def _without_address(desired: Desired) -> Iterator[Complaint]:
-    """Clusters that topics are meant for and whose documents do not say where they are."""
-    for name, cluster in desired.clusters.items():
-        if desired.specs[name] and not cluster.connect and cluster.source is not None:
+def _without_address(clusters: Mapping[str, ClusterSpec]) -> Iterator[Complaint]:
+    """Clusters whose documents do not say where they are."""
+    for name, cluster in clusters.items():
+        if not cluster.connect and cluster.source is not None:
             yield Complaint(
                 cluster.source.place(("metadata", "name")),
                 f"Cluster {name}: found no spec.zookeeper.connect, wanted its address",
@@ -70,7 +97,7 @@ def _clusters(
         names = ", ".join(sorted(clusters))
         raise click.UsageError(f"--zookeeper is the address of one cluster, and there are {len(clusters)}: {names}")
     if not clusters:
-        if not settings.zookeeper and not offline:
+        if not settings.zookeeper and not settings.snapshot and not offline:
             raise click.UsageError("no cluster: add a Cluster document to the paths, or give --clusters or --zookeeper")
         clusters = {"": ClusterSpec()}
     if settings.zookeeper:
@@ -101,7 +128,10 @@ def _remark(desired: Desired, topics: int, foreign: int) -> None:
         terminal.say(f"{count(foreign, 'document')} of other API groups passed over")
     if desired.passed_over:
         terminal.say(f"{count(desired.passed_over, 'topic')} not meant for {_these(desired)} passed over")
+
+
+def _remark_unjudged(desired: Desired, missing: str) -> None:
+    """Clusters without a document, and what topics were therefore checked without."""
     for name, number in desired.unjudged.items():
         which = "clusters chosen by label" if name == BY_LABEL else f"cluster {name}"
-        terminal.say(f"{which}: no document here, so {count(number, 'topic')} checked without defaults")
-    terminal.warn(desired.warnings)
+        terminal.say(f"{which}: no document here, so {count(number, 'topic')} checked without {missing}")

@@ -22,6 +22,11 @@ COMMANDS = {
     "render": "Print the specs after defaults and overrides.",
     "plan": "Show what would change on the clusters.",
     "apply": "Change the clusters to what the manifests say.",
+    "export": "Write what a cluster holds as manifests.",
+    "snapshot": "Write down what clusters hold, to plan without them.",
+    "release": "Give topics up: our record goes, nothing of Kafka's.",
+    "freeze": "Stop every writer of a cluster.",
+    "thaw": "Let writers in again.",
     "dev": "Run a playground: a real ZooKeeper with a seeded cluster.",
     "completion": "Print the completion script for a shell.",
 }

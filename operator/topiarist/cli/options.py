@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import re
 from collections.abc import Callable
 from textwrap import wrap
@@ -18,6 +19,7 @@ from topiarist.settings import Settings
 F = TypeVar("F", bound=Callable[..., Any])
 
 OWNER = re.compile(r"[A-Za-z0-9._/-]{1,200}")
+MOST_WORDS = 300
 RELEASE = re.compile(r"([23])[.]([0-9])([.][0-9]+)?")
 
 
@@ -82,6 +84,20 @@ def _risks(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     return tuple(found)
 
 
+def _line(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    if not value.strip() or not value.isprintable() or len(value) > MOST_WORDS:
+        raise click.BadParameter(f"found {quoted(value)}, wanted one line of text, at most {MOST_WORDS} characters")
+    return value.strip()
+
+
+def _user() -> str:
+    """The name of whoever runs this; empty, which no option takes, if the system has none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
 def _option(*names: str, **settings: Any) -> Callable[[F], F]:
     """An option whose environment twin is its long name."""
     long = next(name for name in names if name.startswith("--")).split("/")[0]
@@ -98,14 +114,26 @@ def _group(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return add
 
 
-manifests = _group(
-    click.argument("paths", nargs=-1, type=click.Path(), metavar="[PATH]..."),
-    _option("--clusters", multiple=True, type=click.Path(), metavar="FILE", help="More manifests, of kind Cluster."),
-    _option("--cluster", metavar="NAME", help="Only this cluster; topics of the others are counted."),
-    _option("--kafka-version", callback=_release, metavar="X.Y", help="The brokers' release, 2.4 to 3.9."),
+paths = click.argument("paths", nargs=-1, type=click.Path(), metavar="[PATH]...")
+_clusters = _option(
+    "--clusters", multiple=True, type=click.Path(), metavar="FILE", help="More manifests, of kind Cluster."
+)
+volume = _group(
     click.option("-q", "--quiet", is_flag=True, help="Only the product, no remarks."),
     click.option("-v", "--verbose", count=True, help="Say more: every replica list, every notice."),
 )
+
+manifests = _group(
+    paths,
+    _clusters,
+    _option("--platform", multiple=True, type=click.Path(), metavar="PATH", help="Clusters, policies: only from here."),
+    _option("--cluster", metavar="NAME", help="Only this cluster; topics of the others are counted."),
+    _option("--kafka-version", callback=_release, metavar="X.Y", help="The brokers' release, 2.4 to 3.9."),
+    volume,
+)
+
+clusters = _group(_clusters, _option("--cluster", metavar="NAME", help="Only this cluster."))
+"""Where clusters are found by a command that is not about topics in manifests; ``paths`` may be beside it."""
 
 connection = _group(
     _option("--zookeeper", default="", metavar="CONNECT", help="host:port,host:port/chroot of the only cluster."),
@@ -119,17 +147,64 @@ connection = _group(
     ),
 )
 
-planning = _group(
-    _option("--owner", default="default", callback=_owner, show_default=True, help="Who this run is, in the records."),
+recorded = _group(
+    _option(
+        "--snapshot",
+        default="",
+        type=click.Path(),
+        metavar="PATH",
+        help="Plan against a snapshot (a file, or a folder of them) and connect to nothing.",
+    ),
+)
+
+owner = _option(
+    "--owner", default="default", callback=_owner, show_default=True, help="Who this run is, in the records."
+)
+
+ownership = _group(
+    owner,
     _option("--take-ownership", is_flag=True, help="Take over topics of other owners."),
+)
+
+planning = _group(
+    ownership,
     _option(
         "--adopt", multiple=True, metavar="[=PATTERN]", help="Take over topics that exist and differ: all, or by name."
     ),
     _option("--recreate", is_flag=True, help="Create again what others have deleted."),
+    _option("--partial", is_flag=True, help="Do what a budget does not count; with --plan, what still stands."),
     _option("--without-brokers", callback=_brokers, metavar="ID,...", help="These brokers get no new replicas."),
     _option(
         "--allow-unknown-brokers", is_flag=True, help="Accept replicaAssignment to brokers that are not registered."
     ),
+)
+
+lock_timeout = _option(
+    "--lock-timeout",
+    type=click.FloatRange(0, 3600),
+    default=60.0,
+    metavar="S",
+    show_default=True,
+    help="Seconds to wait for another run to end.",
+)
+
+waiting = _group(
+    _option(
+        "--wait", is_flag=True, help="Wait until the controller has finished: for deletions, until they have gone."
+    ),
+    _option(
+        "--wait-timeout",
+        type=click.FloatRange(0, 86_400),
+        default=300.0,
+        metavar="S",
+        show_default=True,
+        help="Seconds to wait at most, for all clusters together.",
+    ),
+)
+
+freezing = _group(
+    _option("--by", default=_user, callback=_line, metavar="NAME", help="Who does it. Default: your user name."),
+    click.option("--force", is_flag=True, help="Also if somebody else has frozen the cluster."),
 )
 
 applying = _group(
@@ -140,15 +215,23 @@ applying = _group(
         metavar="CLASS[=TOPIC,...]",
         help="Do what may lose data (DataLoss): everywhere, or for these topics.",
     ),
-    _option(
-        "--lock-timeout",
-        type=click.FloatRange(0, 3600),
-        default=60.0,
-        metavar="S",
-        show_default=True,
-        help="Seconds to wait for another run to end.",
-    ),
+    lock_timeout,
     click.option("-y", "--yes", is_flag=True, help="Do not ask. What may lose data still needs --allow-risk."),
+)
+
+
+reason = click.option(
+    "--reason", required=True, callback=_line, metavar="TEXT", help="Why: every run that is refused shows it."
+)
+
+kept = _group(
+    click.option(
+        "--plan", "plan_file", type=click.Path(), metavar="FILE", help="Do what plan --out wrote, without manifests."
+    ),
+    click.option(
+        "--reviewed", type=click.Path(), metavar="FILE", help="Plan anew, and do only what this plan has too."
+    ),
+    click.option("--report", type=click.Path(), metavar="FILE", help="Add a line for each topic, as it happens."),
 )
 
 

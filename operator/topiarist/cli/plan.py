@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
-from topiarist.cli import inputs, options, terminal
+from topiarist.adapters import textfiles
+from topiarist.cli import formats, guards, inputs, options, terminal
 from topiarist.cli.fleet import Fleet
-from topiarist.errors import Exit
-from topiarist.render import text
+from topiarist.errors import Exit, InvalidManifests
 from topiarist.render.document import document, dumps
 
 
@@ -22,6 +21,9 @@ Examples:
   topiarist plan topics/ --clusters clusters.yaml
   topiarist plan topics/ --zookeeper localhost:2181/kafka --kafka-version 3.9
   topiarist plan topics/ --cluster eu --format json | jq .clusters[0].topics
+  topiarist plan topics/ --out plan.json
+  topiarist plan topics/ --format markdown >comment.md
+  topiarist plan topics/ --clusters clusters.yaml --snapshot snapshots
   topiarist plan topics/ --exit-code || echo "something is pending"
 
 \b
@@ -31,23 +33,31 @@ With --exit-code also: 3 changes are pending; 4 nothing but refusals.
 )
 @options.manifests
 @options.connection
+@options.recorded
 @options.planning
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--format", "form", type=click.Choice([*formats.PLANS]), default="text", show_default=True)
+@click.option("--out", type=click.Path(), metavar="FILE", help="Keep the plan, for apply --plan or --reviewed.")
 @click.option("--exit-code", is_flag=True, help="End with 3 if changes are pending, 4 if there are only refusals.")
-def command(form: str, exit_code: bool, **values: Any) -> None:
+def command(form: str, out: str | None, exit_code: bool, **values: Any) -> None:
     """Show what would change: exact replica lists and values, before and after, with the risk of each change.
 
     Reads every cluster once and writes nothing; read-only credentials are enough.
     """
     settings = options.settings(values)
-    desired = inputs.load(settings)
-    with Fleet(desired, settings) as fleet:
-        plans = fleet.survey()
+    try:
+        desired = inputs.load(settings)
+    except InvalidManifests as error:
+        if form in ("markdown", "github"):
+            # Whoever reviews sees no stderr: that there is no plan, and why, is what there is to show.
+            terminal.product(formats.COMPLAINTS[form](error.complaints, (), error.more))
+        raise
+    with Fleet(desired.wanted, settings, keep=False) as fleet:
+        plans = [guards.allowed(plan, desired, settings) for plan in fleet.survey(desired, settings.run)]
     code = fleet.error_code
-    if form == "text":
-        terminal.product(text.plans(plans, terminal.page(sys.stdout, settings)))
-    elif plans or code is Exit.DONE:
-        terminal.product(dumps(document(plans)))
+    if out is not None and (plans or code is Exit.DONE):
+        textfiles.write_whole(out, dumps(document(plans)))
+    failed = sorted(desired.wanted.keys() - {plan.cluster for plan in plans})
+    terminal.product(formats.PLANS[form](plans, failed, settings))
     if code is Exit.DONE and exit_code:
         if any(plan.pending for plan in plans):
             code = Exit.CHANGES

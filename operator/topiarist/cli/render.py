@@ -23,6 +23,6 @@ Examples:
 @options.manifests
 def command(**values: Any) -> None:
     """Print one document per topic and cluster: the spec after defaults and overrides, as YAML that can be applied."""
-    desired = inputs.load(options.settings(values), offline=True)
+    desired = inputs.load(options.settings(values), offline=True, ruled=False)
     documents = [rendering.document(spec) for specs in desired.specs.values() for spec in specs]
     terminal.product(manifests.dump(documents))

@@ -6,10 +6,9 @@ from typing import Any
 
 import click
 
-from topiarist.cli import inputs, options, terminal
+from topiarist.cli import formats, inputs, options, terminal
 from topiarist.core.units import count
 from topiarist.errors import InvalidManifests
-from topiarist.render import complaints as rendering
 
 
 @click.command(
@@ -20,11 +19,14 @@ Examples:
   topiarist validate topics/
   topiarist validate topics/ --clusters clusters.yaml
   git diff --name-only main -- '*.yaml' | xargs topiarist validate
+  topiarist validate topics/ --format sarif >topiarist.sarif
   topiarist validate - < orders.yaml
 """,
 )
 @options.manifests
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "github", "sarif"]), default="text", show_default=True
+)
 def command(form: str, **values: Any) -> None:
     """Check manifests: syntax, schema, names, config values, and rules between fields.
 
@@ -35,11 +37,11 @@ def command(form: str, **values: Any) -> None:
     try:
         desired = inputs.load(settings, offline=True)
     except InvalidManifests as error:
-        if form != "json":
+        if form == "text":
             raise
-        terminal.product(rendering.to_json(error.complaints, more=error.more))
+        terminal.product(formats.COMPLAINTS[form](error.complaints, (), error.more))
         raise click.exceptions.Exit(int(error.reason.exit)) from None
-    if form == "json":
-        terminal.product(rendering.to_json((), desired.warnings))
+    if form != "text":
+        terminal.product(formats.COMPLAINTS[form]((), desired.warnings, 0))
     elif settings.verbosity >= 0:
         terminal.say(f"{count(desired.judged, 'topic')} valid")

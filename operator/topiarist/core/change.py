@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
-from topiarist.core.spec import TopicSpec
-from topiarist.core.state import Broker, Gate, Replicas, TopicRecord, TopicState
+from topiarist.core.spec import OLDEST, ClusterSpec, Origin, TopicSpec
+from topiarist.core.state import Broker, Gate, Release, Replicas, TopicRecord, TopicState
 from topiarist.errors import Reason
 
 
@@ -101,13 +101,21 @@ class Adopt:
     verdict: Verdict = SAFE
 
 
-Change = CreateTopic | AddPartitions | UpdateConfig | DeleteTopic | Adopt
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Take our record away and nothing else: the topic, if there is one, is nobody's again."""
+
+    verdict: Verdict = SAFE
+
+
+Change = CreateTopic | AddPartitions | UpdateConfig | DeleteTopic | Adopt | GiveUp
 
 
 class Finding(NamedTuple):
     """Something to say about a topic: a refusal (of ``held`` changes, if any) or a notice; ``reason.exit`` tells which.
 
     ``field`` is the path below the spec that it is about (empty: the topic as a whole), ``instead`` is what to do.
+    ``rule`` is where the policy's rule stands that decided it: a place, so no part of a plan's meaning.
     """
 
     reason: Reason
@@ -115,6 +123,7 @@ class Finding(NamedTuple):
     field: tuple[str, ...] = ()
     instead: str = ""
     held: tuple[Change, ...] = ()
+    rule: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +177,22 @@ class Load(NamedTuple):
     replicas: int = 0
 
 
+class Basis(NamedTuple):
+    """What all topics of a plan rest on: the brokers that it saw, and by what it judged configs (``rules.judging``)."""
+
+    brokers: Mapping[int, Broker]
+    judging: ClusterSpec
+    release_at_least: Release
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The difference between what one cluster should be and what it is; sorted by topic.
 
     ``topics`` has only those with something to say; ``unchanged`` counts the rest. ``orphans`` are topics with a
     record of ours that no manifest names. ``load`` is what each broker carried before; it is empty if no replica is
-    placed. ``controller`` and ``controller_epoch`` are for people: they are no part of a plan's meaning.
+    placed. ``judging`` and ``release_at_least`` are by what it judged configs. ``controller`` and ``controller_epoch``
+    are for people: they are no part of a plan's meaning.
     """
 
     cluster: str
@@ -188,12 +206,18 @@ class Plan:
     warnings: tuple[str, ...] = ()
     load: Mapping[int, Load] = field(default_factory=dict)
     gate: Gate = Gate()
+    judging: ClusterSpec = field(default_factory=ClusterSpec)
+    release_at_least: Release = OLDEST
     controller: int | None = None
     controller_epoch: int = 0
 
     def to_do(self) -> Iterator[TopicPlan]:
         """The topics that applying the plan touches."""
         return (topic for topic in self.topics if topic.to_do)
+
+    def basis(self) -> Basis:
+        """What ``evolve.standing`` has to know of the plan beside a topic's own part."""
+        return Basis({broker.id: broker for broker in self.brokers}, self.judging, self.release_at_least)
 
     @property
     def pending(self) -> bool:

@@ -18,6 +18,7 @@ from topiarist.core.state import Release
 __all__ = [
     "CONFIGS",
     "DEPRECATED",
+    "SETTINGS",
     "ConfigDef",
     "canonical_text",
     "check",
@@ -27,6 +28,7 @@ __all__ = [
     "effective",
     "equal",
     "forbidden_change",
+    "judging",
     "known",
     "parse",
     "server_default",
@@ -36,6 +38,11 @@ __all__ = [
 
 DEPRECATED = frozenset(name for name, definition in CONFIGS.items() if definition.deprecated)
 """Names that some release deprecates; ``deprecation`` says which and why."""
+
+SETTINGS = frozenset(server for definition in CONFIGS.values() for server, _ in definition.server) | {
+    "remote.log.storage.system.enable"
+}
+"""The brokers' settings that bear on topics, under broker names: no other is ever looked at."""
 
 
 def known(name: str, release: Release) -> bool:
@@ -135,6 +142,11 @@ def conflicts(
     return found
 
 
+def judging(settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Those of the brokers' ``settings`` that ``conflicts`` reads; all others may as well not be known."""
+    return {key: text for key, text in sorted(settings.items()) if key in _RULING}
+
+
 def forbidden_change(name: str, before: str | None, after: str | None, release: Release = NEWEST) -> str:
     """Say why an override may not go from ``before`` to ``after`` (None: no override); empty if it may.
 
@@ -152,6 +164,7 @@ _LOCAL = ("retention.ms", "local.retention.ms", "retention.bytes", "local.retent
 _RARE = {*_LAGS, *_NOT_IN_ZOOKEEPER, "local.retention.ms", "local.retention.bytes", "remote.storage.enable"}
 _RARE_SETTINGS = {"log.local.retention.ms", "log.local.retention.bytes"}
 _RULED = (*_LAGS, *_NOT_IN_ZOOKEEPER, *_LOCAL, "remote.storage.enable", "cleanup.policy")
+_RULING = {server for name in _RULED for server, _ in CONFIGS[name].server} | {"remote.log.storage.system.enable"}
 
 
 def _lag_conflict(values: Mapping[str, Value | None], config: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -7,8 +7,8 @@ against it.
 from __future__ import annotations
 
 from topiarist.core.change import CreateTopic, Finding
-from topiarist.core.differences import DECLARE, LEAVE_TO_KAFKA, too_new
-from topiarist.core.draft import Draft
+from topiarist.core.differences import DECLARE, too_new
+from topiarist.core.draft import LEAVE_TO_KAFKA, Draft
 from topiarist.core.names import INTERNAL_TOPICS, collision_key, has_collision_chars
 from topiarist.core.rules import config_faults, min_isr_above, remedy
 from topiarist.core.state import TopicRecord

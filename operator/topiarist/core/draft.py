@@ -15,6 +15,9 @@ from topiarist.core.spec import ClusterSpec, TopicSpec
 from topiarist.core.state import ClusterState, Release, TopicRecord
 from topiarist.errors import Reason
 
+LEAVE_TO_KAFKA = "leave it to Kafka: take it out of the manifests"
+"""What to do about a manifest for one of Kafka's own topics."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -58,7 +61,7 @@ class Context:
 
     def protects(self, topic: str) -> bool:
         """Whether a topic belongs to other software: no growth, deletion or change of cleanup."""
-        return any(fnmatchcase(topic, pattern) for pattern in self.cluster.protected)
+        return self.cluster.protects(topic)
 
 
 @dataclass(slots=True)

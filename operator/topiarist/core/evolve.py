@@ -7,11 +7,11 @@ strict (a controller's restart, a throttle, an unrelated key would void a plan t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from topiarist.core.change import AddPartitions, CreateTopic, DeleteTopic, TopicPlan, UpdateConfig
+from topiarist.core.change import AddPartitions, Basis, CreateTopic, DeleteTopic, GiveUp, TopicPlan, UpdateConfig
 from topiarist.core.differences import config_after
 from topiarist.core.names import collision_key, has_collision_chars
 from topiarist.core.rules import config_faults, min_isr_above
@@ -29,10 +29,18 @@ def evolve(state: ClusterState, plans: Iterable[TopicPlan]) -> ClusterState:
             topics.pop(plan.topic, None)
             if plan.record_after:
                 records[plan.topic] = plan.record_after
+        elif gives_up(plan):
+            if topic := topics.get(plan.topic):
+                topics[plan.topic] = replace(topic, record=None, record_valid=False, changed_outside=False)
         else:
             topics[plan.topic] = _topic_after(plan, topics.get(plan.topic) or TopicState(plan.topic, identity, ()))
             identity += plan.before is None
     return replace(state, topics=topics, records=records, next_identity=identity)
+
+
+def gives_up(plan: TopicPlan) -> bool:
+    """Whether the plan takes our record away: then the record is all that it is about."""
+    return any(isinstance(change, GiveUp) for change in plan.changes)
 
 
 def _topic_after(plan: TopicPlan, before: TopicState) -> TopicState:
@@ -91,15 +99,20 @@ class Now:
     unified: Mapping[str, str]
 
 
-def standing(plan: TopicPlan, seen: Mapping[int, Broker], now: Now) -> Standing:
-    """Whether ``plan`` can be carried out, is done already, or is no longer true; ``seen``: the brokers it rests on."""
+def standing(plan: TopicPlan, basis: Basis, now: Now) -> Standing:
+    """Whether ``plan`` can be carried out, is done already, or is no longer true; ``basis`` is its whole plan's."""
     if _is_done(plan, now):
         return AFTER
-    message = _moved(plan, now) or _brokers_moved(plan, seen, now)
+    if gives_up(plan):
+        message = _record_moved(plan.record_before, now.record)
+    else:
+        message = _moved(plan, now) or _brokers_moved(plan, basis.brokers, now) or _invalid_now(plan, basis, now)
     return Standing(Position.MOVED, message) if message else BEFORE
 
 
 def _is_done(plan: TopicPlan, now: Now) -> bool:
+    if gives_up(plan):
+        return now.record is None
     if any(isinstance(change, DeleteTopic) for change in plan.changes):
         return (now.topic is None or now.marked) and now.record == plan.record_after
     topic = now.topic
@@ -144,7 +157,6 @@ def _moved(plan: TopicPlan, now: Now) -> str:
         _record_moved(plan.before.record, topic.record)
         or _values_moved(plan.changes, topic, now)
         or _vouched_moved(plan, plan.before, topic)
-        or _invalid_now(plan, topic, now)
     )
 
 
@@ -158,29 +170,46 @@ def _collision(name: str, now: Now) -> str:
     return f"would collide with {other}, which exists now" if other else ""
 
 
-def _vouched_moved(plan: TopicPlan, before: TopicState, now: TopicState) -> str:
-    """Whether a key that the plan leaves alone, and that the record will say holds our value, is another one now."""
+def vouched(plan: TopicPlan) -> Iterator[str]:
+    """Config keys that ``plan`` leaves alone on a topic, and that the record will say hold our value: to stay."""
     changed = {item.key for change in plan.changes if isinstance(change, UpdateConfig) for item in change.items}
-    for key in plan.record_after.config if plan.record_after else ():
-        if key not in changed and now.config.get(key) != before.config.get(key):
+    if plan.changes and plan.record_after:
+        yield from (key for key in plan.record_after.config if key not in changed)
+
+
+def _vouched_moved(plan: TopicPlan, before: TopicState, now: TopicState) -> str:
+    for key in vouched(plan):
+        if now.config.get(key) != before.config.get(key):
             return f"{key} was {_value(before.config.get(key))}, and is {_value(now.config.get(key))} now"
     return ""
 
 
-def _invalid_now(plan: TopicPlan, topic: TopicState, now: Now) -> str:
-    """Whether what others changed since makes the config invalid as it would be written; judged as ``plan`` does."""
-    before, updates = plan.before, [change for change in plan.changes if isinstance(change, UpdateConfig)]
-    unchanged = before is not None and (topic.config, topic.replicas) == (before.config, before.replicas)
-    if not updates or unchanged or plan.spec is None:
+def _invalid_now(plan: TopicPlan, basis: Basis, now: Now) -> str:
+    """Whether the config would be invalid as it would be written, with what others changed since the plan was made.
+
+    Judged as ``plan`` judges; a release that the plan knew of is not forgotten, whatever one topic by itself shows.
+    """
+    written, after = _written(plan, now.topic)
+    if not after:
         return ""
-    cluster = plan.spec.cluster
-    after = config_after(topic.config, updates)
-    settings, releases = cluster.settings(now.broker_defaults), cluster.releases(now.release_at_least)
-    wrong = [fault.message for fault in config_faults(after, cluster, releases, settings)]
-    written = {item.key: item.after for update in updates for item in update.items if item.after is not None}
-    if min_isr_above(written, min(map(len, topic.replicas), default=0)):
+    settings = basis.judging.settings(now.broker_defaults)
+    releases = basis.judging.releases(max(basis.release_at_least, now.release_at_least))
+    wrong = [fault.message for fault in config_faults(after, basis.judging, releases, settings)]
+    replicas = now.topic.replicas if now.topic else plan.new_replicas()
+    if min_isr_above(written, min(map(len, replicas), default=0)):
         wrong.append("min.insync.replicas: more than the narrowest partition has replicas")
     return f"with what others changed, the config would be invalid: {'; '.join(wrong)}" if wrong else ""
+
+
+def _written(plan: TopicPlan, topic: TopicState | None) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """The overrides that ``plan`` sets, and all that there are then."""
+    for change in plan.changes:
+        if isinstance(change, CreateTopic):
+            return change.config, change.config
+        if isinstance(change, UpdateConfig) and topic:
+            written = {item.key: item.after for item in change.items if item.after is not None}
+            return written, config_after(topic.config, (change,))
+    return {}, {}
 
 
 def _record_moved(before: TopicRecord | None, now: TopicRecord | None) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from topiarist.core.change import UpdateConfig
-from topiarist.core.differences import config_after, narrowest_of, some
+from topiarist.core.differences import config_after, narrowest_of
 from topiarist.core.draft import Draft
 from topiarist.core.rules import config_faults, min_isr_above
+from topiarist.core.sizes import some
 from topiarist.core.state import TopicState
 from topiarist.core.units import count
 from topiarist.errors import Reason

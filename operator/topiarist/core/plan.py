@@ -26,14 +26,16 @@ from topiarist.core import differences, faults
 from topiarist.core.change import AddPartitions, Adopt, CreateTopic, DeleteTopic, Finding, Plan, TopicPlan, UpdateConfig
 from topiarist.core.creation import plan_missing
 from topiarist.core.differences import record_after
-from topiarist.core.draft import Context, Draft, Run
+from topiarist.core.draft import LEAVE_TO_KAFKA, Context, Draft, Run
 from topiarist.core.holding import hold
 from topiarist.core.names import INTERNAL_TOPICS, unify
 from topiarist.core.placing import Placing
 from topiarist.core.risk import of_deletion
 from topiarist.core.room import within_room
+from topiarist.core.rules import judging
 from topiarist.core.spec import ClusterSpec, TopicSpec
 from topiarist.core.state import ClusterState, TopicRecord, TopicState
+from topiarist.core.waiting import sight, waits_for
 from topiarist.errors import Reason
 
 __all__ = ["Context", "Run", "make_plan", "plan_topic"]
@@ -54,7 +56,7 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
                 plans.append(plan)
     plans.sort(key=lambda plan: plan.topic)
     plans, warnings = within_room(plans, state.room)
-    plans = _behind_gate(plans, state)
+    plans = behind_gate(plans, state)
     places = any(plan.new_replicas() for plan in plans)
     return Plan(
         cluster=cluster.name,
@@ -68,6 +70,8 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
         warnings=(*state.warnings, *_doubts(state, cluster), *warnings, *_bypassed(plans)),
         load=context.placing.load() if places else {},
         gate=state.gate,
+        judging=judging(cluster),
+        release_at_least=state.release_at_least,
         controller=state.controller,
         controller_epoch=state.controller_epoch,
     )
@@ -86,7 +90,7 @@ def plan_topic(spec: TopicSpec, context: Context) -> TopicPlan:
     record = topic.record if topic else state.records.get(name)
     if name in state.deleting:
         if spec.absent:
-            draft.notice(Reason.DELETION_IN_PROGRESS, "marked for deletion; the controller is at it")
+            draft.notice(Reason.DELETION_IN_PROGRESS, f"marked for deletion: {waits_for(sight(state, name))}")
         else:
             draft.refuse(Reason.DELETION_IN_PROGRESS, "is being deleted", instead="run again when it has gone")
     elif topic is None:
@@ -168,7 +172,7 @@ def _plan_deletion(draft: Draft, topic: TopicState) -> None:
     record, path = topic.valid_record, ("ensure",)
     _notice_stale(draft, topic)
     if topic.name in INTERNAL_TOPICS:
-        instead = differences.LEAVE_TO_KAFKA
+        instead = LEAVE_TO_KAFKA
         draft.refuse(Reason.INTERNAL_TOPIC, "Kafka's own topic is not deleted", path, instead=instead)
     elif draft.context.protects(topic.name):
         message = "belongs to other software: it is not deleted"
@@ -182,14 +186,17 @@ def _plan_deletion(draft: Draft, topic: TopicState) -> None:
         draft.refuse(Reason.NOT_OWNED, message, path, instead=instead)
     elif record.absent:
         message = "we marked it for deletion, the mark has gone and the topic is still there"
-        instead = "the brokers have delete.topic.enable=false: turn it on, or set ensure: Present"
+        instead = (
+            "the brokers have delete.topic.enable=false. Leave the topic (ensure: Present, or release it); or turn"
+        )
+        instead += " that on, say ensure: Present once, and then Absent again"
         draft.refuse(Reason.DELETION_DISABLED, message, path, instead=instead)
     else:
         partitions, replicas = len(topic.replicas), sum(map(len, topic.replicas))
         draft.changes.append(DeleteTopic(partitions, replicas, of_deletion(partitions, replicas)))
 
 
-def _behind_gate(plans: list[TopicPlan], state: ClusterState) -> list[TopicPlan]:
+def behind_gate(plans: list[TopicPlan], state: ClusterState) -> list[TopicPlan]:
     """The plans, or nothing but refusals where the cluster must not be written to at all."""
     if state.gate.reason is None:
         return plans

@@ -16,7 +16,7 @@ from topiarist.core.names import name_problem
 from topiarist.core.quoting import quoted
 from topiarist.core.spec import NEWEST, ClusterSpec, Origin, TopicSpec, item_origin, name_path, origin
 from topiarist.core.state import Release
-from topiarist.errors import Complaint, Key, Place
+from topiarist.errors import Complaint, Key, Place, Reason
 
 _Items = tuple[tuple[str, str], ...]
 _MEMORY = 1 << 10
@@ -40,9 +40,9 @@ def complaints(spec: TopicSpec, *, known: bool = True) -> Iterator[Complaint]:
     for key, text in spec.config.items():
         problem = _config_problem(key, text, release, vendors)
         if problem and (known or key in configs.CONFIGS):
-            yield _at(origin(spec, "config", key_step(key)), *problem)
+            yield _at(origin(spec, "config", key_step(key)), *problem, reason=Reason.CONFIG_INVALID)
     for key, message in configs.conflicts(spec.config, release, spec.cluster.broker_config):
-        yield _at(origin(spec, "config", key), message)
+        yield _at(origin(spec, "config", key), message, reason=Reason.CONFIG_INVALID)
     yield from _min_isr(spec)
     if known and (spec.ignore or spec.without):
         yield from _unknown_keys(spec)
@@ -52,7 +52,11 @@ def cluster_complaints(cluster: ClusterSpec) -> Iterator[Complaint]:
     """What is wrong with a cluster's own defaults, also where no topic uses them."""
     for key, text in cluster.default_config.items():
         if problem := config_problem(cluster, key, text):
-            yield _at(Origin(cluster.source, ("spec", "defaults", "config", key_step(key))), *problem)
+            yield _at(
+                Origin(cluster.source, ("spec", "defaults", "config", key_step(key))),
+                *problem,
+                reason=Reason.CONFIG_INVALID,
+            )
 
 
 def warnings(spec: TopicSpec) -> Iterator[Complaint]:
@@ -141,6 +145,15 @@ def config_faults(
     return sorted(found)
 
 
+def judging(cluster: ClusterSpec) -> ClusterSpec:
+    """As much of a cluster as ``config_faults`` asks about: its release, its vendors' keys, and few of its settings."""
+    return ClusterSpec(
+        release=cluster.release,
+        allow_unknown_configs=cluster.allow_unknown_configs,
+        broker_config=configs.judging(cluster.broker_config),
+    )
+
+
 def remedy(faults: Sequence[ConfigFault], own: Collection[str]) -> str:
     """What to do about faults of a map of overrides as it would be written; ``own`` are the manifest's keys."""
     keys = sorted({fault.key for fault in faults})
@@ -213,5 +226,5 @@ def _min_isr(spec: TopicSpec) -> Iterator[Complaint]:
     yield _at(place, f"{found}, but {spec.topic} has replication factor {factor}", why)
 
 
-def _at(where: Origin, message: str, hint: str = "") -> Complaint:
-    return Complaint(where.place() or Place("the cluster's defaults"), message, hint)
+def _at(where: Origin, message: str, hint: str = "", reason: Reason = Reason.INVALID_MANIFEST) -> Complaint:
+    return Complaint(where.place() or Place("the cluster's defaults"), message, hint, reason.value)

@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, Protocol
 
+from topiarist.core.budgets import Budgets
+from topiarist.core.credentials import NOBODY, Credentials
 from topiarist.core.names import PROTECTED
 from topiarist.core.state import Release, Replicas
 from topiarist.core.values import config_text
@@ -69,12 +72,18 @@ class ClusterSpec:
     allow_unknown_configs: tuple[str, ...] = ()
     exclude_brokers: frozenset[int] = frozenset()
     protected: tuple[str, ...] = PROTECTED
+    credentials: Credentials = NOBODY
+    budgets: Budgets = Budgets()
     source: Source | None = None
 
     def defaults(self) -> Mapping[str, Any]:
         """The defaults that are set, under the names that a manifest uses."""
         sizes = {"partitions": self.default_partitions, "replicationFactor": self.default_replication_factor}
         return {key: size for key, size in sizes.items() if size} | {"config": self.default_config}
+
+    def protects(self, topic: str) -> bool:
+        """Whether a topic belongs to other software: no growth, deletion or change of cleanup."""
+        return any(fnmatchcase(topic, pattern) for pattern in self.protected)
 
     def settings(self, dynamic: Mapping[str, str]) -> Mapping[str, str]:
         """What is known of the brokers' settings: the manifest's ``brokerConfig``, overridden by ``dynamic`` ones."""
@@ -199,8 +208,10 @@ def origin(spec: TopicSpec, *path: str | int) -> Origin:
     """Where the value at ``path`` below the spec (``"config", "retention.ms"``) was written.
 
     The last override that names it, else the topic's spec, else the cluster's defaults, else the spec as a whole; for
-    an empty path the topic's name.
+    an empty path the topic's name. A path that begins with ``metadata`` is one from the top of the document.
     """
+    if path[:1] == ("metadata",):
+        return Origin(spec.manifest.source, path)
     for base, layer in reversed(list(_layers(spec.manifest, spec.cluster))):
         if _holds(layer, path):
             return Origin(spec.manifest.source, (*base, *path))

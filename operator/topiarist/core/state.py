@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from topiarist.core.quoting import shown
 from topiarist.errors import Reason
 
 Replicas = tuple[int, ...]
@@ -83,6 +84,18 @@ class Fault(NamedTuple):
 
     where: str
     why: str
+
+
+class Freeze(NamedTuple):
+    """That somebody has frozen a cluster: why, who, and since when; empty where that was not said."""
+
+    reason: str
+    by: str = ""
+    since: str = ""
+
+    def __str__(self) -> str:
+        by, since = self.by and f" by {shown(self.by, 100)}", self.since and f" since {shown(self.since)}"
+        return f"frozen{by}{since}: {shown(self.reason, 300) or 'no reason given'}"
 
 
 @dataclass(frozen=True, slots=True)

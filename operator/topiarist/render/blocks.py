@@ -15,6 +15,7 @@ from topiarist.core.change import (
     CreateTopic,
     DeleteTopic,
     Finding,
+    GiveUp,
     Risk,
     TopicPlan,
 )
@@ -24,8 +25,10 @@ from topiarist.render.changes import RISK_TONES, action, body, highest, wholly_s
 from topiarist.render.groups import Groups, alike, record_only, record_words
 from topiarist.render.page import ADDED, CHANGED, GONE, QUIET, Page, ended, field, head, plain, said, wrap
 
-CLOSED = frozenset({Reason.KRAFT_CONTROLLER, Reason.KRAFT_MIGRATION, Reason.NO_CONTROLLER, Reason.FROZEN})
-"""Reasons that are about the cluster, not the topic: its header gives them."""
+CLOSED = frozenset(
+    {Reason.KRAFT_CONTROLLER, Reason.KRAFT_MIGRATION, Reason.NO_CONTROLLER, Reason.FROZEN, Reason.BUDGET_EXCEEDED}
+)
+"""Reasons that are about the cluster, not the topic: its header gives them, or a remark at the end."""
 
 _TONES = {"+": ADDED, "~": CHANGED, "-": GONE, "!": GONE, "=": "", ".": QUIET}
 _SHOWN_BEFORES = 6
@@ -33,9 +36,9 @@ _SHOWN_BEFORES = 6
 
 def topic(page: Page, plan: TopicPlan, groups: Groups) -> Iterator[str]:
     """Everything about one topic that is not shown for many topics together."""
-    if _has_changes(plan, groups):
+    if has_changes(plan, groups):
         yield from _changed(page, plan, groups)
-    for finding in _own_refusals(plan, groups):
+    for finding in own_refusals(plan, groups):
         yield from refusal(page, plan, finding)
     if stands_alone(plan, groups):
         yield from _notices(page, plan)
@@ -46,16 +49,16 @@ def topic(page: Page, plan: TopicPlan, groups: Groups) -> Iterator[str]:
 
 def stands_alone(plan: TopicPlan, groups: Groups) -> bool:
     """Whether a topic has a block of its own for a change or a refusal; its notices stand there too."""
-    return _has_changes(plan, groups) or bool(_own_refusals(plan, groups))
+    return has_changes(plan, groups) or bool(own_refusals(plan, groups))
 
 
-def _own_refusals(plan: TopicPlan, groups: Groups) -> Sequence[Finding]:
+def own_refusals(plan: TopicPlan, groups: Groups) -> Sequence[Finding]:
     if not groups.refusals:
         return plan.refusals
     return [finding for finding in plan.refusals if alike(finding) not in groups.refusals]
 
 
-def _has_changes(plan: TopicPlan, groups: Groups) -> bool:
+def has_changes(plan: TopicPlan, groups: Groups) -> bool:
     """Whether the changes need a block: all but what is grouped, and the record of an observed topic, which stays."""
     if record_only(plan):
         return not plan.observed and record_words(plan) not in groups.records
@@ -83,7 +86,7 @@ def sign(changes: Sequence[Change]) -> str:
         return "+"
     if any(isinstance(change, DeleteTopic) for change in changes):
         return "-"
-    return "=" if all(isinstance(change, Adopt) for change in changes) else "~"
+    return "=" if all(isinstance(change, Adopt | GiveUp) for change in changes) else "~"
 
 
 def block_head(page: Page, mark: str, name: str, words: str, risk: Risk | None = None) -> Iterator[str]:
@@ -110,6 +113,7 @@ def refusal(page: Page, plan: TopicPlan, finding: Finding) -> Iterator[str]:
     if finding.reason not in CLOSED:
         yield from place_line(page, plan, finding)
         yield from said(page, "instead", finding.instead)
+        yield from rule_line(page, finding)
     yield from held(page, finding)
 
 
@@ -131,6 +135,12 @@ def place_line(page: Page, plan: TopicPlan, finding: Finding, more: int = 0) -> 
         before, last = [*before, last], ""
     end = ended(last, word, page.room, page.paint(word, QUIET))
     yield from field(page, "at" if text else "", [*before, end])
+
+
+def rule_line(page: Page, finding: Finding) -> Iterator[str]:
+    """Where the rule of a policy stands that decided it."""
+    place = finding.rule.place() if finding.rule else None
+    yield from said(page, "rule", str(place) if place else "")
 
 
 def held(page: Page, finding: Finding) -> Iterator[str]:

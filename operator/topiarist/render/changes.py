@@ -15,6 +15,7 @@ from topiarist.core.change import (
     ConfigItem,
     CreateTopic,
     DeleteTopic,
+    GiveUp,
     Risk,
     UpdateConfig,
     Verdict,
@@ -31,7 +32,13 @@ INHERITED = "from the cluster's defaults"
 Shared = Collection[tuple[str, str | None]]
 """Keys and values of the cluster's defaults that are shown once for many topics."""
 
-_SUBJECT = {CreateTopic: "creation", AddPartitions: "growth", DeleteTopic: "deletion", Adopt: "record"}
+_SUBJECT = {
+    CreateTopic: "creation",
+    AddPartitions: "growth",
+    DeleteTopic: "deletion",
+    Adopt: "record",
+    GiveUp: "record",
+}
 _SUBJECTS = 3
 
 
@@ -54,6 +61,8 @@ def _action(change: Change) -> str:
             return f"delete {count(partitions, 'partition')} and all messages"
         case Adopt():
             return "record only"
+        case GiveUp():
+            return "release: only our record goes"
 
 
 def highest(changes: Iterable[Change]) -> Risk:
@@ -66,7 +75,7 @@ def body(page: Page, changes: Sequence[Change], *, shared: Shared = (), silent: 
 
     Keys in ``shared`` are only counted. A reason that is part of ``silent`` has been given already.
     """
-    reasons = [pair for pair in _verdicts(changes) if not pair[1].because or pair[1].because not in silent]
+    reasons = [pair for pair in verdicts(changes) if not pair[1].because or pair[1].because not in silent]
     yield from field(page, "because", because(page, reasons))
     for change in changes:
         match change:
@@ -82,11 +91,16 @@ def body(page: Page, changes: Sequence[Change], *, shared: Shared = (), silent: 
 
 
 def _config(page: Page, items: Sequence[ConfigItem], shared: Shared) -> Iterator[str]:
-    rows = [Row(item, INHERITED if item.inherited else "") for item in items if not _is_shared(item, shared)]
+    rows = [Row(item, INHERITED if item.inherited else "") for item in unshared(items, shared)]
     if rows:
         yield from field(page, "config", config_lines(page, rows))
     if left := len(items) - len(rows):
         yield from field(page, "" if rows else "config", [f"and {count(left, 'key')} {INHERITED}, see above"])
+
+
+def unshared(items: Iterable[ConfigItem], shared: Shared) -> list[ConfigItem]:
+    """The items that are shown with their topic: all but those that are shown once for many topics."""
+    return [item for item in items if not _is_shared(item, shared)]
 
 
 def _is_shared(item: ConfigItem, shared: Shared) -> bool:
@@ -95,13 +109,10 @@ def _is_shared(item: ConfigItem, shared: Shared) -> bool:
 
 def wholly_shared(changes: Sequence[Change], shared: Shared) -> bool:
     """Whether nothing is left to show of these changes beyond what is shown for all topics together."""
-    return all(
-        isinstance(change, UpdateConfig) and all(_is_shared(item, shared) for item in change.items)
-        for change in changes
-    )
+    return all(isinstance(change, UpdateConfig) and not unshared(change.items, shared) for change in changes)
 
 
-def _verdicts(changes: Iterable[Change]) -> Iterator[tuple[str, Verdict]]:
+def verdicts(changes: Iterable[Change]) -> Iterator[tuple[str, Verdict]]:
     """Each thing that changes with its verdict."""
     for change in changes:
         if isinstance(change, UpdateConfig):
@@ -113,23 +124,30 @@ def _verdicts(changes: Iterable[Change]) -> Iterator[tuple[str, Verdict]]:
 def because(page: Page, reasons: Iterable[tuple[str, Verdict]]) -> list[str]:
     """Why changes are not safe, the worst first; one line or more for each distinct reason.
 
-    With several things that change each reason names its own, and its risk.
+    What changes is named unless it is one thing alone, the risk where it differs from reason to reason.
     """
-    subjects: dict[Verdict, list[str]] = {}
-    for subject, verdict in reasons:
-        subjects.setdefault(verdict, []).append(subject)
-    given = sorted((verdict for verdict in subjects if verdict.because), key=lambda verdict: -verdict.risk)
-    if len(subjects) == 1 and given and len(subjects[given[0]]) == 1:
-        return wrap(given[0].because, page.room)
-    differ = len({verdict.risk for verdict in given}) > 1
+    found = list(reasons)
+    given = distinct(found)
+    if len(found) == 1:
+        return wrap(given[0][0].because, page.room) if given else []
+    differ = len({verdict.risk for verdict, _ in given}) > 1
     lines = []
-    for verdict in given:
+    for verdict, subjects in given:
         word = verdict.risk.word if differ else ""
-        text = f"{_listed(subjects[verdict])}: {verdict.because}"
-        first, *rest = wrap(text, page.room - len(word) - 2)
+        first, *rest = wrap(f"{subjects}: {verdict.because}", page.room - len(word) - 2)
         painted = page.paint(word, RISK_TONES[verdict.risk])
         lines += [ended(first, word, page.room, painted), *rest]
     return lines
+
+
+def distinct(reasons: Iterable[tuple[str, Verdict]]) -> list[tuple[Verdict, str]]:
+    """The verdicts that have a reason, each once, the worst first, with what they are about: a list in words."""
+    subjects: dict[Verdict, list[str]] = {}
+    for subject, verdict in reasons:
+        if verdict.because:
+            subjects.setdefault(verdict, []).append(subject)
+    worst_first = sorted(subjects, key=lambda verdict: -verdict.risk)
+    return [(verdict, _listed(subjects[verdict])) for verdict in worst_first]
 
 
 def _listed(subjects: Sequence[str]) -> str:

@@ -20,11 +20,14 @@ from topiarist.core.change import (
     CreateTopic,
     DeleteTopic,
     Finding,
+    GiveUp,
     Plan,
     TopicPlan,
     UpdateConfig,
     Verdict,
 )
+from topiarist.core.evolve import vouched
+from topiarist.core.rules import version
 from topiarist.core.state import TopicRecord
 
 FORMAT_VERSION = 1
@@ -74,6 +77,12 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "chroot": plan.location,
         "owner": plan.owner,
         "brokers": [{"id": broker.id, "rack": broker.rack} for broker in plan.brokers if broker.id in used],
+        "configRules": {
+            "kafkaVersion": version(plan.judging.release) if plan.judging.release else None,
+            "releaseAtLeast": version(plan.release_at_least),
+            "allowUnknownConfigs": list(plan.judging.allow_unknown_configs),
+            "brokerConfig": dict(sorted(plan.judging.broker_config.items())),
+        },
         "gate": {"reason": plan.gate.reason.value, "message": plan.gate.message} if plan.gate.reason else None,
         "topics": [_topic(topic) for topic in plan.topics],
         "unchanged": plan.unchanged,
@@ -87,26 +96,30 @@ def _topic(topic: TopicPlan) -> dict[str, Any]:
     return {
         "topic": topic.topic,
         "identity": before.identity if before else None,
+        "topicId": before.topic_id if before else None,
         "observed": topic.observed,
         "risk": topic.risk.word,
         "record": {
-            "before": _record(topic.record_before),
+            "before": record_fields(topic.record_before),
             "beforeValid": before.record_valid if before else None,
-            "after": _record(topic.record_after),
+            "after": record_fields(topic.record_after),
         },
-        "changes": [_change(change) for change in topic.changes],
+        "vouched": {key: before.config[key] for key in vouched(topic) if key in before.config} if before else {},
+        "changes": [change_fields(change) for change in topic.changes],
         "refusals": [_finding(finding) for finding in topic.refusals],
         "notices": [_notice(finding) for finding in topic.notices],
     }
 
 
-def _record(record: TopicRecord | None) -> dict[str, Any] | None:
+def record_fields(record: TopicRecord | None) -> dict[str, Any] | None:
+    """One of our records, null where there is none."""
     if record is None:
         return None
     return {"owner": record.owner, "config": list(record.config), "absent": record.absent}
 
 
-def _change(change: Change) -> dict[str, Any]:
+def change_fields(change: Change) -> dict[str, Any]:
+    """One change, with its before and after."""
     kind = type(change).__name__
     match change:
         case CreateTopic(replicas, config):
@@ -121,7 +134,7 @@ def _change(change: Change) -> dict[str, Any]:
         case DeleteTopic(partitions, replica_count):
             lost = {"partitions": partitions, "replicas": replica_count}
             return {"kind": kind, **_verdict(change.verdict), "before": lost, "after": None}
-        case Adopt():
+        case Adopt() | GiveUp():
             return {"kind": kind, **_verdict(change.verdict)}
 
 
@@ -144,7 +157,7 @@ def _verdict(verdict: Verdict) -> dict[str, str]:
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    held = [_change(change) for change in finding.held]
+    held = [change_fields(change) for change in finding.held]
     return {**_notice(finding), "instead": finding.instead, "held": held}
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from topiarist.core.change import Adopt, ConfigItem, CreateTopic, Finding, Plan, TopicPlan, UpdateConfig
+from topiarist.errors import Reason
 
 MANY = 4
 """From so many topics on, what they have in common is shown once."""
@@ -49,6 +51,13 @@ def find(plan: Plan) -> Groups:
     )
 
 
+def overdrafts(plan: Plan) -> Iterable[tuple[str, str]]:
+    """What the budgets of the cluster held back, with what to do: said once, not for each topic."""
+    findings = chain.from_iterable(topic.refusals for topic in plan.topics)
+    held = ((each.message, each.instead) for each in findings if each.reason is Reason.BUDGET_EXCEEDED)
+    return dict.fromkeys(held)
+
+
 def record_only(topic: TopicPlan) -> bool:
     """Whether nothing of Kafka's changes: only our record is written."""
     return bool(topic.changes) and all(isinstance(change, Adopt) for change in topic.changes)
@@ -57,7 +66,7 @@ def record_only(topic: TopicPlan) -> bool:
 def record_words(topic: TopicPlan) -> str:
     """What becomes of our record beside an existing topic; empty if it stays with its owner."""
     before = topic.before.valid_record if topic.before else None
-    if topic.before is None:
+    if topic.before is None or topic.record_after is None:
         return ""
     if before is None:
         return "adopt"

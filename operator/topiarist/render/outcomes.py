@@ -7,19 +7,35 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from topiarist.reconcile import Outcome, Report, Result
-from topiarist.render.page import ADDED, CHANGED, GONE, QUIET, STRONG, Page, column_for, field, head, names, plain, wrap
+from topiarist.render.page import (
+    ADDED,
+    CHANGED,
+    GONE,
+    QUIET,
+    STRONG,
+    Page,
+    column_for,
+    field,
+    head,
+    names,
+    plain,
+    remark,
+    wrap,
+)
 
 _QUIET_RESULTS = {Result.DONE: ("+", ADDED), Result.ALREADY: ("=", ""), Result.NOT_SENT: (".", QUIET)}
 _LOUD_RESULTS = {
     Result.MOVED: ("~", CHANGED),
     Result.REFUSED: ("!", GONE),
     Result.UNKNOWN: ("?", GONE),
+    Result.UNFINISHED: ("?", CHANGED),
     Result.FAILED: ("!", GONE),
 }
 
 _NEXT = {
     Result.MOVED: "moved: not what the plan was made from, so nothing was written; plan again to see what is there now",
     Result.UNKNOWN: "unknown: the connection broke before the answer came; the next run sees whether it was done",
+    Result.UNFINISHED: "not finished: written; the controller goes on by itself, and another apply --wait waits for it",
     Result.NOT_SENT: "not sent: the run ended before; the next run goes on",
 }
 
@@ -55,11 +71,7 @@ def _condensed(page: Page, result: Result, outcomes: Sequence[Outcome]) -> Itera
     """Results that need no words of their own: the topics, in a row."""
     sign, tone = _QUIET_RESULTS[result]
     listed = names(page, [outcome.topic for outcome in outcomes])
-    label = f"{sign} {result.value}"
-    start = f"  {page.paint(label, tone)}{'':{17 - len(label)}}"
-    for line in listed:
-        yield f"{start}{line}"
-        start = " " * 19
+    yield from remark(page, f"{sign} {result.value}", listed, tone)
 
 
 def _loud(page: Page, outcome: Outcome) -> Iterator[str]:

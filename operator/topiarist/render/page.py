@@ -131,6 +131,14 @@ def field(page: Page, label: str, lines: Iterable[str]) -> Iterator[str]:
         start = " " * TEXT
 
 
+def remark(page: Page, label: str, lines: Iterable[str], tone: str = "") -> Iterator[str]:
+    """Lines about a whole: as a field, but the label stands where heads have their sign."""
+    start = f"  {page.paint(label, tone)}{'':{TEXT - 2 - len(label)}}"
+    for text in lines:
+        yield f"{start}{text}"
+        start = " " * TEXT
+
+
 def said(page: Page, label: str, text: str) -> Iterator[str]:
     """A field of running text; nothing if there is none."""
     return field(page, label, wrap(text, page.room) if text else ())

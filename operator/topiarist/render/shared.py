@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from topiarist.core.change import ConfigItem, Finding, Risk, TopicPlan
 from topiarist.core.spec import origin
 from topiarist.core.units import count
-from topiarist.render.blocks import CLOSED, block_head, held, place_line, record_action, refusal_head
+from topiarist.render.blocks import CLOSED, block_head, held, place_line, record_action, refusal_head, rule_line
 from topiarist.render.changes import INHERITED, because
 from topiarist.render.groups import Default, Groups
 from topiarist.render.page import Page, field, names, said
@@ -36,6 +36,7 @@ def _refused(page: Page, members: Sequence[tuple[TopicPlan, Finding]]) -> Iterat
     if finding.reason not in CLOSED:
         yield from place_line(page, plan, finding, len(members) - 1)
         yield from said(page, "instead", finding.instead.replace(f"={plan.topic}", "=TOPIC"))
+        yield from rule_line(page, finding)
     yield from held(page, finding)
     yield from field(page, "topics", names(page, [member.topic for member, _ in members]))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from topiarist.core.change import AddPartitions, CreateTopic, DeleteTopic, Plan, Risk, TopicPlan, UpdateConfig
+from topiarist.core.change import AddPartitions, CreateTopic, DeleteTopic, GiveUp, Plan, Risk, TopicPlan, UpdateConfig
 from topiarist.core.units import count
 from topiarist.render.groups import record_only, record_words
 from topiarist.render.page import GONE, STRONG, Page, fit, names, wrap
@@ -15,6 +15,7 @@ _WORDS = {
     AddPartitions: "to grow",
     UpdateConfig: "to configure",
     DeleteTopic: "to delete",
+    GiveUp: "to release",
 }
 _PENDING = (*_WORDS.values(), "to adopt", "record only")
 PLAN = "Plan"

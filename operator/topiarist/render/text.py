@@ -14,10 +14,11 @@ from topiarist.core.change import Finding, Plan
 from topiarist.core.units import count
 from topiarist.errors import Reason
 from topiarist.render import blocks, brokers, groups, outcomes, shared, summary
-from topiarist.render.page import CHANGED, GONE, STRONG, Page, column_for, fit, names, plain, wrap
+from topiarist.render.page import CHANGED, GONE, STRONG, Page, column_for, fit, names, plain, remark, wrap
 
 _NOUNS = {
     Reason.DELETION_IN_PROGRESS: ("deletion under way", "deletions under way"),
+    Reason.POLICY_WARNING: ("word from a policy", "words from policies"),
     Reason.REPLICAS_DIFFER: ("topic placed otherwise", "topics placed otherwise"),
     Reason.STALE_RECORD: ("stale record", "stale records"),
     Reason.STANDING_FAULT: ("fault that stands on the cluster", "faults that stand on the cluster"),
@@ -74,7 +75,7 @@ def _header(plan: Plan, page: Page) -> Iterator[str]:
     controller = f"controller {plan.controller} at epoch {plan.controller_epoch}"
     facts = (
         f"cluster {plain(plan.cluster_id) or 'without id'},",
-        f"{_brokers(plan)},",
+        f"{broker_words(plan)},",
         "no controller" if plan.controller is None else controller,
     )
     first, *rest = fit(facts, page.width - at)
@@ -90,7 +91,8 @@ def _header(plan: Plan, page: Page) -> Iterator[str]:
             yield f"  {page.paint(part, GONE)}"
 
 
-def _brokers(plan: Plan) -> str:
+def broker_words(plan: Plan) -> str:
+    """How many brokers there are, in how many racks."""
     racks = {broker.rack for broker in plan.brokers}
     without = sum(broker.rack is None for broker in plan.brokers)
     words = count(len(plan.brokers), "broker")
@@ -118,20 +120,16 @@ def _remarks(plan: Plan, page: Page, common: groups.Groups) -> Iterator[str]:
     counted = Counter(notice.reason for _, notice in quiet if notice.reason is not Reason.STANDING_FAULT)
     if counted:
         listed = ", ".join(f"{number:,} {_noun(reason, number)}" for reason, number in sorted(counted.items()))
-        yield from _remark(page, "notices", wrap(f"{listed} (-v shows them)", page.room))
+        yield from remark(page, "notices", wrap(f"{listed} (-v shows them)", page.room))
     yield from _faults(page, [(topic, notice) for topic, notice in quiet if notice.reason is Reason.STANDING_FAULT])
     if plan.orphans:
         words = f"{count(len(plan.orphans), 'topic')} of ours in no manifest any more:"
-        yield from _remark(page, "orphaned", [words, *names(page, plan.orphans)])
+        yield from remark(page, "orphaned", [words, *names(page, plan.orphans)])
+    for message, instead in groups.overdrafts(plan):
+        yield from remark(page, "over budget", wrap(message, page.room), GONE)
+        yield from remark(page, "instead", wrap(instead, page.room))
     for warning in plan.warnings:
-        yield from _remark(page, "warning", wrap(warning, page.room), CHANGED)
-
-
-def _remark(page: Page, label: str, lines: Iterable[str], tone: str = "") -> Iterator[str]:
-    start = f"  {page.paint(label, tone)}{'':{17 - len(label)}}"
-    for text in lines:
-        yield f"{start}{text}"
-        start = " " * 19
+        yield from remark(page, "warning", wrap(warning, page.room), CHANGED)
 
 
 def _quiet_notices(plan: Plan, common: groups.Groups) -> Iterator[tuple[str, Finding]]:
@@ -153,13 +151,13 @@ def _faults(page: Page, found: Sequence[tuple[str, Finding]]) -> Iterator[str]:
     shown = ordered if len(ordered) <= _SHOWN_FAULTS else ordered[: _SHOWN_FAULTS - 1]
     for message, topics in shown:
         if len(topics) == 1:
-            yield from _remark(page, "warning", wrap(f"{topics[0]}: {message}", page.room), CHANGED)
+            yield from remark(page, "warning", wrap(f"{topics[0]}: {message}", page.room), CHANGED)
         else:
             lines = [*wrap(f"{count(len(topics), 'topic')}: {message}", page.room), *names(page, topics)]
-            yield from _remark(page, "warning", lines, CHANGED)
+            yield from remark(page, "warning", lines, CHANGED)
     if left := sum(len(topics) for _, topics in ordered[len(shown) :]):
         words = f"{left:,} more {_noun(Reason.STANDING_FAULT, left)} (-v shows them)"
-        yield from _remark(page, "warning", wrap(words, page.room), CHANGED)
+        yield from remark(page, "warning", wrap(words, page.room), CHANGED)
 
 
 def _noun(reason: Reason, number: int) -> str:

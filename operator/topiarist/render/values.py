@@ -73,12 +73,12 @@ def _pieces(page: Page, row: Row) -> list[str]:
     key, before, after = row.item.key, row.item.before, row.item.after
     note = [f" {row.note}"] if row.note else []
     if after is None:
-        return [_shown(page, before or ""), *_in_brackets(human(key, before or "")), f"-> {BROKERS_OWN}", *note]
+        return [shown(page, before or ""), *_in_brackets(human(key, before or "")), f"-> {BROKERS_OWN}", *note]
     if before is None:
-        return [_shown(page, after), *_in_brackets(human(key, after)), *note]
+        return [shown(page, after), *_in_brackets(human(key, after)), *note]
     old, new = human(key, before), human(key, after)
     units = f"{old or _with_unit(key, before)} -> {new or _with_unit(key, after)}" if old or new else ""
-    return [_shown(page, before), f"-> {_shown(page, after)}", *_in_brackets(units), *note]
+    return [shown(page, before), f"-> {shown(page, after)}", *_in_brackets(units), *note]
 
 
 def _in_brackets(words: str) -> list[str]:
@@ -90,7 +90,8 @@ def _with_unit(key: str, text: str) -> str:
     return f"{text} {'ms' if key.endswith('.ms') else 'bytes'}" if text.isascii() and text.isdigit() else text
 
 
-def _shown(page: Page, text: str) -> str:
+def shown(page: Page, text: str) -> str:
+    """A value as a page has it: plain, two quotes where it is empty, and cut where it is long."""
     text = plain(text)
     if not text:
         return '""'

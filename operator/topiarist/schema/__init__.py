@@ -15,18 +15,21 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from topiarist.core import configs
+from topiarist.core.budgets import Budgets
+from topiarist.core.guardrails import Policy, Rule, Subject
 from topiarist.core.rules import config_problem, key_step
 from topiarist.core.spec import ClusterSpec, Manifest, RackAwareness, Source
 from topiarist.core.state import Release
-from topiarist.core.values import config_text
+from topiarist.core.values import config_text, shown
 from topiarist.errors import Path, Problem
+from topiarist.schema.credentials import credentials
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft7Validator
 
 GROUP = "topiarist.dev"
 VERSION = f"{GROUP}/v1"
-KINDS = ("Topic", "Cluster")
+KINDS = ("Topic", "Cluster", "Policy")
 
 _FREE = frozenset({"config", "brokerConfig"})
 """Fields whose values may be fractions; everywhere else a number is a whole number."""
@@ -52,6 +55,18 @@ def check(body: Mapping[str, Any]) -> list[Problem]:
     from topiarist.schema import explain
 
     return explain.identity(body) or explain.problems(schema(body["kind"]), body)
+
+
+def fault(kind: str, body: Any) -> str:
+    """Where a document that no person writes first departs from its schema; empty if it is valid."""
+    try:
+        error = next(iter(_validator(kind).iter_errors(body)), None)
+    except ValueError:
+        return "it holds text that is no Unicode"
+    if error is None:
+        return ""
+    where = "".join(f"[{step}]" if isinstance(step, int) else f".{shown(str(step))}" for step in error.instance_path)
+    return f"{where.removeprefix('.') or 'it'} is not what schemas/{kind}.json says"
 
 
 def wrong_values(body: Mapping[str, Any]) -> Iterator[Problem]:
@@ -121,9 +136,57 @@ def cluster_spec(manifest: Manifest) -> ClusterSpec:
         broker_config=_texts(spec.get("brokerConfig", {})),
         allow_unknown_configs=tuple(spec.get("allowUnknownConfigs", ())),
         exclude_brokers=frozenset(spec.get("excludeBrokers", ())),
+        budgets=_budgets(spec.get("budgets", {})),
+        credentials=credentials(manifest),
         source=manifest.source,
         **{field: value for field, value in given.items() if value is not None},
     )
+
+
+def policy(manifest: Manifest) -> Policy:
+    """What a manifest of kind ``Policy`` says."""
+    spec = manifest.spec
+    selector = spec.get("selector", {})
+    return Policy(
+        name=manifest.name,
+        namespace=manifest.namespace,
+        source=manifest.source,
+        rules=tuple(_rule(manifest, index, rule) for index, rule in enumerate(spec["rules"])),
+        topics=tuple(selector.get("topics", ())),
+        labels=selector.get("matchLabels", {}),
+        clusters=tuple(selector.get("clusters", ())),
+        cluster_labels=selector.get("clusterSelector", {}).get("matchLabels", {}),
+    )
+
+
+def _rule(manifest: Manifest, index: int, rule: Mapping[str, Any]) -> Rule:
+    field, _, key = rule.get("field", "name").partition(".")
+    above = ("metadata",) if field in ("labels", "annotations") else ()
+    return Rule(
+        policy=manifest.name,
+        name=rule["name"],
+        expression=rule["expression"],
+        message=" ".join(rule["message"].split()),
+        subject=Subject(rule.get("subject", Subject.TOPIC)),
+        deny=rule.get("action", "Deny") == "Deny",
+        field=() if field == "name" else (*above, *filter(None, (field, key))),
+        source=manifest.source,
+        path=("spec", "rules", index),
+    )
+
+
+def _budgets(given: Mapping[str, Any]) -> Budgets:
+    """The limits that are set; the share of ``20%`` is 20."""
+    share = given.get("changedShare")
+    limits = {
+        "topics": given.get("topics"),
+        "new_partitions": given.get("newPartitions"),
+        "partitions_per_topic": given.get("partitionsPerTopic"),
+        "deletions": given.get("deletions"),
+        "changed_share": None if share is None else int(share.removesuffix("%")),
+        "notifications": given.get("notifications"),
+    }
+    return Budgets(**{field: limit for field, limit in limits.items() if limit is not None})
 
 
 def fractions(spec: Any, path: Path = ("spec",)) -> Iterable[Path]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from difflib import get_close_matches
-from functools import cache, lru_cache
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -18,8 +17,9 @@ from jsonschema.validators import extend
 
 from topiarist import schema as door
 from topiarist.core.units import count
-from topiarist.core.values import quoted, shown
+from topiarist.core.values import shown
 from topiarist.errors import Key, Path, Problem
+from topiarist.schema import words
 
 MOST = 100
 """Problems of one document that are explained."""
@@ -30,19 +30,22 @@ _KAFKA_LISTS = re.compile(r"[0-9]+(?::[0-9]+)*(?:,[0-9]+(?::[0-9]+)*)*")
 _CHOICE = re.compile(r"(?<=[(|])[a-zA-Z]+(?=[|)])")
 """Whole words that a pattern of ours allows among other text: ``partitions`` in ``^(partitions|config[.].+)$``."""
 
-LONGEST_GUESS = 64
-"""Characters of an unknown word that are compared with the known ones."""
-
 
 def identity(body: Mapping[str, Any]) -> list[Problem]:
     """What is wrong with ``apiVersion`` and ``kind``; as long as they are, there is no schema to judge the rest by."""
     version, kind = body.get("apiVersion"), body.get("kind")
     if version != door.VERSION:
-        return [Problem(("apiVersion",), f"apiVersion: {_found(version)}, wanted {door.VERSION}")]
+        return [Problem(("apiVersion",), f"apiVersion: {words.found(version)}, wanted {door.VERSION}")]
     if kind is None:
         return [Problem((), "found no kind, wanted one", f"add kind: {' or kind: '.join(door.KINDS)}")]
     if kind not in door.KINDS:
-        return [Problem(("kind",), f"kind: {_found(kind)}, wanted {_one_of(door.KINDS)}", _guess(kind, door.KINDS))]
+        return [
+            Problem(
+                ("kind",),
+                f"kind: {words.found(kind)}, wanted {words.one_of(door.KINDS)}",
+                words.guess(kind, door.KINDS),
+            )
+        ]
     return []
 
 
@@ -114,14 +117,18 @@ def _unknown(error: Any, path: Path) -> Iterator[Problem]:
 
 def _place_for(name: str, known: list[str], path: Path) -> str:
     """Where an unknown field may have been meant to go."""
-    if guess := _guess(name, known):
+    if guess := words.guess(name, known):
         return guess
     inside = door.schema(door.KINDS[0])["properties"]["spec"]["properties"]
     if path == () and name in inside:
         return "move it below spec:"
     if path[:2] == ("spec", "overrides") and name in inside:
         return "move it below spec: it is the same on all clusters"
-    return f"known here: {', '.join(known)}"
+    return _known(known)
+
+
+def _known(fields: Iterable[str]) -> str:
+    return f"known here: {', '.join(fields)}"
 
 
 def _missing(error: Any, path: Path) -> Iterator[Problem]:
@@ -130,12 +137,14 @@ def _missing(error: Any, path: Path) -> Iterator[Problem]:
 
 
 def _type(error: Any, path: Path) -> Iterator[Problem]:
-    hint = _type_hint(error.schema, error.instance)
-    yield Problem(path, f"{field_name(path)}: {_found(error.instance)}, wanted {_wanted(error.schema)}", hint)
+    hint = "" if words.hidden(error) else _type_hint(error.schema, error.instance)
+    if words.hidden(error) and "properties" in error.schema:
+        hint = _known(error.schema["properties"])
+    yield Problem(path, f"{field_name(path)}: {words.found_by(error)}, wanted {words.wanted(error.schema)}", hint)
 
 
 def _type_hint(schema: Mapping[str, Any], value: object) -> str:
-    wanted, text = schema["type"], _shown(value)
+    wanted, text = schema["type"], words.text_of(value)
     if wanted == "string" and not isinstance(value, dict | list | None):
         return f'quote it: "{text}"' if text in schema.get("enum", (text,)) else ""
     if wanted == "integer" and isinstance(value, str) and re.fullmatch(r"-?[1-9][0-9]{0,18}", value):
@@ -150,14 +159,14 @@ def _type_hint(schema: Mapping[str, Any], value: object) -> str:
 
 
 def _not_allowed(error: Any, path: Path) -> Iterator[Problem]:
-    wanted = _wanted(error.schema)
-    hint = _guess(error.instance, error.schema["enum"]) if "enum" in error.schema else ""
-    yield Problem(path, f"{field_name(path)}: {_found(error.instance)}, wanted {wanted}", hint)
+    wanted = words.wanted(error.schema)
+    hint = words.guess(error.instance, error.schema["enum"]) if "enum" in error.schema else ""
+    yield Problem(path, f"{field_name(path)}: {words.found(error.instance)}, wanted {wanted}", hint)
 
 
 def _pattern(error: Any, path: Path) -> Iterator[Problem]:
-    words, choices = error.schema["patternErrorMessage"], _CHOICE.findall(error.validator_value)
-    yield Problem(path, f"{field_name(path)}: {_found(error.instance)}, {words}", _guess(error.instance, choices))
+    wanted, choices = error.schema["patternErrorMessage"], _CHOICE.findall(error.validator_value)
+    yield Problem(path, f"{field_name(path)}: {words.found_by(error)}, {wanted}", words.guess(error.instance, choices))
 
 
 def _length(error: Any, path: Path) -> Iterator[Problem]:
@@ -172,16 +181,33 @@ def _twice(error: Any, path: Path) -> Iterator[Problem]:
     items = error.instance
     index = next((index for index, item in enumerate(items) if item in items[:index]), 0)
     here = (*path, index)
-    yield Problem(here, f"{field_name(here)}: found {_shown(items[index])} a second time, wanted each item once")
+    yield Problem(here, f"{field_name(here)}: found {words.text_of(items[index])} a second time, wanted each item once")
 
 
 def _forbidden(error: Any, path: Path) -> Iterator[Problem]:
     if "required" not in error.validator_value:
-        yield Problem(path, f"{field_name(path)}: {_found(error.instance)}, wanted any other name")
+        yield Problem(path, f"{field_name(path)}: {words.found(error.instance)}, wanted any other name")
         return
     one, other = error.validator_value["required"]
     here = (*path, Key(one))
     yield Problem(here, f"{field_name(here)}: found together with {other}, wanted only one of the two")
+
+
+def _one_field(error: Any, path: Path) -> Iterator[Problem]:
+    names = [shown(str(name)) for name in error.instance]
+    wanted = "only one of them" if names else words.one_of(error.schema["properties"])
+    yield Problem(path, f"{field_name(path)}: found {' and '.join(names) or 'nothing in it'}, wanted {wanted}")
+
+
+def _too_few_fields(error: Any, path: Path) -> Iterator[Problem]:
+    return _one_field(error, path) if "maxProperties" in error.schema else _length(error, path)
+
+
+def _alone(error: Any, path: Path) -> Iterator[Problem]:
+    for name, others in error.validator_value.items():
+        if name in error.instance and not error.instance.keys() >= set(others):
+            here = (*path, Key(name))
+            yield Problem(here, f"{field_name(here)}: found without {', '.join(others)}, wanted both")
 
 
 def _none_of(error: Any, path: Path) -> Iterator[Problem]:
@@ -200,53 +226,12 @@ _WORDS: dict[str, Callable[[Any, Path], Iterable[Problem]]] = {
     "minLength": _length,
     "maxLength": _length,
     "minItems": _length,
+    "maxItems": _length,
+    "minProperties": _too_few_fields,
+    "maxProperties": _one_field,
     "uniqueItems": _twice,
     "not": _forbidden,
     "anyOf": _none_of,
+    "dependencies": _alone,
 }
 """What to say for each keyword of the schemas; a test holds this table to the keywords that they use."""
-
-_TYPES = {"string": "text", "array": "a list", "object": "a mapping", "integer": "a whole number"}
-
-
-def _wanted(schema: Mapping[str, Any]) -> str:
-    """What a field takes, in words."""
-    if "enum" in schema:
-        return _one_of(schema["enum"])
-    if isinstance(schema["type"], list):
-        return "text, a number, true or false"
-    bounds = f" from {schema['minimum']} to {schema['maximum']}" if "minimum" in schema else ""
-    return _TYPES[schema["type"]] + bounds
-
-
-def _one_of(words: Iterable[str]) -> str:
-    *rest, last = words
-    return f"{', '.join(rest)} or {last}" if rest else last
-
-
-def _guess(name: object, known: Iterable[str]) -> str:
-    """A hint if ``name`` looks like one of the known words, whatever its case."""
-    return _closest(str(name)[:LONGEST_GUESS].lower(), tuple(known))
-
-
-@lru_cache(maxsize=1000)
-def _closest(name: str, known: tuple[str, ...]) -> str:
-    """Remembered, since one slip is often made in many files."""
-    folded = {word.lower(): word for word in known}
-    matches = get_close_matches(name, folded, n=1, cutoff=0.7)
-    return f"did you mean {folded[matches[0]]}?" if matches else ""
-
-
-def _found(value: object) -> str:
-    if value is None:
-        return "found nothing"
-    if isinstance(value, dict):
-        return "found a mapping"
-    return "found a list" if isinstance(value, list) else f"found {_shown(value)}"
-
-
-def _shown(value: object) -> str:
-    """A value on one line, text in quotes."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return quoted(value) if isinstance(value, str) else shown(str(value))

@@ -1,20 +1,23 @@
 """Manifests in, located complaints out: YAML files become valid ``Manifest`` values, or places where they are wrong.
 
 ``files`` gives bytes, ``strict`` reads them fast, ``thorough`` reads again what is odd and says why, ``schema`` judges
-each document, ``load`` ties them together. What documents mean together is for ``desired``. ``dump`` is the way back.
+each document, ``load`` ties them together. What documents mean together is for ``desired``. ``dump`` is the way back,
+and ``folder`` writes what it makes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
+from functools import cache
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
 
 from topiarist import schema
 from topiarist.adapters.manifests import thorough
-from topiarist.adapters.manifests.dump import dump
+from topiarist.adapters.manifests.dump import dump, dump_file
 from topiarist.adapters.manifests.files import read
+from topiarist.adapters.manifests.folder import check_folder, write_folder
 from topiarist.adapters.manifests.limits import MAX_COMPLAINTS
 from topiarist.adapters.manifests.source import Document, File
 from topiarist.adapters.manifests.strict import Odd, StrictLoader
@@ -23,7 +26,7 @@ from topiarist.core.spec import Manifest
 from topiarist.core.values import quoted
 from topiarist.errors import Complaint, Path, Problem
 
-__all__ = ["Loaded", "dump", "load"]
+__all__ = ["Loaded", "annotations_of", "check_folder", "dump", "dump_file", "load", "write_folder"]
 
 
 class Loaded(NamedTuple):
@@ -123,6 +126,26 @@ class _Loading:
             self.complaints.append(complaint)
         else:
             self.more += 1
+
+
+def annotations_of(manifest: Manifest) -> Mapping[str, str]:
+    """``metadata.annotations`` of a manifest, read again: kept for all, they would take a tenth of a run's memory."""
+    source = manifest.source
+    assert isinstance(source, Document)
+    part = source.file.part(source.start, source.end)
+    file = File(source.file.name, part if isinstance(part, bytes) else part.encode())
+    try:
+        body = next(_again().documents(file)).body
+    except Odd:
+        body = next(found.body for found in thorough.documents(file) if isinstance(found, Judged))
+    found: Mapping[str, str] = body["metadata"].get("annotations", {})
+    return found
+
+
+@cache
+def _again() -> StrictLoader:
+    """One loader for all that is read again: it remembers what scalars mean."""
+    return StrictLoader()
 
 
 def _identity(body: Mapping[str, Any]) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from topiarist.adapters.manifests.scalars import Ambiguous, meaning
+from topiarist.schema import schema
 
 
 class _Dumper(yaml.CSafeDumper):
@@ -37,3 +38,9 @@ _Dumper.add_representer(Decimal, _fraction)
 def dump(documents: Iterable[Mapping[str, Any]]) -> str:
     """Documents as one YAML text, each begun with ``---``, fields in their order; reading it gives them back."""
     return yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True, explicit_start=True, width=120)
+
+
+def dump_file(document: Mapping[str, Any]) -> str:
+    """One document as the text of a file of its own; the first line tells editors which schema it follows."""
+    head = f"# yaml-language-server: $schema={schema(document['kind'])['$id']}\n"
+    return head + yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from topiarist.adapters.manifests.limits import MAX_BYTES, MAX_FILES, MAX_FOLDERS, MAX_NAME
 from topiarist.adapters.manifests.source import File
 from topiarist.core.values import shown
-from topiarist.errors import Complaint, Place
+from topiarist.errors import Complaint, Place, Reason
 
 STDIN = "<stdin>"
 SUFFIXES = (".yaml", ".yml")
@@ -85,11 +85,11 @@ class _Walk:
                 return
             self._files += 1
             if self._files > MAX_FILES:
-                yield Complaint(_place(name), f"found more than {MAX_FILES:,} files", "give fewer paths")
+                yield _wrong(_place(name), f"found more than {MAX_FILES:,} files", "give fewer paths")
             elif status.st_size > MAX_BYTES:
                 yield _too_large(name)
             elif len(data := os.read(descriptor, status.st_size + 1)) != status.st_size:
-                yield Complaint(_place(name), "changed while it was being read", "run again")
+                yield _wrong(_place(name), "changed while it was being read", "run again")
             else:
                 yield File(_place(name).file, data)
         finally:
@@ -120,7 +120,7 @@ class _Folder:
             if not self._walk.first(os.fstat(descriptor)):
                 return
             if depth > MAX_FOLDERS:
-                yield Complaint(Place(self._name(below)), f"found folders nested more than {MAX_FOLDERS} deep")
+                yield _wrong(Place(self._name(below)), f"found folders nested more than {MAX_FOLDERS} deep")
                 return
             with os.scandir(descriptor) as entries:
                 found = sorted((entry for entry in entries if entry.name[0] != "."), key=_by_name)
@@ -155,7 +155,7 @@ class _Folder:
                 return
             if target != self._root and not PurePath(target).is_relative_to(self._root):
                 message = f"found a link that leads out of {self._name()}"
-                yield Complaint(_place(self._prefix + path), message, "put what it leads to in its place")
+                yield _wrong(_place(self._prefix + path), message, "put what it leads to in its place")
             elif kind == stat.S_IFDIR:
                 yield from self._folder(self._open_below(target), f"{path}/", path.count("/") + 1)
             elif kind == stat.S_IFREG:
@@ -163,7 +163,7 @@ class _Folder:
             else:
                 yield _irregular(self._prefix + path, kind)
         except FileNotFoundError:
-            yield Complaint(_place(self._prefix + path), "found a link that leads nowhere", "mend it, or take it away")
+            yield _wrong(_place(self._prefix + path), "found a link that leads nowhere", "mend it, or take it away")
         except OSError as error:
             yield _unusable(self._prefix + path, error)
 
@@ -186,19 +186,23 @@ def _by_name(entry: os.DirEntry[str]) -> str:
     return entry.name
 
 
+def _wrong(place: Place, message: str, hint: str = "") -> Complaint:
+    return Complaint(place, message, hint, Reason.UNREADABLE.value)
+
+
 def _irregular(name: str, kind: int) -> Complaint:
     what = _KINDS.get(kind, "something else")
     hint = "give - and the text on standard input" if kind == stat.S_IFIFO else ""
-    return Complaint(_place(name), f"found {what}, wanted a regular file", hint)
+    return _wrong(_place(name), f"found {what}, wanted a regular file", hint)
 
 
 def _too_large(name: str) -> Complaint:
-    return Complaint(_place(name), f"found more than {MAX_BYTES // 2**20} MiB", "split it up")
+    return _wrong(_place(name), f"found more than {MAX_BYTES // 2**20} MiB", "split it up")
 
 
 def _unusable(name: str, error: Exception) -> Complaint:
     why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return Complaint(_place(name), f"cannot be read: {why[:1].lower()}{why[1:]}")
+    return _wrong(_place(name), f"cannot be read: {why[:1].lower()}{why[1:]}")
 
 
 def _place(name: str) -> Place:

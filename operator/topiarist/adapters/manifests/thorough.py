@@ -19,7 +19,7 @@ from topiarist.adapters.manifests.source import Document, File
 from topiarist.adapters.manifests.strict import CONTROL
 from topiarist.adapters.manifests.tree import Composed, Composer, LimitExceeded, Node
 from topiarist.core.values import shown
-from topiarist.errors import Complaint, Key, Path, Place
+from topiarist.errors import Complaint, Key, Path, Place, Reason
 from topiarist.schema import GROUP
 
 _SEPARATOR = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
@@ -71,7 +71,8 @@ def is_ours(body: Any) -> bool:
 
 def _complaint(file: File, flaw: syntax.Flaw, line: int = 0) -> Complaint:
     since = "" if flaw.since is None else f" (it began on line {line + flaw.since + 1})"
-    return Complaint(Place(file.name, line + flaw.line + 1, flaw.column + 1), flaw.message + since, flaw.hint)
+    place = Place(file.name, line + flaw.line + 1, flaw.column + 1)
+    return Complaint(place, flaw.message + since, flaw.hint, Reason.UNREADABLE.value)
 
 
 def _readable(file: File, text: str) -> Iterator[Judged | Complaint]:
@@ -166,4 +167,4 @@ class _Judge:
             self.more += 1
             return
         place = Place(self._name, node.line + self._line, node.column + 1)
-        self.notes.append(Note(path, Complaint(place, message, hint)))
+        self.notes.append(Note(path, Complaint(place, message, hint, Reason.UNREADABLE.value)))

@@ -40,15 +40,16 @@ _IDS, _TOPICS, _MARKS = "/brokers/ids", "/brokers/topics", "/admin/delete_topics
 class Playground:
     """A cluster at ``connect`` (``host:port/chroot``), alive until ``close``.
 
-    ``release`` decides what is written: topic ids since 2.8, znode versions as that release has them. ``faults``
-    collects what a real controller would have failed on; a cluster that is treated well has none. Raises
-    ``TopiaristError`` (Unreachable) if there is no ZooKeeper.
+    ``release`` decides what is written: topic ids since 2.8, znode versions as that release has them. ``deletes`` is
+    the brokers' ``delete.topic.enable``. ``faults`` collects what a real controller would have failed on; a cluster
+    that is treated well has none. Raises ``TopiaristError`` (Unreachable) if there is no ZooKeeper.
     """
 
     def __init__(self, connect: str, brokers: Iterable[Broker], release: Release = NEWEST) -> None:
         self.connect = connect
         self.release = release
         self.brokers = {broker.id: broker for broker in brokers}
+        self.deletes = True
         self.faults: list[str] = []
         self.client = KazooClient(connect, timeout=20.0)
         self._seen: set[str] = set()
@@ -214,14 +215,18 @@ class Playground:
             seed.commit(transaction)
 
     def _delete(self, name: str) -> None:
-        """Carry out one mark; a topic with a replica on an absent broker waits, a mark without a topic just goes."""
+        """Carry out one mark; a topic with a replica on an absent broker waits.
+
+        A mark for a topic that is not there just goes, and so does every mark where deletion is disabled.
+        """
         path = f"{_TOPICS}/{name}"
-        with suppress(NoNodeError):
-            topic = _decode(path, self.client.get(path)[0])
-            if any(set(replicas) - self._live() for replicas in topic["partitions"].values()):
-                return
-            self.client.delete(path, recursive=True)  # leaf first, one delete a node
-            self.client.delete(f"/config/topics/{name}")
+        if self.deletes:
+            with suppress(NoNodeError):
+                topic = _decode(path, self.client.get(path)[0])
+                if any(set(replicas) - self._live() for replicas in topic["partitions"].values()):
+                    return
+                self.client.delete(path, recursive=True)  # leaf first, one delete a node
+                self.client.delete(f"/config/topics/{name}")
         self.client.delete(f"{_MARKS}/{name}")
 
     def _live(self) -> set[int]:

@@ -16,12 +16,14 @@ from topiarist.adapters.znodes.cluster import (
     decode_migration_copied,
     decode_reassign,
 )
+from topiarist.adapters.znodes.configs import change_config, decode_config, encode_config
 from topiarist.adapters.znodes.ours import (
     decode_gate,
     decode_record,
     encode_change_notification,
     encode_gate,
     encode_record,
+    read_gate,
 )
 from topiarist.adapters.znodes.paths import (
     broker_path,
@@ -35,10 +37,7 @@ from topiarist.adapters.znodes.strict import MAX_ID, ZnodeError, parse_id
 from topiarist.adapters.znodes.topics import (
     Pool,
     TopicNode,
-    change_config,
-    decode_config,
     decode_topic,
-    encode_config,
     encode_topic,
     grow_topic,
     topic_id_bytes,
@@ -75,6 +74,7 @@ __all__ = [
     "parse_id",
     "partition_state_path",
     "paths",
+    "read_gate",
     "record_path",
     "topic_id_bytes",
     "topic_path",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from topiarist.adapters.znodes.paths import GATE
 from topiarist.adapters.znodes.strict import ZnodeError, dump_object, load_object, show, want_text, want_version
-from topiarist.core.state import TopicRecord
+from topiarist.core.state import Freeze, TopicRecord
 
 _VERSION = 1
 _ABSENT = "Absent"
@@ -33,21 +34,30 @@ def decode_record(raw: bytes) -> TopicRecord:
     return TopicRecord(want_text(fields, "owner"), tuple(keys), "ensure" in fields)
 
 
-def encode_gate(frozen: str | None) -> bytes:
-    """The gate: open for None, else frozen for the reason given."""
-    state = {"state": "open"} if frozen is None else {"state": "frozen", "reason": frozen}
-    return dump_object({"version": _VERSION, **state})
+def encode_gate(freeze: Freeze | None) -> bytes:
+    """The gate: open for None, else frozen."""
+    said = {} if freeze is None else {name: text for name, text in freeze._asdict().items() if text}
+    return dump_object({"version": _VERSION, "state": "open" if freeze is None else "frozen", **said})
 
 
-def decode_gate(raw: bytes) -> str | None:
-    """None if the gate is open, else the reason for which it is frozen (may be empty)."""
+def decode_gate(raw: bytes) -> Freeze | None:
+    """None if the gate is open, else who froze it, why and since when (each may be empty)."""
     fields = load_object(raw)
     want_version(fields, _VERSION)
-    _only(fields, {"version", "state", "reason"})
-    state, reason = fields.get("state"), fields.get("reason", "")
-    if state not in ("open", "frozen") or type(reason) is not str or (state == "open" and reason):
-        raise ZnodeError(f'"state" must be "open" or "frozen" with a "reason", not {show(fields)}')
-    return None if state == "open" else reason
+    _only(fields, {"version", "state", *Freeze._fields})
+    state = fields.get("state")
+    said = {name: text for name in Freeze._fields if type(text := fields.get(name, "")) is str}
+    if state not in ("open", "frozen") or len(said) < len(Freeze._fields) or (state == "open" and any(said.values())):
+        raise ZnodeError(f'"state" must be "open", or "frozen" with a "reason", not {show(fields)}')
+    return None if state == "open" else Freeze(**said)
+
+
+def read_gate(raw: bytes) -> Freeze | None:
+    """What the gate says, safely: one that cannot be read is closed, as it may have meant that."""
+    try:
+        return decode_gate(raw)
+    except ZnodeError as error:
+        return Freeze(f"{GATE} cannot be read, which counts as that; topiarist thaw mends it: {error}")
 
 
 def encode_change_notification(entity_path: str) -> bytes:

@@ -11,9 +11,9 @@ from base64 import urlsafe_b64decode
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from sys import intern
 from typing import NamedTuple, cast
 
+from topiarist.adapters.znodes.configs import decode_config
 from topiarist.adapters.znodes.ours import decode_record
 from topiarist.adapters.znodes.strict import (
     MAX_ID,
@@ -28,7 +28,6 @@ from topiarist.adapters.znodes.strict import (
 from topiarist.core.state import Replicas, TopicRecord
 
 TOPIC_VERSION = 3
-CONFIG_VERSION = 1
 FIELDS = frozenset({"version", "partitions", "adding_replicas", "removing_replicas", "topic_id"})
 
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -148,30 +147,6 @@ def topic_id_bytes(text: str) -> bytes:
     return urlsafe_b64decode(text + "==")
 
 
-def decode_config(raw: bytes) -> Mapping[str, str]:
-    """Overrides as they stand, raw, from ``/config/topics/T`` or ``/config/brokers/N``."""
-    fields = load_object(raw)
-    want_version(fields, CONFIG_VERSION)
-    config = want_object(fields, "config")
-    if not set(map(type, config.values())) <= {str}:
-        name, value = next((name, value) for name, value in config.items() if type(value) is not str)
-        raise ZnodeError(f"the value of {show(name)} must be text, not {show(value)}")
-    # Ten thousand topics have the same few names.
-    return cast("dict[str, str]", dict(zip(map(intern, config), config.values(), strict=True)))
-
-
-def encode_config(config: Mapping[str, str]) -> bytes:
-    """The znode of these overrides, which may be none, sorted by name."""
-    return dump_object({"version": CONFIG_VERSION, "config": _texts(config)})
-
-
-def change_config(raw: bytes, config: Mapping[str, str]) -> bytes:
-    """The znode ``raw`` with ``config`` in place of its overrides, unknown top-level fields kept."""
-    decode_config(raw)
-    kept = {name: value for name, value in load_object(raw).items() if name not in ("version", "config")}
-    return dump_object({"version": CONFIG_VERSION, "config": _texts(config)} | kept)
-
-
 def _decode(raw: bytes, pool: Pool) -> TopicNode:
     fields = load_object(raw)
     version = want_version(fields, TOPIC_VERSION)
@@ -257,10 +232,3 @@ def _partitions(replicas: Sequence[Replicas]) -> dict[str, list[int]]:
 def _list_text(replicas: Replicas) -> str:
     """A replica list as JSON; the topics of a cluster share few distinct ones."""
     return f"[{','.join(map(str, _replicas('?', list(replicas))))}]"
-
-
-def _texts(config: Mapping[str, str]) -> dict[str, str]:
-    for name, value in config.items():
-        if not isinstance(value, str):
-            raise ZnodeError(f"the value of {name} must be text, not {show(value)}")
-    return dict(sorted(config.items()))

@@ -1,24 +1,28 @@
 """A Kafka cluster in ZooKeeper: the ``Cluster`` port over kazoo.
 
 ``session`` (one connection) carries ``wire`` (many reads at once); ``head`` and ``reading`` make a ``ClusterState``
-of what is read. ``lock``, ``site``, ``transaction``, ``verdict`` and ``writing`` carry out a plan. This class ties
-them together.
+of what is read. ``lock``, ``site``, ``transaction``, ``verdict`` and ``writing`` carry out a plan, ``sighting`` watches
+what becomes of it, ``gate`` freezes and thaws. This class ties them together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from topiarist.adapters.zookeeper.gate import Turned, turn
 from topiarist.adapters.zookeeper.head import read_head
 from topiarist.adapters.zookeeper.lock import Lock
 from topiarist.adapters.zookeeper.reading import read_state
 from topiarist.adapters.zookeeper.session import in_words, open_session
+from topiarist.adapters.zookeeper.sighting import look
 from topiarist.adapters.zookeeper.site import make_root, require_open
 from topiarist.adapters.zookeeper.writing import Writer
 from topiarist.core.change import Plan
-from topiarist.core.state import ClusterState
+from topiarist.core.credentials import NOBODY, Credentials
+from topiarist.core.state import ClusterState, Freeze
+from topiarist.core.waiting import Sight
 from topiarist.reconcile import Outcome, Result
 
 
@@ -26,7 +30,8 @@ class ZooKeeperCluster:
     """One session with one cluster. Use as a context manager, or ``close`` it.
 
     ``connect`` is ``host:port,host:port/chroot``; ``max_buffer`` the smallest ``jute.maxbuffer`` in play, in bytes; the
-    timeouts are in seconds. Raises ``Unreachable`` if no server answers in time.
+    timeouts are in seconds. Raises ``Unreachable`` if no server answers in time, ``CredentialsInvalid`` and
+    ``AuthenticationFailed`` if there is no way in.
     """
 
     def __init__(
@@ -37,8 +42,9 @@ class ZooKeeperCluster:
         max_buffer: int = 1_048_575,
         connect_timeout: float = 10.0,
         lock_timeout: float = 60.0,
+        credentials: Credentials = NOBODY,
     ) -> None:
-        self._session = open_session(connect, connect_timeout)
+        self._session = open_session(connect, connect_timeout, credentials)
         self._owner = owner
         self._max_buffer = max_buffer
         self._lock_timeout = lock_timeout
@@ -73,6 +79,21 @@ class ZooKeeperCluster:
                     yield from (Outcome(topic.topic, Result.NOT_SENT) for topic in plan.to_do())
         finally:
             lock.release()
+
+    def look(self, topics: Sequence[str]) -> Mapping[str, Sight]:
+        """What the controller has made of these topics by now."""
+        with in_words(self._session):
+            return look(self._session, topics)
+
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        with in_words(self._session):
+            return read_head(self._session).cluster_id
+
+    def turn(self, freeze: Freeze | None, *, by: str, force: bool) -> Turned:
+        """Freeze the cluster, or thaw it (None), without the lock; what another has frozen takes ``force``."""
+        with in_words(self._session):
+            return turn(self._session, freeze, by=by, force=force)
 
     def _locked(self, lock: Lock, stop: Callable[[], bool]) -> bool:
         require_open(read_head(self._session))

@@ -76,7 +76,7 @@ def read_head(session: Session) -> Head:
     sync(session)
     nodes = dict(zip(_NODES, read_nodes(session, _NODES), strict=True))
     lists = dict(zip(_LISTS, read_children(session, _LISTS), strict=True))
-    _require_permission({**nodes, **lists})
+    _require_permission(session, {**nodes, **lists})
     _require_kafka(session, {**nodes, **lists})
     found = _Found({path: node for path, node in nodes.items() if isinstance(node, Node)}, [])
     found.warnings.extend(f"{path}: no permission to read it" for path in _NODES if nodes[path] is Failure.DENIED)
@@ -87,7 +87,7 @@ def read_head(session: Session) -> Head:
 def read_reassigning(session: Session, names: Sequence[str]) -> frozenset[str]:
     """Those of the topics ``names`` that a reassignment request names now: cheap enough to be asked often."""
     (node,) = read_nodes(session, [paths.REASSIGNMENTS])
-    _require_permission({paths.REASSIGNMENTS: node})
+    _require_permission(session, {paths.REASSIGNMENTS: node})
     return _reassigning(_Found({paths.REASSIGNMENTS: node} if isinstance(node, Node) else {}, []), names)
 
 
@@ -148,13 +148,13 @@ def _names(children: Names | Failure) -> Names:
     return () if isinstance(children, Failure) else tuple(sorted(children))
 
 
-def _require_permission(answers: Mapping[str, object]) -> None:
+def _require_permission(session: Session, answers: Mapping[str, object]) -> None:
     denied = sorted(path for path, answer in answers.items() if answer is Failure.DENIED and path not in _MAY_BE_HIDDEN)
     if denied:
         raise TopiaristError(
             Reason.NO_PERMISSION,
             f"no permission to read {', '.join(denied)}",
-            "give this program's ZooKeeper identity the right to read them",
+            f"give {session.who} the right to read them",
         )
 
 
@@ -190,13 +190,14 @@ def _gate(found: _Found, controller: znodes.ControllerNode | None) -> Gate:
             f"{paths.MIGRATION} exists: a migration to KRaft has begun ({stage}), or was rolled back; the KRaft"
             " controller may take over at any moment",
         )
+    if paths.GATE in found.nodes and (frozen := znodes.read_gate(found.nodes[paths.GATE].data)):
+        return Gate(Reason.FROZEN, f"the cluster is {frozen}")
     if controller is None:
         return Gate(
             Reason.NO_CONTROLLER,
             f"{paths.CONTROLLER} does not exist: an election is under way, or no broker is running; try again later",
         )
-    frozen = found.must(paths.GATE, znodes.decode_gate)
-    return Gate() if frozen is None else Gate(Reason.FROZEN, f"the cluster is frozen: {frozen or 'no reason given'}")
+    return Gate()
 
 
 def _release(found: _Found, controller: znodes.ControllerNode | None, broker_version: int) -> Release:

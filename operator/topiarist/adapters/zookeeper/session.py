@@ -16,13 +16,22 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import AuthFailedError, ConnectionClosedError, ConnectionLoss, KazooException, SessionExpiredError
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    SessionClosedRequireSaslError,
+    SessionExpiredError,
+)
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.hosts import collect_hosts
 from kazoo.protocol.states import KazooState
 
+from topiarist.adapters.zookeeper import credentials as stored
+from topiarist.adapters.zookeeper.addresses import LastComplaint, parse_connect
+from topiarist.adapters.zookeeper.entry import Entry, LoginConnection
 from topiarist.adapters.zookeeper.sockets import Handler
-from topiarist.core.values import quoted
+from topiarist.core.credentials import NOBODY, Credentials
 from topiarist.errors import Reason, TopiaristError
 
 SESSION_TIMEOUT = 10.0
@@ -66,8 +75,9 @@ class Session:
     the session has ended, for good. ``requests`` counts what was sent. Use as a context manager, or ``close`` it.
     """
 
-    def __init__(self, client: Any, handler: Handler, hosts: str) -> None:
+    def __init__(self, client: Any, handler: Handler, entry: Entry, hosts: str) -> None:
         self.client = client
+        self.entry = entry
         self.hosts = hosts
         self.chroot: str = client.chroot
         self.interruptions = 0
@@ -75,6 +85,7 @@ class Session:
         self.requests = 0
         self.multiread: bool | None = None
         self._handler = handler
+        self._begun = False
         client.add_listener(self._on_state)
         self._live: threading.Event = client.start_async()
 
@@ -97,6 +108,14 @@ class Session:
         """Whether requests reach a server right now, under the session that was opened."""
         return self._live.is_set() and not self.lost
 
+    @property
+    def who(self) -> str:
+        """Who we are to ZooKeeper, in words that may follow "give ... the right"."""
+        doubt = (
+            " (or is its password wrong? ZooKeeper never says so of digest)" if self.entry.credentials.digest else ""
+        )
+        return self.entry.credentials.identity + doubt
+
     def send(self, request: Request) -> Pending:
         """Queue a request; its answer comes with ``result``. Answers come in the order of requests."""
         pending: Pending = self.client.handler.async_result()
@@ -108,13 +127,16 @@ class Session:
     def result(self, pending: Pending) -> Any:
         """The answer to ``send``. ``Interrupted`` if the connection dropped first; ZooKeeper's errors as kazoo's."""
         try:
-            return pending.get(timeout=0.0 if self.lost else 2 * SESSION_TIMEOUT)
+            answer = pending.get(timeout=0.0 if self.lost else 2 * SESSION_TIMEOUT)
         except ConnectionLoss:
             raise Interrupted from None
-        except (SessionExpiredError, ConnectionClosedError, KazooTimeoutError) as error:
+        except SessionClosedRequireSaslError as error:
+            self.entry.not_enough()
             raise self._ended() from error
-        except AuthFailedError as error:
-            raise TopiaristError(Reason.NO_PERMISSION, f"ZooKeeper at {self.hosts} refused our credentials") from error
+        except (SessionExpiredError, ConnectionClosedError, KazooTimeoutError, AuthFailedError) as error:
+            raise self._ended() from error
+        self._begun = True
+        return answer
 
     def ask(self, request: Request) -> Any:
         """The answer to a request that may be carried out twice: sent again each time the connection drops."""
@@ -127,7 +149,7 @@ class Session:
 
     def keeps_dropping(self) -> TopiaristError:
         """What to raise when the connection has dropped too often."""
-        return TopiaristError(
+        return self.entry.refusal or TopiaristError(
             Reason.UNREACHABLE, f"the connection to ZooKeeper at {self.hosts} dropped {MOST_DROPS} times in a row"
         )
 
@@ -149,15 +171,20 @@ class Session:
     def _ended(self) -> TopiaristError:
         self.lost = True
         self._handler.deadline = 0.0
+        refusal = self.entry.refusal
+        if refusal and not self._begun:
+            return refusal
         return TopiaristError(
             Reason.SESSION_LOST,
-            f"the session with ZooKeeper at {self.hosts} ended in the middle of the work",
+            f"the session with ZooKeeper at {self.hosts} ended in the middle of the work"
+            + (f": {refusal}" if refusal else ""),
             "run the same command again: what was done is found done",
         )
 
     def _on_state(self, state: str) -> None:
         """Runs in kazoo's thread, before any further connection is tried."""
         if state == KazooState.CONNECTED:
+            self.entry.entered()
             self._handler.deadline = float("inf")
         elif state == KazooState.SUSPENDED:
             self.interruptions += 1
@@ -177,17 +204,20 @@ def in_words(session: Session) -> Iterator[None]:
         raise TopiaristError(Reason.UNREADABLE, f"ZooKeeper at {session.hosts} answered {what}") from error
 
 
-def open_session(connect: str, timeout: float) -> Session:
+def open_session(connect: str, timeout: float, credentials: Credentials = NOBODY) -> Session:
     """A connected session for a connect string ``host:port,host:port/chroot``; whether the chroot exists is not asked.
 
-    Raises ``Unreachable`` if no server answers within ``timeout`` seconds, or at once if no host has an address.
+    Raises ``Unreachable`` if no server answers within ``timeout`` seconds, or at once if no host has an address;
+    ``CredentialsInvalid`` or, now or at the first request, ``AuthenticationFailed`` if none lets us in.
     """
     hosts = parse_connect(connect)
+    stored.check(credentials)
     # A filter of its own, outside the tree of loggers: kazoo's debug messages have credentials in them, and its
     # warnings would reach the terminal of whoever has set up no logging. What it last complained of is kept.
     logging.getLogger("kazoo").addHandler(logging.NullHandler())
-    heard = _LastComplaint()
-    handler = Handler(deadline=time.monotonic() + timeout, patience=timeout / len(hosts))
+    heard = LastComplaint()
+    entry = Entry(credentials)
+    handler = Handler(entry, deadline=time.monotonic() + timeout, patience=timeout / len(hosts))
     client = KazooClient(
         hosts=connect,
         timeout=SESSION_TIMEOUT,
@@ -195,61 +225,23 @@ def open_session(connect: str, timeout: float) -> Session:
         logger=heard.logger,
         connection_retry={"max_tries": -1, "delay": 0.1, "max_delay": 1.0},
     )
-    session = Session(client, handler, ", ".join(f"{host}:{port}" for host, port in hosts))
+    if credentials.sasl or credentials.digest:
+        client._connection = LoginConnection(client, entry)
+    session = Session(client, handler, entry, ", ".join(f"{host}:{port}" for host, port in hosts))
     if _wait_for(session, hosts, heard, time.monotonic() + timeout):
         return session
     # kazoo's stop waits for a thread that may hang in a look-up of names.
     threading.Thread(target=session.close, daemon=True).start()
+    if entry.refusal:
+        raise entry.refusal
     why = heard.text or f"no answer within {timeout:g} s"
     raise TopiaristError(Reason.UNREACHABLE, f"cannot reach ZooKeeper at {session.hosts}: {why}")
 
 
-def parse_connect(connect: str) -> list[tuple[str, int]]:
-    """The hosts and ports of a connect string; ``WrongUsage`` if it is not one."""
-    addresses, slash, chroot = connect.partition("/")
-    if "," in chroot:
-        raise _bad_connect(connect, "one chroot, after the last host, is for all of them")
-    parts = chroot.removesuffix("/").split("/") if slash and chroot else []
-    if connect != connect.strip() or "" in addresses.split(",") or not {"", ".", ".."}.isdisjoint(parts):
-        raise _bad_connect(connect, "a host or a part of the chroot is missing, or there is a blank too many")
-    try:
-        hosts: list[tuple[str, int]] = collect_hosts(connect)[0]
-    except ValueError:
-        raise _bad_connect(connect, "a port is a number from 1 to 65535") from None
-    return hosts
-
-
-def _bad_connect(connect: str, why: str) -> TopiaristError:
-    return TopiaristError(
-        Reason.WRONG_USAGE, f"{quoted(connect)} is not a connect string: {why}", "write host1:2181,host2:2181/chroot"
-    )
-
-
-def _wait_for(session: Session, hosts: Sequence[tuple[str, int]], heard: _LastComplaint, deadline: float) -> bool:
+def _wait_for(session: Session, hosts: Sequence[tuple[str, int]], heard: LastComplaint, deadline: float) -> bool:
     nameless = {host for host, _ in hosts}
     while not session._live.wait(_POLL):
-        if time.monotonic() >= deadline or heard.unresolved >= nameless:
+        over = session.lost or session._handler.given_up
+        if over or time.monotonic() >= deadline or heard.unresolved >= nameless:
             return False
     return True
-
-
-class _LastComplaint(logging.Handler):
-    """Keeps what kazoo last warned of, for the one line that says why a connection failed."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.text = ""
-        self.unresolved: set[str] = set()
-        self.logger = logging.Logger("kazoo", logging.WARNING)
-        self.logger.addHandler(self)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Take a warning; errors are kazoo's own stack traces and say nothing to a person."""
-        if record.levelno != logging.WARNING or not isinstance(record.args, tuple) or not record.args:
-            return
-        what = str(record.args[0])
-        if str(record.msg).startswith("Cannot resolve"):
-            self.unresolved.add(what)
-            self.text = f"{what} has no address"
-        else:
-            self.text = what.removeprefix("socket connection error: ")

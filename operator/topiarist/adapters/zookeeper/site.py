@@ -23,6 +23,9 @@ from topiarist.errors import Reason, TopiaristError
 
 _PARENTS = (paths.TOPICS, paths.TOPIC_CONFIGS, paths.CHANGES, paths.DELETIONS)
 
+_MASKED = ":x"
+"""In place of a digest's hash, which is longer."""
+
 
 def read_site(session: Session, lock_path: str) -> tuple[Site, Head]:
     """The ground for transactions, and the cluster's head as of now.
@@ -68,7 +71,7 @@ def _make(session: Session, path: str, data: bytes, acl: list[ACL]) -> None:
         return  # another run was faster, or we were, and the answer was lost
     except NoAuthError:
         message = f"no permission to create {path}, where topiarist keeps its records and its lock"
-        raise TopiaristError(Reason.NO_PERMISSION, message, "give this identity the right, or make the node") from None
+        raise TopiaristError(Reason.NO_PERMISSION, message, f"give {session.who} the right, or make the node") from None
 
 
 def kazoo_acl(acl: Acl) -> list[ACL]:
@@ -85,6 +88,16 @@ def _acl_of(session: Session, path: str) -> Acl:
     except NoAuthError:
         message = f"no permission to read the ACL of {path}: what new nodes should get cannot be told"
         raise TopiaristError(Reason.NO_PERMISSION, message) from None
+    if any(entry.id.scheme == "digest" and entry.id.id.endswith(_MASKED) for entry in entries):
+        # Written back, the mask would lock out whom the entry is for.
+        message = (
+            f"the ACL of {path} has digest entries, which ZooKeeper shows only to those with the admin right there"
+        )
+        raise TopiaristError(
+            Reason.NO_PERMISSION,
+            f"{message}: what new nodes should get cannot be told",
+            f"give {session.who} that right",
+        )
     return tuple((entry.perms, entry.id.scheme, entry.id.id) for entry in entries)
 
 

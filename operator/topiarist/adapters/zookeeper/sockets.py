@@ -1,13 +1,15 @@
 """kazoo's sockets and threads, made cheaper through the hooks that it offers, and with an end.
 
-kazoo makes a fresh epoll object for every ``select``, calls ``recv`` twice for every reply, and wakes its thread by a
-byte for every request. All together are more than half the cost of a small read, which is all that a ZooKeeper before
-3.6 can do. Above stands ``session``.
+kazoo makes a fresh epoll object for every ``select``, calls ``recv`` twice for every reply and ``send`` once for every
+request, and wakes its thread by a byte for every request. All together are most of the cost of a small request: a
+transaction, or a read from a ZooKeeper before 3.6. Here requests that wait together leave together. Above stands
+``session``.
 """
 
 from __future__ import annotations
 
 import select
+import ssl
 import threading
 import time
 from collections.abc import Sequence
@@ -16,25 +18,37 @@ from typing import Any
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.retry import RetryFailedError
 
+from topiarist.adapters.zookeeper.entry import Entry
+
 _CHUNK = 65_536
 
 
 class BufferedSocket:
-    """A socket that reads ahead. ``pending`` tells kazoo, as it does for TLS, that there is something to read."""
+    """A socket that reads ahead and holds back what is sent until ``flush``.
+
+    ``pending`` tells kazoo, as it does for TLS, that there is something to read. ``heard`` is whether anything was
+    read. Only kazoo's thread uses it.
+    """
 
     def __init__(self, socket: Any) -> None:
+        self.heard = False
         self._socket = socket
         self._ahead = memoryview(b"")
+        self._held = bytearray()
+        self._below = getattr(socket, "pending", None)
         self.fileno = socket.fileno
-        self.send = socket.send
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._socket, name)
 
+    @property
+    def full(self) -> bool:
+        """Whether so much is held back that it has to leave."""
+        return len(self._held) >= _CHUNK
+
     def pending(self) -> int:
         """Bytes that ``recv`` has without asking the system; TLS has some of its own."""
-        below = getattr(self._socket, "pending", None)
-        return len(self._ahead) or (below() if below else 0)
+        return len(self._ahead) or (self._below() if self._below else 0)
 
     def recv(self, size: int) -> bytes:
         """At most ``size`` bytes; none means that the other side has closed."""
@@ -42,8 +56,33 @@ class BufferedSocket:
             if size >= _CHUNK:
                 return self._socket.recv(size)  # type: ignore[no-any-return]
             self._ahead = memoryview(self._socket.recv(_CHUNK))
+            self.heard = self.heard or bool(self._ahead)
         found, self._ahead = self._ahead[:size], self._ahead[size:]
         return bytes(found)
+
+    def send(self, data: bytes) -> int:
+        """Take all of ``data``; it leaves with the next ``flush``."""
+        self._held += data
+        return len(data)
+
+    def flush(self, timeout: float | None) -> None:
+        """Let go what is held back; ``TimeoutError`` if the other side takes nothing for ``timeout`` seconds."""
+        if not self._held:
+            return
+        rest, self._held = memoryview(bytes(self._held)), bytearray()
+        while rest:
+            try:
+                rest = rest[self._socket.send(rest) :]
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                self._await(select.POLLOUT, timeout)
+            except ssl.SSLWantReadError:
+                self._await(select.POLLIN, timeout)
+
+    def _await(self, event: int, timeout: float | None) -> None:
+        poll = select.poll()
+        poll.register(self.fileno(), event)
+        if not poll.poll(None if timeout is None else timeout * 1000):
+            raise TimeoutError("the server takes no more requests")
 
 
 class Bell:
@@ -59,6 +98,10 @@ class Bell:
         self._waiting = 0
         self._lock = threading.Lock()
         self.fileno = reader.fileno
+
+    def pending(self) -> int:
+        """How many requests wait."""
+        return self._waiting
 
     def send(self, data: bytes) -> int:
         """Count a request; ring if it is the only one."""
@@ -86,11 +129,14 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
     """kazoo's threads; after ``deadline`` (of the monotonic clock) no connection is made any more.
 
     ``patience`` is the longest, in seconds, that one server may take to accept: one that is dead must not use up the
-    time of all.
+    time of all. ``entry`` makes the connections; ``given_up`` is whether it has said that there is no way in.
     """
 
-    def __init__(self, *, deadline: float, patience: float) -> None:
+    def __init__(self, entry: Entry, *, deadline: float, patience: float) -> None:
         super().__init__()
+        self.given_up = False
+        self._entry = entry
+        self._last: dict[Any, BufferedSocket] = {}
         self.deadline = deadline
         self.patience = patience
         self._polls: dict[tuple[int, ...], Any] = {}
@@ -103,36 +149,43 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
     def select(
         self, readers: Sequence[Any], writers: Sequence[Any], _errors: Sequence[Any], timeout: float | None = None
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        """poll(2), with one poll object for each set of descriptors; what is read ahead counts as ready."""
-        ahead = [ready for ready in readers if isinstance(ready, BufferedSocket) and ready.pending()]
-        if ahead:
-            timeout = 0
-        numbers = {ready.fileno(): ready for ready in readers}
-        targets = {ready.fileno(): ready for ready in writers}
-        events = self._poll(tuple(numbers), tuple(targets)).poll(None if timeout is None else timeout * 1000)
-        found = [numbers[number] for number, _ in events if number in numbers]
-        return (
-            found + [ready for ready in ahead if ready not in found],
-            [targets[number] for number, _ in events if number in targets],
-            [],
-        )
+        """What is ready, without asking the system while there is work; before a wait, what is held back leaves.
 
-    def _poll(self, readers: tuple[int, ...], writers: tuple[int, ...]) -> Any:
+        Asking is poll(2), with one poll object for each set of descriptors. A socket is always ready to be written: it
+        holds back what it is given.
+        """
+        if writers:
+            return [], list(writers), []
+        ready = [one for one in readers if one.pending()]
+        sockets = [one for one in readers if isinstance(one, BufferedSocket)]
+        if ready and not any(one.full for one in sockets):
+            return ready, [], []
+        for one in sockets:
+            one.flush(timeout)
+        numbers = {one.fileno(): one for one in readers}
+        events = self._poll(tuple(numbers)).poll(0 if ready else None if timeout is None else timeout * 1000)
+        return ready + [numbers[number] for number, _ in events if numbers[number] not in ready], [], []
+
+    def _poll(self, readers: tuple[int, ...]) -> Any:
         # poll(2) keeps nothing in the kernel, so a number that was closed and used again is no trouble.
-        key = (*readers, -1, *writers)
-        known = self._polls.get(key)
+        known = self._polls.get(readers)
         if known is None:
-            known = self._polls[key] = select.poll()
+            known = self._polls[readers] = select.poll()
             for number in readers:
                 known.register(number, select.POLLIN)
-            for number in writers:
-                known.register(number, select.POLLOUT)
         return known
 
-    def create_connection(self, *args: Any, **options: Any) -> BufferedSocket:
+    def create_connection(self, address: Any, hostname: str, timeout: float, **_options: Any) -> BufferedSocket:
         """A socket to one server, unless it is too late."""
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise RetryFailedError("the time is over")
-        options["timeout"] = min(options.get("timeout", left), left, self.patience)
-        return BufferedSocket(super().create_connection(*args, **options))
+        last = self._last.pop(address, None)
+        silent = last is not None and not last.heard
+        try:
+            found = self._entry.connect(address, hostname, min(timeout, left, self.patience), silent)
+        except RetryFailedError:
+            self.given_up = True
+            raise
+        self._last[address] = BufferedSocket(found)
+        return self._last[address]

@@ -18,6 +18,7 @@ from topiarist.adapters.zookeeper.reading import TopicNodes
 from topiarist.adapters.zookeeper.wire import Failure, Node
 from topiarist.core.change import AddPartitions, Change, CreateTopic, DeleteTopic, TopicPlan, UpdateConfig
 from topiarist.core.differences import config_after
+from topiarist.core.evolve import gives_up
 
 Acl = tuple[tuple[int, str, str], ...]
 """Who may do what with a znode: permissions, scheme and identity of each entry."""
@@ -73,8 +74,11 @@ def operations(
     ``state`` is partition 0's state node, which counts for a deletion only. A replica list may name brokers that are
     not registered (an explicit assignment, allowed by the run): those cannot be checked.
     """
-    acls = site.acls
+    acls, record = site.acls, znodes.record_path(plan.topic)
     found = list(site.fence)
+    if gives_up(plan):
+        assert isinstance(nodes.record, Node)
+        return [*found, Operation(Kind.DELETE, record, version=nodes.record.version)]
     brokers = set(chain.from_iterable(plan.new_replicas()))
     found += [site.brokers[broker] for broker in sorted(brokers & site.brokers.keys())]
     if isinstance(state, Node):
@@ -88,7 +92,7 @@ def operations(
         if path not in writes and isinstance(node, Node):
             found.append(Operation(Kind.CHECK, path, version=node.version))
     if plan.record_after is not None:
-        found.append(_put(znodes.record_path(plan.topic), znodes.encode_record(plan.record_after), nodes.record, acls))
+        found.append(_put(record, znodes.encode_record(plan.record_after), nodes.record, acls))
     return found
 
 

@@ -16,11 +16,12 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
 )
 
-from topiarist.adapters.znodes import paths
+from topiarist.adapters.znodes import partition_state_path, paths
 from topiarist.adapters.zookeeper.reading import TopicNodes
 from topiarist.adapters.zookeeper.transaction import Kind, Operation, Site
 from topiarist.adapters.zookeeper.wire import Failure, Node
 from topiarist.core.change import DeleteTopic, TopicPlan
+from topiarist.core.evolve import gives_up
 from topiarist.errors import Reason
 from topiarist.reconcile import Outcome, Result
 
@@ -65,6 +66,22 @@ def denied(topic: str, verb: str, path: str) -> Outcome:
     return Outcome(topic, Result.FAILED, Reason.NO_PERMISSION, f"no permission to {verb} {path}")
 
 
+def not_taken_over(plan: TopicPlan, state: Node | Failure) -> Outcome | None:
+    """The outcome of a deletion of which nothing can be proven: partition 0 has no ``state`` node to check.
+
+    The controller does not know such a topic yet, and drops a mark for it (contract 6.5). None where it may go on.
+    """
+    if isinstance(state, Node) or not any(isinstance(change, DeleteTopic) for change in plan.changes):
+        return None
+    if state is Failure.DENIED:
+        return denied(plan.topic, "read", partition_state_path(plan.topic, 0))
+    message = (
+        "the controller has not taken partition 0 over yet (it has no state), and would drop a deletion; run again when"
+        " it has: that takes one of its brokers to be registered"
+    )
+    return Outcome(plan.topic, Result.REFUSED, Reason.NOT_TAKEN_OVER, message)
+
+
 def dropped(topic: str, times: int, size: int) -> Outcome:
     """The outcome of a transaction under which the connection broke each time; our record says that it was not done."""
     message = (
@@ -99,7 +116,7 @@ def first_failure(site: Site, steps: Sequence[Operation], results: Sequence[Any]
 def committed(plan: TopicPlan, nodes: TopicNodes, looked: Any) -> Outcome:
     """The outcome of a transaction that was done: was it the topic that was meant?"""
     deleted = any(isinstance(change, DeleteTopic) for change in plan.changes)
-    if not isinstance(nodes.topic, Node) or (deleted and looked is None):
+    if not isinstance(nodes.topic, Node) or (deleted and looked is None) or gives_up(plan):
         return Outcome(plan.topic, Result.DONE)
     if looked is None or looked.czxid != nodes.topic.czxid:
         message = f"{paths.TOPICS}/{plan.topic} was deleted or made again in the very moment of writing: look at it"
@@ -107,7 +124,11 @@ def committed(plan: TopicPlan, nodes: TopicNodes, looked: Any) -> Outcome:
     return Outcome(plan.topic, Result.DONE)
 
 
-def bears_witness(record: Node | Failure, before: Node | Failure, data: bytes) -> bool:
-    """Whether our record shows that the transaction was done: one version on from what was seen, with our bytes."""
+def bears_witness(record: Node | Failure, before: Node | Failure, last: Operation) -> bool:
+    """Whether our record shows that the transaction was done: one version on from what was seen, with the bytes of its
+    ``last`` step; or that it is gone, if that took it away.
+    """
+    if last.kind is Kind.DELETE:
+        return record is Failure.MISSING
     expected = before.version + 1 if isinstance(before, Node) else 0
-    return isinstance(record, Node) and record.version == expected and record.data == data
+    return isinstance(record, Node) and record.version == expected and record.data == last.data

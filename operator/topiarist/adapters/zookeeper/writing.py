@@ -83,7 +83,7 @@ class Writer:
         self._lock_path = lock_path
         self._max_buffer = max_buffer
         self._stop = stop
-        self._seen = {broker.id: broker for broker in plan.brokers}
+        self._basis = plan.basis()
         self._queue: deque[_Job] = deque()
         self._flying: deque[_Sent] = deque()
         self._doubtful: list[_Sent] = []
@@ -189,11 +189,13 @@ class Writer:
         now = now_of(nodes, found, head=self._head, unified=self._unified)
         if isinstance(now, str):
             return Outcome(topic, Result.MOVED, Reason.ZNODE_UNREADABLE, now)
-        stands = standing(job.plan, self._seen, now)
+        stands = standing(job.plan, self._basis, now)
         if stands.position is Position.AFTER:
             return Outcome(topic, Result.ALREADY)
         if stands.position is Position.MOVED:
             return Outcome(topic, Result.MOVED, Reason.STATE_CONFLICT, stands.message)
+        if untaken := verdict.not_taken_over(job.plan, state):
+            return untaken
         try:
             steps = operations(job.plan, nodes, self._site, state)
         except ZnodeError as error:
@@ -275,7 +277,7 @@ class Writer:
         doubtful, self._doubtful = self._doubtful, []
         suspected = False
         for sent, record in zip(doubtful, records, strict=True):
-            if verdict.bears_witness(record, sent.nodes.record, sent.steps[-1].data):
+            if verdict.bears_witness(record, sent.nodes.record, sent.steps[-1]):
                 yield Outcome(sent.job.plan.topic, Result.DONE)
             elif suspected:
                 self._queue.append(sent.job)

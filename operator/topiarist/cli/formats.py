@@ -1,0 +1,81 @@
+"""What ``plan`` and ``validate`` print: a renderer for each format. Those for machines are imported when asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from topiarist.cli import terminal
+from topiarist.core.change import Plan
+from topiarist.errors import Complaint
+from topiarist.render import complaints as complaints_
+from topiarist.settings import Settings
+
+
+def _text(plans: Sequence[Plan], _failed: Sequence[str], settings: Settings) -> str:
+    from topiarist.render import text
+
+    return text.plans(plans, terminal.page(sys.stdout, settings))
+
+
+def _json(plans: Sequence[Plan], failed: Sequence[str], _settings: Settings) -> str:
+    """The document; none at all where no cluster could be planned."""
+    from topiarist.render.document import document, dumps
+
+    return dumps(document(plans)) if plans or not failed else ""
+
+
+def _markdown(plans: Sequence[Plan], failed: Sequence[str], _settings: Settings) -> str:
+    from topiarist.render import markdown
+
+    return markdown.plans(plans, failed, str(Path.cwd()))
+
+
+def _github(plans: Sequence[Plan], failed: Sequence[str], _settings: Settings) -> str:
+    from topiarist.render import github
+
+    return github.plans(plans, failed, str(Path.cwd()))
+
+
+PLANS: Mapping[str, Callable[[Sequence[Plan], Sequence[str], Settings], str]] = {
+    "text": _text,
+    "json": _json,
+    "markdown": _markdown,
+    "github": _github,
+}
+"""Plans of a run, and the clusters that could not be planned, in each format of ``plan``."""
+
+
+Complaints = Sequence[Complaint]
+
+
+def _complaints_json(found: Complaints, warnings: Complaints, more: int) -> str:
+    return complaints_.to_json(found, warnings, more=more)
+
+
+def _complaints_markdown(found: Complaints, _warnings: Complaints, more: int) -> str:
+    from topiarist.render import markdown
+
+    return markdown.complaints(found, more, str(Path.cwd()))
+
+
+def _complaints_github(found: Complaints, warnings: Complaints, more: int) -> str:
+    from topiarist.render import github
+
+    return github.complaints(found, warnings, more, str(Path.cwd()))
+
+
+def _complaints_sarif(found: Complaints, warnings: Complaints, more: int) -> str:
+    from topiarist.render.sarif import to_sarif
+
+    return to_sarif(found, warnings, more=more, root=str(Path.cwd()))
+
+
+COMPLAINTS: Mapping[str, Callable[[Complaints, Complaints, int], str]] = {
+    "json": _complaints_json,
+    "markdown": _complaints_markdown,
+    "github": _complaints_github,
+    "sarif": _complaints_sarif,
+}
+"""What is wrong with manifests, warnings, and how many were only counted, in each format but text."""

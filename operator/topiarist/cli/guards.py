@@ -1,0 +1,31 @@
+"""What a run may do of a plan: policies, then the permission for what may lose data, then the cluster's budgets.
+
+Each takes a plan and gives one with less in it. ``plan`` shows what they leave, ``apply`` carries that out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from topiarist.core.change import Plan
+from topiarist.core.spending import within_budgets
+from topiarist.desired import Desired
+from topiarist.settings import Settings
+
+Permit = Callable[[Plan], Plan]
+"""What of a plan may be done although it may lose data; all of it where a person will be asked."""
+
+
+def allowed(
+    plan: Plan, desired: Desired, settings: Settings, *, permit: Permit = lambda plan: plan, again: bool = False
+) -> Plan:
+    """``plan`` without what the run may not do.
+
+    ``again``: the plan is about a few topics of one that was judged before; as a share of its topics, their number
+    means nothing.
+    """
+    budgets = desired.clusters[plan.cluster].budgets
+    if again:
+        budgets = replace(budgets, changed_share=None)
+    return within_budgets(permit(desired.guard(plan)), budgets, partial=settings.partial)

@@ -1,0 +1,85 @@
+"""The file of ``--report``: a line as each topic is settled. A run that cannot write it sends nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+from topiarist.adapters.textfiles import LineFile
+from topiarist.core.change import Plan, TopicPlan
+from topiarist.errors import Exit, TopiaristError
+from topiarist.reconcile import Outcome, Report, Result, worst
+from topiarist.render import journal as rendering
+
+
+class Journal:
+    """A report to the file ``path``; None is no report, and all of this does nothing. Use as a context manager.
+
+    ``error`` is what kept a line from being written once something was sent; after that nothing is written here.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._file: LineFile | None = None
+        self._stack = ExitStack()
+        self._results: dict[tuple[str, str], Result] = {}
+        self.error: TopiaristError | None = None
+
+    def __enter__(self) -> Self:
+        """Open the file. Raises ``TopiaristError``: then nothing has been connected to."""
+        self._file = self._stack.enter_context(LineFile(self._path)) if self._path is not None else None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def begin(self, plans: Sequence[Plan], *, owner: str, form: str, fingerprint: str | None) -> None:
+        """Write the header, and what the plans refuse. Raises ``TopiaristError``: then nothing has been sent."""
+        if self._file is None:
+            return
+        self._file.add(rendering.header(plans, at=_now(), owner=owner, form=form, fingerprint=fingerprint), last=True)
+        for plan in plans:
+            for topic in plan.topics:
+                if topic.refusals and not topic.to_do and not topic.observed:
+                    self._add(plan, topic, rendering.refused(topic))
+
+    def settled(self, plan: Plan, topic: TopicPlan, outcome: Outcome) -> None:
+        """Write what became of a topic; from the first error on, ``error`` says that nothing more should be sent."""
+        if self.error is None:
+            try:
+                self._add(plan, topic, outcome)
+            except TopiaristError as error:
+                self.error = error
+
+    def waited(self, reports: Sequence[Report]) -> None:
+        """Write once more what became of those topics of which the waiting has shown something else."""
+        for report in reports:
+            topics = {topic.topic: topic for topic in report.plan.topics}
+            for outcome in report.outcomes:
+                if self._results.get((report.plan.cluster, outcome.topic)) is not outcome.result:
+                    self.settled(report.plan, topics[outcome.topic], outcome)
+
+    def end(self, reports: Sequence[Report], code: int) -> int:
+        """Write the summary; the exit code of the run, which is an error if the report is not whole."""
+        reasons = [report.error.reason for report in reports if report.error]
+        if self._file is not None and self.error is None:
+            try:
+                line = rendering.summary(list(self._results.values()), at=_now(), code=code, reasons=reasons)
+                self._file.add(line, last=True)
+            except TopiaristError as error:
+                self.error = error
+        return code if self.error is None or code > max(Exit) else int(worst([Exit(code), Exit.ERROR]))
+
+    def _add(self, plan: Plan, topic: TopicPlan, outcome: Outcome) -> None:
+        if self._file is not None:
+            self._file.add(rendering.topic(plan, topic, outcome, at=_now()))
+            self._results[plan.cluster, topic.topic] = outcome.result
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

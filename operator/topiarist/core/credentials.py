@@ -1,0 +1,63 @@
+"""With what a cluster's ZooKeeper is entered: references to secrets and certificates, never their contents.
+
+A ``Cluster`` manifest names files and environment variables. What is in them is read by the adapter that connects, at
+each connection anew, so that what was replaced meanwhile counts, and is kept nowhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topiarist.errors import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A file, or if there is none an environment variable; ``place`` is where the manifest says so."""
+
+    file: str
+    env: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A user and where the password is."""
+
+    username: str
+    password: Reference
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Encryption: ``ca`` signs the server's certificate (None: whom the system trusts), ``certificate`` is ours.
+
+    Without ``key`` the certificate's file holds it. ``server_name`` stands in for the host names of the address.
+    """
+
+    ca: Reference | None = None
+    certificate: Reference | None = None
+    key: Reference | None = None
+    key_password: Reference | None = None
+    server_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """All that a ZooKeeper may want of its clients; by default nothing, in plain text."""
+
+    sasl: Login | None = None
+    digest: Login | None = None
+    tls: Tls | None = None
+
+    @property
+    def identity(self) -> str:
+        """Who we are to ZooKeeper, in words."""
+        found = [f"SASL user {self.sasl.username}"] if self.sasl else []
+        found += [f"digest user {self.digest.username}"] if self.digest else []
+        found += ["the subject of our TLS certificate"] if self.tls and self.tls.certificate else []
+        return " and ".join(found) or "world:anyone (no Cluster document names credentials)"
+
+
+NOBODY = Credentials()
+"""No login, and no encryption."""

@@ -1,0 +1,177 @@
+"""The action from end to end: topiarist itself on a real ZooKeeper, and a stand-in for GitHub's API beside it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support.action import MARKER, comment, merge, reviewed, run
+from support.api import BOT, Api
+from support.proxy import Proxy
+from support.runs import document, ended
+from topiarist.adapters.playground import Playground
+
+PASSWORD = {"TOPIARIST_SHOP_PASSWORD": "only-jobs-of-the-repository-have-it"}
+LOGIN = {"username": "planner", "password": {"env": "TOPIARIST_SHOP_PASSWORD"}}
+SIZES = {"name": "sizes", "field": "partitions", "message": "at most 12 partitions"}
+
+
+def topic(name: str, partitions: int, factor: int = 3) -> str:
+    """A manifest in block style, so that each field has a line of its own."""
+    return f"""apiVersion: topiarist.dev/v1
+kind: Topic
+metadata:
+  name: {name}
+spec:
+  partitions: {partitions}
+  replicationFactor: {factor}
+"""
+
+
+def platform(folder: Path, connect: str, most: int = 12) -> Path:
+    """A folder with a cluster that wants a password, and a policy about the size of topics."""
+    folder.mkdir(parents=True)
+    cluster = document("Cluster", "shop", kafkaVersion="3.9", zookeeper={"connect": connect, "digest": LOGIN})
+    policy = document("Policy", "shop", rules=[{**SIZES, "expression": f"topic.partitions <= {most}"}])
+    (folder / "shop.yaml").write_text(f"{cluster}\n---\n{policy}\n")
+    return folder
+
+
+@pytest.fixture
+def branch(tmp_path: Path) -> Path:
+    """The working copy of a branch, with no topic yet."""
+    folder = tmp_path / "branch"
+    (folder / "topics").mkdir(parents=True)
+    return folder
+
+
+def test_a_change_from_its_first_plan_to_what_is_applied(
+    cluster: Playground, branch: Path, tmp_path: Path, api: Api
+) -> None:
+    """The comment follows the branch; after the merge what it showed is done, by the platform's rules, and no more.
+
+    A cluster and a policy that the branch brings have no effect, before the merge and after it.
+    """
+    platform(branch / "trusted" / "platform", cluster.connect)
+    platform(branch / "topics" / "ours", "127.0.0.1:1", most=1000)
+    (branch / "topics" / "huge.yaml").write_text(topic("huge", 24))
+    for number, partitions in enumerate((3, 6), start=1):
+        (branch / "topics" / "orders.yaml").write_text(topic("orders", partitions))
+        log, output = run(branch, "plan", PLATFORM="trusted/platform", **PASSWORD)
+        text = (branch / "out" / "plan.md").read_text()
+        assert output == "exit-code=0\n"
+        assert "2 documents outside --platform without effect: Cluster shop (topics/ours/shop.yaml:1:" in log
+        assert "::error file=topics/huge.yaml,line=6,col=15,title=huge on shop%3A refused (PolicyDenied)::" in log
+        assert text.startswith(f"{MARKER}\n### Plan: 1 to create, 1 refused.\n")
+        assert f"#### `orders`: create {partitions} partitions x 3 replicas" in text
+        assert comment(api, tmp_path, text).returncode == 0
+        assert [(entry["body"], entry["user"]["login"]) for entry in api.comments] == [(text, BOT)]
+        assert [request.method for request in api.requests if request.method != "GET"] == ["POST", "PATCH"][:number]
+    assert cluster.client.get_children("/brokers/topics") == []
+
+    merge(api, {name: (branch / "out" / name).read_text() for name in ("plan.json", "plan.md")})
+    main = tmp_path / "main"
+    shutil.copytree(branch / "topics", main / "topics")
+    platform(main / "platform", cluster.connect)
+    (main / "topics" / "clicks.yaml").write_text(topic("clicks", 3))
+    (main / "out").mkdir()
+    assert reviewed(api, main / "out" / "plan.json").returncode == 0
+    log, output = run(main, "apply", PLATFORM="platform", **PASSWORD)
+    assert output == "exit-code=5\n"
+    assert "2 documents outside --platform without effect: Cluster shop" in log
+    assert cluster.client.get_children("/brokers/topics") == ["orders"]
+    assert len(json.loads(cluster.client.get("/brokers/topics/orders")[0])["partitions"]) == 6
+    rows = [json.loads(line) for line in (main / "out" / "report.jsonl").read_text().splitlines()]
+    assert {row["topic"]: (row["result"], row["reason"]) for row in rows if "topic" in row} == {
+        "clicks": ("refused", "NotReviewed"),
+        "huge": ("refused", "PolicyDenied"),
+        "orders": ("done", None),
+    }
+
+
+def test_a_fork_is_planned_from_a_snapshot_without_credentials(cluster: Playground, branch: Path, proxy: Proxy) -> None:
+    """Nothing is connected to, and the plan is the one that the cluster would have given."""
+    platform(branch / "trusted" / "platform", proxy.through(cluster.connect))
+    (branch / "topics" / "orders.yaml").write_text(topic("orders", 3))
+    with pytest.MonkeyPatch.context() as job:
+        for name, value in PASSWORD.items():
+            job.setenv(name, value)
+        assert ended("snapshot", branch / "trusted" / "platform", "--out", branch / "snapshots").code == 0
+    live, _ = run(branch, "plan", PLATFORM="trusted/platform", **PASSWORD)
+    text, kept = (branch / "out" / "plan.md").read_text(), (branch / "out" / "plan.json").read_bytes()
+    assert text.startswith(f"{MARKER}\n### Plan: 1 to create.\n")
+    proxy.reset()
+    log, output = run(branch, "plan", PLATFORM="trusted/platform", SNAPSHOT="snapshots")
+    assert (output, sum(proxy.requests.values())) == ("exit-code=0\n", 0)
+    assert "planned from snapshots: taken " in log
+    assert (branch / "out" / "plan.md").read_text() == text
+    assert (branch / "out" / "plan.json").read_bytes() == kept
+    assert log.splitlines()[-1] == live.splitlines()[-1]
+
+
+def test_a_fork_without_a_snapshot_has_no_plan(cluster: Playground, branch: Path) -> None:
+    """The comment says of which cluster, the log says why, and the job fails once both have been shown."""
+    platform(branch / "trusted" / "platform", cluster.connect)
+    (branch / "topics" / "orders.yaml").write_text(topic("orders", 3))
+    log, output = run(branch, "plan", PLATFORM="trusted/platform")
+    assert output == "exit-code=1\n"
+    assert "TOPIARIST_SHOP_PASSWORD" in log
+    text = (branch / "out" / "plan.md").read_text()
+    assert (branch / "summary").read_text() == text
+    assert "| `shop` |  |  |  |  |  |  | **not planned** |" in text
+    assert not (branch / "out" / "plan.json").exists()
+
+
+def test_refusals_stand_at_their_lines(cluster: Playground, branch: Path) -> None:
+    """The last thing in the log is an annotation; the summary of the run is the comment's text."""
+    (branch / "topics" / "orders.yaml").write_text(topic("orders", 3, factor=9))
+    log, output = run(branch, "plan", "--zookeeper", cluster.connect)
+    assert output == "exit-code=0\n"
+    assert log.splitlines()[-1].startswith(
+        "::error file=topics/orders.yaml,line=7,col=22,title=orders%3A refused (TooFewBrokers)::"
+    )
+    text = (branch / "out" / "plan.md").read_text()
+    assert text.startswith(f"{MARKER}\n### No changes: 1 refused.\n")
+    assert (branch / "summary").read_text() == text
+
+
+def test_wrong_manifests_are_a_comment_too(branch: Path) -> None:
+    """There is no plan, and the reviewer sees why; what the log shows of it is no command to the runner."""
+    (branch / "topics" / "orders.yaml").write_text(topic("orders", 3, factor=0))
+    shown, output = run(branch, "plan", "--zookeeper", "127.0.0.1:1")
+    assert output == "exit-code=1\n"
+    first, *log = shown.splitlines()
+    token = first.removeprefix("::stop-commands::")
+    assert len(token) == 32
+    between, after = log[: log.index(f"::{token}::")], log[log.index(f"::{token}::") + 1 :]
+    assert any("topics/orders.yaml:7:22: error" in line for line in between)
+    (line,) = after
+    assert line.startswith("::error file=topics/orders.yaml,line=7,col=22,")
+    assert "### No plan: 1 complaint about the manifests" in (branch / "out" / "plan.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [(["--no-such-option"], "No such option"), (["--clusters", "topics"], "--clusters beside --platform")],
+)
+def test_wrong_usage_is_said_in_the_comment(branch: Path, args: list[str], words: str) -> None:
+    """Where topiarist printed nothing there is a comment all the same; the log has its words."""
+    platform(branch / "platform", "127.0.0.1:1")
+    log, output = run(branch, "plan", *args, PLATFORM="platform")
+    assert (output, words in log) == ("exit-code=2\n", True)
+    assert (branch / "out" / "plan.md").read_text() == (
+        f"{MARKER}\n### No plan: topiarist ended with 2. The log of the run says why.\n"
+    )
+
+
+def test_what_is_applied_without_a_review_is_reported_too(cluster: Playground, branch: Path) -> None:
+    """Without a plan that was fetched all of the manifests counts; the report is kept."""
+    (branch / "topics" / "orders.yaml").write_text(topic("orders", 3))
+    log, output = run(branch, "apply", "--zookeeper", cluster.connect)
+    assert output == "exit-code=0\n"
+    assert "Applied: 1 done." in log
+    assert cluster.client.exists("/brokers/topics/orders")
+    assert (branch / "out" / "report.jsonl").exists()

@@ -1,0 +1,274 @@
+"""Deleting topics on a real ZooKeeper: only what was asked for twice, only the very topic that was meant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from kazoo.client import KazooClient
+
+from integration.scene import REPLICAS, Meddler, opened, witnessed
+from support import checker
+from support.proxy import Proxy, When
+from support.wishes import outcomes, planned, results, wish
+from topiarist.adapters.embedded import EmbeddedZooKeeper
+from topiarist.adapters.playground import Playground, Topic
+from topiarist.adapters.zookeeper import ZooKeeperCluster
+from topiarist.core.change import Plan
+from topiarist.core.plan import Run
+from topiarist.core.state import TopicRecord
+from topiarist.core.waiting import Sight
+from topiarist.errors import Reason
+from topiarist.reconcile import Outcome, Result
+
+ABSENT = wish("orders", ensure="Absent")
+TOPIC, MARK, RECORD = "/brokers/topics/orders", "/admin/delete_topics/orders", "/topiarist/topics/orders"
+STATE = f"{TOPIC}/partitions/0/state"
+LOCK_TAKEN = 1
+"""The first write of a run on a cluster that has our root: everything of the topic is read after it."""
+
+
+@pytest.fixture
+def ours(cluster: Playground) -> Playground:
+    """A cluster with one topic, made by others and adopted: its znodes have the versions that a new one has."""
+    cluster.add_topics(Topic("orders", REPLICAS, {}))
+    with opened(cluster.connect) as port:
+        assert results(port, planned(port, wish("orders"))) == {"orders": Result.DONE}
+    return cluster
+
+
+@contextmanager
+def about_to_delete(cluster: Playground, proxy: Proxy) -> Iterator[tuple[ZooKeeperCluster, Plan]]:
+    """A session through the proxy, with the plan that deletes the topic."""
+    with opened(proxy.through(cluster.connect)) as port:
+        yield port, planned(port, ABSENT)
+
+
+def make_again(cluster: Playground, client: KazooClient) -> None:
+    """Delete the topic and make it again, as others do: alike to the byte and in its versions, and another topic."""
+    paths = (TOPIC, "/config/topics/orders", STATE)
+    before = {path: client.get(path)[1] for path in paths}
+    client.create(MARK)
+    cluster.settle()
+    cluster.add_topics(Topic("orders", REPLICAS, {}))
+    after = {path: client.get(path)[1] for path in paths}
+    assert {path: stat.version for path, stat in after.items()} == {path: stat.version for path, stat in before.items()}
+    assert after[TOPIC].czxid > before[TOPIC].czxid
+
+
+def test_a_deletion_is_a_mark_and_a_tombstone(ours: Playground, proxy: Proxy) -> None:
+    """One transaction; the controller does the rest. A second and a third run send no write."""
+    with about_to_delete(ours, proxy) as (port, plan):
+        assert results(port, plan) == {"orders": Result.DONE}
+        assert proxy.requests["multi"] == 1
+        ours.settle()
+        writes = proxy.writes
+        for _ in range(2):
+            again = planned(port, ABSENT)
+            assert (again.pending, again.refused) == (False, False)
+            assert results(port, again) == {}
+        assert proxy.writes == writes
+    tree = checker.look(ours.connect)
+    assert not [path for path in tree if path.startswith((TOPIC, MARK, "/config/topics/orders"))]
+    record = json.loads(tree[RECORD].data or b"")
+    assert record == {"version": 1, "owner": "default", "config": [], "ensure": "Absent"}
+
+
+@pytest.mark.parametrize("when", list(When))
+def test_a_cut_connection_is_resolved_by_reading(ours: Playground, proxy: Proxy, when: When) -> None:
+    """Cut before or after the server has set the mark: done, and the topic is deleted once (F1, F2)."""
+    with about_to_delete(ours, proxy) as (port, plan):
+        proxy.cut(LOCK_TAKEN + 1, when)
+        assert results(port, plan) == {"orders": Result.DONE}
+        assert proxy.fired.is_set()
+        ours.settle()
+        assert not planned(port, ABSENT).pending
+    assert checker.topics(checker.look(ours.connect)) == {}
+
+
+def test_a_topic_made_again_since_the_plan_is_not_deleted(ours: Playground, client: KazooClient, proxy: Proxy) -> None:
+    """Equal in every version to the one that was planned for: told apart by its identity, and left alone (F12, F33)."""
+    with about_to_delete(ours, proxy) as (port, plan):
+        proxy.hold(LOCK_TAKEN, lambda: make_again(ours, client))
+        found = outcomes(port, plan)["orders"]
+        assert proxy.fired.is_set()
+        before = checker.look(ours.connect)
+        again = planned(port, ABSENT)
+        assert [finding.reason for finding in again.topics[0].refusals] == [Reason.NOT_ADOPTED]
+    assert (found.result, found.message) == (Result.MOVED, "was deleted and made again: it is another topic now")
+    assert checker.problems(before, checker.look(ours.connect), []) == []
+    assert not client.exists(MARK)
+
+
+def test_a_topic_made_again_that_is_not_taken_over_yet_is_not_deleted(
+    ours: Playground, client: KazooClient, proxy: Proxy
+) -> None:
+    """In the very moment of writing: while the new topic has no state yet, the check of the old one's state fails."""
+    data = client.get(TOPIC)[0]
+
+    def swap() -> None:
+        client.create(MARK)
+        ours.settle()
+        for broker in range(1, 5):
+            ours.remove_broker(broker)
+        client.create(TOPIC, data)
+        ours.settle()
+        assert not client.exists(STATE)
+
+    with about_to_delete(ours, proxy) as (port, plan):
+        proxy.hold(LOCK_TAKEN + 1, swap)
+        found = outcomes(port, plan)["orders"]
+        assert proxy.fired.is_set()
+    assert (found.result, found.reason) == (Result.MOVED, Reason.STATE_CONFLICT)
+    assert client.exists(TOPIC)
+    assert not client.exists(MARK)
+
+
+def test_a_topic_deleted_by_others_in_between_is_reported(ours: Playground, client: KazooClient, proxy: Proxy) -> None:
+    """Gone between our reading and our writing: moved, and our record is still what it was (F12)."""
+
+    def delete() -> None:
+        client.create(MARK)
+        ours.settle()
+
+    record = client.get(RECORD)
+    with about_to_delete(ours, proxy) as (port, plan):
+        proxy.hold(LOCK_TAKEN + 1, delete)
+        found = outcomes(port, plan)["orders"]
+        assert proxy.fired.is_set()
+    assert (found.result, found.message) == (Result.MOVED, "existed, and is gone now")
+    assert client.get(RECORD) == record
+
+
+def test_a_mark_of_others_in_between_is_reported(ours: Playground, client: KazooClient, proxy: Proxy) -> None:
+    """Others have asked for the same in the meantime, and a broker is away: their deletion goes on without us."""
+    ours.remove_broker(4)
+    with about_to_delete(ours, proxy) as (port, plan):
+        proxy.hold(LOCK_TAKEN + 1, lambda: client.create(MARK))
+        found = outcomes(port, plan)["orders"]
+        assert proxy.fired.is_set()
+    assert (found.result, found.message) == (Result.MOVED, "is marked for deletion now")
+
+
+@pytest.mark.parametrize("after", [TopicRecord("shop"), TopicRecord("default", ("retention.ms",))])
+def test_a_record_that_moved_since_the_plan_is_reported(
+    ours: Playground, client: KazooClient, proxy: Proxy, after: TopicRecord
+) -> None:
+    """The topic has got another owner, or other keys: not the topic that was planned for any more."""
+    record = {"version": 1, "owner": after.owner, "config": list(after.config)}
+    with witnessed(ours.connect, "orders"), about_to_delete(ours, proxy) as (port, plan):
+        proxy.hold(LOCK_TAKEN, lambda: client.set(RECORD, json.dumps(record, separators=(",", ":")).encode()))
+        found = outcomes(port, plan)["orders"]
+        assert proxy.fired.is_set()
+    assert found.result is Result.MOVED
+    assert "our record was" in found.message
+
+
+def test_a_new_leader_in_between_is_no_reason_to_stop(ours: Playground, client: KazooClient, proxy: Proxy) -> None:
+    """Partition 0's state has moved on: read and compared again, it is still the topic that was meant."""
+    with about_to_delete(ours, proxy) as (port, plan):
+        proxy.hold(LOCK_TAKEN + 1, lambda: client.set(STATE, client.get(STATE)[0]))
+        assert results(port, plan) == {"orders": Result.DONE}
+        assert proxy.fired.is_set()
+        assert proxy.requests["multi"] == 2
+
+
+def test_a_topic_that_the_controller_has_not_taken_over_is_not_deleted(
+    cluster: Playground, client: KazooClient, proxy: Proxy
+) -> None:
+    """The controller drops a mark for a topic that it does not know, and there is no state whose version could be
+    checked: refused until a broker of it is there.
+    """
+    nowhere = {"version": 3, "partitions": {"0": [7, 8, 9]}, "adding_replicas": {}, "removing_replicas": {}}
+    client.create(TOPIC, json.dumps(nowhere).encode())
+    cluster.settle()
+    with witnessed(cluster.connect, "orders"), opened(proxy.through(cluster.connect)) as port:
+        assert results(port, planned(port, wish("orders", partitions=1))) == {"orders": Result.DONE}
+        multis = proxy.requests["multi"]
+        found = outcomes(port, planned(port, ABSENT))["orders"]
+        assert proxy.requests["multi"] == multis
+    assert (found.result, found.reason) == (Result.REFUSED, Reason.NOT_TAKEN_OVER)
+    assert not client.exists(MARK)
+    assert not json.loads(client.get(RECORD)[0]).get("ensure")
+
+
+def test_another_owners_tombstone_is_theirs(ours: Playground) -> None:
+    """What they have deleted is not made again by us, unless we take it over; absent is absent for everybody."""
+    with opened(ours.connect) as port:
+        results(port, planned(port, ABSENT))
+        ours.settle()
+        shop, taking = Run(owner="shop"), Run(owner="shop", take_ownership=True)
+        assert not planned(port, ABSENT, run=shop).topics
+        refused = planned(port, wish("orders"), run=shop)
+        assert [finding.reason for finding in refused.topics[0].refusals] == [Reason.NOT_OWNED]
+        assert results(port, planned(port, wish("orders"), run=taking)) == {"orders": Result.DONE}
+        assert port.read().topics["orders"].valid_record == TopicRecord("shop")
+
+
+def test_internal_and_protected_topics_are_never_deleted(cluster: Playground) -> None:
+    """Not even with a record of ours, whatever the run allows."""
+    names = ("__consumer_offsets", "connect-offsets", "_schemas")
+    cluster.add_topics(*(Topic(name, REPLICAS, {}) for name in names))
+    with opened(cluster.connect) as port:
+        for name in names:
+            results(port, planned(port, wish(name)))
+        plan = planned(port, *(wish(name, ensure="Absent") for name in names))
+    assert not plan.pending
+    assert {topic.topic: topic.refusals[0].reason for topic in plan.topics} == {
+        "__consumer_offsets": Reason.INTERNAL_TOPIC,
+        "_schemas": Reason.PROTECTED_TOPIC,
+        "connect-offsets": Reason.PROTECTED_TOPIC,
+    }
+
+
+def test_a_look_reads_the_mark_before_the_topic(
+    ours: Playground, zookeeper: EmbeddedZooKeeper, client: KazooClient
+) -> None:
+    """The controller finishes between the two reads: the topic has gone or is marked, never there without its mark,
+    which would be taken for a deletion that is disabled.
+    """
+    reads = 0
+
+    def finish(kind: str) -> bool:
+        nonlocal reads
+        reads += kind == "multiRead"
+        if kind == "multiRead" and reads == 2:
+            ours.settle()
+        return True
+
+    ours.remove_broker(4)
+    client.create(MARK)
+    ours.settle()
+    identity = client.get(TOPIC)[1].czxid
+    meddler = Meddler(zookeeper.connect)
+    with meddler, opened(meddler.through(ours.connect)) as port:
+        assert port.look(["orders"])["orders"] == Sight(identity, True, (4,))
+        ours.brokers[4] = ours.brokers[1]._replace(id=4)
+        meddler.before = finish
+        reads = 0
+        assert port.look(["orders"])["orders"] == Sight(None, True)
+        assert port.look(["orders"])["orders"] == Sight(None, False)
+
+
+def test_a_topic_in_a_very_odd_state_is_still_seen(ours: Playground, client: KazooClient) -> None:
+    """What waits for a topic needs only its identity, its mark and, where they can be read, its brokers."""
+    client.set(TOPIC, b'{"version":3,"partitions":{"0":[7]},"topic_id":7}')
+    with opened(ours.connect) as port:
+        assert port.look(["orders", "none"]) == {
+            "orders": Sight(client.get(TOPIC)[1].czxid, False),
+            "none": Sight(None, False),
+        }
+
+
+def test_nothing_else_of_the_run_is_held_up(ours: Playground) -> None:
+    """A deletion that is refused at the write does not keep the others from being done."""
+    ours.add_topics(Topic("users", REPLICAS, {}))
+    with opened(ours.connect) as port:
+        results(port, planned(port, wish("users")))
+        plan = planned(port, ABSENT, wish("users", ensure="Absent"), wish("new"))
+        ours.client.delete(STATE)
+        found = outcomes(port, plan)
+    assert found.pop("orders")[1:3] == (Result.REFUSED, Reason.NOT_TAKEN_OVER)
+    assert found == {name: Outcome(name, Result.DONE) for name in ("users", "new")}

@@ -1,0 +1,108 @@
+"""From a cluster that others have filled to one under management: what goes over the wire, and what stays as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conftest import BROKERS
+from support import checker
+from support.proxy import Proxy
+from topiarist.adapters.playground import Playground, Topic
+from topiarist.cli.main import run
+from topiarist.core.state import Release
+
+REPLICAS = ((1, 2, 3), (2, 3, 4), (3, 4, 5))
+
+TOPICS = (
+    Topic("orders", REPLICAS, {"min.insync.replicas": "2", "retention.ms": "0604800000"}),
+    Topic("Users_v2", REPLICAS[:2], {"min.insync.replicas": "2", "confluent.tier.enable": "true"}),
+    Topic("clicks", ((1, 2), (2, 3, 4)), {"min.insync.replicas": "2", "cleanup.policy": "delete , compact"}),
+    Topic("bare", REPLICAS[:1], {}),
+    Topic("__consumer_offsets", REPLICAS, {"cleanup.policy": "compact"}),
+)
+
+
+def texts(folder: Path) -> dict[str, str]:
+    """The text of every file below a folder."""
+    return {str(file.relative_to(folder)): file.read_text() for file in folder.rglob("*.yaml")}
+
+
+def kafkas(connect: str) -> checker.Tree:
+    """Every node of a cluster that is not ours, with its data and its last transaction."""
+    return {path: node for path, node in checker.look(connect).items() if not path.startswith("/topiarist")}
+
+
+@pytest.mark.parametrize("release", [(2, 4), (3, 9)])
+def test_an_exported_cluster_is_adopted_with_records_alone(
+    chroot: str, proxy: Proxy, tmp_path: Path, release: Release, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Export and plan send no write; apply sends one transaction a topic, and no node of Kafka's is written at all.
+
+    After that there is nothing to do, and an export gives the same files again.
+    """
+    folder, again = tmp_path / "prod", tmp_path / "again"
+    with Playground(chroot, BROKERS, release) as cluster:
+        cluster.add_topics(*TOPICS)
+        through = ["--zookeeper", proxy.through(cluster.connect)]
+        before = kafkas(cluster.connect)
+        assert run(["export", *through, "--cluster", "prod", "--out", str(folder)]) == 0
+        assert run(["validate", str(folder)]) == 0
+        assert run(["plan", str(folder), "--exit-code"]) == 3
+        assert "Plan: 4 to adopt." in capsys.readouterr().out
+        assert proxy.writes == 0
+        assert run(["apply", str(folder), "--yes"]) == 0
+        assert proxy.requests["multi"] == 4
+        assert proxy.requests["setData"] == 0
+        cluster.settle()
+        assert kafkas(cluster.connect) == before
+        records = {path for path in checker.look(cluster.connect) if path.startswith("/topiarist/topics/")}
+        assert records == {f"/topiarist/topics/{name}" for name in ("orders", "Users_v2", "clicks", "bare")}
+        written = proxy.writes
+        assert run(["plan", str(folder), "--exit-code"]) == 0
+        assert run(["apply", str(folder), "--yes"]) == 0
+        assert run(["export", *through, "--cluster", "prod", "--out", str(again)]) == 0
+        assert proxy.writes == written
+    assert texts(again) == texts(folder)
+    assert sorted(texts(folder)) == [
+        "cluster.yaml",
+        *(f"topics/{n}.yaml" for n in ("bare", "clicks", "orders", "users-v2")),
+    ]
+
+
+def test_a_cluster_that_cannot_be_read_leaves_no_folder(
+    cluster: Playground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A chroot that does not exist: the error, its code, and nothing in the place of the folder."""
+    words = ["export", "--zookeeper", f"{cluster.connect}-not", "--out", str(tmp_path / "prod")]
+    assert run(words) == 1
+    assert "error: cluster default: the chroot" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_in_use_is_seen_before_anything_is_read(
+    cluster: Playground, proxy: Proxy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not even a connection is made."""
+    (tmp_path / "notes.txt").touch()
+    assert run(["export", "--zookeeper", proxy.through(cluster.connect), "--out", str(tmp_path)]) == 1
+    assert "it is not empty" in capsys.readouterr().err
+    assert proxy.connections == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--zookeeper", "zk1", "--cluster", "Prod"], '--cluster: metadata.name: found "Prod", wanted a DNS name'),
+        (["--zookeeper", "zk1:2181/"], "--zookeeper: "),
+        ([], "no cluster: add a Cluster document to the paths, or give --clusters or --zookeeper"),
+    ],
+    ids=["name", "address", "none"],
+)
+def test_what_no_document_could_have_is_wrong_usage(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Said before any connection: the folder would not be valid."""
+    assert run(["export", *words, "--out", str(tmp_path / "prod")]) == 2
+    assert said in capsys.readouterr().err

@@ -1,0 +1,190 @@
+"""Freezing and thawing a real ZooKeeper: without the lock, against people who do it too, and in the middle of a run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.security import make_acl
+
+from integration.scene import FIRST, MANY, by_result, carried_out, mixed, opened, witnessed
+from support import checker
+from support.proxy import Proxy, When
+from support.waiting import wait_until
+from support.wishes import outcomes, planned, results, wish
+from topiarist.adapters import znodes
+from topiarist.adapters.playground import Playground
+from topiarist.adapters.zookeeper.gate import Turned
+from topiarist.core.state import Freeze
+from topiarist.errors import Reason, TopiaristError
+from topiarist.reconcile import Result
+
+GATE = "/topiarist/gate"
+ADA = Freeze("disks are being moved", "ada", "2026-01-31T12:00:00Z")
+LATER = ADA._replace(since="2026-02-01T00:00:00Z")
+BOB = Freeze("incident 4711", "bob", "2026-02-01T00:00:00Z")
+
+
+def freeze(cluster: Playground, wanted: Freeze | None, by: str, *, force: bool = False) -> Turned:
+    """Freeze or thaw, in a session of its own."""
+    with opened(cluster.connect) as port:
+        return port.turn(wanted, by=by, force=force)
+
+
+def gate(client: KazooClient) -> Freeze | None:
+    """What the gate says."""
+    return znodes.decode_gate(client.get(GATE)[0])
+
+
+def test_freezing_makes_what_is_missing_and_sets_once(cluster: Playground, client: KazooClient, proxy: Proxy) -> None:
+    """On a cluster that topiarist has never written to: our root with the ACL of Kafka's topics, one set, no lock."""
+    acl = [make_acl("world", "anyone", read=True, create=True, delete=True, write=True)]
+    client.set_acls("/brokers/topics", acl)
+    with witnessed(cluster.connect), opened(proxy.through(cluster.connect)) as port:
+        assert port.turn(ADA, by="ada", force=False) == Turned(Result.DONE, None)
+    assert json.loads(client.get(GATE)[0]) == {"version": 1, "state": "frozen", **ADA._asdict()}
+    assert {path: client.get_acls(path)[0] for path in ("/topiarist", GATE)} == {"/topiarist": acl, GATE: acl}
+    assert (proxy.requests["setData"], proxy.requests["create"], proxy.requests["multi"]) == (1, 4, 0)
+
+
+def test_thawing_what_nobody_froze_writes_nothing(cluster: Playground, proxy: Proxy) -> None:
+    """No gate is an open gate: nothing is created to say so."""
+    with opened(proxy.through(cluster.connect)) as port:
+        assert port.turn(None, by="ada", force=False) == Turned(Result.ALREADY, None)
+    assert proxy.writes == 0
+
+
+def test_a_holder_of_the_lock_does_not_keep_anybody_from_freezing(cluster: Playground, client: KazooClient) -> None:
+    """That is what freezing is for: to stop a run that is at it."""
+    client.create("/topiarist/lock/run-1-0000000000", makepath=True)
+    assert freeze(cluster, ADA, "ada").result is Result.DONE
+
+
+def test_frozen_again_by_the_same_for_the_same_reason_is_nothing(cluster: Playground, client: KazooClient) -> None:
+    """It stays as it was, with its first moment; another reason of the same person takes its place."""
+    freeze(cluster, ADA, "ada")
+    assert freeze(cluster, LATER, "ada") == Turned(Result.ALREADY, ADA)
+    assert gate(client) == ADA
+    other = LATER._replace(reason="and switches")
+    assert freeze(cluster, other, "ada") == Turned(Result.DONE, ADA)
+    assert gate(client) == other
+
+
+def test_what_another_froze_takes_force(cluster: Playground, client: KazooClient) -> None:
+    """Neither frozen anew nor thawed without it; told whose it is in either case."""
+    freeze(cluster, ADA, "ada")
+    assert freeze(cluster, BOB, "bob") == Turned(Result.REFUSED, ADA)
+    assert freeze(cluster, None, "bob") == Turned(Result.REFUSED, ADA)
+    assert gate(client) == ADA
+    assert freeze(cluster, BOB, "bob", force=True) == Turned(Result.DONE, ADA)
+    assert gate(client) == BOB
+    assert freeze(cluster, None, "bob") == Turned(Result.DONE, BOB)
+    assert gate(client) is None
+
+
+def test_of_two_who_freeze_at_once_the_second_is_told(cluster: Playground, client: KazooClient, proxy: Proxy) -> None:
+    """The gate is set at the version read: the other's freeze, which came in between, is seen and stays."""
+    freeze(cluster, None, "ada")
+    client.create(GATE, znodes.encode_gate(None), makepath=True)
+    with opened(proxy.through(cluster.connect)) as port:
+        proxy.hold(1, lambda: client.set(GATE, znodes.encode_gate(BOB)))
+        assert port.turn(ADA, by="ada", force=False) == Turned(Result.REFUSED, BOB)
+        assert proxy.fired.is_set()
+    assert gate(client) == BOB
+
+
+@pytest.mark.parametrize("when", list(When))
+@pytest.mark.parametrize("wanted", [ADA, None])
+def test_a_cut_connection_is_resolved_by_reading(
+    cluster: Playground, client: KazooClient, proxy: Proxy, wanted: Freeze | None, when: When
+) -> None:
+    """Cut before or after the server did it: done in either case, and once."""
+    client.create(GATE, znodes.encode_gate(None if wanted else BOB), makepath=True)
+    with opened(proxy.through(cluster.connect)) as port:
+        proxy.cut(1, when)
+        assert port.turn(wanted, by="ada", force=True).result is Result.DONE
+        assert proxy.fired.is_set()
+    assert gate(client) == wanted
+    assert client.get(GATE)[1].version == 1
+
+
+@pytest.mark.parametrize("data", [b"", b"frozen", b'{"version":9,"state":"open"}', b'{"version":1,"state":"ajar"}'])
+def test_a_gate_that_cannot_be_read_is_closed_and_thawing_mends_it(
+    cluster: Playground, client: KazooClient, data: bytes
+) -> None:
+    """Whoever wrote it may have meant it: nothing is written until somebody says that it is open."""
+    client.create(GATE, data, makepath=True)
+    with opened(cluster.connect) as port:
+        plan = planned(port, wish("orders"))
+        assert [finding.reason for finding in plan.topics[0].refusals] == [Reason.FROZEN]
+        assert "topiarist thaw mends it" in plan.gate.message
+    assert freeze(cluster, None, "ada").result is Result.DONE
+    assert gate(client) is None
+
+
+def test_freezing_needs_no_controller(cluster: Playground, client: KazooClient) -> None:
+    """It is for outages too, and nothing of Kafka's is touched; the plan then shows the freeze."""
+    client.delete("/controller")
+    assert freeze(cluster, ADA, "ada").result is Result.DONE
+    with opened(cluster.connect) as port:
+        assert port.read().gate.reason is Reason.FROZEN
+
+
+@pytest.mark.parametrize("path", ["/migration", "/controller"])
+def test_under_kraft_not_even_the_gate_is_touched(
+    cluster: Playground, client: KazooClient, proxy: Proxy, path: str
+) -> None:
+    """A migration has begun, or is over: no write at all (F11)."""
+    node = {"version": 2, "brokerid": 3000, "timestamp": "1", "kraftControllerEpoch": 5, "kraft_metadata_offset": -1}
+    if path == "/controller":
+        client.delete(path)
+    client.create(path, json.dumps(node).encode())
+    with opened(proxy.through(cluster.connect)) as port, pytest.raises(TopiaristError) as raised:
+        port.turn(ADA, by="ada", force=True)
+    assert raised.value.reason in (Reason.KRAFT_CONTROLLER, Reason.KRAFT_MIGRATION)
+    assert proxy.writes == 0
+
+
+def test_no_permission_is_named(cluster: Playground, client: KazooClient) -> None:
+    """Whoever may not set the gate is told which node it is."""
+    client.create(GATE, znodes.encode_gate(None), makepath=True)
+    client.set_acls(GATE, [make_acl("world", "anyone", read=True)])
+    with pytest.raises(TopiaristError) as raised:
+        freeze(cluster, ADA, "ada")
+    assert (raised.value.reason, str(raised.value.args[0])) == (Reason.NO_PERMISSION, f"no permission to set {GATE}")
+
+
+def test_a_run_that_is_at_it_ends_as_frozen(cluster: Playground, proxy: Proxy, client: KazooClient) -> None:
+    """Frozen by another session while many transactions are under way: none that was begun before goes through."""
+
+    def stop_it() -> None:
+        wait_until(lambda: client.exists("/brokers/topics/topic-019"), "the transactions before this one")
+        assert freeze(cluster, ADA, "ada").result is Result.DONE
+
+    with witnessed(cluster.connect, *(spec.topic for spec in MANY)), opened(proxy.through(cluster.connect)) as port:
+        plan = planned(port, *MANY)
+        proxy.hold(FIRST + 20, stop_it)
+        report = carried_out(port, plan, *MANY)
+    found = by_result(report.outcomes)
+    assert {result: len(names) for result, names in found.items()} == {Result.DONE: 20, Result.NOT_SENT: 130}
+    assert report.error is not None
+    assert report.error.reason is Reason.FROZEN
+    assert "frozen by ada since 2026-01-31T12:00:00Z: disks are being moved" in str(report.error)
+    assert sorted(checker.topics(checker.look(cluster.connect))) == found[Result.DONE]
+
+
+def test_a_run_goes_on_after_a_freeze_that_did_not_last(cluster: Playground, proxy: Proxy) -> None:
+    """Frozen and thawed while a run is at it: its checks fail, it looks, finds the gate open, and does the rest."""
+    names = mixed(cluster)
+
+    def to_and_fro() -> None:
+        freeze(cluster, ADA, "ada")
+        freeze(cluster, None, "ada")
+
+    with witnessed(cluster.connect, *names), opened(proxy.through(cluster.connect)) as port:
+        plan = planned(port, wish("create"), wish("grow", partitions=5, config={"retention.ms": 1000}))
+        proxy.hold(FIRST, to_and_fro)
+        assert set(results(port, plan).values()) == {Result.DONE}
+        assert proxy.fired.is_set()
+        assert outcomes(port, plan)["create"].result is Result.ALREADY

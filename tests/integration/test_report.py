@@ -1,0 +1,189 @@
+"""The report of an apply: there as things happen, whole to the end, and nothing is sent that it cannot say."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+from kazoo.client import KazooClient
+
+from integration.scene import FIRST
+from integration.test_writing_cli import manifests
+from support.proxy import Proxy
+from support.waiting import wait_until
+from topiarist import schema
+from topiarist.adapters import znodes
+from topiarist.adapters.playground import Playground
+from topiarist.core.state import Freeze
+
+VALIDATOR = Draft7Validator(schema.schema("report"))
+NAMES = [f"orders-{number:03}" for number in range(150)]
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of a report, each by the schema."""
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in found:
+        VALIDATOR.validate(line)
+    return found
+
+
+def results(path: Path) -> dict[str, str]:
+    """What became of each topic; none has two lines."""
+    found = [line for line in lines(path) if line["row"] == "topic"]
+    assert len({line["topic"] for line in found}) == len(found)
+    return {line["topic"]: line["result"] for line in found}
+
+
+def apply(folder: Path, report: Path, *more: str, size: int = -1) -> subprocess.Popen[str]:
+    """Apply a folder in a process of its own, on a disk where no file gets larger than ``size``."""
+
+    def limit() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if size >= 0:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    command = [sys.executable, "-m", "topiarist", "apply", str(folder), "--yes", "--report", str(report), *more]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=limit, cwd=folder
+    )
+
+
+def test_a_report_is_there_as_it_happens(cluster: Playground, proxy: Proxy, tmp_path: Path) -> None:
+    """While the last topics are written the lines of the first can be read; at the end there is one for each."""
+    report, seen = tmp_path / "report.jsonl", list[dict[str, Any]]()
+    folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *NAMES)
+
+    def look() -> None:
+        wait_until(lambda: len(lines(report)) > 1, "a line of the report")
+        seen.extend(lines(report))
+
+    proxy.hold(FIRST + 140, look)
+    running = apply(folder, report)
+    _, err = running.communicate(timeout=60)
+    assert (running.returncode, err) == (0, "")
+    assert seen[0]["row"] == "header"
+    assert 1 < len(seen) < 150
+    header, *topics, summary = lines(report)
+    assert (header["form"], header["clusters"][0]["name"]) == ("manifests", "prod")
+    assert results(report) == dict.fromkeys(NAMES, "done")
+    assert all(topic["changes"][0]["after"]["replicas"] for topic in topics)
+    assert (summary["results"], summary["exit"]) == ({"done": 150}, 0)
+
+
+def test_a_report_holds_no_address_and_no_path(cluster: Playground, tmp_path: Path) -> None:
+    """Neither where ZooKeeper is, nor where anything lies on this machine."""
+    folder = manifests(tmp_path, {"prod": cluster.connect}, "orders")
+    running = apply(folder, tmp_path / "report.jsonl")
+    running.communicate(timeout=60)
+    text = (tmp_path / "report.jsonl").read_text()
+    assert not re.search(rf"127\.0\.0\.1|{re.escape(str(tmp_path))}|all\.yaml", text)
+
+
+def test_without_a_report_nothing_is_sent(cluster: Playground, proxy: Proxy, tmp_path: Path) -> None:
+    """A disk that is full from the beginning: the path is named, no write is sent, the code is 1 (F27)."""
+    folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, "orders")
+    running = apply(folder, Path("/dev/full"))
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 1
+    assert "error: /dev/full: cannot be written: No space left on device" in err
+    assert proxy.writes == 0
+
+
+def test_a_disk_that_becomes_full_ends_the_sending(
+    cluster: Playground, client: KazooClient, proxy: Proxy, tmp_path: Path
+) -> None:
+    """What was under way is finished, nothing more is sent, the lines are whole; the next run does the rest (F27)."""
+    names, report = [f"orders-{number:03}" for number in range(400)], tmp_path / "report.jsonl"
+    folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *names)
+    running = apply(folder, report, size=8_000)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 1
+    assert f"error: {report}: cannot be written: File too large" in err
+    match = re.search(r"Applied: (\d+) done, (\d+) not sent", out)
+    assert match
+    assert int(match[2]) > 100
+    assert len(client.get_children("/topiarist/topics")) == int(match[1])
+    told = results(report)
+    assert set(told.values()) == {"done"}
+    assert 0 < len(told) <= int(match[1])
+    cluster.settle()
+    again = apply(folder, tmp_path / "again.jsonl")
+    again.communicate(timeout=60)
+    assert (again.returncode, len(results(tmp_path / "again.jsonl"))) == (0, int(match[2]))
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_ends_its_report(
+    cluster: Playground, proxy: Proxy, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    """Every topic has its line, and the summary has the code of the signal."""
+    report = tmp_path / "report.jsonl"
+    folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *NAMES)
+    running = apply(folder, report)
+    proxy.hold(FIRST + 50, lambda: running.send_signal(number))
+    running.communicate(timeout=60)
+    assert running.returncode == code
+    assert set(results(report).values()) == {"done", "not sent"}
+    assert len(results(report)) == 150
+    assert lines(report)[-1]["exit"] == code
+
+
+def test_a_killed_run_leaves_whole_lines(cluster: Playground, proxy: Proxy, tmp_path: Path) -> None:
+    """No summary, but every line is one; a later run adds to them."""
+    report = tmp_path / "report.jsonl"
+    folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *NAMES)
+    running = apply(folder, report)
+
+    def kill() -> None:
+        wait_until(lambda: len(report.read_text().splitlines()) > 1, "a line of the report")
+        running.kill()
+
+    proxy.hold(FIRST + 140, kill)
+    running.communicate(timeout=60)
+    first, *others = [line["row"] for line in lines(report)]
+    assert (first, set(others)) == ("header", {"topic"})
+    assert set(results(report).values()) == {"done"}
+
+
+def test_what_is_refused_and_what_ended_the_run_is_in_it(
+    cluster: Playground, client: KazooClient, tmp_path: Path
+) -> None:
+    """A frozen cluster: each topic with the reason, and what was held back."""
+    client.create("/topiarist", b"")
+    client.create("/topiarist/gate", znodes.encode_gate(Freeze("moving racks")))
+    report = tmp_path / "report.jsonl"
+    running = apply(manifests(tmp_path, {"prod": cluster.connect}, "orders"), report)
+    running.communicate(timeout=60)
+    (_, topic, summary) = lines(report)
+    assert (topic["result"], topic["reason"], topic["changes"]) == ("refused", "Frozen", [])
+    assert topic["refusals"][0]["held"][0]["kind"] == "CreateTopic"
+    assert (summary["exit"], summary["results"]) == (4, {"refused": 1})
+
+
+def test_a_topic_that_moved_and_was_planned_again_has_one_line(
+    cluster: Playground, proxy: Proxy, client: KazooClient, tmp_path: Path
+) -> None:
+    """Its last word counts: what was done in the end, with the changes that were done."""
+    report = tmp_path / "report.jsonl"
+    folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, "a", "b")
+
+    def meddle() -> None:
+        client.create("/config/topics/b", b'{"version":1,"config":{}}')
+        client.create("/brokers/topics/b", znodes.encode_topic(((1,),)))
+
+    proxy.hold(1, meddle)
+    running = apply(folder, report)
+    running.communicate(timeout=60)
+    cluster.settle()
+    found = {line["topic"]: line for line in lines(report) if line["row"] == "topic"}
+    assert results(report) == {"a": "done", "b": "done"}
+    assert [change["kind"] for change in found["b"]["changes"]] == ["Adopt"]

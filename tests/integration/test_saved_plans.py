@@ -1,0 +1,472 @@
+"""A plan that was kept, applied to a real ZooKeeper on which others were busy in between."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from integration.scene import FIRST, REPLICAS
+from integration.test_terminal import typed
+from support import checker
+from support.proxy import Proxy, When
+from topiarist.adapters import znodes
+from topiarist.adapters.playground import Playground, Topic
+from topiarist.adapters.playground.seed import config_bytes
+from topiarist.cli.main import run
+from topiarist.core.state import Broker, Freeze
+from topiarist.render.document import dumps, fingerprint
+
+TOPIC = """\
+apiVersion: topiarist.dev/v1
+kind: Topic
+metadata: {{name: {name}}}
+spec: {spec}
+"""
+
+LOSSES = ("--allow-risk", "DataLoss")
+
+
+class Said(NamedTuple):
+    """What a command line printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Desk:
+    """Somebody at a command line, in a folder with manifests, before one cluster."""
+
+    def __init__(self, folder: Path, connect: str, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self.connect = connect
+        self.kept = str(folder / "plan.json")
+        self._capsys = capsys
+
+    def wants(self, **specs: str) -> None:
+        """Write manifests, by topic; those of before are gone."""
+        for path in self.folder.glob("*.yaml"):
+            path.unlink()
+        for name, spec in specs.items():
+            (self.folder / f"{name}.yaml").write_text(TOPIC.format(name=name, spec=spec))
+
+    def says(self, *words: str, connect: str | None = None) -> Said:
+        """Run one command line."""
+        self._capsys.readouterr()
+        code = run([*words, "--zookeeper", connect or self.connect])
+        return Said(code, *self._capsys.readouterr())
+
+    def keeps(self, *words: str) -> None:
+        """Plan into the file; the manifests are gone afterwards."""
+        said = self.says("plan", str(self.folder), "--kafka-version", "3.9", "--out", self.kept, "--adopt", *words)
+        assert said.code == 0, said.err
+        self.wants()
+
+    def applies(self, *words: str, connect: str | None = None) -> Said:
+        """Apply the file."""
+        return self.says("apply", "--plan", self.kept, "--yes", *words, connect=connect)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, cluster: Playground, capsys: pytest.CaptureFixture[str]) -> Desk:
+    """A desk before the cluster."""
+    return Desk(tmp_path, cluster.connect, capsys)
+
+
+@pytest.fixture
+def kept(desk: Desk, cluster: Playground) -> Desk:
+    """A plan that creates a topic, grows one and configures one, with keys that it only vouches for."""
+    cluster.add_topics(
+        Topic("grow", REPLICAS, {}),
+        Topic("conf", REPLICAS, {"retention.ms": "1000", "segment.ms": "9000", "flush.ms": "5"}),
+    )
+    desk.wants(
+        conf="{partitions: 2, replicationFactor: 3, config: {retention.ms: 500, segment.ms: 9000}}",
+        fresh="{partitions: 2, replicationFactor: 3, config: {retention.ms: 7}}",
+        grow="{partitions: 4, replicationFactor: 3}",
+    )
+    desk.keeps()
+    return desk
+
+
+def configs(cluster: Playground, name: str) -> dict[str, str]:
+    return dict(json.loads(cluster.client.get(f"/config/topics/{name}")[0])["config"])
+
+
+def test_a_plan_is_applied_from_its_file_alone(kept: Desk, cluster: Playground) -> None:
+    """The manifests are gone; what was planned is done to the letter, and what may lose data is allowed by the plan."""
+    planned = json.loads(Path(kept.kept).read_text())["clusters"][0]["topics"]
+    before = checker.look(cluster.connect)
+    said = kept.applies()
+    assert (said.code, said.err) == (0, "")
+    assert "Applied: 3 done." in said.out
+    after = checker.look(cluster.connect)
+    assert checker.problems(before, after, ("conf", "fresh", "grow")) == []
+    lists = {topic["topic"]: change["after"] for topic in planned for change in topic["changes"] if "after" in change}
+    assert list(checker.topics(after)["fresh"]["partitions"].values()) == lists["fresh"]["replicas"]
+    assert configs(cluster, "conf") == {"retention.ms": "500", "segment.ms": "9000", "flush.ms": "5"}
+
+
+def test_the_file_says_nothing_of_the_machine(kept: Desk, cluster: Playground, tmp_path: Path) -> None:
+    """No address, no path, no user, no time; a second plan of the same is the same."""
+    text = Path(kept.kept).read_text()
+    host = cluster.connect.partition("/")[0]
+    assert not re.search(rf"{re.escape(host)}|{re.escape(str(tmp_path))}|127\.0\.0\.1|yaml|20[0-9][0-9]-", text)
+
+
+def test_applied_twice_is_already_done(kept: Desk, proxy: Proxy, cluster: Playground) -> None:
+    """The second time nothing is sent, not even a request for the lock, and the code is 0."""
+    assert kept.applies().code == 0
+    cluster.settle()
+    said = kept.applies(connect=proxy.through(cluster.connect))
+    assert said.code == 0
+    assert "already done: conf, fresh, grow" in said.out
+    assert proxy.writes == 0
+
+
+@pytest.mark.parametrize(("write", "when"), [(2, When.BEFORE), (FIRST, When.AFTER), (FIRST + 1, When.BEFORE)])
+def test_an_apply_that_was_cut_off_is_resumed(
+    kept: Desk, proxy: Proxy, cluster: Playground, write: int, when: When
+) -> None:
+    """Whatever write the connection dies at for good, the same command finishes the plan; each topic is made once."""
+    before = checker.look(cluster.connect)
+    proxy.cut(write, when, refuse=True)
+    assert kept.applies("--connect-timeout", "1", connect=proxy.through(cluster.connect)).code == 1
+    cluster.settle()
+    said = kept.applies()
+    assert (said.code, said.err) == (0, "")
+    after = checker.look(cluster.connect)
+    assert checker.problems(before, after, ("conf", "fresh", "grow")) == []
+    assert len([path for path in after if path.startswith("/config/changes/")]) == 1
+    assert "already done: conf, fresh, grow" in kept.applies().out
+
+
+def _set(path: str, data: bytes) -> Callable[[Playground], None]:
+    def act(cluster: Playground) -> None:
+        cluster.client.set(path, data)
+
+    return act
+
+
+def _place(*replicas: list[int]) -> Callable[[Playground], None]:
+    def act(cluster: Playground) -> None:
+        topic = json.loads(cluster.client.get("/brokers/topics/grow")[0])
+        topic["partitions"] = {str(partition): brokers for partition, brokers in enumerate(replicas)}
+        cluster.client.set("/brokers/topics/grow", json.dumps(topic).encode())
+
+    return act
+
+
+def _again(cluster: Playground) -> None:
+    """Others delete a topic and make the very same again (F33)."""
+    cluster.client.create("/admin/delete_topics/grow", b"")
+    cluster.settle()
+    cluster.add_topics(Topic("grow", REPLICAS, {}))
+
+
+def _gone(cluster: Playground) -> None:
+    cluster.client.create("/admin/delete_topics/grow", b"")
+    cluster.settle()
+
+
+def _rack(cluster: Playground) -> None:
+    for broker in cluster.brokers.copy():
+        cluster.remove_broker(broker)
+        cluster.add_broker(Broker(broker, "elsewhere"))
+
+
+def _reassign(cluster: Playground) -> None:
+    request = {"version": 1, "partitions": [{"topic": "grow", "partition": 0, "replicas": [4, 5, 6]}]}
+    cluster.client.create("/admin/reassign_partitions", json.dumps(request).encode())
+
+
+MOVES: dict[str, tuple[Callable[[Playground], None], str]] = {
+    "made": (lambda cluster: cluster.add_topics(Topic("fresh", REPLICAS, {})), "did not exist, and exists now"),
+    "made again": (_again, "was deleted and made again: it is another topic now"),
+    "deleted": (_gone, "existed, and is gone now"),
+    "grown": (_place([1, 2, 3], [2, 3, 4], [3, 4, 5]), "had 2 partitions, and has 3 now"),
+    "moved": (_place([1, 2, 4], [2, 3, 4]), "was on [1, 2, 3], and is on [1, 2, 4] now"),
+    "reassigned": (_reassign, "its replicas are being reassigned now"),
+    "a key": (
+        _set("/config/topics/conf", config_bytes({"retention.ms": "8", "segment.ms": "9000"})),
+        "retention.ms was 1000, and is 8 now",
+    ),
+    "a key that is vouched for": (
+        _set("/config/topics/conf", config_bytes({"retention.ms": "1000", "segment.ms": "8"})),
+        "segment.ms was 9000, and is 8 now",
+    ),
+    "a key that spoils the others": (
+        _set("/config/topics/conf", config_bytes({"retention.ms": "1000", "segment.ms": "9000", "odd": "1"})),
+        "the config would be invalid: odd: ",
+    ),
+    "a rack": (_rack, "is in elsewhere now"),
+    "unreadable": (_set("/config/topics/conf", b"{"), "it is not JSON"),
+}
+
+
+@pytest.mark.parametrize(("act", "words"), MOVES.values(), ids=MOVES.keys())
+def test_what_moved_is_named_and_nothing_is_sent(
+    kept: Desk, proxy: Proxy, cluster: Playground, act: Callable[[Playground], None], words: str
+) -> None:
+    """One topic that is neither before nor after: named with what was and what is, no write at all, code 5."""
+    act(cluster)
+    proxy.reset()
+    said = kept.applies(connect=proxy.through(cluster.connect))
+    assert said.code == 5
+    assert words in " ".join(said.out.split())
+    assert "nothing is sent: " in said.err
+    assert "--partial" in said.err
+    assert proxy.writes == 0
+
+
+@pytest.mark.parametrize("name", ["made again", "a key", "deleted"])
+def test_partial_does_what_still_stands(kept: Desk, cluster: Playground, name: str) -> None:
+    """With ``--partial`` the others are done, what moved is left as it is, and the code is still 5."""
+    act, words = MOVES[name]
+    act(cluster)
+    before = checker.look(cluster.connect)
+    said = kept.applies("--partial")
+    assert said.code == 5
+    assert "Applied: 2 done, 1 moved." in said.out
+    assert words in " ".join(said.out.split())
+    others = ("conf" if name != "a key" else "grow", "fresh")
+    assert checker.problems(before, checker.look(cluster.connect), others) == []
+
+
+def _election(cluster: Playground) -> None:
+    cluster.elect(5)
+
+
+def _restart(cluster: Playground) -> None:
+    broker = cluster.brokers[4]
+    cluster.remove_broker(4)
+    cluster.add_broker(broker)
+
+
+def _throttle(cluster: Playground) -> None:
+    values = {"retention.ms": "1000", "segment.ms": "9000", "follower.replication.throttled.replicas": "*"}
+    cluster.client.set("/config/topics/conf", config_bytes(values))
+
+
+def _unrelated(cluster: Playground) -> None:
+    values = {"retention.ms": "1000", "segment.ms": "9000", "max.message.bytes": "77"}
+    cluster.client.set("/config/topics/conf", config_bytes(values))
+
+
+VOIDS_NOTHING = (_election, _restart, _throttle, _unrelated)
+
+
+@pytest.mark.parametrize("act", VOIDS_NOTHING)
+def test_what_voids_nothing(kept: Desk, cluster: Playground, act: Callable[[Playground], None]) -> None:
+    """A controller's failover, a broker's restart, a throttle, an unrelated key: the plan is as true as before."""
+    act(cluster)
+    found = configs(cluster, "conf")
+    said = kept.applies()
+    assert (said.code, said.err) == (0, "")
+    assert "Applied: 3 done." in said.out
+    assert configs(cluster, "conf") == {**found, "retention.ms": "500"}
+
+
+def test_another_cluster_is_refused(kept: Desk, cluster: Playground, proxy: Proxy) -> None:
+    """A cluster with another id at the address: said, nothing written, code 1."""
+    cluster.client.set("/cluster/id", b'{"version":"1","id":"AnotherClustersId00000"}')
+    said = kept.applies(connect=proxy.through(cluster.connect))
+    assert said.code == 1
+    assert "the plan was made for cluster 7sYkR0b2QIu1nT4mXc9pAw" in said.err
+    assert "at its address is AnotherClustersId00000" in said.err
+    assert proxy.writes == 0
+
+
+@pytest.mark.parametrize("reason", ["moving racks", ""])
+def test_a_frozen_cluster_is_left_alone(kept: Desk, cluster: Playground, proxy: Proxy, reason: str) -> None:
+    """The gate is that of the moment: everything is held back, with who says so, and the code is that of a refusal."""
+    cluster.client.create("/topiarist", b"")
+    cluster.client.create("/topiarist/gate", znodes.encode_gate(Freeze(reason)))
+    said = kept.applies(connect=proxy.through(cluster.connect))
+    assert said.code == 4
+    assert f"closed: Frozen: the cluster is frozen{': ' * bool(reason)}{reason}" in said.out
+    assert proxy.writes == 0
+
+
+def test_a_deletion_needs_a_second_word(desk: Desk, cluster: Playground) -> None:
+    """The plan allows other losses but no deletion; with the run's word too it is done, and then it is done already."""
+    cluster.add_topics(Topic("old", REPLICAS, {}))
+    desk.wants(old="{partitions: 2, replicationFactor: 3}")
+    assert desk.says("apply", str(desk.folder), "--yes", "--kafka-version", "3.9").code == 0
+    desk.wants(old="{ensure: Absent}")
+    desk.keeps()
+    said = desk.applies()
+    assert (said.code, cluster.client.exists("/brokers/topics/old") is None) == (4, False)
+    assert "if it is meant: --allow-risk DataLoss=old" in said.out
+    assert desk.applies(*LOSSES).code == 0
+    cluster.settle()
+    assert cluster.client.exists("/brokers/topics/old") is None
+    said = desk.applies()
+    assert said.code == 0
+    assert "already done: old" in said.out
+
+
+def command(desk: Desk, *more: str) -> list[str]:
+    """The command line of an apply of the file, for a process of its own."""
+    return [sys.executable, "-m", "topiarist", "apply", "--plan", desk.kept, "--zookeeper", desk.connect, *more]
+
+
+def test_a_person_answers_for_a_plan(kept: Desk) -> None:
+    """Without ``--yes`` the plan is shown and asked about, what may lose data by its number."""
+    shown, code = typed(command(kept), "1")
+    assert "1 topic may lose data. Type how many that are to apply all of this" in shown
+    assert "Applied: 3 done." in shown
+    assert code == 0
+
+
+def test_a_person_may_answer_for_a_deletion(desk: Desk, cluster: Playground) -> None:
+    """The number of topics, typed, is the second word."""
+    cluster.add_topics(Topic("old", REPLICAS, {}))
+    desk.wants(old="{partitions: 2, replicationFactor: 3}")
+    assert desk.says("apply", str(desk.folder), "--yes", "--kafka-version", "3.9").code == 0
+    desk.wants(old="{ensure: Absent}")
+    desk.keeps()
+    shown, code = typed(command(desk), "1")
+    assert "1 topic may lose data. Type how many" in shown
+    cluster.settle()
+    assert (code, cluster.client.exists("/brokers/topics/old")) == (0, None)
+
+
+def test_what_moves_while_a_person_thinks_stops_the_plan(kept: Desk, cluster: Playground) -> None:
+    """Read and compared again after the answer, before the first write: nothing is sent."""
+
+    def answer() -> str:
+        MOVES["a key"][0](cluster)
+        return "1"
+
+    shown, code = typed(command(kept), answer)
+    assert "nothing is sent: 1 topic moved" in shown
+    assert "Applied: 1 moved, 2 not sent." in shown
+    assert code == 5
+    assert cluster.client.exists("/brokers/topics/fresh") is None
+
+
+def test_what_was_not_shown_is_not_done(desk: Desk, cluster: Playground) -> None:
+    """Done already when the plan was shown, and undone by others while a person thinks: nobody answered for it."""
+    cluster.add_topics(*(Topic(name, REPLICAS, {"flush.ms": "5"}) for name in ("one", "two")))
+    wanted = "{partitions: 2, replicationFactor: 3, config: {flush.ms: 9}}"
+    desk.wants(one=wanted, two=wanted)
+    desk.keeps()
+    assert desk.applies().code == 0
+
+    def undo(name: str) -> None:
+        cluster.client.delete(f"/topiarist/topics/{name}")
+        cluster.client.set(f"/config/topics/{name}", config_bytes({"flush.ms": "5"}))
+
+    def answer() -> str:
+        undo("two")
+        return "yes"
+
+    undo("one")
+    shown, code = typed(command(desk), answer)
+    assert "Apply to 1 topic?" in shown
+    assert "moved: could not be done, or was done already, when the plan was shown" in " ".join(shown.split())
+    assert (code, configs(cluster, "two")) == (5, {"flush.ms": "5"})
+
+
+def test_a_share_is_one_of_the_topics_that_there_are(kept: Desk, tmp_path: Path) -> None:
+    """However many unchanged topics a file claims: the budget is the cluster's."""
+    document = {"zookeeper": {"connect": kept.connect}, "budgets": {"changedShare": "50%"}}
+    manifest = {"apiVersion": "topiarist.dev/v1", "kind": "Cluster", "metadata": {"name": "eu"}, "spec": document}
+    (tmp_path / "cluster.yaml").write_text(json.dumps(manifest))
+    content = json.loads(Path(kept.kept).read_text())
+    content["clusters"][0]["unchanged"] = 10_000
+    Path(kept.kept).write_text(dumps({**content, "fingerprint": fingerprint(content)}))
+    said = kept.applies("--platform", str(tmp_path / "cluster.yaml"))
+    assert (said.code, said.err) == (4, "--plan: policies are not judged again, they were when the plan was made\n")
+    assert "2 of 2 existing topics changed, 50% allowed (changedShare)" in said.out
+
+
+MANY = [f"topic-{number:03}" for number in range(300)]
+
+
+def test_a_topic_that_moves_while_others_are_written_ends_the_sending(
+    desk: Desk, cluster: Playground, proxy: Proxy
+) -> None:
+    """What was under way is finished; then nothing more is sent: done, moved and not sent are listed apart."""
+    desk.wants(**dict.fromkeys(MANY, "{partitions: 1, replicationFactor: 1}"))
+    desk.keeps()
+    connect = proxy.through(cluster.connect)
+    proxy.hold(FIRST, lambda: cluster.add_topics(Topic("topic-250", REPLICAS, {})))
+    said = desk.applies(connect=connect)
+    assert said.code == 5
+    match = re.search(r"Applied: (\d+) done, 1 moved, (\d+) not sent", said.out)
+    assert match
+    assert (int(match[1]) >= 200, int(match[1]) + int(match[2])) == (True, 299)
+    assert "nothing more is sent: topic-250 moved" in said.err
+    there = cluster.client.get_children("/topiarist/topics")
+    assert len(there) == int(match[1])
+    cluster.settle()
+
+
+def test_what_was_reviewed_is_done_with_its_lists(desk: Desk, cluster: Playground) -> None:
+    """A broker came, so a new plan would place otherwise: the reviewed lists are written, and no key beside them."""
+    cluster.add_topics(Topic("conf", REPLICAS, {"retention.ms": "1000"}))
+    manifests = {
+        "conf": "{partitions: 2, replicationFactor: 3, config: {retention.ms: 500}}",
+        "fresh": "{partitions: 6, replicationFactor: 3}",
+    }
+    desk.wants(**manifests)
+    desk.keeps()
+    wanted = json.loads(Path(desk.kept).read_text())["clusters"][0]["topics"][1]["changes"][0]["after"]["replicas"]
+    cluster.add_broker(Broker(0, "a"))
+    merged = "{partitions: 2, replicationFactor: 3, config: {retention.ms: 500, segment.ms: 7}}"
+    desk.wants(**manifests | {"conf": merged})
+    words = ("apply", str(desk.folder), "--kafka-version", "3.9", "--adopt", "--yes")
+    said = desk.says(*words, "--reviewed", desk.kept)
+    assert said.code == 5
+    assert "NotReviewed" in said.out
+    assert "Applied: 2 done, 1 refused." in said.out
+    assert list(checker.topics(checker.look(cluster.connect))["fresh"]["partitions"].values()) == wanted
+    assert configs(cluster, "conf") == {"retention.ms": "500"}
+
+
+def test_a_review_is_no_permission_for_a_deletion(desk: Desk, cluster: Playground) -> None:
+    """It is for what may lose data otherwise; a deletion needs the run's own word too."""
+    cluster.add_topics(Topic("old", REPLICAS, {}))
+    desk.wants(old="{partitions: 2, replicationFactor: 3}")
+    words = ("apply", str(desk.folder), "--kafka-version", "3.9", "--yes")
+    assert desk.says(*words).code == 0
+    desk.wants(old="{ensure: Absent}")
+    assert desk.says("plan", str(desk.folder), "--out", desk.kept).code == 0
+    assert desk.says(*words, "--reviewed", desk.kept).code == 4
+    assert cluster.client.exists("/brokers/topics/old")
+    assert desk.says(*words, "--reviewed", desk.kept, *LOSSES).code == 0
+    said = desk.says(*words, "--reviewed", desk.kept)
+    assert (said.code, "already done: old" in said.out) == (0, True)
+
+
+def test_an_interrupted_apply_is_resumed(desk: Desk, cluster: Playground, proxy: Proxy) -> None:
+    """Ctrl-C in the middle: what was done is found done by the same command, the rest is done."""
+    desk.wants(**dict.fromkeys(MANY, "{partitions: 1, replicationFactor: 1}"))
+    desk.keeps()
+    words = [sys.executable, "-m", "topiarist", "apply", "--plan", desk.kept, "--yes"]
+    running = subprocess.Popen(
+        [*words, "--zookeeper", proxy.through(cluster.connect)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    proxy.hold(FIRST + 50, lambda: running.send_signal(signal.SIGINT))
+    out, _ = running.communicate(timeout=60)
+    assert running.returncode == 130
+    match = re.search(r"Applied: (\d+) done, \d+ not sent", out)
+    assert match
+    cluster.settle()
+    said = desk.applies()
+    assert said.code == 0
+    assert f"Applied: {300 - int(match[1])} done, {match[1]} already so." in said.out

@@ -1,0 +1,18 @@
+"""A client of a ZooKeeper that is nobody's but the test's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kazoo.client import KazooClient
+
+
+@contextmanager
+def connected(connect: str) -> Iterator[KazooClient]:
+    """A client that is connected until the ``with`` block ends."""
+    client = KazooClient(connect)
+    client.start()
+    yield client
+    client.stop()
+    client.close()

@@ -1,0 +1,60 @@
+"""Two stand-ins on the way to a server: a relay whose connections can be cut, and an impostor with any certificate."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from support.listener import Listener
+
+
+class Relay(Listener):
+    """Hands bytes on to ``upstream``, whatever they are; ``served`` counts connections."""
+
+    def __init__(self, upstream: tuple[str, int]) -> None:
+        super().__init__()
+        self.served = 0
+        self._upstream = upstream
+        self._ends: list[socket.socket] = []
+
+    def drop(self) -> None:
+        """Break every connection that is open now."""
+        for end in list(self._ends):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def serve(self, client: socket.socket) -> None:
+        """Hand on until one side closes."""
+        with client, socket.create_connection(self._upstream) as server:
+            self.served += 1
+            self._ends += [client, server]
+            back = threading.Thread(target=_hand_on, args=(server, client), daemon=True)
+            back.start()
+            _hand_on(client, server)
+            back.join()
+
+
+def _hand_on(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+    for end in (source, target):
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+
+
+class Impostor(Listener):
+    """Shows a certificate (a PEM file with its key) to whoever comes, and has nothing to say after that."""
+
+    def __init__(self, certificate: Path) -> None:
+        super().__init__()
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(certificate)
+
+    def serve(self, client: socket.socket) -> None:
+        """Go through the handshake."""
+        with client, suppress(OSError), self._context.wrap_socket(client, server_side=True) as wrapped:
+            wrapped.recv(1)

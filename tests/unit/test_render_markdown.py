@@ -1,0 +1,376 @@
+"""Plans as comments: what a reviewer sees first, what is cut where there is no room, and that nothing breaks it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from support.markdown import page
+from support.plans import HOUR, KEYS_MOVE, LOSES, existing, plan
+from support.states import spread
+from topiarist.core.change import (
+    SAFE,
+    AddPartitions,
+    Adopt,
+    ConfigItem,
+    CreateTopic,
+    DeleteTopic,
+    Finding,
+    Load,
+    Plan,
+    Risk,
+    TopicPlan,
+    UpdateConfig,
+    Verdict,
+)
+from topiarist.core.spec import origin
+from topiarist.core.state import Broker, Gate
+from topiarist.errors import Complaint, Place, Reason
+from topiarist.render import markdown
+from unit.strategies import World, worlds
+from unit.test_markup import outside
+
+ROOT = "/repo"
+FEWER = Finding(
+    Reason.FEWER_PARTITIONS,
+    "48 -> 12 partitions, Kafka cannot remove any",
+    ("partitions",),
+    "set partitions: 48, or create a new topic",
+)
+CREATE = CreateTopic(spread(3), {"retention.ms": "604800000"})
+
+
+def shown(*found: Plan, failed: Sequence[str] = ()) -> str:
+    """The comment, which is within its limit and whole."""
+    text = markdown.plans(found, failed, ROOT)
+    assert len(text.encode()) <= markdown.LIMIT
+    assert text.startswith(f"{markdown.MARKER}\n")
+    assert page(text).faults == []
+    return text
+
+
+def below(text: str, head: str) -> str:
+    """The section with this head."""
+    return text.partition(f"#### {head}\n")[2].partition("\n####")[0].partition("\n</details>")[0].strip()
+
+
+def test_a_comment_begins_with_a_row_for_each_cluster() -> None:
+    """The table has what is done how often, what is refused, and the highest risk; a cluster without a plan too."""
+    grow = existing("payments", AddPartitions(6, (1, 2, 3), spread(12)[6:], KEYS_MOVE))
+    one = plan(TopicPlan("orders", changes=(CREATE,)), grow, existing("audit", findings=(FEWER,)))
+    other = replace(plan(existing("old", DeleteTopic(12, 36, LOSES)), existing("new", Adopt())), cluster="prod-us")
+    text = shown(one, other, failed=["prod-ap"])
+    assert text.split("<details>")[0] == (
+        "<!-- topiarist plan -->\n"
+        "### Plan: 1 to create, 1 to grow, 1 to delete, 1 record only, 1 refused, 1,624 unchanged.\n"
+        "\n"
+        "**1 cluster could not be planned: the log of the run says why.**\n"
+        "\n"
+        "| cluster | create | grow | configure | delete | record | refused | highest risk |\n"
+        "| :-- | --: | --: | --: | --: | --: | --: | :-- |\n"
+        "| `prod-ap` |  |  |  |  |  |  | **not planned** |\n"
+        "| `prod-eu` | 1 | 1 |  |  |  | 1 | **Disruptive** |\n"
+        "| `prod-us` |  |  |  | 1 | 1 |  | **DataLoss** |\n"
+        "| **all** | 1 | 1 |  | 1 | 1 | 1 | **DataLoss** |\n"
+        "\n"
+    )
+    assert page(text).tags["details"] == 2
+
+
+def test_a_creation_shows_its_replica_lists_and_config() -> None:
+    """Placement and config of a new topic stand in a diff, and that it is safe above it."""
+    assert below(shown(plan(TopicPlan("orders", changes=(CREATE,)))), "`orders`: create 3 partitions x 3 replicas") == (
+        "- **Safe**\n"
+        "\n"
+        "```diff\n"
+        "@@ partitions @@\n"
+        "+ 0 [1,2,3]  1 [2,3,4]  2 [3,4,5]\n"
+        "@@ config @@\n"
+        "+ retention.ms = 604800000  (7 days)\n"
+        "```"
+    )
+
+
+def test_growth_shows_the_new_lists_and_why_it_hurts() -> None:
+    """Before and after, the lists of the new partitions only, and the reason of its risk."""
+    grow = AddPartitions(6, (1, 2, 3), spread(8)[6:], KEYS_MOVE)
+    assert below(shown(plan(existing("payments", grow))), "`payments`: grow 6 -&gt; 8 partitions") == (
+        "- **Disruptive**: keys will map to other partitions\n"
+        "\n"
+        "```diff\n"
+        "@@ partitions 6 -> 8 @@\n"
+        "+ 6 [1,2,3]    7 [2,3,4]\n"
+        "```"
+    )
+
+
+def test_config_shows_before_and_after_with_units() -> None:
+    """A key that is set, changed, removed or comes from the cluster's defaults; each reason names its key."""
+    update = UpdateConfig(
+        (
+            ConfigItem("compression.type", None, "zstd", SAFE, inherited=True),
+            HOUR,
+            ConfigItem("segment.ms", "604800000", None, SAFE),
+        )
+    )
+    assert below(shown(plan(existing("clicks", update))), "`clicks`: configure") == (
+        "- **DataLoss**: `retention.ms`: messages older than 1 hour will be deleted\n"
+        "\n"
+        "```diff\n"
+        "@@ config @@\n"
+        "+ compression.type = zstd  (from the cluster's defaults)\n"
+        "- retention.ms = 86400000  (1 day)\n"
+        "+ retention.ms = 3600000  (1 hour)\n"
+        "- segment.ms = 604800000  (7 days)\n"
+        "+ segment.ms: brokers' default\n"
+        "```"
+    )
+
+
+def test_a_deletion_says_what_is_lost() -> None:
+    """Partitions, replicas and messages."""
+    delete = DeleteTopic(12, 36, Verdict(Risk.DATA_LOSS, "all messages are deleted"))
+    text = below(shown(plan(existing("old", delete))), "`old`: delete 12 partitions and all messages")
+    assert text == (
+        "- **DataLoss**: all messages are deleted\n\n```diff\n- 12 partitions, 36 replicas, all messages\n```"
+    )
+
+
+def test_a_refusal_has_its_place_and_what_to_do_and_what_it_holds_back() -> None:
+    """The place is as git has it; what is held back is shown like a change."""
+    assert below(shown(plan(existing("audit", findings=(FEWER,)))), "`audit`: refused (FewerPartitions)") == (
+        "- 48 -&gt; 12 partitions, Kafka cannot remove any\n"
+        "- at `topics/audit.yaml:9:15`\n"
+        "- instead: set partitions: 48, or create a new topic"
+    )
+    held = Finding(Reason.NOT_ADOPTED, "exists and differs", (), "--adopt=clicks", (UpdateConfig((HOUR,)),))
+    assert below(shown(plan(existing("clicks", findings=(held,)))), "`clicks`: refused (NotAdopted)").startswith(
+        "- exists and differs\n"
+        "- at `topics/clicks.yaml:1:1`\n"
+        "- instead: `--adopt=clicks`\n"
+        "- held back: configure\n"
+        "- **DataLoss**: messages older than 1 hour will be deleted\n"
+        "\n"
+        "```diff\n"
+        "@@ config @@\n"
+        "- retention.ms = 86400000  (1 day)\n"
+    )
+
+
+def test_what_many_topics_share_is_shown_once() -> None:
+    """A default of the cluster, a record to write and a refusal have one section each for all their topics."""
+    item = ConfigItem("retention.ms", None, "604800000", SAFE, inherited=True)
+    defaults = [existing(f"d{number}", UpdateConfig((item,))) for number in range(812)]
+    records = [existing(f"r{number}", Adopt()) for number in range(5)]
+    closed = Finding(Reason.FROZEN, "", (), "", (UpdateConfig((HOUR,)),))
+    refused = [existing(f"c{number}", findings=(closed,)) for number in range(6)]
+    text = shown(replace(plan(*defaults, *records, *refused), gate=Gate(Reason.FROZEN, "frozen")))
+    assert re.findall("#### (.*)", text) == [
+        "6 topics: held back: configure",
+        "`retention.ms`: from the cluster's defaults, 812 topics",
+        "5 topics: only our record is brought up to date",
+    ]
+    assert "`d18` and 793 more\n" in text
+
+
+def test_what_is_grave_comes_first() -> None:
+    """Refusals and what may lose data, then what is disruptive, the safe, what is only observed."""
+    topics = [
+        TopicPlan("a", changes=(CREATE,)),
+        existing("b", AddPartitions(6, (1, 2, 3), spread(8)[6:], KEYS_MOVE)),
+        existing("c", UpdateConfig((HOUR,))),
+        existing("d", findings=(FEWER,)),
+        replace(existing("e", UpdateConfig((HOUR,))), observed=True),
+    ]
+    assert re.findall("#### `(.)`", shown(plan(*topics))) == ["c", "d", "b", "a", "e"]
+
+
+def test_the_effect_on_the_brokers_is_shown() -> None:
+    """Leaders and replicas before and after, by broker and rack."""
+    found = replace(plan(TopicPlan("a", changes=(CREATE,))), load={1: Load(7, 20), 2: Load(7, 20)})
+    assert below(shown(found), "Effect on the brokers").splitlines()[1:4] == [
+        "brokers          leaders           replicas",
+        "    1 (rack a)   7 -> 8            20 -> 21",
+        "    2 (rack b)   7 -> 8            20 -> 22",
+    ]
+
+
+def test_what_concerns_the_cluster_stands_at_its_end() -> None:
+    """Warnings, topics in no manifest, notices of topics that have no section: each kind once."""
+    left = Finding(Reason.UNMANAGED, "config key left alone: segment.ms=1000")
+    fault = Finding(Reason.STANDING_FAULT, "partition 0 has no leader")
+    quiet = [replace(existing(name), notices=(left, fault)) for name in ("a", "b")]
+    text = shown(replace(plan(*quiet), orphans=("lost", "x"), warnings=("no clusterId: add clusterId: 7s-Yk",)))
+    assert below(text, "Warnings") == "- no clusterId: add clusterId: `7s-Yk`"
+    assert below(text, "Orphaned") == "- of ours and in no manifest any more: `lost`, `x`"
+    assert below(text, "Notices").splitlines()[:2] == [
+        "- warning: `a`, `b`: partition 0 has no leader",
+        "- note: `a`, `b`: config key left alone: `segment.ms=1000`",
+    ]
+
+
+def test_a_closed_cluster_says_so() -> None:
+    """Why nothing may be written stands above everything else of that cluster."""
+    found = replace(plan(existing("a", findings=(FEWER,))), gate=Gate(Reason.FROZEN, "frozen by @ops"))
+    assert "\n\n**Closed** (Frozen): frozen by `@ops`; nothing is written.\n\n####" in shown(found)
+
+
+def test_what_the_head_of_a_closed_cluster_says_is_not_said_again() -> None:
+    """A topic that is held back for that reason only shows its changes, and what they would risk."""
+    held = Finding(Reason.FROZEN, "frozen by somebody", (), "thaw it", (UpdateConfig((HOUR,)),))
+    found = plan(existing("a", findings=(held,)))
+    closed = shown(replace(found, gate=Gate(Reason.FROZEN, "frozen by somebody")))
+    assert below(closed, "`a`: held back: configure").startswith(
+        "- **DataLoss**: messages older than 1 hour will be deleted\n\n"
+    )
+    assert closed.count("frozen by somebody") == 1
+
+
+def test_what_a_budget_holds_back_is_said_once() -> None:
+    """The numbers and what to do stand above the topics, which only show what is held back."""
+    held = Finding(Reason.BUDGET_EXCEEDED, "9 deletions, 1 allowed", (), "raise it", (DeleteTopic(1, 3, LOSES),))
+    text = shown(plan(*(existing(name, findings=(held,)) for name in "ab")))
+    assert below(text, "Over budget") == "- 9 deletions, 1 allowed\n- instead: raise it"
+    assert below(text, "`b`: held back: delete 1 partition and all messages").startswith("- **DataLoss**: messages")
+    assert (text.count("9 deletions"), text.index("Over budget") < text.index("`a`")) == (1, True)
+
+
+def test_a_policys_rule_is_named_with_its_place() -> None:
+    """Whoever reads the refusal finds the rule; it is nobody's field."""
+    rule = existing("rules").spec
+    assert rule is not None
+    denied = FEWER._replace(reason=Reason.POLICY_DENIED, rule=origin(rule, "partitions"))
+    lines = below(shown(plan(existing("a", findings=(denied,)))), "`a`: refused (PolicyDenied)").splitlines()
+    assert lines[1:3] == ["- at `topics/a.yaml:9:15`", "- instead: set partitions: 48, or create a new topic"]
+    assert "- rule at `topics/rules.yaml:9:15`" in lines
+
+
+def test_no_changes_are_few_words() -> None:
+    """Nothing to do, nothing asked for, and nothing planned are three things."""
+    assert shown(plan()) == (
+        "<!-- topiarist plan -->\n"
+        "### No changes: 812 topics are as they should be.\n"
+        "\n"
+        "| cluster | create | grow | configure | delete | record | refused | highest risk |\n"
+        "| :-- | --: | --: | --: | --: | --: | --: | :-- |\n"
+        "| `prod-eu` |  |  |  |  |  |  |  |\n"
+    )
+    assert "### No changes: no topic is asked for.\n" in shown(plan(unchanged=0))
+    assert "### No plan\n\n**1 cluster could not be planned" in shown(failed=["prod-eu"])
+
+
+def test_only_records_to_write_are_no_risk() -> None:
+    """A cluster that comes under management shows its topics by name, and nothing else."""
+    text = shown(plan(*(replace(existing(f"t{number}", Adopt()), record_before=None) for number in range(30))))
+    assert "| `prod-eu` |  |  |  |  | 30 |  | Safe |" in text
+    assert page(text).tags["h4"] == 1
+
+
+def test_without_a_name_a_cluster_goes_by_its_id() -> None:
+    """That of ``--zookeeper`` has no name."""
+    text = shown(replace(plan(TopicPlan("a", changes=(CREATE,))), cluster=""))
+    assert "| `7sYkPq0hTmWZkS3m1oX9Lw` | 1 |" in text
+
+
+def test_no_address_or_controller_is_shown() -> None:
+    """A comment may be read by more people than a run's log; and it does not change when a controller does."""
+    found = plan(TopicPlan("a", changes=(CREATE,)))
+    moved = replace(found, controller=5, controller_epoch=99, location="/secret")
+    assert shown(moved) == shown(found)
+
+
+@pytest.mark.parametrize("number", [500, 20_000])
+def test_whole_topics_are_cut_the_grave_ones_last(number: int) -> None:
+    """Of very many topics, those that are refused or may lose data are there; the rest is counted."""
+    safe = [TopicPlan(f"safe-{at:05}", changes=(CREATE,)) for at in range(number)]
+    grave = [existing(f"zz-{at}", UpdateConfig((HOUR._replace(before=f"8640000{at}"),))) for at in range(9)]
+    text = shown(plan(*safe, *grave))
+    assert len(re.findall("#### `zz-", text)) == 9
+    kept = len(re.findall("#### `safe-", text))
+    assert 200 < kept < number
+    assert len(text.encode()) > markdown.LIMIT - 1_000
+    assert text.endswith(
+        f"\n\n**{number - kept:,} topics left out, for which a comment has no room.** "
+        "The whole plan is in the artifact of this run; `topiarist plan -v` prints it too.\n"
+    )
+    assert "#### Effect on the brokers" in text
+
+
+def test_grave_topics_that_are_cut_are_counted_apart() -> None:
+    """That something which may lose data is not shown has to be seen."""
+    grave = [existing(f"t{at}", UpdateConfig((HOUR._replace(before=str(at)),))) for at in range(1_000)]
+    text = shown(plan(*grave, TopicPlan("safe", changes=(CREATE,))))
+    kept = len(re.findall("#### `t", text))
+    assert f"**{1_001 - kept} topics left out, for which a comment has no room; {1_000 - kept} of them " in text
+
+
+def test_of_many_clusters_each_shows_its_gravest_topics() -> None:
+    """With more clusters than there is room for, the gravest have their row and their section first."""
+    grow = existing("payments", AddPartitions(6, (1, 2, 3), spread(300)[6:], KEYS_MOVE))
+    calm = [replace(plan(grow, TopicPlan("a", changes=(CREATE,))), cluster=f"c{at:04}") for at in range(2_000)]
+    grave = [replace(plan(existing("old", DeleteTopic(1, 1, LOSES))), cluster=f"x{at}") for at in range(20)]
+    text = shown(*calm, *grave, failed=["down"])
+    assert [text.count(f"| `x{at}` |") for at in range(20)] == [1] * 20
+    assert len(re.findall("#### `old`", text)) == 20
+    assert "| `down` |" in text
+    assert re.search(r"\n\| and 1,[0-9]{3} more \|", text)
+
+
+@given(worlds())
+def test_every_plan_is_a_whole_page(world: World) -> None:
+    """Whatever the plan, each topic with something to do or to refuse is named, and nothing becomes a link."""
+    found = world.plan()
+    read = page(shown(found))
+    assert read.references == []
+    assert (read.tags["table"], read.tags["a"]) == (1, 0)
+    assert read.tags["details"] == bool(found.topics or found.orphans or found.warnings)
+    assert {topic.topic for topic in found.topics if topic.refusals or topic.to_do} <= set(read.code)
+
+
+@given(outside.filter(str.strip))
+def test_names_and_values_change_nothing_but_themselves(name: str) -> None:
+    """The page of a plan with any name, value, key, rack and message is that of the plan with plain ones."""
+    assert _tags(name) == _tags("plain")
+
+
+def _tags(name: str) -> dict[str, int]:
+    """How often each element occurs in the page of a plan that has ``name`` everywhere; code within text apart."""
+    held = (UpdateConfig((ConfigItem(name, name, name, Verdict(Risk.DATA_LOSS, name)),)),)
+    topics = (
+        replace(existing(name, findings=(Finding(Reason.NOT_ADOPTED, name, (), name, held),)), spec=None),
+        TopicPlan(
+            name, changes=(CreateTopic(spread(3), {name: name}),), notices=(Finding(Reason.CHANGED_OUTSIDE, name),)
+        ),
+    )
+    found = replace(
+        plan(*topics),
+        cluster=name,
+        cluster_id=name,
+        brokers=(Broker(1, name),),
+        orphans=(name,),
+        warnings=(name,),
+        gate=Gate(Reason.FROZEN, name),
+    )
+    read = page(shown(found, failed=[f"{name}2"]))
+    assert read.references == []
+    return {tag: times for tag, times in read.tags.items() if tag != "code"}
+
+
+def test_complaints_are_a_comment_too() -> None:
+    """Where manifests are wrong there is no plan, and a reviewer sees why and where."""
+    found = [Complaint(Place("/repo/topics/a.yaml", 9, 15), "partitions: found 0, wanted 1", "ask @team")]
+    assert markdown.complaints(found, 2, ROOT) == (
+        "<!-- topiarist plan -->\n"
+        "### No plan: 3 complaints about the manifests\n"
+        "\n"
+        "- `topics/a.yaml:9:15`: partitions: found 0, wanted 1\n"
+        "  ask `@team`\n"
+        "- and 2 more\n"
+    )
+    long = markdown.complaints(found * 10_000, 0, ROOT)
+    assert len(long.encode()) < markdown.LIMIT
+    assert re.search(r"\n- and 9,[0-9]{3} more\n$", long)

@@ -1,0 +1,330 @@
+"""What a review allows of a plan that is made anew: never more than both have, and all of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topiarist.core.change import (
+    SAFE,
+    AddPartitions,
+    Change,
+    ConfigItem,
+    CreateTopic,
+    DeleteTopic,
+    Plan,
+    Risk,
+    TopicPlan,
+    UpdateConfig,
+    Verdict,
+)
+from topiarist.core.evolve import evolve
+from topiarist.core.plan import Run
+from topiarist.core.policy import Allowance
+from topiarist.core.review import allow_deletions, guard, review, unneeded
+from topiarist.core.spec import ClusterSpec, TopicSpec
+from topiarist.core.standings import standings
+from topiarist.core.state import Broker, ClusterState, Replicas, TopicRecord
+from topiarist.errors import Reason
+from unit.builders import RACKS, cluster, items, lists, plan, refused, spec, state, topic, with_topic
+from unit.strategies import World, worlds
+
+many = settings(max_examples=300)
+LOSSES = (Allowance(Risk.DATA_LOSS),)
+DOCUMENT = spec().manifest.source
+
+OLD = state(topic("orders", lists("12", "23"), "segment.ms", config={"segment.ms": "5"}))
+SEVEN = (Broker(0, "a"), *RACKS)
+WANTED: dict[str, Any] = {"partitions": 4, "config": {"segment.ms": 6, "retention.ms": 7}}
+
+
+def of(plan: Plan, name: str = "orders") -> TopicPlan:
+    return next(topic for topic in plan.topics if topic.topic == name)
+
+
+def again(world: World, seed: int) -> World:
+    """The same world with some topics' manifests replaced by those of another, and perhaps a broker gone."""
+    random = Random(seed)
+    other = {each.topic: each for each in _other(world, seed)}
+    specs = tuple(random.choice((each, other.get(each.topic, each))) for each in world.specs)
+    brokers = world.state.brokers[random.choice((0, 0, 1)) :]
+    return world._replace(specs=specs, state=replace(world.state, brokers=brokers))
+
+
+def _other(world: World, seed: int) -> tuple[TopicSpec, ...]:
+    shuffled = list(world.specs)
+    Random(seed).shuffle(shuffled)
+    return tuple(
+        replace(mine, **{field: getattr(theirs, field) for field in ("config", "partitions", "create_partitions")})
+        for mine, theirs in zip(world.specs, shuffled, strict=True)
+        if mine.assignment is None
+    )
+
+
+def parts(change: Change) -> set[tuple[Any, ...]]:
+    """A change as a review sees it: kind, before and after, key by key, without the brokers of new replicas."""
+    match change:
+        case UpdateConfig():
+            return {("config", *item[:3]) for item in change.items}
+        case CreateTopic():
+            return {("create", tuple(map(len, change.replicas)), tuple(sorted(change.config.items())))}
+        case AddPartitions():
+            return {("grow", change.before, change.model, tuple(map(len, change.replicas)))}
+        case DeleteTopic():
+            return {("delete", change.partitions, change.replicas)}
+    return {("adopt",)}
+
+
+def all_parts(topics: tuple[TopicPlan, ...]) -> set[tuple[Any, ...]]:
+    return {(topic.topic, *part) for topic in topics for change in topic.changes for part in parts(change)}
+
+
+@many
+@given(worlds(), st.integers(0, 1 << 40))
+def test_nothing_is_done_that_was_not_reviewed(world: World, seed: int) -> None:
+    """What is left stands in both plans; what is not left is held by a refusal; nothing is lost or added."""
+    reviewed, fresh = world.plan(), again(world, seed).plan()
+    left = review(fresh, reviewed)
+    to_do = tuple(left.to_do())
+    assert all_parts(to_do) <= all_parts(tuple(reviewed.to_do())) & all_parts(tuple(fresh.to_do()))
+    for found, was in zip(left.topics, fresh.topics, strict=True):
+        held = [held for refusal in found.refusals[len(was.refusals) :] for held in refusal.held]
+        everything = {part for change in (*found.changes, *held) for part in parts(change)}
+        assert everything == {part for change in was.changes for part in parts(change)}
+        assert {refusal.reason for refusal in found.refusals[len(was.refusals) :]} <= {Reason.NOT_REVIEWED}
+
+
+@many
+@given(worlds(), st.integers(0, 1 << 40))
+def test_what_is_left_can_be_done(world: World, seed: int) -> None:
+    """Every topic still stands as it did, and its record fits what is left of its changes."""
+    merged = again(world, seed)
+    left = review(merged.plan(), world.plan())
+    assert all(stands.position.value == "before" for _, stands in standings(left, merged.state))
+    after = evolve(merged.state, left.to_do())
+    for found in left.to_do():
+        if found.topic in after.topics:
+            record = after.topics[found.topic].valid_record
+            assert record is not None
+            assert set(record.config) <= after.topics[found.topic].config.keys()
+
+
+@many
+@given(worlds())
+def test_the_same_plan_is_reviewed_whole(world: World) -> None:
+    """A plan that was reviewed as it is loses nothing."""
+    fresh = world.plan()
+    assert review(fresh, world.plan()) == fresh
+    assert unneeded(fresh, world.plan()) == ()
+
+
+@many
+@given(worlds())
+def test_without_a_review_nothing_is_done(world: World) -> None:
+    """A reviewed plan without topics allows nothing."""
+    fresh = world.plan()
+    assert not review(fresh, replace(fresh, topics=())).pending
+
+
+@many
+@given(worlds())
+def test_deletions_need_their_own_word(world: World) -> None:
+    """Without an allowance no deletion is left, and nothing else is touched; with one nothing is."""
+    fresh = world.plan()
+    left = allow_deletions(fresh, ())
+    deleting = {found.topic for found in fresh.to_do() if any(isinstance(c, DeleteTopic) for c in found.changes)}
+    assert {found.topic for found in fresh.to_do()} - {found.topic for found in left.to_do()} == deleting
+    assert all(refused(found)[-1] == "DataLoss" for found in left.topics if found.topic in deleting)
+    assert allow_deletions(fresh, LOSSES) == fresh
+
+
+def planned(seen: ClusterState = OLD, **fields: Any) -> Plan:
+    return plan(seen, spec(**{**WANTED, **fields}))
+
+
+def test_each_key_counts_by_itself() -> None:
+    """A key that was merged later is held; those that were reviewed are done, and the record has them alone."""
+    left = of(review(planned(config={"segment.ms": 6, "retention.ms": 7, "flush.ms": 8}), planned()))
+    assert items(left) == {"segment.ms": ("5", "6"), "retention.ms": (None, "7")}
+    assert left.record_after == TopicRecord("default", ("retention.ms", "segment.ms"))
+    assert left.refusals[0].message == "flush.ms: not in the reviewed plan, or not from and to these values"
+
+
+def test_reviewed_lists_are_used_while_their_brokers_stand() -> None:
+    """A broker more changes where new partitions would go; the reviewed lists are as good as before."""
+    seven = replace(OLD, brokers=SEVEN)
+    assert planned(seven).topics != planned().topics
+    assert of(review(planned(seven), planned())).changes == of(planned()).changes
+
+
+OBJECTIONS: dict[str, tuple[ClusterState, dict[str, Any], str]] = {
+    "gone": (replace(OLD, brokers=(*RACKS[:3], *RACKS[4:])), {}, "broker 4, which is not registered"),
+    "in another rack": (
+        replace(OLD, brokers=(*SEVEN[:4], Broker(4, "z"), *SEVEN[5:])),
+        {},
+        "broker 4, which was reviewed in another rack",
+    ),
+    "excluded": (replace(OLD, brokers=SEVEN), {"on": cluster("prod", exclude_brokers=frozenset({4}))}, "gets no new"),
+    "given otherwise": (
+        OLD,
+        {"partitions": None, "replicationFactor": None, "replicaAssignment": [[1, 2], [2, 3], [1, 6], [5, 1]]},
+        "other replica lists than the manifest gives",
+    ),
+    "more of them": (OLD, {"partitions": 5}, "another number of partitions"),
+}
+
+
+@pytest.mark.parametrize(("seen", "fields", "words"), OBJECTIONS.values(), ids=OBJECTIONS.keys())
+def test_lists_that_cannot_be_had(seen: ClusterState, fields: dict[str, Any], words: str) -> None:
+    """The reviewed lists do not hold any more, and others were not reviewed: growth is refused, config is done."""
+    fields = {key: value for key, value in {**WANTED, **fields}.items() if value is not None}
+    left = of(review(plan(seen, spec(**fields)), planned()))
+    assert [type(change) for change in left.changes] == [UpdateConfig]
+    assert refused(left) == ["NotReviewed"]
+    assert words in left.refusals[0].message
+
+
+@pytest.mark.parametrize(
+    ("forged", "words"),
+    [
+        (lists(*["14"] * 6), "in fewer racks than it would get now"),
+        (lists(*["12"] * 6), "broker 1 leads 6 of its partitions, at most 1 now"),
+        (lists("21", "31", "51", "61", "21", "31"), "broker 1 holds 6 of its partitions, at most 2 now"),
+    ],
+    ids=["racks", "leaders", "replicas"],
+)
+def test_lists_that_no_planner_makes(forged: tuple[Replicas, ...], words: str) -> None:
+    """Whoever builds a file on a branch does not decide where a cluster's load goes."""
+    made = plan(state(), spec("new", partitions=6, replicationFactor=2))
+    (found,) = made.topics
+    ours = replace(found, changes=(CreateTopic(lists("12", "34", "56", "23", "45", "61"), {}),))
+    theirs = replace(found, changes=(CreateTopic(forged, {}),))
+    left = of(review(replace(made, topics=(ours,)), replace(made, topics=(theirs,))), "new")
+    assert refused(left) == ["NotReviewed"]
+    assert words in left.refusals[0].message
+
+
+def test_brokers_of_the_run_that_get_nothing() -> None:
+    """``--without-brokers`` of the applying run counts, whatever was reviewed."""
+    seven = replace(OLD, brokers=SEVEN)
+    assert "broker 4, which gets no new" in of(review(planned(seven), planned(), {4})).refusals[0].message
+
+
+def _riskier(found: Plan) -> Plan:
+    """The plan with growth that would lose data."""
+    changes = tuple(
+        replace(change, verdict=Verdict(Risk.DATA_LOSS, "worse")) if isinstance(change, AddPartitions) else change
+        for change in of(found).changes
+    )
+    return replace(found, topics=(replace(of(found), changes=changes),))
+
+
+def test_what_may_cost_more_than_the_review_showed_was_not_reviewed() -> None:
+    """A risk that rose since needs another look; one that fell does not."""
+    left = of(review(_riskier(planned()), planned()))
+    assert left.refusals[0].message == "was reviewed as Disruptive, and is DataLoss now: worse"
+    assert of(review(planned(), _riskier(planned()))).refusals == ()
+
+
+WHOLE: dict[str, tuple[Callable[[ClusterState], ClusterState], str]] = {
+    "made again": (lambda seen: with_topic(seen, "orders", identity=9), "it was deleted and made again"),
+    "gone": (lambda seen: replace(seen, topics={}), "was there when it was reviewed, or is there now"),
+    "given up": (
+        lambda seen: with_topic(seen, "orders", record=None, record_valid=False),
+        "was reviewed as that of owner default, and is that of nobody",
+    ),
+}
+
+
+@pytest.mark.parametrize(("act", "words"), WHOLE.values(), ids=WHOLE.keys())
+def test_another_topic_than_the_one_reviewed(act: Callable[[ClusterState], ClusterState], words: str) -> None:
+    """A topic that is not the one that was looked at is refused as a whole."""
+    fresh = plan(act(OLD), spec(**WANTED, replicationFactor=2), run=Run(adopt=("*",)))
+    left = of(review(fresh, planned()))
+    assert (left.changes, left.record_after) == ((), left.record_before)
+    assert words in left.refusals[-1].message
+
+
+def test_an_adoption_is_that_of_the_reviewed_record() -> None:
+    """Where only our record is written, the record is what was reviewed."""
+    seen = state(topic("orders", lists("12"), config={"segment.ms": "5", "flush.ms": "6"}, record=None))
+    small = plan(seen, spec(partitions=1, config={"segment.ms": 5}))
+    large = plan(seen, spec(partitions=1, config={"segment.ms": 5, "flush.ms": 6}))
+    assert of(review(small, small)).refusals == ()
+    assert of(review(large, small)).refusals[0].message == "was reviewed otherwise"
+
+
+def test_a_deletion_is_that_of_the_reviewed_size() -> None:
+    """A topic that has grown since is another loss than the one that was reviewed."""
+    gone = spec(ensure="Absent")
+    reviewed, grown = plan(OLD, gone), with_topic(OLD, "orders", replicas=lists("12", "23", "34"), partition_ids=())
+    assert of(review(reviewed, reviewed)).changes == of(reviewed).changes
+    assert refused(of(review(plan(grown, gone), reviewed))) == ["NotReviewed"]
+
+
+def test_what_is_not_needed_any_more() -> None:
+    """Topics of the review about which nothing is found now: done already, or not asked for."""
+    reviewed = plan(OLD, spec(**WANTED), spec("new"))
+    assert unneeded(plan(OLD, spec(**WANTED), spec("new")), reviewed) == ()
+    done = evolve(OLD, reviewed.topics)
+    assert unneeded(plan(done, spec(**WANTED), spec("new")), reviewed) == ("new", "orders")
+    assert unneeded(plan(OLD, spec(**WANTED)), reviewed) == ("new",)
+    noticed = with_topic(done, "orders", config={**done.topics["orders"].config, "flush.ms": "8"})
+    assert "orders" in unneeded(plan(noticed, spec(**WANTED), spec("new")), reviewed)
+
+
+GUARDS: dict[str, tuple[ClusterSpec, Reason | None]] = {
+    "nothing said": (ClusterSpec(), None),
+    "a broker that the plan uses": (ClusterSpec(exclude_brokers=frozenset({4})), Reason.EXCLUDED_BROKERS),
+    "a broker that it does not use": (ClusterSpec(exclude_brokers=frozenset({6})), None),
+    "protected": (ClusterSpec(protected=("ord*",)), Reason.PROTECTED_TOPIC),
+    "configs that its release has": (ClusterSpec(source=DOCUMENT), None),
+}
+
+
+@pytest.mark.parametrize(("on", "reason"), GUARDS.values(), ids=GUARDS.keys())
+def test_the_clusters_document_of_the_run_counts(on: ClusterSpec, reason: Reason | None) -> None:
+    """Who gets no replicas and what is protected is decided by the run that applies, not by the plan's file."""
+    kept = replace(planned(), topics=(replace(of(planned()), spec=None),))
+    left = of(guard(kept, on))
+    assert [refusal.reason for refusal in left.refusals] == ([reason] if reason else [])
+    assert bool(left.changes) == (reason is None)
+
+
+@pytest.mark.parametrize("config", [{"confluent.tier": "x"}, {"local.retention.ms": "5"}], ids=["vendor", "release"])
+@pytest.mark.parametrize("made", [True, False], ids=["create", "configure"])
+def test_configs_are_judged_by_the_document_of_the_run(config: dict[str, str], made: bool) -> None:
+    """A file may say that the brokers know a key: where there is a document of the cluster, that decides."""
+    vendors = ("confluent.*",)
+    changes = (
+        (CreateTopic(lists("12"), config),)
+        if made
+        else (UpdateConfig(tuple(ConfigItem(key, None, text, SAFE) for key, text in config.items())),)
+    )
+    kept = replace(planned(), topics=(TopicPlan("orders", None if made else OLD.topics["orders"], changes=changes),))
+    document = ClusterSpec(source=DOCUMENT, release=(2, 8))
+    assert refused(of(guard(kept, document))) == ["ConfigInvalid"]
+    for other in (ClusterSpec(), ClusterSpec(source=DOCUMENT, release=(3, 9), allow_unknown_configs=vendors)):
+        assert of(guard(kept, other)).changes == changes
+
+
+def test_a_file_may_not_leave_out_the_brokers_that_it_uses() -> None:
+    """Whose rack the plan does not show, nothing would be compared for: the run has to allow such brokers."""
+    kept = replace(planned(), brokers=(), topics=(replace(of(planned()), spec=None),))
+    assert refused(of(guard(kept, ClusterSpec()))) == ["UnknownBrokers"]
+    assert of(guard(kept, ClusterSpec(), allow_unknown_brokers=True)).changes == of(planned()).changes
+
+
+def test_a_protected_topic_may_be_made_and_configured() -> None:
+    """Growth, deletion and cleanup are what other software relies on."""
+    on = ClusterSpec(protected=("*",))
+    assert of(guard(planned(partitions=2), on)).refusals == ()
+    for wanted in (spec(partitions=2, config={"cleanup.policy": "compact"}), spec(ensure="Absent"), spec(partitions=3)):
+        assert refused(of(guard(plan(OLD, wanted), on)))[-1] == "ProtectedTopic"
+    assert of(guard(plan(state(), spec("new")), on), "new").refusals == ()

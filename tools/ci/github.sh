@@ -1,0 +1,57 @@
+# shellcheck shell=bash
+# GitHub's API for the other scripts here, which read this file: curl asks, Python reads the answers.
+#
+# The token never stands on a command line, where other processes could read it, nor in anything that is printed.
+# Wanted in the environment: GITHUB_API_URL, GITHUB_REPOSITORY, GITHUB_TOKEN.
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+status=0
+
+# say LEVEL TEXT: one annotation of the run; whatever the text holds, it is one line and no other command.
+say() {
+  local text=${2//'%'/'%25'}
+  text=${text//$'\r'/'%0D'}
+  printf '::%s title=topiarist::%s\n' "$1" "${text//$'\n'/'%0A'}"
+}
+
+fail() {
+  say error "$1"
+  exit 1
+}
+
+need() {
+  local name
+  for name in "$@"; do
+    [[ -n ${!name:-} ]] || fail "$name is not set"
+  done
+}
+
+# api METHOD PATH [CURL OPTION...]: one request. The answer is in $status, $work/body and $work/headers.
+api() {
+  local method=$1 path=$2
+  shift 2
+  status=$(curl --silent --show-error --connect-timeout 20 --max-time 120 --request "$method" \
+    --header @<(printf 'Authorization: Bearer %s\n' "$GITHUB_TOKEN") \
+    --header 'Accept: application/vnd.github+json' --header 'X-GitHub-Api-Version: 2022-11-28' \
+    --output "$work/body" --dump-header "$work/headers" --write-out '%{http_code}' \
+    "$@" "$GITHUB_API_URL/$path" 2>"$work/curl") || fail "cannot reach GitHub's API: $(cat "$work/curl")"
+}
+
+# answer COMMAND [WORD...]: what answers.py finds in the last answer.
+answer() {
+  python3 "$here/answers.py" "$@" <"$work/body"
+}
+
+# refused WHAT PERMISSION: end the run in words, for an answer that is none of those wanted.
+refused() {
+  local words
+  words="$1: GitHub answers $status, $(answer message)"
+  case $status in
+    401 | 403) fail "$words. Give the job \`permissions: $2\`; a run for a pull request from a fork never has it" ;;
+    404) fail "$words. There is no such thing in $GITHUB_REPOSITORY, or the token may not see it: \`permissions: $2\`" ;;
+    429 | 5??) fail "$words. That is on GitHub's side: run the job again" ;;
+    *) fail "$words" ;;
+  esac
+}
