@@ -143,8 +143,8 @@ def require_meant(wanted: str, found: str, said_by: str = "clusterId") -> None:
     if wanted and wanted != found:
         raise TopiaristError(
             Reason.WRONG_CLUSTER,
-            f"found cluster id {found} at its address, wanted {wanted} ({said_by})",
-            f"mend the address, or the {said_by} if this really is the cluster",
+            f"found cluster id {found}, wanted {wanted} ({said_by})",
+            f"go to the cluster that is meant, or mend the {said_by} if this is the one",
         )
 
 

@@ -2,8 +2,9 @@
 
 ``case.yaml`` has ``about``, one sentence on what the case shows; ``commands``, each the words after ``topiarist`` (``<
 FILE`` at the end is standard input), by default ``plan .`` where there is a ``state.yaml``, else ``validate .``; and
-``manifests``, the path of the manifests that ``plan.json`` is made from, by default the whole folder. ``links`` are
-made in the copy that a case runs in. ``written`` is a folder that the commands write: its files are shown at the end.
+``manifests``, the path of the manifests that ``plan.json`` is made from, by default the whole folder (empty: no
+such plan). ``links`` are made in the copy that a case runs in. ``written`` is a folder that the commands write: its
+files are shown at the end.
 
 ``state.yaml`` describes a cluster (or several, under ``clusters``), which is laid out in a real ZooKeeper; if it is
 only one, every command gets its address from the environment. ``expected.txt`` is the whole output of all commands

@@ -40,7 +40,7 @@ def test_example(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, re
             if "clusters" not in case.state:
                 monkeypatch.setenv("TOPIARIST_ZOOKEEPER", connect)
         monkeypatch.chdir(case.copy(tmp_path, address))
-        if case.state is not None:
+        if case.state is not None and case.manifests:
             compare(case.folder / "plan.json", plan_json(case.manifests))
             compare(case.folder / "plan.md", planned(case.manifests, "markdown"))
         pages = []

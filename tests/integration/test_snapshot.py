@@ -57,7 +57,7 @@ def test_a_plan_needs_no_address(clusters: dict[str, Playground], tmp_path: Path
     (folder / "clusters.yaml").write_text(document("Cluster", "a", clusterId="another"))
     run = ended("plan", folder, "--snapshot", tmp_path / "taken" / "a.jsonl")
     assert (run.code, run.out) == (1, "")
-    assert "error: cluster a: found cluster id a at its address, wanted another (clusterId)" in run.err
+    assert "error: cluster a: found cluster id a, wanted another (clusterId)" in run.err
 
 
 def test_clusters_without_a_snapshot_are_named(clusters: dict[str, Playground], tmp_path: Path) -> None:

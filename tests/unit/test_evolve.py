@@ -61,7 +61,7 @@ MOVES: dict[str, tuple[Foreign, str]] = {
     "a key taken away": (_config(segment_ms=None), "segment.ms was 5, and is not set now"),
     "a key that makes ours invalid": (
         _config(max_compaction_lag_ms="abc"),
-        "with what others changed, the config would be invalid: max.compaction.lag.ms: ",
+        "the config as it would be written now is invalid: max.compaction.lag.ms: ",
     ),
     "grown": (_change(replicas=lists("12", "23", "34", "45"), partition_ids=()), "had 3 partitions, and has 4 now"),
     "a hole": (_change(partition_ids=(0, 1, 3)), "had 3 partitions, and has 3 now"),

@@ -248,6 +248,10 @@ FORGED = {
     ),
     "a cluster twice": (_same_name, "clusters that stand twice"),
     "two plans for one cluster": (_two_clusters, "two plans for one cluster"),
+    "a cluster's name of two lines": (
+        lambda content: cluster_of(content).update(name="prod\nApplied: 9 done."),
+        "clusters[0].name is not what schemas/plan.json says",
+    ),
     "a broker twice": (_brokers_twice, "brokers that stand twice"),
     "a negative id": (
         put("orders", *CREATED, "replicas", 0, to=[-1, 2]),

@@ -198,7 +198,7 @@ def _invalid_now(plan: TopicPlan, basis: Basis, now: Now) -> str:
     replicas = now.topic.replicas if now.topic else plan.new_replicas()
     if min_isr_above(written, min(map(len, replicas), default=0)):
         wrong.append("min.insync.replicas: more than the narrowest partition has replicas")
-    return f"with what others changed, the config would be invalid: {'; '.join(wrong)}" if wrong else ""
+    return f"the config as it would be written now is invalid: {'; '.join(wrong)}" if wrong else ""
 
 
 def _written(plan: TopicPlan, topic: TopicState | None) -> tuple[Mapping[str, str], Mapping[str, str]]:

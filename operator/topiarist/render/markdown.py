@@ -98,7 +98,8 @@ def _row(plan: Plan) -> str:
 
 
 def _failed_row(name: str) -> str:
-    return f"| {cell(name)} | {' | ' * len(_COLUMNS)}**not planned** |"
+    shown = cell(name) if name else "the cluster"
+    return f"| {shown} | {' | ' * len(_COLUMNS)}**not planned** |"
 
 
 def _numbers(counts: Mapping[str, int]) -> str:
