@@ -18,6 +18,8 @@ from topiarist.render.complaints import to_text
 from topiarist.render.page import Page, bar, plain
 from topiarist.settings import Settings
 
+_WIDEST = 100
+
 
 def coloured(stream: TextIO) -> bool:
     """Whether ``stream`` is a terminal whose owner has not turned colour off."""
@@ -25,8 +27,8 @@ def coloured(stream: TextIO) -> bool:
 
 
 def width(stream: TextIO) -> int:
-    """Columns to write in: the terminal's, at most 140, or 80 where there is none."""
-    return min(shutil.get_terminal_size((80, 24)).columns, 140) if stream.isatty() else 80
+    """Columns to write in: the terminal's or, where there is none, 80; never more than an eye can follow in a line."""
+    return min(shutil.get_terminal_size((80, 24)).columns, _WIDEST) if stream.isatty() else 80
 
 
 def product(text: str) -> None:

@@ -20,7 +20,7 @@ _LONGEST_PROSE = 1000
 _TOKEN = re.compile(r'[^\s"]*"(?:\\.|[^"\\])*"\S*|\S+')
 _PARTS = re.compile(r"([(]*)(.*?)([),.;:]*)", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z]+(?:['-][a-z]+)*'?")
-_NUMBER = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})*")
+_NUMBER = re.compile(r"~?[0-9]{1,3}(?:,[0-9]{3})*(?:\.[0-9]{1,2})?%?")
 _COMMIT = re.compile(r"[0-9A-Fa-f]{7,}")
 
 
@@ -60,6 +60,7 @@ def _token(token: str) -> str:
     if _WORD.fullmatch(core) and not _COMMIT.fullmatch(core):
         return f"{before}{core}{after}"
     if _NUMBER.fullmatch(core):
+        core = core.replace("~", "\\~")  # two of them would strike through what stands between
         # At the beginning of a line "1." and "1)" would begin a list.
         return f"{before}{core}\\{after}" if after[:1] in (".", ")") and after else f"{before}{core}{after}"
     return f"{before}{code(core)}{after}"
