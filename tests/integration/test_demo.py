@@ -34,7 +34,13 @@ def test_a_stopped_demo_leaves_nothing_running(tmp_path: Path, number: signal.Si
     """Stopped in the middle, it ends ZooKeeper and removes its folders; the exit code names the signal."""
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
-        DEMO, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True
+        DEMO,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     ) as demo:
         assert demo.stdout
         while "$ topiarist plan" not in demo.stdout.readline():
