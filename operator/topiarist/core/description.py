@@ -37,8 +37,8 @@ class Description:
     """Everything about one topic on one cluster.
 
     ``planned`` is whether manifests were given, ``pending`` the plan of the topic if one of them names it. ``known`` is
-    whether the states of its partitions are. ``faults`` are its odd znodes. ``orphaned``: it is ours, and none of the manifests that were given names
-    it.
+    whether the states of its partitions are. ``faults`` are its odd znodes. ``orphaned``: it is ours, and none of the
+    manifests that were given names it.
     """
 
     cluster: ClusterSpec
@@ -94,7 +94,7 @@ def describe(
     ``plan`` is that of all manifests for the cluster, None if there are none; ``owner`` is that of the run.
     """
     name, topic = what.topic, state.topics.get(what.topic)
-    known = found is not None
+    known = found is not None and found.known
     listed = partitions(state, name, found)
     planned = {each.topic: each for each in plan.topics} if plan else {}
     return Description(
@@ -108,10 +108,17 @@ def describe(
         faults=tuple(_faults(state, name, found, listed)),
         topic_id=found.topic_id if found else topic.topic_id if topic else None,
         planned=plan is not None,
-        pending=planned.get(name, TopicPlan(name, topic, spec=what.spec)) if what.spec else None,
+        pending=planned.get(name, _unchanged(state, what)) if what.spec else None,
         owner=owner,
         orphaned=plan is not None and name in plan.orphans,
     )
+
+
+def _unchanged(state: ClusterState, what: Meant) -> TopicPlan:
+    """What a plan would hold of a topic of which it has nothing to say."""
+    topic = state.topics.get(what.topic)
+    record = topic.record if topic else state.records.get(what.topic)
+    return TopicPlan(what.topic, topic, record, record, spec=what.spec)
 
 
 def _faults(state: ClusterState, name: str, found: Inspection | None, listed: Iterable[Partition]) -> Iterator[Fault]:

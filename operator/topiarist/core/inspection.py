@@ -46,7 +46,7 @@ class Inspection:
     ``identity`` and ``assignment`` (replica lists by partition) are None and empty where the topic cannot be read.
     ``states`` has the partitions that the controller has taken over, also such as the assignment does not have;
     ``faults`` those whose state cannot be read, ``odd`` what else is not as Kafka would write it. ``requested`` are the
-    replica lists that a reassignment request asks for.
+    replica lists that a reassignment request asks for. ``known`` is false if the states may not be read.
     """
 
     identity: int | None
@@ -57,6 +57,7 @@ class Inspection:
     moving: Mapping[int, Moving] = field(default_factory=dict)
     requested: Mapping[int, Replicas] = field(default_factory=dict)
     topic_id: str | None = None
+    known: bool = True
 
 
 def agree(state: ClusterState, name: str, found: Inspection | None) -> bool:

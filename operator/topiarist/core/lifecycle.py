@@ -67,15 +67,15 @@ def life(state: ClusterState, name: str, spec: TopicSpec | None, partitions: Seq
     if record and record.absent:
         return Life(Phase.DELETION_DISABLED, f"marked for deletion by us; {DISABLED}")
     if not known:
-        return Life(Phase.EXISTS, "exists; what the controller has made of it is not in a snapshot")
-    left = [one for one in partitions if one.has(Condition.NOT_TAKEN_OVER)]
+        return Life(Phase.EXISTS, "exists; what the controller has made of it is not known")
+    listed = [one for one in partitions if one.listed]
+    left = [one for one in listed if one.has(Condition.NOT_TAKEN_OVER)]
     if not left:
         return Life(Phase.TAKEN_OVER, "taken over by the controller")
     waits = _creation_waits(state, left)
-    if len(left) == len(partitions):
+    if len(left) == len(listed):
         return Life(Phase.NOT_TAKEN_OVER, "not taken over by the controller", waits)
-    done = len(partitions) - len(left)
-    message = f"{done:,} of {count(len(partitions), 'partition')} taken over by the controller"
+    message = f"{len(listed) - len(left):,} of {count(len(listed), 'partition')} taken over by the controller"
     return Life(Phase.PARTLY_TAKEN_OVER, message, waits)
 
 
@@ -111,10 +111,13 @@ def _creation_waits(state: ClusterState, left: Sequence[Partition]) -> str:
     stuck = [one for one in left if registered.isdisjoint(one.replicas)]
     if not stuck:
         return "the controller is at it"
-    brokers = sorted({broker for one in stuck for broker in one.replicas})
-    if not brokers:
-        return f"{count(len(stuck), 'partition')} without replicas"
-    return f"none of the brokers of {count(len(stuck), 'partition')} is registered: {', '.join(map(str, brokers))}"
+    bare = sum(not one.replicas for one in stuck)
+    parts = [f"replicas for {count(bare, 'partition')}"] if bare else []
+    if brokers := sorted({broker for one in stuck for broker in one.replicas}):
+        ids = f"one of brokers {', '.join(map(str, brokers))}" if len(brokers) > 1 else f"broker {brokers[0]}"
+        several = len(stuck) - bare
+        parts.insert(0, f"{ids}, not registered" + (f", for each of {several:,} partitions" if several > 1 else ""))
+    return "; ".join(parts)
 
 
 def counted(partitions: Sequence[Partition]) -> Mapping[Condition, int]:

@@ -87,7 +87,7 @@ class Partition:
 def partitions(state: ClusterState, name: str, found: Inspection | None) -> tuple[Partition, ...]:
     """The partitions of a topic, by id; those too that have a state and that the topic does not list any more.
 
-    Without an inspection they have no state, and it is not said of any that it has not been taken over.
+    Where states are not known they have none, and it is not said of any that it has not been taken over.
     """
     topic = state.topics.get(name)
     if found is None:
@@ -97,18 +97,23 @@ def partitions(state: ClusterState, name: str, found: Inspection | None) -> tupl
         return tuple(Partition(one, replicas, ailments=told if one in moving else ()) for one, replicas in pairs)
     registered = frozenset(broker.id for broker in state.brokers)
     least = _min_isr(topic.config if topic else {}, state.broker_defaults)
-    listed = [
-        Partition(
-            partition,
-            replicas,
-            found.states.get(partition),
-            found.moving.get(partition, UNMOVED),
-            found.requested.get(partition),
-            found.faults.get(partition),
-        )
-        for partition, replicas in sorted(found.assignment.items())
-    ]
-    return (*(_examined(one, registered, least) for one in listed), *_strays(found))
+    listed = (_listed(one, replicas, found) for one, replicas in sorted(found.assignment.items()))
+    judged = (_judged(one, registered, least) for one in listed)
+    return (*(judged if found.known else listed), *_strays(found))
+
+
+def _listed(partition: int, replicas: Replicas, found: Inspection) -> Partition:
+    """A partition as it was found, with nothing said of it but that it is being moved."""
+    one = Partition(
+        partition,
+        replicas,
+        found.states.get(partition),
+        found.moving.get(partition, UNMOVED),
+        found.requested.get(partition),
+        found.faults.get(partition),
+    )
+    moves = any(one.moving) or one.requested is not None
+    return replace(one, ailments=(Ailment(Condition.REASSIGNING, _move(one)),) if moves else ())
 
 
 def _strays(found: Inspection) -> Iterator[Partition]:
@@ -120,9 +125,9 @@ def _strays(found: Inspection) -> Iterator[Partition]:
         yield Partition(one, (), found.states.get(one), fault=fault, listed=False, ailments=(*why, *told))
 
 
-def _examined(one: Partition, registered: Collection[int], least: int) -> Partition:
-    order = list(Condition)
-    found = sorted(_ailments(one, registered, least), key=lambda ailment: order.index(ailment.condition))
+def _judged(one: Partition, registered: Collection[int], least: int) -> Partition:
+    order, ailments = list(Condition), (*one.ailments, *_ailments(one, registered, least))
+    found = sorted(ailments, key=lambda ailment: order.index(ailment.condition))
     return replace(one, ailments=tuple(found))
 
 
@@ -133,9 +138,7 @@ def _min_isr(config: Mapping[str, str], settings: Mapping[str, str]) -> int:
 
 
 def _ailments(one: Partition, registered: Collection[int], least: int) -> Iterator[Ailment]:
-    """Everything that is not well about a partition."""
-    if one.moving.adding or one.moving.removing or one.requested is not None:
-        yield Ailment(Condition.REASSIGNING, _move(one))
+    """What is not well about a partition by its state."""
     if one.fault:
         yield Ailment(Condition.UNREADABLE)
     elif one.state is None:

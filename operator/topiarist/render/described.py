@@ -148,6 +148,8 @@ def _remarks(found: Description, page: Page) -> Iterator[str]:
 def _pending(found: Description, page: Page) -> Iterator[str]:
     """What a plan says of this topic, in its words."""
     plan = found.pending
+    if found.life.phase is Phase.UNKNOWN:
+        return
     if plan is None:
         yield from remark(page, "pending", wrap(_unasked(found), page.room))
         return

@@ -55,7 +55,7 @@ def _counts(found: Description) -> str:
     widths = sorted({one.width for one in listed})
     width = count(widths[0], "replica") if len(widths) == 1 else f"{widths[0]} to {widths[-1]} replicas"
     if not found.known:
-        return ", ".join([f"{len(listed):,} x {width}", *ill, "leaders and ISR are not in a snapshot"])
+        return ", ".join([f"{len(listed):,} x {width}", *ill, "leaders and ISR are not known"])
     well = sum(not one.ailments for one in found.partitions)
     return f"{len(listed):,} x {width}: " + ", ".join([f"{well:,} well" if ill else "all well", *ill])
 

@@ -15,7 +15,7 @@ _WIDEST_KEY = 37
 _WIDEST_VALUE = 24
 _CONFIG = "config."
 
-REST = "configs not named here are the brokers', who alone know them"
+_REST = "configs not named here are the brokers', who alone know them"
 
 
 def table(page: Page, found: Description) -> Iterator[str]:
@@ -24,7 +24,8 @@ def table(page: Page, found: Description) -> Iterator[str]:
     rows = [value for value in found.values if page.verbose or value.layer is not Layer.TOPIARIST]
     if not rows:
         return
-    yield from remark(page, "values", wrap(REST if exists else "asked for", page.room))
+    about = _REST if exists else "as far as they can be read" if any(value.holder for value in rows) else "asked for"
+    yield from remark(page, "values", wrap(about, page.room))
     widest = max(min(len(plain(_key(value))), _WIDEST_KEY) for value in rows)
     texts = [_held(page, value) for value in rows]
     column = max((len(text) for text in texts if len(text) <= _WIDEST_VALUE), default=0)

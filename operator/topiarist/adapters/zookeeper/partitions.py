@@ -18,11 +18,15 @@ from topiarist.core.state import Fault, Replicas
 
 
 class _States(NamedTuple):
-    """The state nodes of a topic: what they hold, those that cannot be read, and what else stands between them."""
+    """The state nodes of a topic: what they hold, those that cannot be read, and what else stands between them.
+
+    ``known`` is false if not even the list of them may be read.
+    """
 
     found: Mapping[int, PartitionState]
     faults: Mapping[int, Fault]
     odd: tuple[Fault, ...]
+    known: bool = True
 
 
 def inspect(session: Session, name: str) -> Inspection:
@@ -40,6 +44,7 @@ def inspect(session: Session, name: str) -> Inspection:
         moving=moving,
         requested=_requested(session, name),
         topic_id=None if topic is None else topic.topic_id,
+        known=states.known,
     )
 
 
@@ -57,7 +62,7 @@ def _read_states(session: Session, name: str) -> _States:
     where = f"{znodes.topic_path(name)}/partitions"
     (children,) = read_children(session, [where])
     if children is Failure.DENIED:
-        return _States({}, {}, (Fault(where, DENIED),))
+        return _States({}, {}, (Fault(where, DENIED),), known=False)
     ids, odd = _ids(() if isinstance(children, Failure) else children, where)
     answers = read_nodes(session, [znodes.partition_state_path(name, partition) for partition in ids])
     found: dict[int, PartitionState] = {}
