@@ -161,6 +161,7 @@ def test_states_are_read_as_brokers_leave_them(orders: Playground, client: Kazoo
     client.set(STATE % 1, state(3, 3, 4, leader_recovery_state=1))
     client.create(STATE % 7, b"", makepath=True)
     client.create("/brokers/topics/orders/partitions/x", b"")
+    client.create("/brokers/topics/orders/partitions/8", b"")  # its state comes next
     topic = json.loads(client.get("/brokers/topics/orders")[0])
     topic |= {"partitions": {"0": [4, 1, 2, 3], "1": [2, 3, 4]}, "adding_replicas": {"0": [4]}}
     client.set("/brokers/topics/orders", json.dumps(topic).encode())

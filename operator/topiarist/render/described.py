@@ -19,7 +19,7 @@ from topiarist.core.units import count
 from topiarist.core.waiting import Sight, sight, waits_for
 from topiarist.errors import Reason
 from topiarist.render import blocks, partition_lines, value_lines
-from topiarist.render.groups import Groups
+from topiarist.render.groups import Groups, overdrafts
 from topiarist.render.page import CHANGED, GONE, QUIET, STRONG, TEXT, Page, column_for, field, plain, remark, said, wrap
 from topiarist.render.text import header
 
@@ -155,6 +155,11 @@ def _pending(found: Description, page: Page) -> Iterator[str]:
         return
     if blocks.stands_alone(plan, _ALONE):
         yield from blocks.topic(page, plan, _ALONE)
+        # Of a budget the blocks only say that it holds something back; a plan says the rest at its end.
+        for message, instead in overdrafts(replace(_as_plan(found), topics=(plan,))):
+            yield ""
+            yield from remark(page, "over budget", wrap(message, page.room), GONE)
+            yield from remark(page, "instead", wrap(instead, page.room))
         return
     said_too = [notice for notice in plan.notices if page.verbose or notice.reason is not Reason.UNMANAGED]
     ending = "nothing is to be done" if said_too else "nothing: it is as its manifest says"
