@@ -8,13 +8,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from topiarist.cli import terminal
 from topiarist.core.change import Plan
-from topiarist.core.description import Description
 from topiarist.errors import Complaint
 from topiarist.render import complaints as complaints_
 from topiarist.settings import Settings
+
+if TYPE_CHECKING:
+    from topiarist.core.description import Description
 
 
 def _text(plans: Sequence[Plan], _failed: Sequence[str], settings: Settings) -> str:
