@@ -239,3 +239,22 @@ def test_pending_is_what_the_plan_says(orders: Playground, tmp_path: Path, capsy
     orders.settle()
     found = said(capsys, "orders", *at)
     assert (found["pending"]["changes"], found["phase"], found["record"]["valid"]) == ([], "TakenOver", True)
+
+
+def test_what_could_not_be_read_is_not_said_to_lack_the_topic(
+    clusters: dict[str, Playground], chroot: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """One of four clusters is none: the topic is missing on the three others, and a topic of one is still shown."""
+    names = [*clusters, "wrong"]
+    document = "apiVersion: topiarist.dev/v1\nkind: Cluster\nmetadata: {name: %s}\nspec: {zookeeper: {connect: %s}}\n"
+    (tmp_path / "clusters.yaml").write_text("---\n".join(document % (name, f"{chroot}-{name}") for name in names))
+    assert run(["describe", "on-x", "--clusters", str(tmp_path / "clusters.yaml")]) == 1
+    err = capsys.readouterr().err
+    assert "error: cluster wrong: the chroot" in err
+    assert (
+        'error: none of the 3 clusters that could be read has a topic "on-x"\n    did you mean on-a, on-b, on-c?' in err
+    )
+    assert run(["describe", "on-a", "--clusters", str(tmp_path / "clusters.yaml")]) == 1
+    out = capsys.readouterr().out
+    assert out.count("there is no topic of this name") == 2
+    assert "  on-a             taken over by the controller\n" in out

@@ -17,6 +17,7 @@ from topiarist.core.names import name_problem
 from topiarist.core.plan import make_plan
 from topiarist.core.spec import ClusterSpec, TopicSpec
 from topiarist.core.state import ClusterState
+from topiarist.core.units import count
 from topiarist.core.values import quoted
 from topiarist.desired import Desired
 from topiarist.errors import Exit
@@ -77,7 +78,8 @@ def command(topic: str, form: str, **values: Any) -> None:
         looked = fleet.looked_at(look)
     found = [each for name in looked for each in _described(desired, name, looked[name], settings)]
     known = [each for each in found if each.life.phase is not Phase.UNKNOWN]
-    _say_absent(topic, desired, looked, known)
+    if not known:
+        _say_absent(topic, desired, looked, len(clusters))
     if known or form != "text":
         terminal.product(formats.DESCRIPTIONS[form](topic, found, settings))
     raise click.exceptions.Exit(int(Exit.DONE if known and fleet.error_code is Exit.DONE else Exit.ERROR))
@@ -106,7 +108,7 @@ def _look(cluster: Inspected, spec: ClusterSpec, word: str, specs: Sequence[Topi
     """Read a cluster, and look at the topic until both are of one moment.
 
     The whole cluster, although it is about one topic: names that collide, brokers, budgets and policies are about all
-    of it, and 10,000 topics are read in a fifth of a second.
+    of it, and reading 10,000 topics takes less time than starting to.
     """
     for _ in range(_LOOKS):
         state = read(cluster, spec.cluster_id)
@@ -132,16 +134,20 @@ def _described(desired: Desired, name: str, found: _Found, settings: Settings) -
         yield describe(found.state, cluster, what, inspection, plan, settings.owner)
 
 
-def _say_absent(word: str, desired: Desired, looked: Mapping[str, _Found], known: Sequence[Description]) -> None:
-    """Say where nothing of the name is known, and what may have been meant."""
-    if known:
-        return
-    if looked:
-        names = sorted(
-            {close for name, found in looked.items() for close in close_to(word, found.state, desired.specs[name])}
+def _say_absent(word: str, desired: Desired, looked: Mapping[str, _Found], clusters: int) -> None:
+    """Say that nothing of the name is known on the ``clusters`` that were to be looked at, and what may be meant."""
+    if not looked:
+        return  # that none could be read has been said
+    near = (close_to(word, found.state, desired.specs[name]) for name, found in looked.items())
+    names = sorted({close for some in near for close in some})
+    if clusters == 1 and not desired.wanted:
+        said = f"this cluster does not have a topic {quoted(word)}"
+    else:
+        nowhere = (
+            "no cluster"
+            if len(looked) == clusters
+            else f"none of the {count(len(looked), 'cluster')} that could be read"
         )
-        where = "no cluster and no manifest" if desired.wanted else "no cluster" if len(looked) > 1 else "this cluster"
-        verb = "has" if where != "this cluster" else "does not have"
-        words = f"error: {where} {verb} a topic {quoted(word)}"
-        hint = f"did you mean {', '.join(names)}?" if names else name_problem(word)
-        terminal.say(terminal.plain_lines(words + (f"\n    {hint}" if hint else "")))
+        said = f"{nowhere}{' and no manifest' if desired.wanted else ''} has a topic {quoted(word)}"
+    hint = f"did you mean {', '.join(names)}?" if names else name_problem(word)
+    terminal.say(terminal.plain_lines(f"error: {said}" + (f"\n    {hint}" if hint else "")))
