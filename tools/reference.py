@@ -159,6 +159,18 @@ def plan_part() -> str:
     return "\n" + "\n".join([*parts, *_definitions(document, fields)]) + "\n"
 
 
+def describe_part() -> str:
+    """The schema of a description: one table for the document and for each definition; changes are those of a plan."""
+    document = json.loads((ROOT / "schemas" / "describe.json").read_text(encoding="utf-8"))
+    shared = json.loads((ROOT / "schemas" / "plan.json").read_text(encoding="utf-8"))["definitions"]
+    own = {name: schema for name, schema in document["definitions"].items() if shared.get(name) != schema}
+    fields = Fields(document, linked=True)
+    parts = [f"### document\n\n{document['description']}\n\n{_plan_table(fields, document)}"]
+    parts += _definitions({"definitions": own}, fields)
+    text = "\n" + "\n".join(parts) + "\n"
+    return re.sub(r"\]\(#([a-z]+)\)", lambda link: link[0] if link[1] in own else f"](plan-format.md#{link[1]})", text)
+
+
 def snapshot_part() -> str:
     """The snapshot's schema: one table for each kind of row."""
     document = json.loads((ROOT / "schemas" / "snapshot.json").read_text(encoding="utf-8"))
@@ -255,6 +267,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "plan-fields": plan_part,
     "report-fields": report_part,
     "snapshot-fields": snapshot_part,
+    "describe-fields": describe_part,
     "modules": module_part,
 }
 

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from topiarist.core.change import Plan, TopicPlan
+from topiarist.core.inspection import Inspection
 from topiarist.core.plan import Run, make_plan
 from topiarist.core.spec import ClusterSpec, TopicSpec
 from topiarist.core.state import ClusterState
@@ -83,6 +84,13 @@ class Watched(Protocol):
 
     def look(self, topics: Sequence[str]) -> Mapping[str, Sight]:
         """These topics as of now: cheap enough to be asked until the cluster has finished what ``apply`` began."""
+
+
+class Inspected(Cluster, Protocol):
+    """A cluster of which somebody wants to know what its controller has made of one topic."""
+
+    def inspect(self, topic: str) -> Inspection | None:
+        """The topic's partitions as of now; None where that is not known (a snapshot has none of it)."""
 
 
 @dataclass(frozen=True, slots=True)

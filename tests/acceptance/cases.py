@@ -153,7 +153,7 @@ def _put(client: KazooClient, path: str, text: str | None) -> None:
 def told(command: str) -> str:
     """What a command line prints on both streams, and its exit code, as a person would paste it.
 
-    Since when a cluster is frozen differs from run to run: one moment stands for each.
+    Since when a cluster is frozen, and the ids of topics, differ from run to run: one moment and one id stand for each.
     """
     out, err, words, stdin = io.StringIO(), io.StringIO(), shlex.split(command), sys.stdin
     if "<" in words:
@@ -168,6 +168,7 @@ def told(command: str) -> str:
     if err.getvalue():
         parts += ["--- stderr", err.getvalue().rstrip("\n")]
     text = "\n".join(filter(None, [*parts, f"--- exit {code}"])) + "\n"
+    text = re.sub(r'(topic id +|"topicId": ")[\w-]{22}\b', rf"\g<1>{'A' * 22}", text)
     return re.sub(r"since [-0-9]+T[:0-9]+Z", "since 2026-01-31T12:00:00Z", text)
 
 

@@ -12,6 +12,7 @@ import pytest
 from contract.worlds import BROKERS, World
 from support.wishes import ALL, outcomes, planned, results, wish
 from topiarist.core.change import Plan
+from topiarist.core.inspection import agree
 from topiarist.core.plan import Run
 from topiarist.core.release import plan_release, wanted
 from topiarist.core.spec import ClusterSpec
@@ -285,3 +286,12 @@ def test_observed_topics_are_never_written(world: World, wanted: dict[str, Any])
     assert plan.topics[0].changes
     assert results(cluster, plan) == {}
     assert cluster.read().topics["orders"].record is None
+
+
+def test_an_inspection_is_of_the_topic_that_is_read(world: World) -> None:
+    """What the controller has made of a topic, or that nobody knows; never of another topic of its name."""
+    world.add("orders", REPLICAS, {})
+    world.settle()
+    cluster = world.open()
+    assert agree(cluster.read(), "orders", cluster.inspect("orders"))
+    assert agree(cluster.read(), "none", cluster.inspect("none"))

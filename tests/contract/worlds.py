@@ -13,10 +13,10 @@ from topiarist.adapters.playground import Playground, Topic
 from topiarist.adapters.playground.seed import config_bytes
 from topiarist.adapters.zookeeper import ZooKeeperCluster
 from topiarist.core.state import Broker, ClusterState, Replicas, TopicState
-from topiarist.reconcile import Cluster, Watched
+from topiarist.reconcile import Inspected, Watched
 
 
-class Port(Cluster, Watched, Protocol):
+class Port(Inspected, Watched, Protocol):
     """All that a cluster can be asked."""
 
 

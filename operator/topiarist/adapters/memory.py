@@ -37,6 +37,9 @@ class MemoryCluster:
         """The topics as they are; deletions are over as soon as they are asked for."""
         return {name: sight(self.state, name) for name in topics}
 
+    def inspect(self, topic: str) -> None:
+        """Nothing: a state does not hold what a controller has made of its topics."""
+
     def _apply(self, plan: Plan, topic: TopicPlan) -> Outcome:
         if self.state.gate.reason:
             return Outcome(topic.topic, Result.REFUSED, self.state.gate.reason, self.state.gate.message)

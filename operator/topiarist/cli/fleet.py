@@ -21,7 +21,7 @@ from topiarist.core.spec import ClusterSpec
 from topiarist.core.units import count
 from topiarist.desired import Desired
 from topiarist.errors import Exit, Reason, TopiaristError
-from topiarist.reconcile import Cluster, survey, worst
+from topiarist.reconcile import Cluster, Inspected, survey, worst
 from topiarist.settings import Settings
 
 T = TypeVar("T")
@@ -71,17 +71,20 @@ class Fleet:
         def plan(name: str, cluster: Cluster) -> Plan:
             return survey(cluster, desired.clusters[name], desired.specs[name], run)
 
-        if self._settings.snapshot:
-            from topiarist.cli.recorded import Recorded
-
-            recorded = Recorded(self._settings)
-            found = self._gathered(lambda name: plan(name, recorded.cluster(self._specs[name])), 1)
-            recorded.say_age()
-        else:
-            found = self.each(plan)
-        plans = self._without_twins(list(found.values()))
+        plans = self._without_twins(list(self.looked_at(plan).values()))
         self._account(desired, plans)
         return plans
+
+    def looked_at(self, work: Callable[[str, Inspected], T]) -> dict[str, T]:
+        """As ``each``, with snapshots in place of the clusters if the run has them."""
+        if not self._settings.snapshot:
+            return self.each(work)
+        from topiarist.cli.recorded import Recorded
+
+        recorded = Recorded(self._settings)
+        found = self._gathered(lambda name: work(name, recorded.cluster(self._specs[name])), 1)
+        recorded.say_age()
+        return found
 
     def _gathered(self, work: Callable[[str], T], most: int) -> dict[str, T]:
         found, failed = for_each(self._specs, work, most)

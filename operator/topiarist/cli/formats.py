@@ -1,16 +1,23 @@
-"""What ``plan`` and ``validate`` print: a renderer for each format. Those for machines are imported when asked for."""
+"""What ``plan``, ``describe`` and ``validate`` print: a renderer for each format.
+
+Those for machines are imported when asked for.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from topiarist.cli import terminal
 from topiarist.core.change import Plan
 from topiarist.errors import Complaint
 from topiarist.render import complaints as complaints_
 from topiarist.settings import Settings
+
+if TYPE_CHECKING:
+    from topiarist.core.description import Description
 
 
 def _text(plans: Sequence[Plan], _failed: Sequence[str], settings: Settings) -> str:
@@ -45,6 +52,26 @@ PLANS: Mapping[str, Callable[[Sequence[Plan], Sequence[str], Settings], str]] = 
     "github": _github,
 }
 """Plans of a run, and the clusters that could not be planned, in each format of ``plan``."""
+
+
+def _described_text(_topic: str, found: Sequence[Description], settings: Settings) -> str:
+    from topiarist.render import described
+
+    return described.descriptions(found, terminal.page(sys.stdout, settings))
+
+
+def _described_json(topic: str, found: Sequence[Description], _settings: Settings) -> str:
+    from topiarist.render import describing
+    from topiarist.render.document import dumps
+
+    return dumps(describing.document(topic, found))
+
+
+DESCRIPTIONS: Mapping[str, Callable[[str, Sequence[Description], Settings], str]] = {
+    "text": _described_text,
+    "json": _described_json,
+}
+"""The word that a topic was asked for by, and the topic on each cluster, in each format of ``describe``."""
 
 
 Complaints = Sequence[Complaint]

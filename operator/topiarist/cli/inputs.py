@@ -55,9 +55,16 @@ def load_clusters(settings: Settings) -> Mapping[str, ClusterSpec]:
     """
     loaded, clusters, doubles, only = _read(settings, offline=False)
     chosen = clusters if only is None else {only: clusters[only]}
-    if found := {*loaded.complaints, *doubles, *_without_address(chosen)}:
+    homeless = () if settings.snapshot else _without_address(chosen)
+    if found := {*loaded.complaints, *doubles, *homeless}:
         raise InvalidManifests(list(found), loaded.more)
     return chosen
+
+
+def require_addresses(clusters: Mapping[str, ClusterSpec], settings: Settings) -> None:
+    """Raise ``InvalidManifests`` with a complaint for each cluster whose document does not say where it is."""
+    if not settings.snapshot and (found := list(_without_address(clusters))):
+        raise InvalidManifests(found)
 
 
 def _read(

@@ -153,7 +153,7 @@ recorded = _group(
         default="",
         type=click.Path(),
         metavar="PATH",
-        help="Plan against a snapshot (a file, or a folder of them) and connect to nothing.",
+        help="Take a snapshot (a file, or a folder of them) for the cluster and connect to nothing.",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Clusters as snapshots have them: what ``plan --snapshot`` looks at in place of sessions."""
+"""Clusters as snapshots have them: what ``plan`` and ``describe`` look at in place of sessions."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def plan_lines(plan: Plan, page: Page, *, applying: bool = False) -> Iterator[st
     """One plan, line by line."""
     common = groups.find(plan)
     page = replace(page, column=column_for(topic.topic for topic in plan.topics))
-    yield from _header(plan, page)
+    yield from header(plan, page)
     yield from _section(_topics(plan, page, common))
     yield from _section(brokers.table(page, plan))
     yield from _section(_remarks(plan, page, common))
@@ -68,7 +68,8 @@ def _section(lines: Iterable[str]) -> Iterator[str]:
         yield text
 
 
-def _header(plan: Plan, page: Page) -> Iterator[str]:
+def header(plan: Plan, page: Page) -> Iterator[str]:
+    """Which cluster it is, who controls it, and whether it may be written to."""
     name = plain(plan.cluster)
     start = f"{name}   " if name else ""
     at = len(start) if len(start) <= page.width // 2 else 4

@@ -25,6 +25,7 @@ from topiarist.adapters.znodes.ours import (
     encode_record,
     read_gate,
 )
+from topiarist.adapters.znodes.partitions import decode_moving, decode_partition_state
 from topiarist.adapters.znodes.paths import (
     broker_path,
     config_path,
@@ -61,6 +62,8 @@ __all__ = [
     "decode_feature_version",
     "decode_gate",
     "decode_migration_copied",
+    "decode_moving",
+    "decode_partition_state",
     "decode_reassign",
     "decode_record",
     "decode_topic",

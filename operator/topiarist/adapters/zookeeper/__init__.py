@@ -2,7 +2,7 @@
 
 ``session`` (one connection) carries ``wire`` (many reads at once); ``head`` and ``reading`` make a ``ClusterState``
 of what is read. ``lock``, ``site``, ``transaction``, ``verdict`` and ``writing`` carry out a plan, ``sighting`` watches
-what becomes of it, ``gate`` freezes and thaws. This class ties them together.
+what becomes of it, ``partitions`` looks at one topic's, ``gate`` freezes and thaws. This class ties them together.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Self
 from topiarist.adapters.zookeeper.gate import Turned, turn
 from topiarist.adapters.zookeeper.head import read_head
 from topiarist.adapters.zookeeper.lock import Lock
+from topiarist.adapters.zookeeper.partitions import inspect
 from topiarist.adapters.zookeeper.reading import read_state
 from topiarist.adapters.zookeeper.session import in_words, open_session
 from topiarist.adapters.zookeeper.sighting import look
@@ -21,6 +22,7 @@ from topiarist.adapters.zookeeper.site import make_root, require_open
 from topiarist.adapters.zookeeper.writing import Writer
 from topiarist.core.change import Plan
 from topiarist.core.credentials import NOBODY, Credentials
+from topiarist.core.inspection import Inspection
 from topiarist.core.state import ClusterState, Freeze
 from topiarist.core.waiting import Sight
 from topiarist.reconcile import Outcome, Result
@@ -84,6 +86,11 @@ class ZooKeeperCluster:
         """What the controller has made of these topics by now."""
         with in_words(self._session):
             return look(self._session, topics)
+
+    def inspect(self, topic: str) -> Inspection:
+        """What the controller has made of this topic's partitions by now."""
+        with in_words(self._session):
+            return inspect(self._session, topic)
 
     def cluster_id(self) -> str:
         """The cluster's id."""

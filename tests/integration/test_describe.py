@@ -1,0 +1,260 @@
+"""``topiarist describe`` on a real ZooKeeper: what the played controller does is seen, and nothing is ever sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.security import ACL, make_acl
+
+from conftest import BROKERS
+from integration.protected import READ_ONLY, Protected
+from integration.scene import REPLICAS, Meddler, opened
+from support import checker
+from support.proxy import Proxy
+from support.wishes import planned, results, wish
+from topiarist.adapters import znodes
+from topiarist.adapters.embedded import EmbeddedZooKeeper
+from topiarist.adapters.playground import Playground, Topic
+from topiarist.cli.main import run
+from topiarist.core.inspection import Inspection, Moving, PartitionState
+from topiarist.core.state import Fault, Freeze
+
+ORDERS = """\
+apiVersion: topiarist.dev/v1
+kind: Topic
+metadata: {name: orders}
+spec: {partitions: 3, replicationFactor: 3}
+"""
+
+STATE = "/brokers/topics/orders/partitions/%s/state"
+
+Capture = pytest.CaptureFixture[str]
+
+
+def said(capsys: Capture, *words: str, code: int = 0) -> dict[str, Any]:
+    """The one cluster of the document that a description gives."""
+    assert run(["describe", *words, "--format", "json"]) == code
+    (found,) = json.loads(capsys.readouterr().out)["clusters"]
+    return dict(found)
+
+
+def state(leader: int, *isr: int, **more: Any) -> bytes:
+    """A partition's state as the controller writes it."""
+    fields = {"controller_epoch": 1, "leader": leader, "version": 1, "leader_epoch": 4, "isr": list(isr), **more}
+    return json.dumps(fields).encode()
+
+
+@pytest.fixture
+def orders(cluster: Playground) -> Playground:
+    """A cluster with the topic ``orders``."""
+    cluster.add_topics(Topic("orders", REPLICAS, {"retention.ms": "5"}))
+    return cluster
+
+
+def freeze(client: KazooClient) -> None:
+    client.create("/topiarist")
+    client.create("/topiarist/gate", znodes.encode_gate(Freeze("inventory", "ada")))
+
+
+def migrate(client: KazooClient) -> None:
+    client.create("/migration", b'{"version":0,"kraft_metadata_offset":-1}')
+
+
+def kraft(client: KazooClient) -> None:
+    client.delete("/controller")
+    client.create("/controller", b'{"version":2,"brokerid":3000,"timestamp":"1","kraftControllerEpoch":4}')
+
+
+CLOSED: dict[str, tuple[str | None, Callable[[KazooClient], object]]] = {
+    "open": (None, lambda client: None),
+    "frozen": ("Frozen", freeze),
+    "migrating": ("KRaftMigration", migrate),
+    "kraft": ("KRaftController", kraft),
+    "headless": ("NoController", lambda client: client.delete("/controller")),
+}
+
+
+@pytest.mark.parametrize("case", CLOSED)
+def test_no_write_is_sent_in_any_case(
+    orders: Playground,
+    proxy: Proxy,
+    client: KazooClient,
+    tmp_path: Path,
+    capsys: Capture,
+    case: str,
+) -> None:
+    """With a change pending, open, frozen, during a migration, under KRaft, without a controller: reads only."""
+    (tmp_path / "orders.yaml").write_text(ORDERS)
+    gate, change = CLOSED[case]
+    change(client)
+    before = checker.look(orders.connect)
+    words = ("orders", str(tmp_path), "--zookeeper", proxy.through(orders.connect), "--adopt")
+    found = said(capsys, *words)
+    assert proxy.writes == 0
+    assert checker.look(orders.connect) == before
+    assert (found["gate"] or {}).get("reason") == gate
+    assert found["pending"]["changes" if gate is None else "refusals"]
+    assert [one["state"]["leader"] for one in found["partitions"]] == [1, 2]
+
+
+def test_read_only_credentials_are_enough(protected: Protected, capsys: Capture) -> None:
+    """Everything that may be read by all is shown to anybody."""
+    protected.playground.add_topics(Topic("orders", REPLICAS, {}))
+    protected.playground.settle()
+    protected.protect(READ_ONLY, make_acl("digest", "kafka:x", all=True))
+    found = said(capsys, "orders", "--zookeeper", protected.playground.connect)
+    assert (found["phase"], found["faults"]) == ("TakenOver", [])
+
+
+@pytest.mark.parametrize(
+    ("path", "phase"),
+    [
+        ("/brokers/topics/orders/partitions/1/state", "TakenOver"),
+        ("/brokers/topics/orders/partitions", "Exists"),
+        ("/brokers/topics/orders", "Unreadable"),
+        ("/config/topics/orders", "Unreadable"),
+    ],
+)
+def test_what_may_not_be_read_is_named(protected: Protected, capsys: Capture, path: str, phase: str) -> None:
+    """Each with its path; the rest is shown."""
+    nobody: list[ACL] = [make_acl("digest", "kafka:x", all=True)]
+    protected.playground.add_topics(Topic("orders", REPLICAS, {}))
+    protected.playground.settle()
+    protected.playground.client.set_acls(path, nobody)
+    found = said(capsys, "orders", "--zookeeper", protected.playground.connect)
+    assert found["phase"] == phase
+    assert [fault["where"] for fault in found["faults"]] == [path]
+    assert all("no permission" in fault["why"] for fault in found["faults"])
+
+
+def test_a_topic_is_seen_through_its_life(orders: Playground, client: KazooClient, capsys: Capture) -> None:
+    """Waiting for a broker, taken over, growing, led otherwise, marked, gone: as the controller goes on."""
+    at = ("--zookeeper", orders.connect)
+    orders.remove_broker(6)
+    orders.add_topics(Topic("late", ((1, 2), (6,)), {}))
+    found = said(capsys, "late", *at)
+    assert (found["phase"], found["waitsFor"]) == ("PartlyTakenOver", "broker 6, not registered")
+    orders.add_broker(BROKERS[5])
+    assert said(capsys, "late", *at)["phase"] == "TakenOver"
+    orders.remove_broker(6)
+    found = said(capsys, "late", *at)
+    assert found["conditions"] == {"Offline": 1}
+    client.create("/admin/delete_topics/late", b"")
+    orders.settle()
+    found = said(capsys, "late", *at)
+    assert (found["phase"], found["waitsFor"]) == (
+        "MarkedForDeletion",
+        "broker 6, with replicas of it, is not registered",
+    )
+    orders.add_broker(BROKERS[5])
+    assert said(capsys, "late", *at, code=1)["phase"] == "Unknown"
+
+
+def test_states_are_read_as_brokers_leave_them(orders: Playground, client: KazooClient) -> None:
+    """No leader, a smaller ISR, an unclean election, replicas on the move, odd nodes: all in one look."""
+    client.set(STATE % 0, state(-1, 2))
+    client.set(STATE % 1, state(3, 3, 4, leader_recovery_state=1))
+    client.create(STATE % 7, b"", makepath=True)
+    client.create("/brokers/topics/orders/partitions/x", b"")
+    client.create("/brokers/topics/orders/partitions/8", b"")  # its state comes next
+    topic = json.loads(client.get("/brokers/topics/orders")[0])
+    topic |= {"partitions": {"0": [4, 1, 2, 3], "1": [2, 3, 4]}, "adding_replicas": {"0": [4]}}
+    client.set("/brokers/topics/orders", json.dumps(topic).encode())
+    request = '{"version":1,"partitions":[{"topic":"x","partition":0,"replicas":[1]},%s]}'
+    ours = '{"topic":"orders","partition":1,"replicas":[5,6]}'
+    client.create("/admin/reassign_partitions", (request % ours).encode())
+    orders.settle()
+    with opened(orders.connect) as port:
+        found = port.inspect("orders")
+        identity = port.read().topics["orders"].identity
+    assert found == Inspection(
+        identity,
+        {0: (4, 1, 2, 3), 1: (2, 3, 4)},
+        {0: PartitionState(-1, (2,), 4, 1), 1: PartitionState(3, (3, 4), 4, 1, recovering=True)},
+        faults={7: Fault(STATE % 7, "it is empty")},
+        odd=(Fault("/brokers/topics/orders/partitions/x", '"x" is not an id (a decimal number from 0 to 2147483647)'),),
+        moving={0: Moving((4,))},
+        requested={1: (5, 6)},
+        topic_id=topic["topic_id"],
+    )
+
+
+def test_a_topic_that_is_not_there_has_nothing(cluster: Playground) -> None:
+    """No identity and no partition."""
+    with opened(cluster.connect) as port:
+        assert port.inspect("none") == Inspection(None, {})
+
+
+def test_a_topic_that_grows_while_it_is_read_is_read_again(
+    orders: Playground, zookeeper: EmbeddedZooKeeper, client: KazooClient, capsys: Capture
+) -> None:
+    """Values and partitions are of one moment: what was read before somebody's growth is not shown beside it."""
+    with Meddler(zookeeper.connect) as between:
+        reads = 0
+
+        def grow(kind: str) -> bool:
+            nonlocal reads
+            reads += kind == "sync"
+            if kind == "sync" and reads == 2:  # the look at one topic, after the cluster has been read
+                data, stat = client.get("/brokers/topics/orders")
+                grown = json.loads(data)
+                grown["partitions"]["2"] = [3, 4, 5]
+                client.set("/brokers/topics/orders", json.dumps(grown).encode(), version=stat.version)
+            return True
+
+        between.before = grow
+        found = said(capsys, "orders", "--zookeeper", between.through(orders.connect))
+    assert reads == 4
+    assert [one["partition"] for one in found["partitions"]] == [0, 1, 2]
+    assert found["values"][0]["held"] == "3"
+
+
+def test_few_requests_for_one_topic_of_many(cluster: Playground, proxy: Proxy, capsys: Capture) -> None:
+    """The whole cluster in bulk reads, and a handful for the partitions of one topic."""
+    cluster.add_topics(*(Topic(f"topic-{number:04}", REPLICAS, {}) for number in range(2000)))
+    found = said(capsys, "topic-1000", "--zookeeper", proxy.through(cluster.connect))
+    assert (found["phase"], len(found["partitions"])) == ("TakenOver", 2)
+    assert proxy.writes == 0
+    assert sum(number for kind, number in proxy.requests.items() if kind != "ping") < 60
+
+
+def test_pending_is_what_the_plan_says(orders: Playground, tmp_path: Path, capsys: Capture) -> None:
+    """The same changes and refusals, with the same flags; and nothing once they are done."""
+    (tmp_path / "orders.yaml").write_text(ORDERS)
+    at = (str(tmp_path), "--zookeeper", orders.connect)
+    for more in ((), ("--adopt",), ("--adopt", "--owner", "team")):
+        assert run(["plan", *at, *more, "--format", "json"]) == 0
+        (topic,) = json.loads(capsys.readouterr().out)["clusters"][0]["topics"]
+        pending = said(capsys, "orders", *at, *more)["pending"]
+        assert pending["recordAfter"] == topic["record"]["after"]
+        for field in ("observed", "risk", "changes", "refusals", "notices"):
+            assert pending[field] == topic[field], field
+    with opened(orders.connect) as port:
+        results(port, planned(port, wish("orders", partitions=3)))
+    orders.settle()
+    found = said(capsys, "orders", *at)
+    assert (found["pending"]["changes"], found["phase"], found["record"]["valid"]) == ([], "TakenOver", True)
+
+
+def test_what_could_not_be_read_is_not_said_to_lack_the_topic(
+    clusters: dict[str, Playground], chroot: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """One of four clusters is none: the topic is missing on the three others, and a topic of one is still shown."""
+    names = [*clusters, "wrong"]
+    document = "apiVersion: topiarist.dev/v1\nkind: Cluster\nmetadata: {name: %s}\nspec: {zookeeper: {connect: %s}}\n"
+    (tmp_path / "clusters.yaml").write_text("---\n".join(document % (name, f"{chroot}-{name}") for name in names))
+    assert run(["describe", "on-x", "--clusters", str(tmp_path / "clusters.yaml")]) == 1
+    err = capsys.readouterr().err
+    assert "error: cluster wrong: the chroot" in err
+    assert (
+        'error: none of the 3 clusters that could be read has a topic "on-x"\n    did you mean on-a, on-b, on-c?' in err
+    )
+    assert run(["describe", "on-a", "--clusters", str(tmp_path / "clusters.yaml")]) == 1
+    out = capsys.readouterr().out
+    assert out.count("there is no topic of this name") == 2
+    assert "  on-a             taken over by the controller\n" in out
