@@ -87,7 +87,7 @@ class Progress:
         if self._shown:
             click.echo("\r\x1b[K", nl=False, err=True)
 
-    def step(self, _outcome: Outcome) -> None:
+    def step(self, _outcome: Outcome | None = None) -> None:
         """One more topic is settled; drawn at most ten times a second."""
         self._done += 1
         if self._shown and (now := time.monotonic()) >= self._next:
