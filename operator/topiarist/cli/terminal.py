@@ -42,6 +42,11 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
+def aside(text: str) -> None:
+    """A word to stderr where a bar may be drawn: in its place, and the bar comes again."""
+    click.echo(("\r\x1b[K" if sys.stderr.isatty() else "") + text, err=True)
+
+
 def fail(error: TopiaristError, about: str = "") -> None:
     """An error in its own words, and what it is about; complaints about manifests with their number."""
     if isinstance(error, InvalidManifests):

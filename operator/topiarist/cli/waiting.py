@@ -1,9 +1,9 @@
 """``apply --wait``: hold back while the controllers are behind, then look until they have finished, or time is up.
 
 ``core.backlog`` says how much may be ahead and what each look means; here are the clock, the sleeping, and what a
-person is told. While a cluster is written to, its ``Watch`` is the ``Pace`` of that run, under its lock; afterwards nothing is
-written and no lock is held. Time is up when no controller has finished anything for ``--wait-timeout`` seconds. Ctrl-C
-ends the waiting, not the work.
+person is told. While a cluster is written to, its ``Watch`` is the ``Pace`` of that run, under its lock; afterwards
+nothing is written and no lock is held. Time is up when nothing has moved on for ``--wait-timeout`` seconds: that does
+not depend on how much there is to do. Ctrl-C ends the waiting, not the work.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from topiarist.cli import terminal
 from topiarist.core.backlog import Backlog, Seen
@@ -21,11 +22,13 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.reconcile import Outcome, Report, Result, Watched, waited
 from topiarist.settings import Settings
 
-_SLICE, _FIRST, _LONGEST = 0.1, 0.1, 2.0
+_SLICE, _FIRST, _LONGEST = 0.1, 0.02, 2.0
+_SHARE = 4
+"""So many times as long as a look takes nobody looks again: ZooKeeper has others to answer."""
 
 
 class _Patience:
-    """When to look again, and when to give up: ``timeout`` seconds after it was last renewed."""
+    """When to look again, and when to give up: ``timeout`` seconds after something has last moved on."""
 
     def __init__(self, timeout: float, stop: Callable[[], bool]) -> None:
         self._timeout = timeout
@@ -36,6 +39,13 @@ class _Patience:
         """Something has moved on."""
         self._pause, self._end = _FIRST, time.monotonic() + self._timeout
 
+    def looked(self, *, progress: bool, since: float) -> None:
+        """A look that began at ``since`` is over."""
+        longer, took = 2 * self._pause, time.monotonic() - since
+        if progress:
+            self.renew()
+        self._pause = min(max(self._pause if progress else longer, _SHARE * took), _LONGEST)
+
     @property
     def over(self) -> bool:
         """Whether to give up."""
@@ -44,7 +54,6 @@ class _Patience:
     def pause(self) -> None:
         """Until it is worth looking again: longer each time, not beyond the end, and not if somebody wants to stop."""
         until = min(time.monotonic() + self._pause, self._end)
-        self._pause = min(2 * self._pause, _LONGEST)
         while not self._stop() and (left := until - time.monotonic()) > 0:
             time.sleep(min(left, _SLICE))
 
@@ -77,14 +86,15 @@ class Watch:
         """Wait a little, and look. Raises ``NotTakenOver`` if the controller has done nothing for too long."""
         if not self._said and self._settings.verbosity >= 0:
             most = count(self._settings.wait_ahead, "replica")
-            terminal.say(f"no more than {most} per broker are sent ahead of the controller: held back until it is on")
+            terminal.aside(f"held back until the controller has taken over what was sent: {most} per broker at a time")
         self._said = True
         self._patience.pause()
         if self._stop():
             return
-        if self._backlog.see(self._cluster.look(self._backlog.asked())).progress:
-            self._patience.renew()
-        elif self._patience.over:
+        since = time.monotonic()
+        seen = self._backlog.see(self._cluster.look(self._backlog.asked()))
+        self._patience.looked(progress=seen.progress, since=since)
+        if self._patience.over and not seen.progress:
             raise self._give_up()
 
     def begin(self, report: Report) -> None:
@@ -132,7 +142,7 @@ class Watch:
         self._over = self._stalled = True
         return TopiaristError(
             Reason.NOT_TAKEN_OVER,
-            f"the controller has taken nothing over for {self._settings.wait_timeout:g} s: nothing more is sent",
+            f"the controller has finished nothing for {self._settings.wait_timeout:g} s: nothing more is sent",
             "see that there is a controller and what its log says; the next run goes on from here",
         )
 
@@ -152,11 +162,11 @@ def wait(
     patience = _Patience(settings.wait_timeout, stop)
     with terminal.Progress(len(left), settings) as progress:
         while not stop():
-            for seen in [watch.look() for watch in found]:
-                for _ in seen.finished:
-                    progress.step()
-                if seen.progress:
-                    patience.renew()
+            since = time.monotonic()
+            looks = [watch.look() for watch in found]
+            patience.looked(progress=any(seen.progress for seen in looks), since=since)
+            for _ in chain.from_iterable(seen.finished for seen in looks):
+                progress.step()
             if not any(watch.left for watch in found) or patience.over:
                 break
             patience.pause()
