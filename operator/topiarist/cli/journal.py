@@ -80,7 +80,7 @@ class Journal:
     def _add(self, plan: Plan, topic: TopicPlan, outcome: Outcome) -> None:
         if self._file is not None:
             self._file.add(rendering.topic(plan, topic, outcome, at=_now()))
-            self._settled[plan.cluster, topic.topic] = (topic, outcome)
+        self._settled[plan.cluster, topic.topic] = (topic, outcome)
 
 
 def _now() -> str:
