@@ -28,8 +28,11 @@ from support.wishes import planned, results, wish
 from topiarist.adapters import znodes
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground, Topic
+from topiarist.adapters.zookeeper import writing
+from topiarist.core.change import TopicPlan
 from topiarist.core.state import Freeze
 from topiarist.core.waiting import FINISHED, brings, stage
+from topiarist.reconcile import Outcome, Result
 
 REPLICAS = ((1, 2, 3), (2, 3, 4))
 TOPIC = "/brokers/topics/orders"
@@ -421,3 +424,30 @@ def test_who_may_not_look_any_more_is_told(cluster: Playground, client: KazooCli
         client.set_acls(TOPIC, OPEN_ACL_UNSAFE)
     assert running.returncode == 1
     assert "no permission any more to read the topics that are waited for" in err
+
+
+def test_names_that_come_meanwhile_count(cluster: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that was held back for long looks again at what it stands on: no transaction checks whether a new name
+    collides with another.
+    """
+    monkeypatch.setattr(writing, "FRESH", 0.0)
+
+    class Pace:
+        room = 1
+
+        def take(self, topic: TopicPlan) -> bool:
+            self.room -= 1
+            return self.room >= 0
+
+        def rest(self) -> None:
+            self.room = 1
+            cluster.add_topics(Topic("or_ders", REPLICAS, {}))
+
+        def settled(self, topic: TopicPlan, outcome: Outcome) -> None:
+            pass
+
+    with opened(cluster.connect) as port:
+        plan = planned(port, wish("a"), wish("or.ders"))
+        first, second = port.apply(plan, lambda: False, Pace())
+    assert first == Outcome("a", Result.DONE)
+    assert (second.result, second.message) == (Result.MOVED, "would collide with or_ders, which exists now")
