@@ -55,6 +55,7 @@ def test_room_comes_back_partition_by_partition() -> None:
     assert backlog.asked() == {"a": (1, 2)}
     assert backlog.see(taken(first, 1)) == Seen(progress=True)
     assert backlog.take(second)
+    assert backlog.see(taken(first, 2)) == Seen(progress=True, finished=("a",))
 
 
 def test_a_topic_that_was_not_written_gives_its_room_back() -> None:

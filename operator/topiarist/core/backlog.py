@@ -65,8 +65,7 @@ class Backlog:
         for deletion from before; else forgotten.
         """
         if written and (awaited(plan) or under_way(plan)):
-            entry = self._entries.get(plan.topic) or self._enter(plan)
-            entry.written = True
+            self._enter(plan).written = True
         else:
             self._forget(plan.topic)
 
