@@ -414,6 +414,19 @@ def test_a_look_costs_little(cluster: Playground, proxy: Proxy, multiread: bool)
         assert after == common | {"getData": 2 * 200 + 2 + 200 * 12}
 
 
+def test_only_a_state_says_that_a_partition_is_taken_over(cluster: Playground, client: KazooClient) -> None:
+    """The controller makes the partition's own znode first, for all partitions of all its topics: that says nothing."""
+    with opened(cluster.connect) as port, cluster.held():
+        plan = planned(port, wish("orders", partitions=3))
+        results(port, plan)
+        for path in ("", "/0", "/1", "/1/state"):
+            client.create(f"{TOPIC}/partitions{path}", b"")
+        sight = port.look({"orders": (0, 1, 2)})["orders"]
+        client.delete(f"{TOPIC}/partitions", recursive=True)
+    assert sight.taken == {1}
+    assert stage(plan.topics[0], sight).message == "the controller has not taken over 2 of 3 new partitions"
+
+
 def test_who_may_not_look_any_more_is_told(cluster: Playground, client: KazooClient, grown: Path) -> None:
     """What was written is done; that nobody knows more is an error."""
     with cluster.held():

@@ -83,6 +83,9 @@ def test_new_partitions_and_deletions_are_waited_for() -> None:
     assert not awaited(only(configured))
     assert not awaited(only(observed))
     assert (under_way(only(plan(begun))), under_way(only(plan()))) == (True, False)
+    seen = make_plan(begun, ClusterSpec(), [spec("orders", ensure="Absent", mode="Observe")], Run())
+    assert [notice.reason for notice in only(seen).notices] == [Reason.DELETION_IN_PROGRESS]
+    assert not under_way(only(seen))
 
 
 def test_what_a_plan_brings_are_its_new_partitions() -> None:
