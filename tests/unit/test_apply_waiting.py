@@ -223,6 +223,26 @@ def test_progress_gives_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ended((), (), (), ()) is Exit.ERROR
 
 
+def test_zookeeper_is_left_alone_most_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much goes on: between two looks passes four times as long as one takes, also if more is written then."""
+    clock, starts = Clock(), []
+
+    class Slow(Played):
+        def look(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, Sight]:
+            starts.append(clock.now)
+            clock.now += 0.25
+            return super().look(topics)
+
+    monkeypatch.setattr(waiting, "time", clock)
+    first, second = GROWN.topics
+    watch = paced(Slow({"new": new("new", 0)}, {"new": new("new", 1), "orders": new("orders")}))
+    watch.settled(first, Outcome("new", Result.DONE))
+    watch.rest()
+    watch.settled(second, Outcome("orders", Result.DONE))
+    watch.rest()
+    assert starts[1] - starts[0] == pytest.approx(0.25 + 4 * 0.25)
+
+
 def paced(
     played: Played, *, ahead: int = 6, seconds: float = 30.0, stop: Callable[[], bool] = lambda: False, loud: int = -1
 ) -> waiting.Watch:

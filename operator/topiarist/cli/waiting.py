@@ -33,18 +33,20 @@ class _Patience:
     def __init__(self, timeout: float, stop: Callable[[], bool]) -> None:
         self._timeout = timeout
         self._stop = stop
+        self._pause = _FIRST
         self.renew()
 
     def renew(self) -> None:
         """Something has moved on."""
-        self._pause, self._end = _FIRST, time.monotonic() + self._timeout
+        self._end = time.monotonic() + self._timeout
 
     def looked(self, *, progress: bool, since: float) -> None:
         """A look that began at ``since`` is over."""
-        longer, took = 2 * self._pause, time.monotonic() - since
+        pause, took = 2 * self._pause, time.monotonic() - since
         if progress:
             self.renew()
-        self._pause = min(max(self._pause if progress else longer, _SHARE * took), _LONGEST)
+            pause = _FIRST
+        self._pause = min(max(pause, _SHARE * took), _LONGEST)
 
     @property
     def over(self) -> bool:
