@@ -16,7 +16,7 @@ from topiarist.core.inspection import Inspection
 from topiarist.core.plan import Run, make_plan
 from topiarist.core.spec import ClusterSpec, TopicSpec
 from topiarist.core.state import ClusterState
-from topiarist.core.waiting import Sight
+from topiarist.core.waiting import Sight, Stage
 from topiarist.errors import Exit, Reason, TopiaristError
 
 
@@ -59,6 +59,33 @@ class Outcome(NamedTuple):
     message: str = ""
 
 
+class Pace(Protocol):
+    """Whoever holds creations and growth back until the cluster has digested what was sent before."""
+
+    def take(self, topic: TopicPlan) -> bool:
+        """Whether a topic that gets new partitions may be sent now; if so it counts as sent."""
+
+    def rest(self) -> None:
+        """Nothing may be sent now: return when it is worth asking again. Raises ``TopiaristError`` to end the run."""
+
+    def settled(self, topic: TopicPlan, outcome: Outcome) -> None:
+        """What became of a topic; one that moved may be planned, taken and settled once more."""
+
+
+def waited(outcome: Outcome, stage: Stage) -> Outcome:
+    """The outcome of a topic that was written, once it is known how far the cluster has come with it.
+
+    What nobody waits for is as it was, with a word on it.
+    """
+    topic, result, *_ = outcome
+    if not stage.final:
+        return Outcome(topic, Result.UNFINISHED, stage.reason, stage.message)
+    if stage.reason in (None, Reason.NOT_TAKEN_OVER):
+        return Outcome(topic, result, stage.reason, stage.message)
+    refused = stage.reason is Reason.DELETION_DISABLED
+    return Outcome(topic, Result.REFUSED if refused else Result.FAILED, stage.reason, stage.message)
+
+
 class Cluster(Protocol):
     """A cluster as topiarist sees it: two verbs."""
 
@@ -68,8 +95,10 @@ class Cluster(Protocol):
         Raises ``TopiaristError`` if the cluster cannot be reached or is none.
         """
 
-    def apply(self, plan: Plan, stop: Callable[[], bool]) -> Iterator[Outcome]:
+    def apply(self, plan: Plan, stop: Callable[[], bool], pace: Pace | None = None) -> Iterator[Outcome]:
         """Carry out ``plan``: one transaction a topic, each after comparing by value with what is there at that moment.
+
+        With a ``pace`` the topics that get no new partitions come first, and of the others each waits for its leave.
 
         Gives exactly one outcome for each of ``plan.to_do()``, as it becomes known. After ``stop()`` is true nothing
         more is sent: what is under way is finished, the rest is ``NOT_SENT``. Writes nothing at all if nothing is to
@@ -82,8 +111,11 @@ class Cluster(Protocol):
 class Watched(Protocol):
     """A cluster of which somebody wants to know what it makes of what was applied."""
 
-    def look(self, topics: Sequence[str]) -> Mapping[str, Sight]:
-        """These topics as of now: cheap enough to be asked until the cluster has finished what ``apply`` began."""
+    def look(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, Sight]:
+        """These topics as of now, each with the partitions of which somebody asks whether they are taken over.
+
+        Cheap enough to be asked until the cluster has finished what ``apply`` began.
+        """
 
 
 class Inspected(Cluster, Protocol):
@@ -121,7 +153,8 @@ class Pass:
 
     ``allow`` gives back what of a plan may be done. ``asked`` is true if a person has answered for the plan: then
     only what was shown is done, and what moved since is reported, not planned again. ``tell`` hears of each outcome,
-    ``settled`` of the last one of each topic, with the topic's plan.
+    ``settled`` of the last one of each topic, with the topic's plan. ``pace`` holds back what has to be
+    digested.
     """
 
     spec: ClusterSpec
@@ -132,6 +165,7 @@ class Pass:
     stop: Callable[[], bool] = field(default=lambda: False)
     tell: Callable[[Outcome], None] = field(default=lambda outcome: None)
     settled: Callable[[TopicPlan, Outcome], None] = field(default=lambda topic, outcome: None)
+    pace: Pace | None = None
 
 
 def survey(cluster: Cluster, spec: ClusterSpec, topics: Sequence[TopicSpec], run: Run) -> Plan:
@@ -230,9 +264,11 @@ def _apply(cluster: Cluster, job: Pass, plan: Plan, *, final: bool = True) -> Re
     topics = {topic.topic: topic for topic in plan.to_do()}
     error = None
     try:
-        for outcome in cluster.apply(plan, job.stop) if topics else ():
+        for outcome in cluster.apply(plan, job.stop, job.pace) if topics else ():
             outcomes.append(outcome)
             job.tell(outcome)
+            if job.pace:
+                job.pace.settled(topics[outcome.topic], outcome)
             if final or outcome.result is not Result.MOVED:
                 job.settled(topics[outcome.topic], outcome)
     except TopiaristError as raised:

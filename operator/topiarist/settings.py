@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from topiarist.core.backlog import AHEAD
 from topiarist.core.plan import Run
 from topiarist.core.policy import Allowance
 from topiarist.core.state import Release
@@ -34,6 +35,7 @@ class Settings:
     lock_timeout: float = 60.0
     wait: bool = False
     wait_timeout: float = 300.0
+    wait_ahead: int = AHEAD
     verbosity: int = 0
 
     @property

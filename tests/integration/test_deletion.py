@@ -244,19 +244,19 @@ def test_a_look_reads_the_mark_before_the_topic(
     identity = client.get(TOPIC)[1].czxid
     meddler = Meddler(zookeeper.connect)
     with meddler, opened(meddler.through(ours.connect)) as port:
-        assert port.look(["orders"])["orders"] == Sight(identity, True, (4,))
+        assert port.look({"orders": ()})["orders"] == Sight(identity, True, (4,))
         ours.brokers[4] = ours.brokers[1]._replace(id=4)
         meddler.before = finish
         reads = 0
-        assert port.look(["orders"])["orders"] == Sight(None, True)
-        assert port.look(["orders"])["orders"] == Sight(None, False)
+        assert port.look({"orders": ()})["orders"] == Sight(None, True)
+        assert port.look({"orders": ()})["orders"] == Sight(None, False)
 
 
 def test_a_topic_in_a_very_odd_state_is_still_seen(ours: Playground, client: KazooClient) -> None:
     """What waits for a topic needs only its identity, its mark and, where they can be read, its brokers."""
     client.set(TOPIC, b'{"version":3,"partitions":{"0":[7]},"topic_id":7}')
     with opened(ours.connect) as port:
-        assert port.look(["orders", "none"]) == {
+        assert port.look({"orders": (), "none": ()}) == {
             "orders": Sight(client.get(TOPIC)[1].czxid, False),
             "none": Sight(None, False),
         }

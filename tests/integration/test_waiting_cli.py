@@ -65,7 +65,7 @@ def test_an_interrupt_ends_the_waiting_and_not_the_work(ours: Playground, tmp_pa
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert running.stderr is not None
-    assert running.stderr.readline() == "waiting for the controller to delete 1 topic, 300 s at most\n"
+    assert running.stderr.readline() == "waiting for the controller to delete 1 topic, at most 300 s without progress\n"
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=60)
     assert running.returncode == 130

@@ -14,7 +14,7 @@ from topiarist.core.plan import Run, make_plan
 from topiarist.core.spec import ClusterSpec
 from topiarist.core.state import ClusterState
 from topiarist.errors import Exit, Reason, TopiaristError
-from topiarist.reconcile import Outcome, Pass, Report, Result, carry_out, complete, reconcile, survey
+from topiarist.reconcile import Outcome, Pace, Pass, Report, Result, carry_out, complete, reconcile, survey
 
 SPECS = [spec("a"), spec("b"), spec("c")]
 LOST = TopiaristError(Reason.SESSION_LOST, "gone")
@@ -36,7 +36,7 @@ class Scripted:
             raise LOST
         return self.state
 
-    def apply(self, plan: Plan, stop: Callable[[], bool]) -> Iterator[Outcome]:
+    def apply(self, plan: Plan, stop: Callable[[], bool], pace: Pace | None = None) -> Iterator[Outcome]:
         """The next apply of the script."""
         topics = iter(plan.to_do())
         for step in self._applies.pop(0):

@@ -77,3 +77,11 @@ def test_the_unnamed_cluster_has_no_line_for_its_name() -> None:
 def test_messages_cannot_drive_the_terminal() -> None:
     """A message that carries an ANSI sequence from a znode is escaped."""
     assert "\x1b" not in shown(Outcome("a", Result.FAILED, Reason.WRITE_FAILED, "\x1b[2Jgone"))
+
+
+def test_a_word_on_a_topic_that_was_done_is_told() -> None:
+    """It stands by itself, and not among those that need no words; nothing is left of a list that is empty then."""
+    word = Outcome("b", Result.DONE, Reason.NOT_TAKEN_OVER, "partition 1: not waited for")
+    told = "  + b              done: partition 1: not waited for\n      reason       NotTakenOver\n"
+    assert shown(Outcome("a", Result.DONE), word) == f"prod-eu\n  + done           a\n{told}Applied: 2 done.\n"
+    assert shown(word) == f"prod-eu\n{told}Applied: 1 done.\n"

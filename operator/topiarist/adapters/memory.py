@@ -5,16 +5,16 @@ It is trusted because it passes the same suite of tests as the real adapter, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 from topiarist.core.change import Plan, TopicPlan
 from topiarist.core.evolve import Position, evolve
 from topiarist.core.standings import standings
 from topiarist.core.state import ClusterState
-from topiarist.core.waiting import Sight, sight
+from topiarist.core.waiting import Sight, brings, sight
 from topiarist.errors import Reason
-from topiarist.reconcile import Outcome, Result
+from topiarist.reconcile import Outcome, Pace, Result
 
 
 class MemoryCluster:
@@ -28,14 +28,17 @@ class MemoryCluster:
         """The state as it is."""
         return self.state
 
-    def apply(self, plan: Plan, stop: Callable[[], bool]) -> Iterator[Outcome]:
+    def apply(self, plan: Plan, stop: Callable[[], bool], pace: Pace | None = None) -> Iterator[Outcome]:
         """Evolve topic by topic, with the same comparison by value as the real cluster."""
-        for topic in plan.to_do():
+        topics = sorted(plan.to_do(), key=lambda topic: bool(brings(topic))) if pace else plan.to_do()
+        for topic in topics:
+            while pace and brings(topic) and not stop() and not pace.take(topic):
+                pace.rest()
             yield Outcome(topic.topic, Result.NOT_SENT) if stop() else self._apply(plan, topic)
 
-    def look(self, topics: Sequence[str]) -> Mapping[str, Sight]:
-        """The topics as they are; deletions are over as soon as they are asked for."""
-        return {name: sight(self.state, name) for name in topics}
+    def look(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, Sight]:
+        """The topics as they are; the controller is as fast as we are."""
+        return {name: sight(self.state, name, partitions) for name, partitions in topics.items()}
 
     def inspect(self, topic: str) -> None:
         """Nothing: a state does not hold what a controller has made of its topics."""

@@ -105,18 +105,22 @@ def _ask(plans: list[Plan]) -> None:
 
 def _carry_out(fleet: Fleet, form: Form, settings: Settings, plans: list[Plan], journal: Journal) -> int:
     reports: list[Report] = []
+    watches: dict[str, waiting.Watch] = {}
     # Also while it is told what became of them: whoever presses Ctrl-C then must not read that nothing was written.
     with Interrupt() as interrupt:
+
+        def stop() -> bool:
+            return interrupt.happened() or journal.error is not None
+
         with terminal.Progress(sum(1 for plan in plans for _ in plan.to_do()), settings) as progress:
             for plan in plans:
-                hooks = Hooks(
-                    stop=lambda: interrupt.happened() or journal.error is not None,
-                    tell=progress.step,
-                    settled=partial(journal.settled, plan),
-                )
-                reports.append(form.carry_out(fleet.clusters[plan.cluster], plan, hooks))
+                cluster = fleet.clusters[plan.cluster]
+                if settings.wait:
+                    watches[plan.cluster] = waiting.Watch(cluster, settings, stop)
+                hooks = Hooks(stop, progress.step, partial(journal.settled, plan), watches.get(plan.cluster))
+                reports.append(form.carry_out(cluster, plan, hooks))
         if settings.wait:
-            reports = waiting.wait(fleet.clusters, reports, settings, interrupt.happened)
+            reports = waiting.wait(watches, reports, settings, interrupt.happened)
             journal.waited(reports)
         for report in reports:
             terminal.product(text.report(report, terminal.page(sys.stdout, settings)))

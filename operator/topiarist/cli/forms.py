@@ -15,16 +15,19 @@ from topiarist.cli.fleet import Fleet
 from topiarist.core.change import Plan, TopicPlan
 from topiarist.core.policy import allow_risk
 from topiarist.core.spec import ClusterSpec
-from topiarist.reconcile import Cluster, Outcome, Pass, Report, carry_out
+from topiarist.reconcile import Cluster, Outcome, Pace, Pass, Report, carry_out
 from topiarist.settings import Settings
 
 
 class Hooks(NamedTuple):
-    """What a run under way asks and tells: whether to end, each outcome, and the last one of each topic."""
+    """What a run under way asks and tells: whether to end, each outcome, and the last one of each topic; and who holds
+    it back, if anybody does.
+    """
 
     stop: Callable[[], bool]
     tell: Callable[[Outcome], None]
     settled: Callable[[TopicPlan, Outcome], None]
+    pace: Pace | None = None
 
 
 class Form(Protocol):
@@ -97,5 +100,6 @@ class Manifests:
             stop=hooks.stop,
             tell=hooks.tell,
             settled=hooks.settled,
+            pace=hooks.pace,
         )
         return carry_out(cluster, job, plan)

@@ -11,7 +11,7 @@ from typing import Self
 from topiarist.adapters.textfiles import LineFile
 from topiarist.core.change import Plan, TopicPlan
 from topiarist.errors import Exit, TopiaristError
-from topiarist.reconcile import Outcome, Report, Result, worst
+from topiarist.reconcile import Outcome, Report, worst
 from topiarist.render import journal as rendering
 
 
@@ -25,7 +25,7 @@ class Journal:
         self._path = path
         self._file: LineFile | None = None
         self._stack = ExitStack()
-        self._results: dict[tuple[str, str], Result] = {}
+        self._settled: dict[tuple[str, str], tuple[TopicPlan, Outcome]] = {}
         self.error: TopiaristError | None = None
 
     def __enter__(self) -> Self:
@@ -61,15 +61,17 @@ class Journal:
         for report in reports:
             topics = {topic.topic: topic for topic in report.plan.topics}
             for outcome in report.outcomes:
-                if self._results.get((report.plan.cluster, outcome.topic)) is not outcome.result:
-                    self.settled(report.plan, topics[outcome.topic], outcome)
+                topic, before = self._settled.get((report.plan.cluster, outcome.topic), (None, None))
+                if before != outcome:
+                    self.settled(report.plan, topic or topics[outcome.topic], outcome)
 
     def end(self, reports: Sequence[Report], code: int) -> int:
         """Write the summary; the exit code of the run, which is an error if the report is not whole."""
         reasons = [report.error.reason for report in reports if report.error]
         if self._file is not None and self.error is None:
             try:
-                line = rendering.summary(list(self._results.values()), at=_now(), code=code, reasons=reasons)
+                results = [outcome.result for _, outcome in self._settled.values()]
+                line = rendering.summary(results, at=_now(), code=code, reasons=reasons)
                 self._file.add(line, last=True)
             except TopiaristError as error:
                 self.error = error
@@ -78,7 +80,7 @@ class Journal:
     def _add(self, plan: Plan, topic: TopicPlan, outcome: Outcome) -> None:
         if self._file is not None:
             self._file.add(rendering.topic(plan, topic, outcome, at=_now()))
-            self._results[plan.cluster, topic.topic] = outcome.result
+        self._settled[plan.cluster, topic.topic] = (topic, outcome)
 
 
 def _now() -> str:

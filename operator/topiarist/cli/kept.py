@@ -113,6 +113,8 @@ class Kept:
         known += [Outcome(name, Result.MOVED, Reason.STATE_CONFLICT, why) for name, why in looked.moved.items()]
         for outcome in known:
             hooks.settled(topics[outcome.topic], outcome)
+            if hooks.pace:
+                hooks.pace.settled(topics[outcome.topic], outcome)
 
         def settled(topic: TopicPlan, outcome: Outcome) -> None:
             if outcome.result is Result.MOVED and not self._partial and not self._halted:
@@ -129,6 +131,7 @@ class Kept:
             stop=lambda: self._halted or hooks.stop(),
             tell=hooks.tell,
             settled=settled,
+            pace=hooks.pace,
         )
         report = carry_out(cluster, job, looked.standing())
         return replace(report, plan=plan, outcomes=(*known, *report.outcomes))

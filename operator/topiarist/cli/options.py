@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from topiarist.core.backlog import AHEAD
 from topiarist.core.change import Risk
 from topiarist.core.policy import Allowance
 from topiarist.core.state import Release
@@ -189,16 +190,22 @@ lock_timeout = _option(
 )
 
 waiting = _group(
-    _option(
-        "--wait", is_flag=True, help="Wait until the controller has finished: for deletions, until they have gone."
-    ),
+    _option("--wait", is_flag=True, help="Wait until the controller has taken new partitions over, or deleted topics."),
     _option(
         "--wait-timeout",
         type=click.FloatRange(0, 86_400),
         default=300.0,
         metavar="S",
         show_default=True,
-        help="Seconds to wait at most, for all clusters together.",
+        help="With --wait: seconds without any progress, then it is given up.",
+    ),
+    _option(
+        "--wait-ahead",
+        type=click.IntRange(1, 1_000_000),
+        default=AHEAD,
+        metavar="N",
+        show_default=True,
+        help="With --wait: replicas per broker sent ahead of the controller.",
     ),
 )
 

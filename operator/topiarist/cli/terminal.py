@@ -42,6 +42,11 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
+def aside(text: str) -> None:
+    """A word to stderr where a bar may be drawn: in its place, and the bar comes again."""
+    click.echo(("\r\x1b[K" if sys.stderr.isatty() else "") + text, err=True)
+
+
 def fail(error: TopiaristError, about: str = "") -> None:
     """An error in its own words, and what it is about; complaints about manifests with their number."""
     if isinstance(error, InvalidManifests):
@@ -87,7 +92,7 @@ class Progress:
         if self._shown:
             click.echo("\r\x1b[K", nl=False, err=True)
 
-    def step(self, _outcome: Outcome) -> None:
+    def step(self, _outcome: Outcome | None = None) -> None:
         """One more topic is settled; drawn at most ten times a second."""
         self._done += 1
         if self._shown and (now := time.monotonic()) >= self._next:

@@ -1,105 +1,194 @@
-"""``apply --wait``: look again and again until the controllers have finished what the run began, or time is up.
+"""``apply --wait``: hold back while the controllers are behind, then look until they have finished, or time is up.
 
-``core.waiting`` says what is waited for and what each look means; nothing is written here, and no lock is held. Ctrl-C
-ends the waiting, not the work.
+``core.backlog`` says how much may be ahead and what each look means; here are the clock, the sleeping, and what a
+person is told. While a cluster is written to, its ``Watch`` is the ``Pace`` of that run, under its lock; afterwards
+nothing is written and no lock is held. Time is up when nothing has moved on for ``--wait-timeout`` seconds: that does
+not depend on how much there is to do. Ctrl-C ends the waiting, not the work.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from topiarist.cli import terminal
+from topiarist.core.backlog import Backlog, Seen
 from topiarist.core.change import TopicPlan
 from topiarist.core.units import count
-from topiarist.core.waiting import Stage, awaited, stage
-from topiarist.errors import TopiaristError
-from topiarist.reconcile import Outcome, Report, Result, Watched
+from topiarist.core.waiting import FINISHED, brings, under_way
+from topiarist.errors import Reason, TopiaristError
+from topiarist.reconcile import Outcome, Report, Result, Watched, waited
 from topiarist.settings import Settings
 
-_SLICE, _FIRST, _LONGEST = 0.1, 0.1, 2.0
+_SLICE, _FIRST, _LONGEST = 0.1, 0.02, 2.0
+_SHARE = 4
+"""So many times as long as a look takes nobody looks again: ZooKeeper has others to answer."""
 
 
-class _Watch:
-    """The topics of one cluster that are waited for: ``left`` with their plans, ``stages`` as last seen."""
+class _Patience:
+    """When to look again, and when to give up: ``timeout`` seconds after something has last moved on."""
 
-    def __init__(self, cluster: Watched, report: Report) -> None:
+    def __init__(self, timeout: float, stop: Callable[[], bool]) -> None:
+        self._timeout = timeout
+        self._stop = stop
+        self._pause = _FIRST
+        self.renew()
+
+    def renew(self) -> None:
+        """Something has moved on."""
+        self._end = time.monotonic() + self._timeout
+
+    def looked(self, *, progress: bool, since: float) -> None:
+        """A look that began at ``since`` is over."""
+        pause, took = 2 * self._pause, time.monotonic() - since
+        if progress:
+            self.renew()
+            pause = _FIRST
+        self._pause = min(max(pause, _SHARE * took), _LONGEST)
+
+    @property
+    def over(self) -> bool:
+        """Whether to give up."""
+        return time.monotonic() >= self._end
+
+    def pause(self) -> None:
+        """Until it is worth looking again: longer each time, not beyond the end, and not if somebody wants to stop."""
+        until = min(time.monotonic() + self._pause, self._end)
+        while not self._stop() and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _SLICE))
+
+
+class Watch:
+    """One cluster whose controller is waited for: the pace of its run, and what is seen of it afterwards."""
+
+    def __init__(self, cluster: Watched, settings: Settings, stop: Callable[[], bool]) -> None:
         self._cluster = cluster
-        self._report = report
+        self._settings = settings
+        self._backlog = Backlog(settings.wait_ahead)
+        self._patience = _Patience(settings.wait_timeout, stop)
+        self._stop = stop
+        self._plans: dict[str, TopicPlan] = {}
+        self._outcomes: dict[str, Outcome] = {}
+        self._said = self._over = self._stalled = False
         self._error: TopiaristError | None = None
-        self.left = dict(_awaited(report))
-        self.stages: dict[str, Stage] = {}
 
-    def look(self) -> Iterator[Outcome]:
-        """Look once; the outcomes of topics for which the waiting is over."""
-        if not self.left:
+    def take(self, topic: TopicPlan) -> bool:
+        """Whether the topic's new partitions may be written now."""
+        return self._backlog.take(topic)
+
+    def settled(self, topic: TopicPlan, outcome: Outcome) -> None:
+        """What became of a topic: if it is there, the controller has to go on with it."""
+        self._plans[topic.topic], self._outcomes[topic.topic] = topic, outcome
+        self._backlog.settle(topic, written=outcome.result in (Result.DONE, Result.ALREADY))
+        self._patience.renew()
+
+    def rest(self) -> None:
+        """Wait a little, and look. Raises ``NotTakenOver`` if the controller has done nothing for too long."""
+        if not self._said and self._settings.verbosity >= 0:
+            most = count(self._settings.wait_ahead, "replica")
+            terminal.aside(f"held back until the controller has taken over what was sent: {most} per broker at a time")
+        self._said = True
+        self._patience.pause()
+        if self._stop():
             return
+        since = time.monotonic()
+        seen = self._backlog.see(self._cluster.look(self._backlog.asked()))
+        self._patience.looked(progress=seen.progress, since=since)
+        if self._patience.over and not seen.progress:
+            raise self._give_up()
+
+    def begin(self, report: Report) -> None:
+        """Take in what else of a run that has ended is to be waited for; nothing, if it ended early."""
+        self._over = self._over or report.error is not None
+        outcomes = {outcome.topic: outcome for outcome in report.outcomes}
+        for topic in report.plan.topics:
+            outcome = outcomes.get(topic.topic)
+            if topic.topic not in self._outcomes and (outcome or under_way(topic)):
+                self.settled(topic, outcome or Outcome(topic.topic, Result.ALREADY))
+
+    @property
+    def left(self) -> Mapping[str, bool]:
+        """The topics that are still waited for, each with whether it is for new partitions."""
+        return {} if self._over else {name: bool(asked) for name, asked in self._backlog.asked().items()}
+
+    def look(self) -> Seen:
+        """Look once; an error is the report's, and the end of the waiting."""
         try:
-            sights = self._cluster.look(list(self.left))
+            return self._backlog.see(self._cluster.look(self._backlog.asked()) if self.left else {})
         except TopiaristError as error:
-            self._error, self.left = error, {}
-            return
-        self.stages.update((name, stage(plan, sights[name])) for name, plan in self.left.items())
-        for name in [name for name in self.left if self.stages[name].final]:
-            del self.left[name]
-            yield self._outcome(name)
+            self._error, self._over = error, True
+            return Seen(progress=False)
 
-    def report(self, stopped: bool) -> Report:
-        """The report with what was seen at last; if somebody ``stopped`` the waiting, what is left stays as it was."""
-        seen = {name: self._outcome(name) for name in self.stages if not (stopped and name in self.left)}
-        known = {outcome.topic for outcome in self._report.outcomes}
-        outcomes = [seen.get(outcome.topic, outcome) for outcome in self._report.outcomes]
+    def finished(self, *, grown: bool) -> int:
+        """How many topics the controller has taken over, or (not ``grown``) deleted."""
+        stages = self._backlog.stages
+        return sum(
+            stages[name] == FINISHED and bool(brings(plan)) is grown
+            for name, plan in self._plans.items()
+            if name in stages
+        )
+
+    def report(self, report: Report, *, stopped: bool) -> Report:
+        """The report with what was seen at last; if the waiting was not to the end, what is left stays as it was."""
+        cut = stopped or (report.error is not None and not self._stalled)
+        stages = {name: found for name, found in self._backlog.stages.items() if found.final or not cut}
+        seen = {name: waited(self._outcomes[name], found) for name, found in stages.items()}
+        known = {outcome.topic for outcome in report.outcomes}
+        outcomes = [seen.get(outcome.topic, outcome) for outcome in report.outcomes]
         outcomes += [outcome for name, outcome in seen.items() if name not in known]
-        return replace(self._report, outcomes=tuple(outcomes), error=self._report.error or self._error)
+        return replace(report, outcomes=tuple(outcomes), error=report.error or self._error)
 
-    def _outcome(self, name: str) -> Outcome:
-        found = self.stages[name]
-        if not found.final:
-            return Outcome(name, Result.UNFINISHED, found.reason, found.message)
-        if found.reason:
-            return Outcome(name, Result.REFUSED, found.reason, found.message)
-        return next((o for o in self._report.outcomes if o.topic == name), Outcome(name, Result.ALREADY))
+    def _give_up(self) -> TopiaristError:
+        self._over = self._stalled = True
+        return TopiaristError(
+            Reason.NOT_TAKEN_OVER,
+            f"the controller has finished nothing for {self._settings.wait_timeout:g} s: nothing more is sent",
+            "see that there is a controller and what its log says; the next run goes on from here",
+        )
 
 
 def wait(
-    clusters: Mapping[str, Watched], reports: Sequence[Report], settings: Settings, stop: Callable[[], bool]
+    watches: Mapping[str, Watch], reports: Sequence[Report], settings: Settings, stop: Callable[[], bool]
 ) -> list[Report]:
-    """The reports of a run, once all that its controllers have to do is done, or ``--wait-timeout`` is over."""
-    watches = [_Watch(clusters[report.plan.cluster], report) for report in reports]
-    total = sum(len(watch.left) for watch in watches)
-    deadline, pause, gone = time.monotonic() + settings.wait_timeout, _FIRST, 0
-    if total and settings.verbosity >= 0:
+    """The reports of a run, once all that its controllers have to do is done, or nothing moves any more."""
+    found = [watches[report.plan.cluster] for report in reports]
+    for watch, report in zip(found, reports, strict=True):
+        watch.begin(report)
+    left = [brought for watch in found for brought in watch.left.values()]
+    if left and settings.verbosity >= 0:
         terminal.say(
-            f"waiting for the controller to delete {count(total, 'topic')}, {settings.wait_timeout:g} s at most"
+            f"waiting for the controller to {_work(left)}, at most {settings.wait_timeout:g} s without progress"
         )
-    with terminal.Progress(total, settings) as progress:
+    patience = _Patience(settings.wait_timeout, stop)
+    with terminal.Progress(len(left), settings) as progress:
         while not stop():
-            for watch in watches:
-                for outcome in watch.look():
-                    gone += outcome.result is not Result.REFUSED
-                    progress.step(outcome)
-            if not any(watch.left for watch in watches) or time.monotonic() >= deadline:
+            since = time.monotonic()
+            looks = [watch.look() for watch in found]
+            patience.looked(progress=any(seen.progress for seen in looks), since=since)
+            for _ in chain.from_iterable(seen.finished for seen in looks):
+                progress.step()
+            if not any(watch.left for watch in found) or patience.over:
                 break
-            _sleep(min(pause, deadline - time.monotonic()), stop)
-            pause = min(2 * pause, _LONGEST)
+            patience.pause()
     stopped = stop()
-    if stopped and (left := sum(len(watch.left) for watch in watches)):
-        terminal.say(f"no longer waiting for {count(left, 'topic')}: the controller goes on by itself")
-    elif gone and settings.verbosity >= 0:
-        terminal.say(f"{count(gone, 'topic')} gone")
-    return [watch.report(stopped) for watch in watches]
+    if stopped and (more := sum(len(watch.left) for watch in found)):
+        terminal.say(f"no longer waiting for {count(more, 'topic')}: the controller goes on by itself")
+    elif (words := _finished(found)) and settings.verbosity >= 0:
+        terminal.say(words)
+    return [watch.report(report, stopped=stopped) for watch, report in zip(found, reports, strict=True)]
 
 
-def _awaited(report: Report) -> Iterator[tuple[str, TopicPlan]]:
-    """The topics to wait for: whose deletion was written, or was under way before; none if the run ended early."""
-    results = {outcome.topic: outcome.result for outcome in report.outcomes}
-    for plan in report.plan.topics if report.error is None else ():
-        if awaited(plan) and results.get(plan.topic, Result.ALREADY) in (Result.DONE, Result.ALREADY):
-            yield plan.topic, plan
+def _work(left: Sequence[bool]) -> str:
+    """What a controller has to do: ``take over 2 topics and delete 1 topic``; for each topic, whether it is grown."""
+    grown = sum(left)
+    words = (("take over", grown), ("delete", len(left) - grown))
+    return " and ".join(f"{verb} {count(number, 'topic')}" for verb, number in words if number)
 
 
-def _sleep(seconds: float, stop: Callable[[], bool]) -> None:
-    end = time.monotonic() + seconds
-    while not stop() and (left := end - time.monotonic()) > 0:
-        time.sleep(min(left, _SLICE))
+def _finished(watches: Sequence[Watch]) -> str:
+    """``2 topics taken over by the controller, 1 topic gone``; empty if there is none."""
+    words = ((True, "taken over by the controller"), (False, "gone"))
+    numbers = [(sum(watch.finished(grown=grown) for watch in watches), verb) for grown, verb in words]
+    return ", ".join(f"{count(number, 'topic')} {verb}" for number, verb in numbers if number)

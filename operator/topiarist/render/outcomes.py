@@ -35,7 +35,7 @@ _LOUD_RESULTS = {
 _NEXT = {
     Result.MOVED: "moved: not what the plan was made from, so nothing was written; plan again to see what is there now",
     Result.UNKNOWN: "unknown: the connection broke before the answer came; the next run sees whether it was done",
-    Result.UNFINISHED: "not finished: written; the controller goes on by itself, and another apply --wait waits for it",
+    Result.UNFINISHED: "not finished: written; the controller goes on by itself",
     Result.NOT_SENT: "not sent: the run ended before; the next run goes on",
 }
 
@@ -52,13 +52,13 @@ def _lines(found: Report, page: Page) -> Iterator[str]:
     results: dict[Result, list[Outcome]] = {}
     for outcome in sorted(found.outcomes):
         results.setdefault(outcome.result, []).append(outcome)
-    loud = [outcome for outcome in sorted(found.outcomes) if outcome.result in _LOUD_RESULTS]
+    loud = [outcome for outcome in sorted(found.outcomes) if _has_words(outcome)]
     page = replace(page, column=column_for(outcome.topic for outcome in loud))
     if name := plain(found.plan.cluster):
         yield from (page.paint(part, STRONG) for part in wrap(name, page.width))
     for result in _QUIET_RESULTS:
         if result in results:
-            yield from _condensed(page, result, results[result])
+            yield from _condensed(page, result, [each for each in results[result] if not _has_words(each)])
     for outcome in loud:
         yield from _loud(page, outcome)
     for result, words in _NEXT.items():
@@ -67,15 +67,21 @@ def _lines(found: Report, page: Page) -> Iterator[str]:
     yield page.paint(summary(found), STRONG)
 
 
+def _has_words(outcome: Outcome) -> bool:
+    """Whether there is something to say of this very topic."""
+    return outcome.result in _LOUD_RESULTS or bool(outcome.message)
+
+
 def _condensed(page: Page, result: Result, outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Results that need no words of their own: the topics, in a row."""
     sign, tone = _QUIET_RESULTS[result]
-    listed = names(page, [outcome.topic for outcome in outcomes])
-    yield from remark(page, f"{sign} {result.value}", listed, tone)
+    if outcomes:
+        listed = names(page, [outcome.topic for outcome in outcomes])
+        yield from remark(page, f"{sign} {result.value}", listed, tone)
 
 
 def _loud(page: Page, outcome: Outcome) -> Iterator[str]:
-    sign, tone = _LOUD_RESULTS[outcome.result]
+    sign, tone = _LOUD_RESULTS.get(outcome.result) or _QUIET_RESULTS[outcome.result]
     words = f"{outcome.result.value}: {outcome.message}" if outcome.message else outcome.result.value
     yield from head(page, sign, outcome.topic, action=words, tones=(tone, ""))
     if outcome.reason and outcome.result is not Result.MOVED:

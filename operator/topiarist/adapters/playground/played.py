@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Self
@@ -54,7 +54,7 @@ class Playground:
         self.client = KazooClient(connect, timeout=20.0)
         self._seen: set[str] = set()
         self._term = (0, 0)
-        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._work: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="playground", daemon=True)
 
     def start(self) -> Self:
@@ -106,6 +106,16 @@ class Playground:
     def elect(self, broker: int) -> None:
         """Let another broker become controller: the epoch moves on."""
         self._do(partial(self._elect, broker))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The controller does nothing meanwhile, as one that is stuck; then it catches up. No ``settle`` in it."""
+        on = threading.Event()
+        self._work.put(on.wait)
+        try:
+            yield
+        finally:
+            on.set()
 
     def settle(self) -> None:
         """Wait until everything that was written before this call has been reacted to."""

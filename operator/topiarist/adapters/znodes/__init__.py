@@ -31,6 +31,7 @@ from topiarist.adapters.znodes.paths import (
     config_path,
     deletion_path,
     partition_state_path,
+    partitions_path,
     record_path,
     topic_path,
 )
@@ -76,6 +77,7 @@ __all__ = [
     "grow_topic",
     "parse_id",
     "partition_state_path",
+    "partitions_path",
     "paths",
     "read_gate",
     "record_path",

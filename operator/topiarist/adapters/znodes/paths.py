@@ -51,9 +51,14 @@ def deletion_path(name: str) -> str:
     return f"{DELETIONS}/{_component(name)}"
 
 
+def partitions_path(name: str) -> str:
+    """The parent of the partitions' znodes, which the controller makes."""
+    return f"{topic_path(name)}/partitions"
+
+
 def partition_state_path(name: str, partition: int) -> str:
     """The znode that exists once the controller has taken the partition over."""
-    return f"{topic_path(name)}/partitions/{partition:d}/state"
+    return f"{partitions_path(name)}/{partition:d}/state"
 
 
 def broker_path(broker: int) -> str:

@@ -7,7 +7,7 @@ what becomes of it, ``partitions`` looks at one topic's, ``gate`` freezes and th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -25,7 +25,7 @@ from topiarist.core.credentials import NOBODY, Credentials
 from topiarist.core.inspection import Inspection
 from topiarist.core.state import ClusterState, Freeze
 from topiarist.core.waiting import Sight
-from topiarist.reconcile import Outcome, Result
+from topiarist.reconcile import Outcome, Pace, Result
 
 
 class ZooKeeperCluster:
@@ -68,21 +68,24 @@ class ZooKeeperCluster:
         with in_words(self._session):
             return read_state(self._session, max_buffer=self._max_buffer).state
 
-    def apply(self, plan: Plan, stop: Callable[[], bool]) -> Iterator[Outcome]:
-        """Carry out ``plan`` under the cluster's lock; nothing to do means no lock and no write."""
+    def apply(self, plan: Plan, stop: Callable[[], bool], pace: Pace | None = None) -> Iterator[Outcome]:
+        """Carry out ``plan`` under the cluster's lock, which is held also while ``pace`` holds topics back; nothing to
+        do means no lock and no write.
+        """
         if not plan.pending:
             return
         lock = Lock(self._session, self._owner)
         try:
             with in_words(self._session):
                 if not stop() and self._locked(lock, stop):
-                    yield from Writer(self._session, plan, lock.path, max_buffer=self._max_buffer, stop=stop).outcomes()
+                    most = self._max_buffer
+                    yield from Writer(self._session, plan, lock.path, max_buffer=most, stop=stop, pace=pace).outcomes()
                 else:
                     yield from (Outcome(topic.topic, Result.NOT_SENT) for topic in plan.to_do())
         finally:
             lock.release()
 
-    def look(self, topics: Sequence[str]) -> Mapping[str, Sight]:
+    def look(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, Sight]:
         """What the controller has made of these topics by now."""
         with in_words(self._session):
             return look(self._session, topics)

@@ -4,8 +4,9 @@ reading.
 For each window of topics: read their nodes, compare by value with what the plan was made from, send what still is true
 at the versions just read, and settle the answers in order. What the server refused because something moved is read and
 compared again; what a lost connection left open is decided by our record, whose version and bytes nobody else can
-have made. When the run ends before its time, what was under way is still heard out. ``site`` prepares the run,
-``transaction`` says what is sent, ``verdict`` what an answer means.
+have made. When the run ends before its time, what was under way is still heard out. A ``Pace`` may hold topics with new
+partitions back: the others go first, and then each as it is let. ``site`` prepares the run, ``transaction`` says what
+is sent, ``verdict`` what an answer means.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ from topiarist.core.change import AddPartitions, DeleteTopic, Plan, TopicPlan
 from topiarist.core.evolve import Position, standing
 from topiarist.core.names import unify
 from topiarist.core.room import within_room
+from topiarist.core.waiting import brings
 from topiarist.errors import Reason, TopiaristError
-from topiarist.reconcile import Outcome, Result
+from topiarist.reconcile import Outcome, Pace, Result
 
 WINDOW = 200
 """Topics that are read together, directly before they are written."""
@@ -49,6 +51,9 @@ TRIES = 3
 
 ELECTION = 10.0
 """Seconds that a run waits in its middle for a new controller; there is none for as long as an election takes."""
+
+FRESH = 1.0
+"""Seconds for which a run that was held back relies on what it stands on; then it looks again before it writes."""
 
 _LOOK_AGAIN = 0.1
 
@@ -76,15 +81,24 @@ class Writer:
     """Carries out one plan under one lock. ``outcomes`` may be called once."""
 
     def __init__(
-        self, session: Session, plan: Plan, lock_path: str, *, max_buffer: int, stop: Callable[[], bool]
+        self,
+        session: Session,
+        plan: Plan,
+        lock_path: str,
+        *,
+        max_buffer: int,
+        stop: Callable[[], bool],
+        pace: Pace | None = None,
     ) -> None:
         self._session = session
         self._plan = plan
         self._lock_path = lock_path
         self._max_buffer = max_buffer
         self._stop = stop
+        self._pace = pace
         self._basis = plan.basis()
         self._queue: deque[_Job] = deque()
+        self._held: deque[_Job] = deque()
         self._flying: deque[_Sent] = deque()
         self._doubtful: list[_Sent] = []
         self._over = False
@@ -94,14 +108,13 @@ class Writer:
         """One outcome for each topic to do, as they become known; raises what ended the run, after the last one."""
         yield from self._admit()
         try:
-            while self._queue and not self._stop():
+            while self._more() and not self._stop():
                 yield from self._window()
                 yield from self._resolve()
         except (TopiaristError, KazooException) as error:
             yield from self._abandon(error)
             raise error
-        for job in self._queue:
-            yield Outcome(job.plan.topic, Result.NOT_SENT)
+        yield from self._not_sent()
 
     def _stand(self) -> None:
         """Find out what there is to stand on now: controller, gate, brokers, names. An election is waited for."""
@@ -115,6 +128,7 @@ class Writer:
                 time.sleep(_LOOK_AGAIN)
             else:
                 self._unified = unify(self._head.topic_names)
+                self._stood = time.monotonic()
                 return
 
     def _admit(self) -> Iterator[Outcome]:
@@ -125,9 +139,30 @@ class Writer:
         for plan in self._plan.to_do():
             fits = fitting.get(plan.topic, plan)
             if fits.changes == plan.changes:
-                self._queue.append(_Job(plan))
+                held = self._pace is not None and brings(plan)
+                (self._held if held else self._queue).append(_Job(plan))
             else:
                 yield Outcome(plan.topic, Result.REFUSED, Reason.TOO_LARGE, fits.refusals[-1].message)
+
+    def _more(self) -> bool:
+        """Whether there is something to send; rests until something may be, if only the pace keeps it back."""
+        rested = False
+        while self._held and not self._stop():
+            assert self._pace is not None
+            while self._held and self._pace.take(self._held[0].plan):
+                self._queue.append(self._held.popleft())
+            if self._queue:
+                break
+            self._pace.rest()
+            rested = True
+        if rested and self._queue and time.monotonic() - self._stood > FRESH:
+            self._stand()  # brokers, names and the gate have had time to change
+        return bool(self._queue)
+
+    def _not_sent(self) -> Iterator[Outcome]:
+        """The outcomes of what is still queued when the run ends."""
+        for job in (*self._queue, *self._held):
+            yield Outcome(job.plan.topic, Result.NOT_SENT)
 
     def _window(self) -> Iterator[Outcome]:
         """Read, compare and send the next topics of the queue, and settle all that was sent."""
@@ -299,5 +334,4 @@ class Writer:
         for sent in self._doubtful:
             message = "the session ended before its answer came: done or not; the next run sees which"
             yield Outcome(sent.job.plan.topic, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)
-        for job in self._queue:
-            yield Outcome(job.plan.topic, Result.NOT_SENT)
+        yield from self._not_sent()

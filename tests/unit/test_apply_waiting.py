@@ -1,0 +1,320 @@
+"""``apply --wait``: how a run is held back, and how the waiting ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import pytest
+
+from support.states import cluster, spec, topic
+from topiarist.cli import waiting
+from topiarist.core.change import Plan
+from topiarist.core.plan import Run, make_plan
+from topiarist.core.spec import ClusterSpec
+from topiarist.core.state import ClusterState
+from topiarist.core.waiting import DISABLED, Sight, brings
+from topiarist.errors import Exit, Reason, TopiaristError
+from topiarist.reconcile import Outcome, Report, Result
+from topiarist.settings import Settings
+
+SEEN = cluster(topic("orders"), topic("clicks", identity=2))
+
+
+def plan(state: ClusterState = SEEN, *names: str, ensure: str = "Absent") -> Plan:
+    """A plan for these topics, by default one that deletes ``orders``."""
+    specs = [spec(name, ensure=ensure) for name in names or ("orders",)]
+    return make_plan(state, ClusterSpec(), specs, Run())
+
+
+class Played:
+    """A cluster of which each look shows the next sights; the last ones stay."""
+
+    def __init__(self, *looks: Mapping[str, Sight] | TopiaristError) -> None:
+        self.looks = list(looks)
+        self.asked: list[list[str]] = []
+        self.partitions: list[dict[str, list[int]]] = []
+
+    def look(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, Sight]:
+        """The next ones."""
+        self.asked.append(list(topics))
+        self.partitions.append({name: list(asked) for name, asked in topics.items()})
+        found = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        if isinstance(found, TopiaristError):
+            raise found
+        return {name: found[name] for name in topics}
+
+
+def report(*names: str, result: Result = Result.DONE) -> Report:
+    """A run that has set the marks of these topics."""
+    return Report(plan(SEEN, *names), tuple(Outcome(name, result) for name in names))
+
+
+def waited(played: Played, found: Report, *, seconds: float = 30.0, stop: bool = False) -> Report:
+    """What ``apply --wait`` makes of one report."""
+    settings = Settings(wait_timeout=seconds, verbosity=-1)
+    (after,) = waiting.wait({"": waiting.Watch(played, settings, lambda: stop)}, [found], settings, lambda: stop)
+    return after
+
+
+def test_it_looks_until_all_have_gone() -> None:
+    """Topics that have gone are not asked for again; the outcomes stay what they were."""
+    played = Played(
+        {"orders": Sight(1, True), "clicks": Sight(None, False)},
+        {"orders": Sight(None, True)},
+        {"orders": Sight(None, False)},
+    )
+    found = report("clicks", "orders")
+    assert waited(played, found) == found
+    assert played.asked == [["clicks", "orders"], ["orders"], ["orders"]]
+
+
+def test_what_is_not_finished_in_time_is_an_error() -> None:
+    """Said with what it waits for; a run that should wait has not got what it waited for."""
+    after = waited(Played({"orders": Sight(1, True, (4,))}), report("orders"), seconds=0)
+    (outcome,) = after.outcomes
+    assert (outcome.result, outcome.reason) == (Result.UNFINISHED, Reason.DELETION_IN_PROGRESS)
+    assert "broker 4" in outcome.message
+    assert after.exit is Exit.ERROR
+
+
+def test_a_deletion_that_is_disabled_ends_the_waiting() -> None:
+    """At once, as a refusal: no patience helps."""
+    after = waited(Played({"orders": Sight(1, False)}), report("orders"))
+    assert after.outcomes == (Outcome("orders", Result.REFUSED, Reason.DELETION_DISABLED, DISABLED),)
+    assert after.exit is Exit.REFUSED
+
+
+def test_a_deletion_that_was_under_way_is_waited_for_too() -> None:
+    """An earlier run has set the mark: this one writes nothing, waits, and has an outcome for it."""
+    under_way = Report(plan(cluster(topic("orders"), deleting=frozenset({"orders"}))))
+    after = waited(Played({"orders": Sight(1, True)}, {"orders": Sight(None, False)}), under_way)
+    assert after.outcomes == (Outcome("orders", Result.ALREADY),)
+    late = waited(Played({"orders": Sight(1, True)}), under_way, seconds=0)
+    assert [outcome.result for outcome in late.outcomes] == [Result.UNFINISHED]
+
+
+@pytest.mark.parametrize("result", [Result.MOVED, Result.FAILED, Result.NOT_SENT, Result.UNKNOWN, Result.REFUSED])
+def test_what_was_not_written_is_not_waited_for(result: Result) -> None:
+    """Nothing is under way for it."""
+    played, found = Played({}), report("orders", result=result)
+    assert waited(played, found) == found
+    assert played.asked == []
+
+
+def test_somebody_who_stops_ends_the_waiting_not_the_work() -> None:
+    """The outcomes stay: it was written."""
+    played, found = Played({"orders": Sight(1, True)}), report("orders")
+    assert waited(played, found, stop=True) == found
+    assert played.asked == []
+
+
+def test_a_run_that_ended_early_is_not_waited_for() -> None:
+    """Its session may be gone; its error is what has to be said."""
+    error = TopiaristError(Reason.SESSION_LOST, "gone")
+    played, found = Played({}), report("orders")
+    ended = Report(found.plan, found.outcomes, error)
+    assert waited(played, ended) == ended
+    assert played.asked == []
+
+
+def test_an_error_while_waiting_is_the_reports() -> None:
+    """What was seen before it counts; what was not is done, as far as we know, and the error says the rest."""
+    error = TopiaristError(Reason.SESSION_LOST, "gone")
+    played = Played({"orders": Sight(1, False), "clicks": Sight(2, True)}, error)
+    after = waited(played, report("clicks", "orders"))
+    assert after.error is error
+    assert [outcome.result for outcome in after.outcomes] == [Result.UNFINISHED, Result.REFUSED]
+    assert after.exit is Exit.ERROR
+
+
+GROWN = make_plan(SEEN, ClusterSpec(), [spec("orders", partitions=5), spec("new", partitions=2)], Run())
+"""A plan with a topic that grows by two partitions, and one that is made with two."""
+
+
+def new(name: str, *taken: int, **fields: Any) -> Sight:
+    """A topic of ``GROWN`` as planned, with these of its new partitions taken over."""
+    (found,) = (topic for topic in GROWN.topics if topic.topic == name)
+    lists = (found.before.replicas if found.before else ()) + found.new_replicas()
+    return Sight(1, False, replicas=dict(enumerate(lists)), taken=frozenset(taken))._replace(**fields)
+
+
+def written(result: Result = Result.DONE) -> Report:
+    """A run that has written ``GROWN``."""
+    return Report(GROWN, tuple(Outcome(topic.topic, result) for topic in GROWN.topics))
+
+
+@pytest.mark.parametrize("result", [Result.DONE, Result.ALREADY])
+def test_it_looks_until_new_partitions_are_taken_over(result: Result) -> None:
+    """Of each topic only those partitions are asked about that have not been seen; also if others were faster."""
+    played = Played(
+        {"new": new("new", 1), "orders": new("orders")},
+        {"new": new("new", 0), "orders": new("orders", 3)},
+        {"orders": new("orders", 4)},
+    )
+    assert waited(played, written(result)) == written(result)
+    assert played.partitions == [{"new": [0, 1], "orders": [3, 4]}, {"new": [0], "orders": [3, 4]}, {"orders": [4]}]
+
+
+def test_new_partitions_that_are_not_taken_over_in_time_are_an_error() -> None:
+    """Written, and not finished: with how many are left, and whether there is a controller at all."""
+    played = Played({"new": new("new", 0, 1), "orders": new("orders", 3, led=False)})
+    after = waited(played, written(), seconds=0)
+    late, done = after.outcomes[::-1]
+    assert done == Outcome("new", Result.DONE)
+    assert (late.result, late.reason) == (Result.UNFINISHED, Reason.NOT_TAKEN_OVER)
+    assert late.message == ("the controller has not taken over 1 of 2 new partitions; the cluster has no controller")
+    assert after.exit is Exit.ERROR
+
+
+def test_what_was_lost_meanwhile_is_a_failure() -> None:
+    """At once, in its own words: nobody looks a second time."""
+    lost = new("orders", replicas=dict(enumerate(SEEN.topics["orders"].replicas)))
+    played = Played({"new": Sight(None, False), "orders": lost})
+    after = waited(played, written())
+    assert len(played.asked) == 1
+    assert {outcome.result for outcome in after.outcomes} == {Result.FAILED}
+    assert {outcome.reason for outcome in after.outcomes} == {Reason.STATE_CONFLICT}
+    assert after.exit is Exit.ERROR
+
+
+def test_partitions_that_nobody_waits_for_are_told_and_no_failure() -> None:
+    """Their topic is done, with a word on it."""
+    alone = new("new", 0, missing=(*brings(GROWN.topics[0])[1],))
+    after = waited(Played({"new": alone, "orders": new("orders", 3, 4)}), written())
+    outcome = after.outcomes[0]
+    assert (outcome.topic, outcome.result, outcome.reason) == ("new", Result.DONE, Reason.NOT_TAKEN_OVER)
+    assert outcome.message.startswith("partition 1: not waited for")
+    assert after.exit is Exit.DONE
+
+
+class Clock:
+    """Time that passes only where somebody sleeps, or looks: each look takes ten seconds."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        """The time."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Let it pass."""
+        self.now += seconds
+
+
+def test_progress_gives_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time counts from the last progress: however many steps there are, each may take that long."""
+    clock, nothing = Clock(), {"new": new("new"), "orders": new("orders")}
+
+    class Slow(Played):
+        def look(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, Sight]:
+            clock.now += 10
+            return super().look(topics)
+
+    def ended(*steps: tuple[int, ...]) -> Exit:
+        looks = [nothing | {"orders": new("orders", *taken)} for taken in steps]
+        everything = {"new": new("new", 0, 1), "orders": new("orders", 3, 4)}
+        return waited(Slow(*looks, everything), written(), seconds=30).exit
+
+    monkeypatch.setattr(waiting, "time", clock)
+    assert ended((), (3,), (), (4,), ()) is Exit.DONE
+    assert clock.now > 60
+    assert ended((), (), (), ()) is Exit.ERROR
+
+
+def test_zookeeper_is_left_alone_most_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much goes on: between two looks passes four times as long as one takes, also if more is written then."""
+    clock, starts = Clock(), []
+
+    class Slow(Played):
+        def look(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, Sight]:
+            starts.append(clock.now)
+            clock.now += 0.25
+            return super().look(topics)
+
+    monkeypatch.setattr(waiting, "time", clock)
+    first, second = GROWN.topics
+    watch = paced(Slow({"new": new("new", 0)}, {"new": new("new", 1), "orders": new("orders")}))
+    watch.settled(first, Outcome("new", Result.DONE))
+    watch.rest()
+    watch.settled(second, Outcome("orders", Result.DONE))
+    watch.rest()
+    assert starts[1] - starts[0] == pytest.approx(0.25 + 4 * 0.25)
+
+
+def paced(
+    played: Played, *, ahead: int = 6, seconds: float = 30.0, stop: Callable[[], bool] = lambda: False, loud: int = -1
+) -> waiting.Watch:
+    """The pace of a run."""
+    return waiting.Watch(played, Settings(wait_timeout=seconds, wait_ahead=ahead, verbosity=loud), stop)
+
+
+def test_a_run_is_held_back_until_the_controller_has_gone_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing more than may be ahead is let go; what is taken over makes room, and the run is told once."""
+    first, second = GROWN.topics
+    watch = paced(Played({"new": new("new")}, {"new": new("new", 0)}, {"new": new("new", 1)}), ahead=1, loud=0)
+    assert watch.take(first)
+    watch.settled(first, Outcome("new", Result.DONE))
+    rests = 0
+    while not watch.take(second):
+        watch.rest()
+        rests += 1
+    assert rests == 3
+    assert capsys.readouterr().err == (
+        "held back until the controller has taken over what was sent: 1 replica per broker at a time\n"
+    )
+
+
+def test_a_controller_that_does_nothing_ends_the_run() -> None:
+    """By the deadline: what was written is not finished, and nobody waits for it a second time."""
+    first, second = GROWN.topics
+    played = Played({"new": new("new", led=False)})
+    watch = paced(played, ahead=1, seconds=0)
+    assert watch.take(first)
+    watch.settled(first, Outcome("new", Result.DONE))
+    assert not watch.take(second)
+    with pytest.raises(TopiaristError, match="has finished nothing for 0 s: nothing more is sent") as raised:
+        watch.rest()
+    outcomes = (Outcome("new", Result.DONE), Outcome("orders", Result.NOT_SENT))
+    found = Report(GROWN, outcomes, raised.value)
+    (after,) = waiting.wait({"": watch}, [found], Settings(wait_timeout=30.0, verbosity=-1), lambda: False)
+    assert [outcome.result for outcome in after.outcomes] == [Result.UNFINISHED, Result.NOT_SENT]
+    assert "no controller" in after.outcomes[0].message
+    assert (after.error, after.exit) == (raised.value, Exit.ERROR)
+    assert len(played.asked) == 1
+
+
+def test_somebody_who_stops_is_not_held_back() -> None:
+    """The run goes on to its end without another look."""
+    played = Played({})
+    paced(played, stop=lambda: True).rest()
+    assert played.asked == []
+
+
+def test_what_was_seen_while_writing_counts_if_the_run_ends_early() -> None:
+    """A topic that others have deleted is told; one that is not taken over yet stays done, since nobody knows more."""
+    first, second = GROWN.topics
+    watch = paced(Played({"new": Sight(None, False), "orders": new("orders")}))
+    for topic_plan in (first, second):
+        watch.settled(topic_plan, Outcome(topic_plan.topic, Result.DONE))
+    watch.rest()
+    ended = Report(GROWN, written().outcomes, TopiaristError(Reason.FROZEN, "frozen"))
+    (after,) = waiting.wait({"": watch}, [ended], Settings(verbosity=-1), lambda: False)
+    assert [outcome.result for outcome in after.outcomes] == [Result.FAILED, Result.DONE]
+
+
+def test_what_is_waited_for_is_said_before_and_after(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is taken over, never usable or ready; nothing is said where a run should be quiet."""
+    state = cluster(topic("gone"), topic("orders"))
+    specs = [spec("gone", ensure="Absent"), spec("orders", partitions=5), spec("new", partitions=2)]
+    found = make_plan(state, ClusterSpec(), specs, Run())
+    sights = {"gone": Sight(None, False), "new": new("new", 0, 1), "orders": new("orders", 3, 4)}
+    for verbosity in (0, -1):
+        settings = Settings(verbosity=verbosity)
+        run = Report(found, tuple(Outcome(topic.topic, Result.DONE) for topic in found.topics))
+        waiting.wait({"": waiting.Watch(Played(sights), settings, lambda: False)}, [run], settings, lambda: False)
+    assert capsys.readouterr().err == (
+        "waiting for the controller to take over 2 topics and delete 1 topic, at most 300 s without progress\n"
+        "2 topics taken over by the controller, 1 topic gone\n"
+    )
