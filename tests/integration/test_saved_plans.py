@@ -205,7 +205,7 @@ MOVES: dict[str, tuple[Callable[[Playground], None], str]] = {
     ),
     "a key that spoils the others": (
         _set("/config/topics/conf", config_bytes({"retention.ms": "1000", "segment.ms": "9000", "odd": "1"})),
-        "the config would be invalid: odd: ",
+        "the config as it would be written now is invalid: odd: ",
     ),
     "a rack": (_rack, "is in elsewhere now"),
     "unreadable": (_set("/config/topics/conf", b"{"), "it is not JSON"),
