@@ -76,7 +76,7 @@ class Lock:
             try:
                 created = f"{paths.LOCK}/{mine[0]}" if mine else self._session.result(self._session.send(request))
             except Interrupted:
-                self._session.resume()
+                continue
             except NoAuthError:
                 raise TopiaristError(
                     Reason.NO_PERMISSION, f"no permission to create children of {paths.LOCK}", "nothing was written"
@@ -110,7 +110,6 @@ class Lock:
         try:
             there = self._session.result(pending)
         except Interrupted:
-            self._session.resume()
             return
         look_again = min(deadline, time.monotonic() + _LOOK_AGAIN)
         while there and not self._changed.wait(_SLICE) and not stop() and time.monotonic() < look_again:
