@@ -1,9 +1,9 @@
 """What guards a function has: each in words, and what takes it away, in place.
 
 A guard is an ``if`` that returns, raises, yields or skips; an operand of ``and`` or ``or``; one of the values that are
-compared together, or bound each other; the filter of a comprehension; a function that gives a plan back with less in
-it; an operation of a transaction; a field of the document that a fingerprint is made over; a statement that only adds
-to what is checked.
+compared together, or bound each other; the filter of a comprehension; a case of a ``match``; a function that gives a
+plan back with less in it; an operation of a transaction; a field of the document that a fingerprint is made over; a
+statement that only adds to what is checked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from functools import partial
 from typing import Any
 
 FILTERS = frozenset(
-    ("allow_deletions", "complete", "guard", "hold", "permit", "restrict", "review", "trusted", "within_budgets")
+    (
+        *("allow_deletions", "complete", "guard", "_held", "hold", "permit", "restrict", "review", "trusted"),
+        "within_budgets",
+    )
 )
 """Functions that give their first argument back with less in it, or raise: a guard is a call of one."""
 
@@ -36,6 +39,9 @@ def guards(function: ast.FunctionDef) -> Iterator[tuple[str, Callable[[], None]]
             for bound in node.args:
                 rest = [other for other in node.args if other is not bound]
                 yield f"without {_text(bound)} in: {_text(node)}", partial(setattr, node, "args", [*rest, rest[0]])
+        elif isinstance(node, ast.Match):
+            for case in node.cases:
+                yield f"without the case: {_text(case.pattern)}", partial(node.cases.remove, case)
         elif isinstance(node, ast.Dict) and len(node.keys) > 1:
             for index, (key, value) in enumerate(zip(node.keys, node.values, strict=True)):
                 what = _text(key) if key else f"**{_text(value)}"
