@@ -12,7 +12,8 @@ to be equivalent does not.
 from __future__ import annotations
 
 import ast
-import copy
+import compileall
+import json
 import os
 import re
 import shutil
@@ -22,9 +23,10 @@ import tempfile
 import time
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -37,8 +39,7 @@ COPIED = ("operator", "schemas", "manifests", "tests", "tools", "benchmarks", "p
 LONGEST = 600
 """Seconds that the tests of one mutant may take; a mutant that hangs is noticed too."""
 
-HANGS = 60
-"""Seconds that one test may take."""
+HUNG = " (did not come to an end)"
 
 PROFILE = """
 import os
@@ -88,12 +89,19 @@ def settings() -> Settings:
 
 
 class Mutant(NamedTuple):
-    """One guard taken away: a name that stays the same while the code around it moves, and the module without it."""
+    """One guard taken away: a name that stays the same while the code around it moves; of its function the n-th."""
 
     name: str
     module: str
-    source: str
+    function: str
+    number: int
     tests: Sequence[str]
+
+    def source(self, original: str) -> str:
+        """The module without the guard."""
+        tree = ast.parse(original)
+        list(guards(_function(tree, self.function, self.module)))[self.number][1]()
+        return ast.unparse(tree)
 
 
 def mutants(targets: Sequence[Target]) -> Iterator[Mutant]:
@@ -103,12 +111,10 @@ def mutants(targets: Sequence[Target]) -> Iterator[Mutant]:
         tree = ast.parse((ROOT / SOURCE / target.module).read_text(encoding="utf-8"))
         for function in target.functions:
             for number, (what, _) in enumerate(guards(_function(tree, function, target.module))):
-                changed = copy.deepcopy(tree)
-                list(guards(_function(changed, function, target.module)))[number][1]()
                 name = f"{target.module}:{function}: {what}"
                 names[name] += 1
                 name += f" [{names[name]}]" if names[name] > 1 else ""
-                yield Mutant(name, target.module, ast.unparse(changed), target.tests)
+                yield Mutant(name, target.module, function, number, target.tests)
 
 
 def _function(tree: ast.Module, name: str, module: str) -> ast.FunctionDef:
@@ -119,63 +125,104 @@ def _function(tree: ast.Module, name: str, module: str) -> ast.FunctionDef:
 
 
 class Bench:
-    """Copies of the tree, one for each mutant that is run at a time, and the tests that have noticed one so far."""
+    """A copy of the tree in which one mutant after the other meets the tests, by a process that has pytest loaded.
 
-    def __init__(self, scratch: Path, workers: int) -> None:
-        self._free: SimpleQueue[Path] = SimpleQueue()
+    Python's own cache of what it compiled is made here, and checked by content: a mutant differs from the original by
+    little, and may be as old and as long.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        compileall.compile_dir(folder / SOURCE, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
+        (folder / "one_example.py").write_text(PROFILE, encoding="utf-8")
+        path = os.pathsep.join(map(str, (folder / SOURCE.parent, folder)))
+        environment = {**os.environ, "PYTHONPATH": path}
+        environment.pop("TOPIARIST_GOLDEN", None)
+        self._nursery = subprocess.Popen(
+            [sys.executable, ROOT / "tools/nursery.py"],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def close(self) -> None:
+        """End the process."""
+        self._nursery.communicate()
+
+    def red(self, mutant: Mutant, killers: Sequence[str]) -> str | None:
+        """The first test that turned red under a mutant; None if all stayed green."""
+        path = self._folder / SOURCE / mutant.module
+        original = path.read_text(encoding="utf-8")
+        path.write_text(mutant.source(original), encoding="utf-8")
+        try:
+            return self.first_failure(mutant.tests, killers)
+        finally:
+            path.write_text(original, encoding="utf-8")
+
+    def first_failure(self, tests: Sequence[str], killers: Sequence[str] = ()) -> str | None:
+        """The first of ``tests`` that is red, ``killers`` before all others."""
+        words = " ".join(tests).split()
+        files = dict.fromkeys(str(path) for word in words for path in sorted(self._folder.glob(word)))
+        options = ["-x", "-q", "-n", "0", "--no-header", "-p", "no:cacheprovider", "-p", "one_example"]
+        # Libraries that are loaded already: nobody looks at their assertions.
+        options += ["--hypothesis-profile", "one-example", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        output = self._folder / "output"
+        output.write_text("", encoding="utf-8")
+        variables = {"KILLERS": "\n".join(killers)}
+        request = {"words": [*options, *files], "variables": variables, "output": str(output), "seconds": LONGEST}
+        assert self._nursery.stdin
+        assert self._nursery.stdout
+        print(json.dumps(request), file=self._nursery.stdin, flush=True)
+        code = self._nursery.stdout.readline().strip()
+        if code == "0":
+            return None
+        said = output.read_text(encoding="utf-8", errors="replace")
+        match = re.search(r"^(?:FAILED|ERROR) (\S+(?: [^-\s]\S*)*)(?: - .*)?$", said, re.MULTILINE)
+        if match:
+            return match[1] + HUNG * ("Failed: Timeout" in said)
+        return f"{words} does not come to an end" if code == "hangs" else f"{words} cannot be collected"
+
+
+class Benches:
+    """Benches side by side, and by module the tests that have noticed a mutant of it."""
+
+    def __init__(self, scratch: Path, workers: int, wanted: Iterable[Sequence[str]]) -> None:
+        """Raises ``SystemExit`` if one of the ``wanted`` tests is red without any mutant."""
         self._killers: dict[str, list[str]] = defaultdict(list)
-        for number in range(workers):
-            folder = scratch / str(number)
-            for name in COPIED:
-                copy_tree(ROOT / name, folder / name)
-            (folder / "one_example.py").write_text(PROFILE, encoding="utf-8")
-            self._free.put(folder)
+        for name in COPIED:
+            copy_tree(ROOT / name, scratch / "0" / name)
+        first = Bench(scratch / "0")
+        for tests in wanted:
+            if found := first.first_failure(tests):
+                first.close()
+                raise SystemExit(f"{found} is red without any mutant: mend that first")
+        # What pytest has compiled of the tests goes along.
+        copies = [shutil.copytree(scratch / "0", scratch / str(number), symlinks=True) for number in range(1, workers)]
+        self._all = [first, *map(Bench, copies)]
+        self._free: SimpleQueue[Bench] = SimpleQueue()
+        for bench in self._all:
+            self._free.put(bench)
+
+    def close(self) -> None:
+        """End all processes."""
+        for bench in self._all:
+            bench.close()
 
     def red(self, mutant: Mutant) -> str | None:
         """The first test that turned red under a mutant; None if all stayed green."""
-        folder = self._free.get()
-        path = folder / SOURCE / mutant.module
-        original = path.read_text(encoding="utf-8")
-        path.write_text(mutant.source, encoding="utf-8")
+        bench = self._free.get()
         try:
             killers = self._killers[mutant.module]
-            found = _first_failure(folder, mutant.tests, killers)
-            if found:
-                # The last one first: guards of one function stand beside each other, and so do their tests.
-                self._killers[mutant.module] = [found, *(killer for killer in killers if killer != found)]
-            return found
+            found = bench.red(mutant, killers)
         finally:
-            path.write_text(original, encoding="utf-8")
-            self._free.put(folder)
-
-    def red_without(self, tests: Sequence[str]) -> str | None:
-        """The first test that is red without any mutant."""
-        folder = self._free.get()
-        try:
-            return _first_failure(folder, tests, ())
-        finally:
-            self._free.put(folder)
-
-
-def _first_failure(folder: Path, tests: Sequence[str], killers: Sequence[str]) -> str | None:
-    words = " ".join(tests)
-    files = dict.fromkeys(str(path) for word in words.split() for path in sorted(folder.glob(word)))
-    options = ["-x", "-q", "-n", "0", "--no-header", "-p", "no:cacheprovider", "-o", f"timeout={HANGS}"]
-    options += ["-p", "one_example", "--hypothesis-profile", "one-example"]
-    command = [sys.executable, "-m", "pytest", *options, *files]
-    path = os.pathsep.join(map(str, (folder / SOURCE.parent, folder)))
-    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "KILLERS": "\n".join(killers)}
-    environment.pop("TOPIARIST_GOLDEN", None)
-    try:
-        done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=LONGEST
-        )
-    except subprocess.TimeoutExpired:
-        return f"{words} does not come to an end"
-    if done.returncode == 0:
-        return None
-    match = re.search(r"^(?:FAILED|ERROR) (\S+(?: [^-\s]\S*)*)(?: - .*)?$", done.stdout, re.MULTILINE)
-    return match[1] if match else f"{words} cannot be collected"
+            self._free.put(bench)
+        if found:
+            # The last one first: guards of one function stand beside each other, and so do their tests.
+            name = found.removesuffix(HUNG)
+            self._killers[mutant.module] = [name, *(killer for killer in killers if killer != name)]
+        return found
 
 
 def main(words: Sequence[str]) -> int:
@@ -189,16 +236,13 @@ def main(words: Sequence[str]) -> int:
     started, workers = time.monotonic(), int(os.environ.get("WORKERS", "2"))
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(workers) as pool:
-        bench = Bench(Path(scratch), workers)
-        wanted = dict.fromkeys(tuple(mutant.tests) for mutant in chosen)
-        if found := next(filter(None, pool.map(bench.red_without, wanted)), None):
-            print(f"{found} is red without any mutant: mend that first", file=sys.stderr)
-            return 1
-        for mutant, killer in zip(chosen, pool.map(bench.red, chosen), strict=True):
+        benches = Benches(Path(scratch), workers, dict.fromkeys(tuple(mutant.tests) for mutant in chosen))
+        for mutant, killer in zip(chosen, pool.map(benches.red, chosen), strict=True):
             known = equivalent.get(mutant.name)
             result = ("NOT EQUIVALENT" if known else "killed") if killer else "equivalent" if known else "SURVIVED"
             counts[mutant.module][result] += 1
             print(f"{mutant.name}\n    {result}: {killer or known or 'by no test'}", flush=True)
+        benches.close()
     for module, count in counts.items():
         print(f"{module}: {', '.join(f'{number} {result}' for result, number in sorted(count.items()))}")
     total: Counter[str] = sum(counts.values(), Counter())
