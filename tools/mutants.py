@@ -12,12 +12,8 @@ to be equivalent does not.
 from __future__ import annotations
 
 import ast
-import compileall
-import json
 import os
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,50 +22,24 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from py_compile import PycInvalidationMode
 from queue import SimpleQueue
 from typing import NamedTuple
 
+from bench import COPIED, HUNG, ROOT, SOURCE, Bench, copy_tree
 from guards import guards
-
-ROOT = Path(__file__).resolve().parent.parent
-SOURCE = Path("operator/topiarist")
-COPIED = ("operator", "schemas", "manifests", "tests", "tools", "benchmarks", "pyproject.toml")
-
-LONGEST = 600
-"""Seconds that the tests of one mutant may take; a mutant that hangs is noticed too."""
-
-HUNG = " (did not come to an end)"
-
-PROFILE = """
-import os
-
-from hypothesis import Phase, settings
-
-phases = (Phase.explicit, Phase.generate)
-settings.register_profile("one-example", deadline=None, derandomize=True, database=None, phases=phases)
-
-killers = os.environ["KILLERS"].split("\\n")
-
-
-def pytest_collection_modifyitems(items):
-    known = {killer: place for place, killer in enumerate(killers)}
-    items.sort(key=lambda item: (known.get(item.nodeid, len(known)), item.get_closest_marker("hypothesis") is not None))
-"""
-"""A plugin for pytest: tests that noticed another mutant come first, literal cases before properties. Properties have
-the same examples in each run, and the first that fails is enough, however large it is.
-"""
 
 
 class Target(NamedTuple):
     """Functions of one module, and the tests that are to notice when one of their guards is gone.
 
-    Each word of ``tests`` is a pattern of files; they are run in this order.
+    Each word of ``tests`` is a pattern of files; they are run in this order, but for the tests ``first``, which are
+    most likely to notice.
     """
 
     module: str
     functions: Sequence[str]
     tests: Sequence[str]
+    first: Sequence[str] = ()
 
 
 class Settings(NamedTuple):
@@ -96,6 +66,7 @@ class Mutant(NamedTuple):
     function: str
     number: int
     tests: Sequence[str]
+    first: Sequence[str]
 
     def source(self, original: str) -> str:
         """The module without the guard."""
@@ -114,7 +85,7 @@ def mutants(targets: Sequence[Target]) -> Iterator[Mutant]:
                 name = f"{target.module}:{function}: {what}"
                 names[name] += 1
                 name += f" [{names[name]}]" if names[name] > 1 else ""
-                yield Mutant(name, target.module, function, number, target.tests)
+                yield Mutant(name, target.module, function, number, target.tests, target.first)
 
 
 def _function(tree: ast.Module, name: str, module: str) -> ast.FunctionDef:
@@ -124,73 +95,12 @@ def _function(tree: ast.Module, name: str, module: str) -> ast.FunctionDef:
     raise SystemExit(f"{module} has no function {name}: mend mutants.toml")
 
 
-class Bench:
-    """A copy of the tree in which one mutant after the other meets the tests, by a process that has pytest loaded.
-
-    Python's own cache of what it compiled is made here, and checked by content: a mutant differs from the original by
-    little, and may be as old and as long.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        compileall.compile_dir(folder / SOURCE, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
-        (folder / "one_example.py").write_text(PROFILE, encoding="utf-8")
-        path = os.pathsep.join(map(str, (folder / SOURCE.parent, folder)))
-        environment = {**os.environ, "PYTHONPATH": path}
-        environment.pop("TOPIARIST_GOLDEN", None)
-        self._nursery = subprocess.Popen(
-            [sys.executable, ROOT / "tools/nursery.py"],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def close(self) -> None:
-        """End the process."""
-        self._nursery.communicate()
-
-    def red(self, mutant: Mutant, killers: Sequence[str]) -> str | None:
-        """The first test that turned red under a mutant; None if all stayed green."""
-        path = self._folder / SOURCE / mutant.module
-        original = path.read_text(encoding="utf-8")
-        path.write_text(mutant.source(original), encoding="utf-8")
-        try:
-            return self.first_failure(mutant.tests, killers)
-        finally:
-            path.write_text(original, encoding="utf-8")
-
-    def first_failure(self, tests: Sequence[str], killers: Sequence[str] = ()) -> str | None:
-        """The first of ``tests`` that is red, ``killers`` before all others."""
-        words = " ".join(tests).split()
-        files = dict.fromkeys(str(path) for word in words for path in sorted(self._folder.glob(word)))
-        options = ["-x", "-q", "-n", "0", "--no-header", "-p", "no:cacheprovider", "-p", "one_example"]
-        # Libraries that are loaded already: nobody looks at their assertions.
-        options += ["--hypothesis-profile", "one-example", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-        output = self._folder / "output"
-        output.write_text("", encoding="utf-8")
-        variables = {"KILLERS": "\n".join(killers)}
-        request = {"words": [*options, *files], "variables": variables, "output": str(output), "seconds": LONGEST}
-        assert self._nursery.stdin
-        assert self._nursery.stdout
-        print(json.dumps(request), file=self._nursery.stdin, flush=True)
-        code = self._nursery.stdout.readline().strip()
-        if code == "0":
-            return None
-        said = output.read_text(encoding="utf-8", errors="replace")
-        match = re.search(r"^(?:FAILED|ERROR) (\S+(?: [^-\s]\S*)*)(?: - .*)?$", said, re.MULTILINE)
-        if match:
-            return match[1] + HUNG * ("Failed: Timeout" in said)
-        return f"{words} does not come to an end" if code == "hangs" else f"{words} cannot be collected"
-
-
 class Benches:
     """Benches side by side, and by module the tests that have noticed a mutant of it."""
 
     def __init__(self, scratch: Path, workers: int, wanted: Iterable[Sequence[str]]) -> None:
         """Raises ``SystemExit`` if one of the ``wanted`` tests is red without any mutant."""
-        self._killers: dict[str, list[str]] = defaultdict(list)
+        self._killers: dict[str, Sequence[str]] = {}
         for name in COPIED:
             copy_tree(ROOT / name, scratch / "0" / name)
         first = Bench(scratch / "0")
@@ -214,8 +124,8 @@ class Benches:
         """The first test that turned red under a mutant; None if all stayed green."""
         bench = self._free.get()
         try:
-            killers = self._killers[mutant.module]
-            found = bench.red(mutant, killers)
+            killers = self._killers.get(mutant.module, mutant.first)
+            found = bench.red(mutant.module, mutant.source, mutant.tests, killers)
         finally:
             self._free.put(bench)
         if found:
@@ -248,15 +158,6 @@ def main(words: Sequence[str]) -> int:
     total: Counter[str] = sum(counts.values(), Counter())
     print(f"{len(chosen)} mutants in {time.monotonic() - started:.0f} s")
     return 1 if total["SURVIVED"] or total["NOT EQUIVALENT"] else 0
-
-
-def copy_tree(source: Path, target: Path) -> None:
-    """A copy with the links that the tree lives by, without what Python left in it."""
-    if source.is_dir():
-        shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    elif source.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(source, target)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from support.proxy import Proxy, When
 from support.waiting import wait_until
 from support.wishes import outcomes, planned, results, wish
 from topiarist.adapters.playground import Playground
-from topiarist.adapters.zookeeper import ZooKeeperCluster
+from topiarist.adapters.zookeeper import ZooKeeperCluster, lock
 from topiarist.core.change import Plan
 from topiarist.errors import Reason, TopiaristError
 from topiarist.reconcile import Outcome, Result
@@ -76,15 +76,24 @@ def test_another_run_is_waited_for(cluster: Playground) -> None:
     assert set(found.values()) == {Result.ALREADY}
 
 
-def test_a_lock_that_is_not_given_up_is_named(cluster: Playground) -> None:
-    """After the lock's time-out the message says who holds it, and nothing was written."""
+@pytest.mark.timeout(30)  # it hangs where the time-out does not end the wait
+def test_a_lock_that_is_not_given_up_is_named(
+    cluster: Playground, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the lock's time-out the message says who holds it, and nothing was written. Until then hardly anything is
+    asked: a watch says when to look again.
+    """
+    monkeypatch.setattr(lock, "_LOOK_AGAIN", 3600.0)
     mixed(cluster)
-    with opened(cluster.connect) as first, opened(cluster.connect, lock_timeout=0.2) as second:
+    with opened(cluster.connect) as first, opened(proxy.through(cluster.connect), lock_timeout=0.2) as second:
         one, other = planned(first, *WISHES), planned(second, *WISHES)
         running = first.apply(one, lambda: False)
         next(running)
+        proxy.reset()
         with pytest.raises(TopiaristError, match=r"owner default on .*, process \d+; waited 0.2 s") as raised:
             results(second, other)
+        assert proxy.requests["exists"] == 1
+        assert proxy.requests["multiRead"] < 10
         list(running)
     assert raised.value.reason is Reason.LOCKED
     assert locks(cluster) == []
