@@ -98,16 +98,15 @@ def _function(tree: ast.Module, name: str, module: str) -> ast.FunctionDef:
 class Benches:
     """Benches side by side, and by module the tests that have noticed a mutant of it."""
 
-    def __init__(self, scratch: Path, workers: int, wanted: Iterable[Sequence[str]]) -> None:
+    def __init__(self, scratch: Path, workers: int, wanted: Iterable[str]) -> None:
         """Raises ``SystemExit`` if one of the ``wanted`` tests is red without any mutant."""
         self._killers: dict[str, Sequence[str]] = {}
         for name in COPIED:
             copy_tree(ROOT / name, scratch / "0" / name)
         first = Bench(scratch / "0")
-        for tests in wanted:
-            if found := first.first_failure(tests):
-                first.close()
-                raise SystemExit(f"{found} is red without any mutant: mend that first")
+        if found := first.first_failure([*wanted]):
+            first.close()
+            raise SystemExit(f"{found} is red without any mutant: mend that first")
         # What pytest has compiled of the tests goes along.
         copies = [shutil.copytree(scratch / "0", scratch / str(number), symlinks=True) for number in range(1, workers)]
         self._all = [first, *map(Bench, copies)]
@@ -146,7 +145,7 @@ def main(words: Sequence[str]) -> int:
     started, workers = time.monotonic(), int(os.environ.get("WORKERS", "2"))
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(workers) as pool:
-        benches = Benches(Path(scratch), workers, dict.fromkeys(tuple(mutant.tests) for mutant in chosen))
+        benches = Benches(Path(scratch), workers, dict.fromkeys(word for mutant in chosen for word in mutant.tests))
         for mutant, killer in zip(chosen, pool.map(benches.red, chosen), strict=True):
             known = equivalent.get(mutant.name)
             result = ("NOT EQUIVALENT" if known else "killed") if killer else "equivalent" if known else "SURVIVED"
