@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +17,7 @@ from integration.scene import (
     FIRST,
     OUR_WRITES,
     WISHES,
+    Meddler,
     by_result,
     carried_out,
     locks,
@@ -25,6 +29,7 @@ from support import checker
 from support.proxy import Proxy, When
 from support.waiting import wait_until
 from support.wishes import outcomes, planned, results, wish
+from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground
 from topiarist.adapters.zookeeper import ZooKeeperCluster, lock
 from topiarist.core.change import Plan
@@ -128,13 +133,33 @@ def test_the_lock_is_given_up_over_a_cut_connection(cluster: Playground, proxy: 
         assert locks(cluster) == []
 
 
+def test_our_place_is_looked_for_where_all_is_known(cluster: Playground, zookeeper: EmbeddedZooKeeper) -> None:
+    """After a lost answer the server may be another one that lags behind: it catches up before we look for our node."""
+    mixed(cluster)
+    kinds: list[str] = []
+
+    def note(kind: str) -> bool:
+        kinds.append(kind)
+        return True
+
+    with Meddler(zookeeper.connect) as meddler, opened(meddler.through(cluster.connect)) as port:
+        plan = planned(port, *WISHES)
+        meddler.before = note
+        meddler.cut(OUR_WRITES, When.AFTER)
+        assert set(results(port, plan).values()) == {Result.DONE}
+    back = kinds[kinds.index("connect") + 1 :]
+    assert back.index("sync") < back.index("multiRead")
+
+
 def test_a_run_that_ends_in_the_middle_gives_the_lock_up(cluster: Playground) -> None:
-    """Whoever takes no more outcomes ends the run: the lock is free at once."""
+    """Whoever takes no more outcomes ends the run: the lock is free at once. Until then it says who has it."""
     mixed(cluster)
     with opened(cluster.connect) as port:
         running = port.apply(planned(port, *WISHES), lambda: False)
         next(running)
-        assert len(locks(cluster)) == 1
+        (held,) = locks(cluster)
+        found = json.loads(checker.look(cluster.connect)[held].data or b"")
+        assert found == {"version": 1, "owner": "default", "host": socket.gethostname(), "pid": os.getpid()}
         running.close()  # type: ignore[attr-defined]  # an iterator that is a generator
         assert locks(cluster) == []
 
@@ -262,6 +287,24 @@ def test_an_error_that_nobody_expected_is_told_as_any_other(
         report = carried_out(port, plan)
     assert report.error is not None
     assert "answered NoNodeError" in str(report.error)
+    assert by_result(report.outcomes) == {Result.NOT_SENT: ["configure", "create", "grow", "same"]}
+
+
+def test_a_queue_that_has_gone_is_named(cluster: Playground, zookeeper: EmbeddedZooKeeper, client: KazooClient) -> None:
+    """Somebody takes our nodes away before we stand in line: said with the path, and every topic told."""
+    mixed(cluster)
+
+    def take_away(kind: str) -> bool:
+        if kind == "sync" and client.exists("/topiarist/gate") and client.exists("/topiarist/lock"):
+            client.delete("/topiarist/lock")
+        return True
+
+    with Meddler(zookeeper.connect) as meddler, opened(meddler.through(cluster.connect)) as port:
+        plan = planned(port, *WISHES)
+        meddler.before = take_away
+        report = carried_out(port, plan)
+    assert report.error is not None
+    assert (report.error.reason, report.error.args[0]) == (Reason.STATE_CONFLICT, "/topiarist/lock has gone")
     assert by_result(report.outcomes) == {Result.NOT_SENT: ["configure", "create", "grow", "same"]}
 
 
