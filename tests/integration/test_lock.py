@@ -178,6 +178,25 @@ def test_who_waits_can_be_stopped(cluster: Playground) -> None:
     assert by_result(run.found) == {Result.NOT_SENT: ["configure", "create", "grow", "same"]}
 
 
+def test_who_waits_for_the_next_one_too_asks_seldom(cluster: Playground, proxy: Proxy, client: KazooClient) -> None:
+    """The one directly before us gives up, the holder does not: a new watch, and nothing more is asked than before."""
+    mixed(cluster)
+    with (
+        opened(cluster.connect) as first,
+        opened(proxy.through(cluster.connect), lock_timeout=1.0) as second,
+        somebody_holds_it(cluster, first),
+    ):
+        plan, other = planned(second, *WISHES), client.create("/topiarist/lock/run-", b"", sequence=True)
+        proxy.reset()
+        run = Run(second, plan)
+        wait_until(lambda: proxy.requests["exists"] == 1, "the watch on the one before us")
+        client.delete(other)
+        run.join()
+    assert run.error is not None
+    assert run.error.reason is Reason.LOCKED
+    assert proxy.requests["exists"] == 2
+
+
 def test_who_waits_keeps_its_place_over_a_cut_connection(cluster: Playground, proxy: Proxy) -> None:
     """The session goes on, so does the place; it comes to its turn as if nothing had been."""
     mixed(cluster)
@@ -196,10 +215,13 @@ def test_who_waits_keeps_its_place_over_a_cut_connection(cluster: Playground, pr
         assert locks(cluster) == []
 
 
+@pytest.mark.timeout(30)  # it hangs where nobody looks before the lock's time-out
 def test_who_waits_ends_with_its_session(cluster: Playground, client: KazooClient) -> None:
-    """A session that ends in the queue ends the run with that reason; nothing was written."""
+    """A session that ends in the queue ends the run with that reason, however long it would wait; nothing was
+    written.
+    """
     mixed(cluster)
-    with opened(cluster.connect) as first, opened(cluster.connect) as second:
+    with opened(cluster.connect) as first, opened(cluster.connect, lock_timeout=3600.0) as second:
         plan = planned(second, *WISHES)
         with somebody_holds_it(cluster, first):
             run = Run(second, plan)
