@@ -215,6 +215,27 @@ def test_who_waits_keeps_its_place_over_a_cut_connection(cluster: Playground, pr
         assert locks(cluster) == []
 
 
+@pytest.mark.timeout(30)  # it hangs where it is waited for what is over
+def test_who_has_gone_before_there_is_a_watch_is_not_waited_for(
+    cluster: Playground, zookeeper: EmbeddedZooKeeper, client: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder ends between our look at the queue and the watch on its node, which will never tell."""
+    monkeypatch.setattr(lock, "_LOOK_AGAIN", 3600.0)
+    mixed(cluster)
+    with Meddler(zookeeper.connect) as meddler, opened(meddler.through(cluster.connect), lock_timeout=3600.0) as port:
+        results(port, planned(port, wish("first")))
+        plan, holder = planned(port, *WISHES), client.create("/topiarist/lock/run-", b"", sequence=True)
+
+        def end(kind: str) -> bool:
+            if kind == "exists" and client.exists(holder):
+                client.delete(holder)
+            return True
+
+        meddler.before = end
+        assert set(results(port, plan).values()) == {Result.DONE}
+        assert not client.exists(holder)
+
+
 @pytest.mark.timeout(30)  # it hangs where nobody looks before the lock's time-out
 def test_who_waits_ends_with_its_session(cluster: Playground, client: KazooClient) -> None:
     """A session that ends in the queue ends the run with that reason, however long it would wait; nothing was
