@@ -102,7 +102,8 @@ class Bench:
         match = re.search(r"^(?:FAILED|ERROR) (\S+(?: [^-\s]\S*)*)(?: - .*)?$", said, re.MULTILINE)
         if match:
             return match[1] + HUNG * ("Failed: Timeout" in said)
-        return f"{words} does not come to an end" if code == "hangs" else f"{words} cannot be collected"
+        why = "does not come to an end" if code == "hangs" else f"ends with {code}: {said.strip()[-200:]}"
+        return f"{' '.join(words)} {why}"
 
 
 def copy_tree(source: Path, target: Path) -> None:
