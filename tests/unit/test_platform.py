@@ -1,4 +1,4 @@
-"""``--platform``: of what lies around, which clusters and policies count, which topics, and what is said of the rest."""
+"""``--platform``: of what lies around, which clusters and policies count, which topics, and what is said of others."""
 
 from __future__ import annotations
 
