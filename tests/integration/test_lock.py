@@ -65,10 +65,12 @@ class Run(threading.Thread):
             self.error = error
 
 
-def test_another_run_is_waited_for(cluster: Playground) -> None:
+@pytest.mark.timeout(30)  # it hangs where the watch on the first one's node is not heeded
+def test_another_run_is_waited_for(cluster: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second run gets the lock when the first ends, and then finds everything done (F7)."""
+    monkeypatch.setattr(lock, "_LOOK_AGAIN", 3600.0)
     mixed(cluster)
-    with opened(cluster.connect) as first, opened(cluster.connect) as second:
+    with opened(cluster.connect) as first, opened(cluster.connect, lock_timeout=3600.0) as second:
         one, other = planned(first, *WISHES), planned(second, *WISHES)
         running = first.apply(one, lambda: False)
         next(running)  # holds the lock now
@@ -164,11 +166,17 @@ def test_a_run_that_ends_in_the_middle_gives_the_lock_up(cluster: Playground) ->
         assert locks(cluster) == []
 
 
-def test_who_waits_can_be_stopped(cluster: Playground) -> None:
-    """Ctrl-C while waiting: nothing was sent, no place in the queue is left."""
+@pytest.mark.timeout(30)  # it hangs where nobody asks while it waits
+def test_who_waits_can_be_stopped(cluster: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while waiting, however long it would wait: nothing was sent, no place in the queue is left."""
+    monkeypatch.setattr(lock, "_LOOK_AGAIN", 3600.0)
     mixed(cluster)
     stop = threading.Event()
-    with opened(cluster.connect) as first, opened(cluster.connect) as second, somebody_holds_it(cluster, first):
+    with (
+        opened(cluster.connect) as first,
+        opened(cluster.connect, lock_timeout=3600.0) as second,
+        somebody_holds_it(cluster, first),
+    ):
         run = Run(second, planned(second, *WISHES), stop.is_set)
         wait_until(lambda: len(locks(cluster)) == 2, "a second run in the queue")
         stop.set()
