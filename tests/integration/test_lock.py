@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +17,7 @@ from integration.scene import (
     FIRST,
     OUR_WRITES,
     WISHES,
+    Meddler,
     by_result,
     carried_out,
     locks,
@@ -25,8 +29,9 @@ from support import checker
 from support.proxy import Proxy, When
 from support.waiting import wait_until
 from support.wishes import outcomes, planned, results, wish
+from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground
-from topiarist.adapters.zookeeper import ZooKeeperCluster
+from topiarist.adapters.zookeeper import ZooKeeperCluster, lock
 from topiarist.core.change import Plan
 from topiarist.errors import Reason, TopiaristError
 from topiarist.reconcile import Outcome, Result
@@ -60,10 +65,12 @@ class Run(threading.Thread):
             self.error = error
 
 
-def test_another_run_is_waited_for(cluster: Playground) -> None:
+@pytest.mark.timeout(30)  # it hangs where the watch on the first one's node is not heeded
+def test_another_run_is_waited_for(cluster: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second run gets the lock when the first ends, and then finds everything done (F7)."""
+    monkeypatch.setattr(lock, "_LOOK_AGAIN", 3600.0)
     mixed(cluster)
-    with opened(cluster.connect) as first, opened(cluster.connect) as second:
+    with opened(cluster.connect) as first, opened(cluster.connect, lock_timeout=3600.0) as second:
         one, other = planned(first, *WISHES), planned(second, *WISHES)
         running = first.apply(one, lambda: False)
         next(running)  # holds the lock now
@@ -76,15 +83,24 @@ def test_another_run_is_waited_for(cluster: Playground) -> None:
     assert set(found.values()) == {Result.ALREADY}
 
 
-def test_a_lock_that_is_not_given_up_is_named(cluster: Playground) -> None:
-    """After the lock's time-out the message says who holds it, and nothing was written."""
+@pytest.mark.timeout(30)  # it hangs where the time-out does not end the wait
+def test_a_lock_that_is_not_given_up_is_named(
+    cluster: Playground, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the lock's time-out the message says who holds it, and nothing was written. Until then hardly anything is
+    asked: a watch says when to look again.
+    """
+    monkeypatch.setattr(lock, "_LOOK_AGAIN", 3600.0)
     mixed(cluster)
-    with opened(cluster.connect) as first, opened(cluster.connect, lock_timeout=0.2) as second:
+    with opened(cluster.connect) as first, opened(proxy.through(cluster.connect), lock_timeout=0.2) as second:
         one, other = planned(first, *WISHES), planned(second, *WISHES)
         running = first.apply(one, lambda: False)
         next(running)
+        proxy.reset()
         with pytest.raises(TopiaristError, match=r"owner default on .*, process \d+; waited 0.2 s") as raised:
             results(second, other)
+        assert proxy.requests["exists"] == 1
+        assert proxy.requests["multiRead"] < 10
         list(running)
     assert raised.value.reason is Reason.LOCKED
     assert locks(cluster) == []
@@ -119,22 +135,48 @@ def test_the_lock_is_given_up_over_a_cut_connection(cluster: Playground, proxy: 
         assert locks(cluster) == []
 
 
+def test_our_place_is_looked_for_where_all_is_known(cluster: Playground, zookeeper: EmbeddedZooKeeper) -> None:
+    """After a lost answer the server may be another one that lags behind: it catches up before we look for our node."""
+    mixed(cluster)
+    kinds: list[str] = []
+
+    def note(kind: str) -> bool:
+        kinds.append(kind)
+        return True
+
+    with Meddler(zookeeper.connect) as meddler, opened(meddler.through(cluster.connect)) as port:
+        plan = planned(port, *WISHES)
+        meddler.before = note
+        meddler.cut(OUR_WRITES, When.AFTER)
+        assert set(results(port, plan).values()) == {Result.DONE}
+    back = kinds[kinds.index("connect") + 1 :]
+    assert back.index("sync") < back.index("multiRead")
+
+
 def test_a_run_that_ends_in_the_middle_gives_the_lock_up(cluster: Playground) -> None:
-    """Whoever takes no more outcomes ends the run: the lock is free at once."""
+    """Whoever takes no more outcomes ends the run: the lock is free at once. Until then it says who has it."""
     mixed(cluster)
     with opened(cluster.connect) as port:
         running = port.apply(planned(port, *WISHES), lambda: False)
         next(running)
-        assert len(locks(cluster)) == 1
+        (held,) = locks(cluster)
+        found = json.loads(checker.look(cluster.connect)[held].data or b"")
+        assert found == {"version": 1, "owner": "default", "host": socket.gethostname(), "pid": os.getpid()}
         running.close()  # type: ignore[attr-defined]  # an iterator that is a generator
         assert locks(cluster) == []
 
 
-def test_who_waits_can_be_stopped(cluster: Playground) -> None:
-    """Ctrl-C while waiting: nothing was sent, no place in the queue is left."""
+@pytest.mark.timeout(30)  # it hangs where nobody asks while it waits
+def test_who_waits_can_be_stopped(cluster: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while waiting, however long it would wait: nothing was sent, no place in the queue is left."""
+    monkeypatch.setattr(lock, "_LOOK_AGAIN", 3600.0)
     mixed(cluster)
     stop = threading.Event()
-    with opened(cluster.connect) as first, opened(cluster.connect) as second, somebody_holds_it(cluster, first):
+    with (
+        opened(cluster.connect) as first,
+        opened(cluster.connect, lock_timeout=3600.0) as second,
+        somebody_holds_it(cluster, first),
+    ):
         run = Run(second, planned(second, *WISHES), stop.is_set)
         wait_until(lambda: len(locks(cluster)) == 2, "a second run in the queue")
         stop.set()
@@ -142,6 +184,25 @@ def test_who_waits_can_be_stopped(cluster: Playground) -> None:
         assert len(locks(cluster)) == 1
     assert run.error is None
     assert by_result(run.found) == {Result.NOT_SENT: ["configure", "create", "grow", "same"]}
+
+
+def test_who_waits_for_the_next_one_too_asks_seldom(cluster: Playground, proxy: Proxy, client: KazooClient) -> None:
+    """The one directly before us gives up, the holder does not: a new watch, and nothing more is asked than before."""
+    mixed(cluster)
+    with (
+        opened(cluster.connect) as first,
+        opened(proxy.through(cluster.connect), lock_timeout=1.0) as second,
+        somebody_holds_it(cluster, first),
+    ):
+        plan, other = planned(second, *WISHES), client.create("/topiarist/lock/run-", b"", sequence=True)
+        proxy.reset()
+        run = Run(second, plan)
+        wait_until(lambda: proxy.requests["exists"] == 1, "the watch on the one before us")
+        client.delete(other)
+        run.join()
+    assert run.error is not None
+    assert run.error.reason is Reason.LOCKED
+    assert proxy.requests["exists"] == 2
 
 
 def test_who_waits_keeps_its_place_over_a_cut_connection(cluster: Playground, proxy: Proxy) -> None:
@@ -162,10 +223,34 @@ def test_who_waits_keeps_its_place_over_a_cut_connection(cluster: Playground, pr
         assert locks(cluster) == []
 
 
-def test_who_waits_ends_with_its_session(cluster: Playground, client: KazooClient) -> None:
-    """A session that ends in the queue ends the run with that reason; nothing was written."""
+@pytest.mark.timeout(30)  # it hangs where it is waited for what is over
+def test_who_has_gone_before_there_is_a_watch_is_not_waited_for(
+    cluster: Playground, zookeeper: EmbeddedZooKeeper, client: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder ends between our look at the queue and the watch on its node, which will never tell."""
+    monkeypatch.setattr(lock, "_LOOK_AGAIN", 3600.0)
     mixed(cluster)
-    with opened(cluster.connect) as first, opened(cluster.connect) as second:
+    with Meddler(zookeeper.connect) as meddler, opened(meddler.through(cluster.connect), lock_timeout=3600.0) as port:
+        results(port, planned(port, wish("first")))
+        plan, holder = planned(port, *WISHES), client.create("/topiarist/lock/run-", b"", sequence=True)
+
+        def end(kind: str) -> bool:
+            if kind == "exists" and client.exists(holder):
+                client.delete(holder)
+            return True
+
+        meddler.before = end
+        assert set(results(port, plan).values()) == {Result.DONE}
+        assert not client.exists(holder)
+
+
+@pytest.mark.timeout(30)  # it hangs where nobody looks before the lock's time-out
+def test_who_waits_ends_with_its_session(cluster: Playground, client: KazooClient) -> None:
+    """A session that ends in the queue ends the run with that reason, however long it would wait; nothing was
+    written.
+    """
+    mixed(cluster)
+    with opened(cluster.connect) as first, opened(cluster.connect, lock_timeout=3600.0) as second:
         plan = planned(second, *WISHES)
         with somebody_holds_it(cluster, first):
             run = Run(second, plan)
@@ -253,6 +338,24 @@ def test_an_error_that_nobody_expected_is_told_as_any_other(
         report = carried_out(port, plan)
     assert report.error is not None
     assert "answered NoNodeError" in str(report.error)
+    assert by_result(report.outcomes) == {Result.NOT_SENT: ["configure", "create", "grow", "same"]}
+
+
+def test_a_queue_that_has_gone_is_named(cluster: Playground, zookeeper: EmbeddedZooKeeper, client: KazooClient) -> None:
+    """Somebody takes our nodes away before we stand in line: said with the path, and every topic told."""
+    mixed(cluster)
+
+    def take_away(kind: str) -> bool:
+        if kind == "sync" and client.exists("/topiarist/gate") and client.exists("/topiarist/lock"):
+            client.delete("/topiarist/lock")
+        return True
+
+    with Meddler(zookeeper.connect) as meddler, opened(meddler.through(cluster.connect)) as port:
+        plan = planned(port, *WISHES)
+        meddler.before = take_away
+        report = carried_out(port, plan)
+    assert report.error is not None
+    assert (report.error.reason, report.error.args[0]) == (Reason.STATE_CONFLICT, "/topiarist/lock has gone")
     assert by_result(report.outcomes) == {Result.NOT_SENT: ["configure", "create", "grow", "same"]}
 
 

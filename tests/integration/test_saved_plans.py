@@ -388,6 +388,7 @@ def test_a_share_is_one_of_the_topics_that_there_are(kept: Desk, tmp_path: Path)
     said = kept.applies("--platform", str(tmp_path / "cluster.yaml"))
     assert (said.code, said.err) == (4, "--plan: policies are not judged again, they were when the plan was made\n")
     assert "2 of 2 existing topics changed, 50% allowed (changedShare)" in said.out
+    assert kept.applies("--platform", str(tmp_path / "cluster.yaml"), "-q").err == ""
 
 
 MANY = [f"topic-{number:03}" for number in range(300)]

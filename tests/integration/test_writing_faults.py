@@ -59,6 +59,22 @@ def test_a_gate_that_closes_in_the_middle_leaves_no_doubt(
     assert sorted(checker.topics(checker.look(cluster.connect))) == found[Result.DONE]
 
 
+def test_a_gate_that_goes_before_the_first_transaction_is_named(
+    cluster: Playground, proxy: Proxy, client: KazooClient
+) -> None:
+    """There is nothing for the transactions to check any more: none is sent."""
+    mixed(cluster)
+    with opened(proxy.through(cluster.connect)) as port:
+        plan = planned(port, *WISHES)
+        proxy.hold(FIRST - 1, lambda: client.delete("/topiarist/gate"))
+        report = carried_out(port, plan)
+    assert report.error is not None
+    assert report.error.reason is Reason.STATE_CONFLICT
+    assert "/topiarist/gate has gone in the middle of the run" in str(report.error)
+    assert by_result(report.outcomes) == {Result.NOT_SENT: ["configure", "create", "grow", "same"]}
+    assert proxy.requests["multi"] == 0
+
+
 def test_a_lock_that_goes_in_the_middle_leaves_no_doubt(cluster: Playground, proxy: Proxy, client: KazooClient) -> None:
     """Once our lock's node has gone every transaction is refused: that is known, for those under way too (F6)."""
 

@@ -141,6 +141,14 @@ def test_a_release_that_the_plan_knew_of_is_not_forgotten() -> None:
     assert _from(seen, found, alone).position is Position.BEFORE
 
 
+def test_a_release_that_shows_by_now_counts() -> None:
+    """Brokers that were upgraded since the plan was made take what they did not take then."""
+    seen = state(topic(), release_at_least=(3, 0))
+    found = only(seen, spec(on=cluster("prod", cluster_id="ID"), config={"segment.ms": 5}))
+    upgraded = with_topic(replace(seen, release_at_least=(3, 6)), "orders", config={"local.retention.ms": "-1"})
+    assert _from(seen, found, upgraded).position is Position.BEFORE
+
+
 def test_what_others_changed_is_judged_by_the_clusters_release() -> None:
     """A value that an old release takes does not void a plan for it."""
     old = cluster("prod", cluster_id="ID", release=(2, 8))

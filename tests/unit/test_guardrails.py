@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -90,12 +91,13 @@ def test_a_change_that_is_denied() -> None:
 def test_topics_without_a_change() -> None:
     """A denial of what already stands is a warning: of a topic in the plan a notice, of the others their number."""
     seen = state(topic("same"), topic("told", config={"segment.ms": "5"}))
-    before = plan(seen, spec("same"), spec("told"))
+    before = replace(plan(seen, spec("same"), spec("told")), warnings=("said before",))
     after = guarded(before, {"same": [DENY], "told": [DENY]}, _nothing)
     (told,) = after.topics
     assert (told.topic, refused(told), noticed(told)) == ("told", [], ["Unmanaged", "PolicyWarning"])
     assert not after.refused
-    assert after.warnings[-1].startswith("policies are not kept by 1 topic without a difference")
+    assert after.warnings[0] == "said before"
+    assert after.warnings[1].startswith("policies are not kept by 1 topic without a difference")
 
 
 def test_topics_that_are_only_observed() -> None:

@@ -24,7 +24,7 @@ from topiarist.core.change import (
     UpdateConfig,
     Verdict,
 )
-from topiarist.core.evolve import evolve
+from topiarist.core.evolve import BEFORE, evolve
 from topiarist.core.plan import Run
 from topiarist.core.policy import Allowance
 from topiarist.core.review import allow_deletions, guard, review, unneeded
@@ -103,10 +103,14 @@ def test_nothing_is_done_that_was_not_reviewed(world: World, seed: int) -> None:
 @many
 @given(worlds(), st.integers(0, 1 << 40))
 def test_what_is_left_can_be_done(world: World, seed: int) -> None:
-    """Every topic still stands as it did, and its record fits what is left of its changes."""
+    """Every topic still stands as it did, and its record fits what is left of its changes.
+
+    Where a key that was not reviewed would have mended the config, it is invalid without: then nothing is written.
+    """
     merged = again(world, seed)
     left = review(merged.plan(), world.plan())
-    assert all(stands.position.value == "before" for _, stands in standings(left, merged.state))
+    for _, stands in standings(left, merged.state):
+        assert stands == BEFORE or stands.message.startswith("the config as it would be written now is invalid: ")
     after = evolve(merged.state, left.to_do())
     for found in left.to_do():
         if found.topic in after.topics:
@@ -161,6 +165,13 @@ def test_reviewed_lists_are_used_while_their_brokers_stand() -> None:
     seven = replace(OLD, brokers=SEVEN)
     assert planned(seven).topics != planned().topics
     assert of(review(planned(seven), planned())).changes == of(planned()).changes
+
+
+def test_a_plan_without_its_specs_is_reviewed_alike() -> None:
+    """No manifest gives lists of its own then: the reviewed ones are used."""
+    fresh = planned(replace(OLD, brokers=SEVEN))
+    bare = replace(fresh, topics=(replace(of(fresh), spec=None),))
+    assert of(review(bare, planned())).changes == of(planned()).changes
 
 
 OBJECTIONS: dict[str, tuple[ClusterState, dict[str, Any], str]] = {
@@ -251,6 +262,20 @@ def test_another_topic_than_the_one_reviewed(act: Callable[[ClusterState], Clust
     assert words in left.refusals[-1].message
 
 
+def test_a_topic_that_was_made_since_the_review() -> None:
+    """Its creation was reviewed: what would be done to the one that is there now was not."""
+    left = of(review(planned(), planned(state(), replicationFactor=2)))
+    assert left.changes == ()
+    assert "was there when it was reviewed, or is there now" in left.refusals[0].message
+
+
+def test_a_kind_of_change_that_was_not_reviewed() -> None:
+    """Growth that was merged later is held, and what was reviewed beside it is done."""
+    left = of(review(planned(), planned(partitions=2)))
+    assert [type(change) for change in left.changes] == [UpdateConfig]
+    assert left.refusals[0].message == "the reviewed plan has no such change of it"
+
+
 def test_an_adoption_is_that_of_the_reviewed_record() -> None:
     """Where only our record is written, the record is what was reviewed."""
     seen = state(topic("orders", lists("12"), config={"segment.ms": "5", "flush.ms": "6"}, record=None))
@@ -266,6 +291,8 @@ def test_a_deletion_is_that_of_the_reviewed_size() -> None:
     reviewed, grown = plan(OLD, gone), with_topic(OLD, "orders", replicas=lists("12", "23", "34"), partition_ids=())
     assert of(review(reviewed, reviewed)).changes == of(reviewed).changes
     assert refused(of(review(plan(grown, gone), reviewed))) == ["NotReviewed"]
+    configured = with_topic(OLD, "orders", record=TopicRecord("default"))
+    assert of(review(plan(configured, gone), reviewed)).changes == of(reviewed).changes  # it is no larger by that
 
 
 def test_what_is_not_needed_any_more() -> None:
@@ -277,6 +304,9 @@ def test_what_is_not_needed_any_more() -> None:
     assert unneeded(plan(OLD, spec(**WANTED)), reviewed) == ("new",)
     noticed = with_topic(done, "orders", config={**done.topics["orders"].config, "flush.ms": "8"})
     assert "orders" in unneeded(plan(noticed, spec(**WANTED), spec("new")), reviewed)
+    taken = plan(with_topic(OLD, "orders", record=TopicRecord("team")), spec(**WANTED), spec("new"))
+    assert of(taken).changes == ()
+    assert unneeded(taken, reviewed) == ()  # it is refused, which says enough
 
 
 GUARDS: dict[str, tuple[ClusterSpec, Reason | None]] = {
@@ -312,6 +342,13 @@ def test_configs_are_judged_by_the_document_of_the_run(config: dict[str, str], m
     assert refused(of(guard(kept, document))) == ["ConfigInvalid"]
     for other in (ClusterSpec(), ClusterSpec(source=DOCUMENT, release=(3, 9), allow_unknown_configs=vendors)):
         assert of(guard(kept, other)).changes == changes
+
+
+def test_a_key_may_be_taken_away_whoever_knows_it() -> None:
+    """What the cluster's document does not know may not be set; without it there is nothing to judge."""
+    changes = (UpdateConfig((ConfigItem("confluent.tier", "x", None, SAFE),)),)
+    kept = replace(planned(), topics=(TopicPlan("orders", OLD.topics["orders"], changes=changes),))
+    assert of(guard(kept, ClusterSpec(source=DOCUMENT))).changes == changes
 
 
 def test_a_file_may_not_leave_out_the_brokers_that_it_uses() -> None:

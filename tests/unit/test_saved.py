@@ -227,6 +227,18 @@ def _brokers_twice(content: dict[str, Any]) -> None:
     cluster_of(content)["brokers"] *= 2
 
 
+def _reversed(content: dict[str, Any]) -> None:
+    of("clicks", "changes", 1, "config")(content).reverse()
+
+
+def _held(content: dict[str, Any]) -> None:
+    """Growth by nothing, not to be done, as it says."""
+    change = deepcopy(of("clicks", "changes", 0)(content))
+    change["after"]["newReplicas"] = []
+    refusal = {"reason": "Frozen", "message": "", "field": [], "instead": "", "held": [change]}
+    of("clicks", "refusals")(content).append(refusal)
+
+
 def _all(*acts: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
     def act(content: dict[str, Any]) -> None:
         for each in acts:
@@ -272,11 +284,21 @@ FORGED = {
     "no new partitions": (put("clicks", "changes", 0, "after", "newReplicas", to=[]), "no partitions"),
     "partitions of another width": (put("clicks", "changes", 0, "after", "newReplicas", to=[[1]] * 2), "as wide as"),
     "a wrong total": (put("clicks", "changes", 0, "after", "partitions", to=9), "writes the same content otherwise"),
+    "held growth by nothing": (_held, 'topic "clicks": no partitions'),
+    "a risky adoption": (put("ours", "changes", 0, "risk", to="DataLoss"), "a risk of DataLoss where"),
+    "a safe change with a reason": (
+        _all(
+            put("clicks", "changes", 1, "config", 1, "risk", to="Safe"),
+            put("clicks", "changes", 1, "config", 1, "because", to="all is well"),
+        ),
+        "a risk of Safe where",
+    ),
     "safe growth": (
         _all(put("clicks", "changes", 0, "risk", to="Safe"), put("clicks", "changes", 0, "because", to="")),
         "a risk of Safe where",
     ),
     "a key that does not change": (put("clicks", "changes", 1, "config", 0, "before", to="compact"), "no change"),
+    "keys that are not in order": (_reversed, "config keys that stand twice or not in order"),
     "no keys": (
         put("clicks", "changes", 1, "config", to=[]),
         "topics[0].changes[1] is not what schemas/plan.json says",
@@ -287,11 +309,21 @@ FORGED = {
     ),
     "a deletion of what is not ours": (put("gone", "record", "before", "owner", to="team"), "that is not ours"),
     "a deletion without a record that counts": (put("gone", "record", "beforeValid", to=False), "that is not ours"),
+    "a deletion of what was deleted": (put("gone", "record", "before", "absent", to=True), "that is not ours"),
     "a record that counts and is absent": (put("clicks", "record", "before", to=None), "counts and is not there"),
     "another owner's record": (put("orders", "record", "after", "owner", to="team"), "a record afterwards that"),
     "no record": (put("orders", "record", "after", to=None), "a record afterwards that"),
     "a tombstone for a living topic": (put("orders", "record", "after", "absent", to=True), "a record afterwards that"),
     "a record of keys nobody set": (put("orders", "record", "after", "config", to=["a"]), "keys that are not set"),
+    "a record of keys that are not in order": (
+        put("clicks", "record", "after", "config", to=["segment.ms", "retention.ms", "cleanup.policy"]),
+        "keys that are not set",
+    ),
+    "a record of a key that nobody saw": (put("clicks", "vouched", to={}), "keys that are not set"),
+    "a record of a key that is taken away": (
+        put("clicks", "changes", 1, "config", 1, "after", to=None),
+        "keys that are not set",
+    ),
     "a creation of what exists": (put("orders", "identity", to=7), "the creation of a topic that exists"),
     "a change to what does not": (put("ours", "identity", to=None), "or a change to one that does not"),
     "creation and adoption": (

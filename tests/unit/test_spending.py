@@ -166,6 +166,17 @@ def test_creations_are_no_share() -> None:
     assert within_budgets(found, Budgets(changed_share=0)) == found
 
 
+def test_a_share_is_one_of_all_topics_each_counted_once() -> None:
+    """What is refused is a topic as any other; what is only noticed is among the unchanged already."""
+    seen = state(topic("changed"), topic("noticed", config={"flush.ms": "5"}), topic("refused", lists("12", "23")))
+    wanted = [spec("changed", config={"compression.type": "zstd"}), spec("noticed"), spec("refused", partitions=1)]
+    found = plan(seen, *wanted)
+    assert _kinds(found) == {"changed": ["UpdateConfig"], "noticed": [], "refused": []}
+    (message,) = _messages(within_budgets(found, Budgets(changed_share=33)))
+    assert message.startswith("1 of 3 existing topics changed, 33% allowed")
+    assert within_budgets(found, Budgets(changed_share=34)) == found
+
+
 @settings(max_examples=200)
 @given(worlds(), st.integers(0, 3), st.integers(0, 40), st.booleans())
 def test_budgets_only_take_away(world: World, few: int, share: int, partial: bool) -> None:

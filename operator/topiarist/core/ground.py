@@ -51,7 +51,7 @@ class Ground:
         return ""
 
     def _racks(self, replicas: Replicas) -> int:
-        return len({self.there[broker].rack for broker in replicas if broker in self.there})
+        return len({self.there[broker].rack for broker in replicas})
 
 
 def _most(lists: Sequence[Replicas], first: int | None) -> tuple[int, int]:

@@ -92,7 +92,7 @@ class Policy:
 
 
 def _has(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    return not wanted or all(labels.get(key) == value for key, value in wanted.items())
+    return all(labels.get(key) == value for key, value in wanted.items())
 
 
 def guarded(

@@ -8,7 +8,7 @@ Like a policy, a review never adds a change.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple, TypeVar
@@ -125,28 +125,31 @@ def _spoils(change: Change) -> bool:
 
 
 def _review_topic(topic: TopicPlan, reviewed: TopicPlan | None, ground: Ground) -> TopicPlan:
-    why = _another(topic, reviewed)
-    if reviewed is None or why:
-        return hold(topic, topic.changes, Finding(Reason.NOT_REVIEWED, why, instead=_AGAIN))
+    if reviewed is None:
+        return _held(topic, topic.changes, "the reviewed plan has no change of it")
+    if why := _another(topic, reviewed):
+        return _held(topic, topic.changes, why)
     parts = [part for change in topic.changes for part in _parts(topic, change, reviewed, ground)]
     topic = replace(topic, changes=tuple(part.change for part in parts))
     for part in parts:
         if part.why:
-            topic = hold(topic, (part.change,), Finding(Reason.NOT_REVIEWED, part.why, instead=_AGAIN))
+            topic = _held(topic, (part.change,), part.why)
     return topic
 
 
-def _another(topic: TopicPlan, reviewed: TopicPlan | None) -> str:
+def _held(topic: TopicPlan, changes: Sequence[Change], why: str) -> TopicPlan:
+    return hold(topic, changes, Finding(Reason.NOT_REVIEWED, why, instead=_AGAIN))
+
+
+def _another(topic: TopicPlan, reviewed: TopicPlan) -> str:
     """Why a topic as a whole is not the one that was reviewed; empty if it is."""
-    if reviewed is None:
-        return "the reviewed plan has no change of it"
-    if (topic.before is None) != (reviewed.before is None):
-        return "was there when it was reviewed, or is there now: not both"
-    if topic.before and reviewed.before:
-        if topic.before.identity != reviewed.before.identity:
-            return "another topic of this name was reviewed: it was deleted and made again"
-        if _owner(topic) != _owner(reviewed):
-            return f"was reviewed as that of {_owner(reviewed)}, and is that of {_owner(topic)}"
+    if topic.before is None or reviewed.before is None:
+        both = topic.before is reviewed.before
+        return "" if both else "was there when it was reviewed, or is there now: not both"
+    if topic.before.identity != reviewed.before.identity:
+        return "another topic of this name was reviewed: it was deleted and made again"
+    if _owner(topic) != _owner(reviewed):
+        return f"was reviewed as that of {_owner(reviewed)}, and is that of {_owner(topic)}"
     return ""
 
 
@@ -157,17 +160,18 @@ def _owner(topic: TopicPlan) -> str:
 
 def _parts(topic: TopicPlan, change: Change, reviewed: TopicPlan, ground: Ground) -> list[_Part]:
     was = next((other for other in reviewed.changes if type(other) is type(change)), None)
-    if was is None:
-        return [_Part(change, "the reviewed plan has no such change of it")]
-    if isinstance(change, UpdateConfig) and isinstance(was, UpdateConfig):
-        return _split(change, was)
-    if isinstance(change, CreateTopic) and isinstance(was, CreateTopic):
-        why = "was reviewed with another config" if change.config != was.config else ""
-        return [_placed(topic, change, was, ground, why)]
-    if isinstance(change, AddPartitions) and isinstance(was, AddPartitions):
-        found, seen = (change.before, change.model), (was.before, was.model)
-        why = "was reviewed with other partitions than there are" if found != seen else ""
-        return [_placed(topic, change, was, ground, why)]
+    match change, was:
+        case _, None:
+            return [_Part(change, "the reviewed plan has no such change of it")]
+        case UpdateConfig(), UpdateConfig():
+            return _split(change, was)
+        case CreateTopic(), CreateTopic():
+            why = "was reviewed with another config" if change.config != was.config else ""
+            return [_placed(topic, change, was, ground, why)]
+        case AddPartitions(), AddPartitions():
+            found, seen = (change.before, change.model), (was.before, was.model)
+            why = "was reviewed with other partitions than there are" if found != seen else ""
+            return [_placed(topic, change, was, ground, why)]
     same = change == was and (not isinstance(change, Adopt) or _records(topic) == _records(reviewed))
     return [_Part(change, "" if same else "was reviewed otherwise")]
 

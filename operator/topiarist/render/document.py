@@ -104,7 +104,7 @@ def _topic(topic: TopicPlan) -> dict[str, Any]:
             "beforeValid": before.record_valid if before else None,
             "after": record_fields(topic.record_after),
         },
-        "vouched": {key: before.config[key] for key in vouched(topic) if key in before.config} if before else {},
+        "vouched": {key: before.config[key] for key in vouched(topic)} if before else {},
         "changes": [change_fields(change) for change in topic.changes],
         "refusals": [_finding(finding) for finding in topic.refusals],
         "notices": [_notice(finding) for finding in topic.notices],

@@ -114,8 +114,8 @@ def _of_change(change: Change) -> Iterator[str]:
             yield from _of_verdict(verdict, least=Risk.SAFE, most=Risk.SAFE)
         case AddPartitions(model=model, replicas=replicas, verdict=verdict):
             yield from _of_lists(replicas)
-            if not replicas or not model or len(model) != len(replicas[0]):
-                yield "new partitions that are none, or not as wide as partition 0"
+            if any(len(brokers) != len(model) for brokers in replicas):
+                yield "new partitions that are not as wide as partition 0"
             yield from _of_verdict(verdict, least=Risk.DISRUPTIVE, most=Risk.DATA_LOSS)
         case UpdateConfig():
             yield from _of_items(change)

@@ -77,14 +77,10 @@ def _set(session: Session, wanted: Freeze | None, version: int) -> bool:
     request = SetData(session.chroot + paths.GATE, znodes.encode_gate(wanted), version)
     try:
         session.result(session.send(request))
-    except Interrupted:
-        session.resume()
     except NoAuthError:
         raise TopiaristError(
             Reason.NO_PERMISSION, f"no permission to set {paths.GATE}", "give this identity the right"
         ) from None
-    except (BadVersionError, NoNodeError):
+    except (BadVersionError, NoNodeError, Interrupted):
         return False
-    else:
-        return True
-    return False
+    return True

@@ -43,16 +43,15 @@ class Lock:
     def acquire(self, acl: Any, timeout: float, stop: Callable[[], bool]) -> bool:
         """Wait for the lock; False if ``stop`` became true meanwhile.
 
-        Raises ``Locked`` after ``timeout`` seconds, naming who holds it.
+        Raises ``Locked`` after ``timeout`` seconds, naming who holds it. Our place in the queue is ours until
+        ``release``, whatever came of it.
         """
         self._stand_in_line(acl)
         deadline = time.monotonic() + timeout
         while ahead := self._ahead():
             if stop():
-                self.release()
                 return False
             if time.monotonic() >= deadline:
-                self.release()
                 message = f"another run holds the lock of this cluster: {self._who(ahead[0])}; waited {timeout:g} s"
                 raise TopiaristError(Reason.LOCKED, message, "wait for it to end, or raise --lock-timeout")
             self._wait(ahead[-1], stop, deadline)
@@ -76,7 +75,7 @@ class Lock:
             try:
                 created = f"{paths.LOCK}/{mine[0]}" if mine else self._session.result(self._session.send(request))
             except Interrupted:
-                self._session.resume()
+                continue
             except NoAuthError:
                 raise TopiaristError(
                     Reason.NO_PERMISSION, f"no permission to create children of {paths.LOCK}", "nothing was written"
@@ -110,7 +109,6 @@ class Lock:
         try:
             there = self._session.result(pending)
         except Interrupted:
-            self._session.resume()
             return
         look_again = min(deadline, time.monotonic() + _LOOK_AGAIN)
         while there and not self._changed.wait(_SLICE) and not stop() and time.monotonic() < look_again:

@@ -35,8 +35,8 @@ def read_site(session: Session, lock_path: str) -> tuple[Site, Head]:
     head = read_head(session)
     require_open(head)
     if head.epoch_version is None or head.gate_version is None:
-        gone = paths.GATE if head.gate_version is None else paths.CONTROLLER_EPOCH
-        raise TopiaristError(Reason.STATE_CONFLICT, f"{gone} has gone in the middle of the run", "run again")
+        # Not the epoch: without one there is no controller, and the gate is closed.
+        raise TopiaristError(Reason.STATE_CONFLICT, f"{paths.GATE} has gone in the middle of the run", "run again")
     acls = {parent: _acl_of(session, parent) for parent in _PARENTS}
     acls[paths.RECORDS] = acls[paths.TOPICS]
     brokers = {broker.id: Operation(Kind.CHECK, znodes.broker_path(broker.id)) for broker in head.brokers}

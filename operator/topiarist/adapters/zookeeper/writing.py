@@ -305,7 +305,6 @@ class Writer:
         """Decide, by our records, what became of transactions whose answer was lost."""
         if not self._doubtful:
             return
-        self._session.resume()
         sync(self._session)
         names = [znodes.record_path(sent.job.plan.topic) for sent in self._doubtful]
         records = list(read_nodes(self._session, names))

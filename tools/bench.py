@@ -1,0 +1,115 @@
+"""Where mutants meet the tests: a copy of the tree, and a process that runs pytest in it again and again."""
+
+from __future__ import annotations
+
+import compileall
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from py_compile import PycInvalidationMode
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = Path("operator/topiarist")
+COPIED = ("operator", "schemas", "manifests", "tests", "tools", "benchmarks", "pyproject.toml")
+
+LONGEST = 600
+"""Seconds that the tests of one mutant may take; a mutant that hangs is noticed too."""
+
+HUNG = " (did not come to an end)"
+
+PROFILE = """
+import os
+
+from hypothesis import Phase, settings
+
+phases = (Phase.explicit, Phase.generate)
+settings.register_profile("one-example", deadline=None, derandomize=True, database=None, phases=phases)
+
+killers = os.environ["KILLERS"].split("\\n")
+
+
+def pytest_collection_modifyitems(items):
+    known = {killer: place for place, killer in enumerate(killers)}
+    items.sort(key=lambda item: (known.get(item.nodeid, len(known)), item.get_closest_marker("hypothesis") is not None))
+"""
+"""A plugin for pytest: tests that noticed another mutant come first, literal cases before properties. Properties have
+the same examples in each run, and the first that fails is enough, however large it is.
+"""
+
+
+class Bench:
+    """A copy of the tree in which one mutant after the other meets the tests, by a process that has pytest loaded.
+
+    Python's own cache of what it compiled is made here, and checked by content: a mutant differs from the original by
+    little, and may be as old and as long.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        compileall.compile_dir(folder / SOURCE, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
+        (folder / "one_example.py").write_text(PROFILE, encoding="utf-8")
+        path = os.pathsep.join(map(str, (folder / SOURCE.parent, folder)))
+        environment = {**os.environ, "PYTHONPATH": path}
+        environment.pop("TOPIARIST_GOLDEN", None)
+        self._nursery = subprocess.Popen(
+            [sys.executable, ROOT / "tools/nursery.py"],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def close(self) -> None:
+        """End the process."""
+        self._nursery.communicate()
+
+    def red(
+        self, module: str, change: Callable[[str], str], tests: Sequence[str], killers: Sequence[str]
+    ) -> str | None:
+        """The first test that turned red under a change of one module's source; None if all stayed green."""
+        path = self._folder / SOURCE / module
+        original = path.read_text(encoding="utf-8")
+        path.write_text(change(original), encoding="utf-8")
+        try:
+            return self.first_failure(tests, killers)
+        finally:
+            path.write_text(original, encoding="utf-8")
+
+    def first_failure(self, tests: Sequence[str], killers: Sequence[str] = ()) -> str | None:
+        """The first of ``tests`` that is red, ``killers`` before all others."""
+        words = " ".join(tests).split()
+        files = dict.fromkeys(str(path) for word in words for path in sorted(self._folder.glob(word)))
+        options = ["-x", "-q", "-n", "0", "--no-header", "-p", "no:cacheprovider", "-p", "one_example"]
+        # Libraries that are loaded already: nobody looks at their assertions.
+        options += ["--hypothesis-profile", "one-example", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        output = self._folder / "output"
+        output.write_text("", encoding="utf-8")
+        variables = {"KILLERS": "\n".join(killers)}
+        request = {"words": [*options, *files], "variables": variables, "output": str(output), "seconds": LONGEST}
+        assert self._nursery.stdin
+        assert self._nursery.stdout
+        print(json.dumps(request), file=self._nursery.stdin, flush=True)
+        code = self._nursery.stdout.readline().strip()
+        if code == "0":
+            return None
+        said = output.read_text(encoding="utf-8", errors="replace")
+        match = re.search(r"^(?:FAILED|ERROR) (\S+(?: [^-\s]\S*)*)(?: - .*)?$", said, re.MULTILINE)
+        if match:
+            return match[1] + HUNG * ("Failed: Timeout" in said)
+        why = "does not come to an end" if code == "hangs" else f"ends with {code}: {said.strip()[-200:]}"
+        return f"{' '.join(words)} {why}"
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """A copy with the links that the tree lives by, without what Python left in it."""
+    if source.is_dir():
+        shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    elif source.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target)

@@ -1,0 +1,90 @@
+"""What guards a function has: each in words, and what takes it away, in place.
+
+A guard is an ``if`` that returns, raises, yields or skips; an operand of ``and`` or ``or``; one of the values that are
+compared together, or bound each other; the filter of a comprehension; a case of a ``match``; a function that gives a
+plan back with less in it; an operation of a transaction; a field of the document that a fingerprint is made over; a
+statement that only adds to what is checked.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+FILTERS = frozenset(
+    (
+        *("allow_deletions", "complete", "guard", "_held", "hold", "permit", "restrict", "review", "trusted"),
+        "within_budgets",
+    )
+)
+"""Functions that give their first argument back with less in it, or raise: a guard is a call of one."""
+
+
+def guards(function: ast.FunctionDef) -> Iterator[tuple[str, Callable[[], None]]]:
+    """What can be taken away, in words, and what takes it away, in place."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.If):
+            yield f"without the guard: {_text(node.test)}", partial(setattr, node, "test", ast.Constant(value=False))
+        elif isinstance(node, ast.BoolOp) and not isinstance(node.values[-1], ast.Constant):
+            for operand in node.values:
+                yield f"without {_text(operand)} in: {_text(node)}", partial(node.values.remove, operand)
+        elif isinstance(node, ast.comprehension):
+            for wanted in node.ifs:
+                yield f"without the filter: {_text(wanted)}", partial(node.ifs.remove, wanted)
+        elif isinstance(node, ast.Compare):
+            yield from _compared(node)
+        elif isinstance(node, ast.Call) and _text(node.func) in ("max", "min") and len(node.args) > 1:
+            for bound in node.args:
+                rest = [other for other in node.args if other is not bound]
+                yield f"without {_text(bound)} in: {_text(node)}", partial(setattr, node, "args", [*rest, rest[0]])
+        elif isinstance(node, ast.Match):
+            for case in node.cases:
+                yield f"without the case: {_text(case.pattern)}", partial(node.cases.remove, case)
+        elif isinstance(node, ast.Dict) and len(node.keys) > 1:
+            for index, (key, value) in enumerate(zip(node.keys, node.values, strict=True)):
+                what = _text(key) if key else f"**{_text(value)}"
+                yield f"without the field {what}", partial(_without_place, (node.keys, node.values), index)
+        elif isinstance(node, ast.List | ast.Tuple) and isinstance(node.ctx, ast.Load):
+            for element in node.elts:
+                if isinstance(element, ast.Call | ast.Starred):
+                    yield f"without {_text(element)}", partial(node.elts.remove, element)
+        yield from _done(node)
+
+
+def _compared(node: ast.Compare) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Of two tuples that are compared, what stands at one place."""
+    sides = [side.elts for side in (node.left, *node.comparators) if isinstance(side, ast.Tuple)]
+    if len(sides) == 2 and len(sides[0]) == len(sides[1]):
+        for index, one in enumerate(sides[0]):
+            yield f"without {_text(one)} in: {_text(node)}", partial(_without_place, sides, index)
+
+
+def _done(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
+    """What is done for its effect, and what is passed through a filter."""
+    for name, value in ast.iter_fields(node):
+        for index, each in enumerate(value if isinstance(value, list) else [value]):
+            if isinstance(each, ast.AugAssign) or (
+                isinstance(each, ast.Expr) and isinstance(each.value, ast.Call | ast.YieldFrom)
+            ):
+                yield f"without: {_text(each)}", partial(_put, node, name, index, ast.copy_location(ast.Pass(), each))
+            elif isinstance(each, ast.Call) and each.args and _text(each.func).rpartition(".")[2] in FILTERS:
+                yield f"not through: {_text(each)}", partial(_put, node, name, index, each.args[0])
+
+
+def _put(node: ast.AST, name: str, index: int, other: ast.AST) -> None:
+    value = getattr(node, name)
+    if isinstance(value, list):
+        value[index] = other
+    else:
+        setattr(node, name, other)
+
+
+def _without_place(lists: Sequence[list[Any]], index: int) -> None:
+    for elements in lists:
+        del elements[index]
+
+
+def _text(node: ast.AST) -> str:
+    return " ".join(ast.unparse(node).split())
