@@ -30,11 +30,13 @@ _NULLS = _spellings("null") | {"~"}
 _WORDS = _spellings("true", "false", "yes", "no", "on", "off", "y", "n") | _NULLS | {"", "=", "<<"}
 
 # Everything numeric is matched after taking out underscores, as kubectl does: it is a superset of YAML 1.1 and 1.2.
+# A digit fits one place of a pattern only: a scalar may have millions, and where they can be shared out between two
+# places all the ways to do so are tried.
 _NUMBERS = (
     (re.compile(r"[-+]?0[bB][-+]?[01]+|[-+]?0[oO][-+]?[0-7]+"), "a number in another base"),
-    (re.compile(r"[-+]?0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*(?:[pP][-+]?[0-9]+)?"), "a number in another base"),
+    (re.compile(r"[-+]?0[xX][0-9a-fA-F]*(?:\.[0-9a-fA-F]*)?(?:[pP][-+]?[0-9]+)?"), "a number in another base"),
     (re.compile(r"[-+]?[0-9]+"), "a number with a sign, a leading zero or underscores"),
-    (re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]*)(?:[eE][-+]?[0-9]+)?"), "a number in an unusual form"),
+    (re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]*)(?:[eE][-+]?[0-9]+)?"), "a number in an unusual form"),
     (re.compile(r"[-+]?[0-9]+(?::[0-5]?[0-9])+(?:\.[0-9]*)?"), "a number to the base of 60"),
     (re.compile(r"[-+]?\.?(?:inf|infinity|nan)", re.IGNORECASE), "infinity or not-a-number"),
 )

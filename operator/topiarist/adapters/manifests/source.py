@@ -19,9 +19,15 @@ class File(NamedTuple):
     name: str
     data: bytes
 
-    def part(self, start: int, end: int) -> str | bytes:
+    def part(self, start: int, end: int) -> str:
         """The characters from ``start`` to ``end``; a byte order mark at the beginning does not count."""
-        return self.data[start:end] if self.data.isascii() else self.data.decode("utf-8-sig")[start:end]
+        return _text(self.data)[start:end]
+
+
+@lru_cache(maxsize=1)
+def _text(data: bytes) -> str:
+    """A file's text, kept for the last one: of a file with many documents, many parts may be asked for."""
+    return data.decode("utf-8-sig")
 
 
 class Document:

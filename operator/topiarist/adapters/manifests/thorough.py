@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from yaml import YAMLError
@@ -51,7 +51,7 @@ def documents(file: File) -> Iterator[Judged | Complaint]:
     except UnicodeDecodeError as error:
         yield _complaint(file, syntax.undecodable(file.data, error))
         return
-    flaws = list(islice(syntax.unreadable(text), MAX_COMPLAINTS))
+    flaws = list(islice(chain(syntax.unreadable(text), syntax.directives(text)), MAX_COMPLAINTS))
     if not flaws:
         ours = False
         for document in _readable(file, text):
