@@ -33,7 +33,8 @@ class Loaded(NamedTuple):
     """All that some paths hold: manifests in the order of their files, complaints sorted by place.
 
     ``more`` counts, at least, what is wrong beyond the first ``MAX_COMPLAINTS`` of a file; ``foreign`` documents of
-    other API groups; ``files`` the files that were read. ``broken`` has the kind and name of documents that are there but wrong.
+    other API groups; ``files`` the files that were read. ``broken`` has the kind and name of documents that are there
+    but wrong.
     """
 
     manifests: tuple[Manifest, ...]
