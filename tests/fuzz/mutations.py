@@ -1,42 +1,98 @@
-"""Mutations that keep the form: tokens, or all between two brackets, replaced, doubled, moved or left out."""
+"""Mutations that keep the form, so that more is tried than what a parser refuses at once.
+
+Of JSON, also line by line, values are replaced and left out; of any text, tokens, or all between two brackets.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from copy import deepcopy
 from itertools import count
 from random import Random
+from typing import Any
 
 from fuzz.limits import LARGE
 
+Other = Callable[[bytes, int], bytes]
+"""Some other mutation of bytes, to at most so many."""
+
+_ODD: tuple[Any, ...] = (None, True, -1, 0, 0.5, 2**31, 2**63, "", "x", "\u202e", "\ud800", [], {}, [[]], {"": []})
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|-?[0-9]+|[a-zA-Z_.]+|\s+|.', re.DOTALL)
-_OTHERS = (b"null", b"true", b"-1", b"[]", b"{}", b'""', b"0.5", b"2147483648")
 _OPENING, _CLOSING = b"[{(", b"]})"
 
 
-def mutated(other: Callable[[bytes, int], bytes], data: bytes, size: int, seed: int) -> bytes:
-    """An input with a token, or all between two brackets, replaced, doubled, moved or left out."""
+def mutated(other: Other, data: bytes, size: int, seed: int) -> bytes:
+    """An input with some of its values or tokens exchanged, or by the other mutation; of at most ``size`` bytes."""
     random = Random(seed)
-    tokens = _TOKEN.findall(data) if random.random() < 0.5 else []
-    if not tokens:
-        return other(data, size)
+    match random.randrange(3):
+        case 0:
+            return other(data, size)
+        case 1:
+            return (_by_value(data, random) or _by_token(other, data, random))[:size]
+        case _:
+            return _by_token(other, data, random)[:size]
+
+
+def _by_value(data: bytes, random: Random) -> bytes:
+    """JSON with other values, or one line of it that is JSON; empty if there is none."""
+    lines = data.split(b"\n")
+    at = random.randrange(len(lines))
+    for begin, end in ((0, len(lines)), (at, at + 1)):
+        try:
+            body = [json.loads(b"\n".join(lines[begin:end]))]
+        except (ValueError, RecursionError):
+            continue
+        for _ in range(random.choice((1, 1, 2, 4))):
+            _exchange(body, random)
+        return b"\n".join((*lines[:begin], json.dumps(body[0], separators=(",", ":")).encode(), *lines[end:]))
+    return b""
+
+
+def _exchange(body: list[Any], random: Random) -> None:
+    places = list(_places(body))
+    holder, key = random.choice(places)
+    giver, from_key = random.choice(places)
+    value = holder[key]
+    match random.randrange(5):
+        case 0 if holder is not body:
+            del holder[key]
+        case 1 if isinstance(value, int):
+            holder[key] = value + random.choice((-1, 1, 7))
+        case 1 if isinstance(value, list):
+            value.insert(0, deepcopy(giver[from_key]))
+        case 1 if isinstance(value, dict):
+            value[random.choice((str(from_key), "x"))] = deepcopy(giver[from_key])
+        case 2:
+            holder[key] = deepcopy(random.choice(_ODD))
+        case _:
+            holder[key] = deepcopy(giver[from_key])
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Whatever holds something, and where in it."""
+    for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield value, key
+        yield from _places(value[key])
+
+
+def _by_token(other: Other, data: bytes, random: Random) -> bytes:
+    tokens = _TOKEN.findall(data)
     for _ in range(random.choice((1, 1, 2, 4))):
         begin, end = _part(tokens, random)
         source, upto = _part(tokens, random)
         piece = tokens[source:upto]
-        match random.randrange(5):
+        match random.randrange(4):
             case 0:
                 tokens[begin:end] = []
             case 1:
                 tokens[begin:end] = piece
             case 2:
                 tokens[begin:begin] = piece
-            case 3:
-                tokens[begin:end] = [other(b"".join(tokens[begin:end]) or b"0", 64)]
             case _:
-                tokens[begin:end] = [random.choice(_OTHERS)]
-        tokens = tokens or [b"0"]
-    return b"".join(tokens)[:size]
+                tokens[begin:end] = [other(b"".join(tokens[begin:end]) or b"0", 64)]
+    return b"".join(tokens)
 
 
 def _part(tokens: list[bytes], random: Random) -> tuple[int, int]:
