@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from topiarist import schema
-from topiarist.adapters.manifests import Loaded, load, source, syntax
+from topiarist.adapters.manifests import Loaded, load, source, syntax, tree
 from topiarist.adapters.manifests.limits import MAX_COMPLAINTS, MAX_GUESSES, MAX_TAG_DIRECTIVES
 from topiarist.adapters.manifests.scalars import meaning
 from topiarist.core import configs
@@ -53,7 +53,7 @@ def test_a_scalar_of_any_length_is_judged_in_one_go(begin: str) -> None:
 
 def test_tag_directives_are_limited() -> None:
     """libyaml compares each %TAG with all others: a file with too many is refused before, at the first too many."""
-    directives = [f"%TAG !t{number}! x\n" for number in range(200_000)]
+    directives = [f"%TAG !t{number}! x\n" for number in range(2_000)]
     loaded = text("".join(directives))
     assert [complaint.place.line for complaint in loaded.complaints] == [MAX_TAG_DIRECTIVES + 1]
     assert "found more than 100 %TAG directives" in loaded.complaints[0].message
@@ -165,3 +165,16 @@ def test_a_file_is_decoded_once_for_all_its_places() -> None:
     places = [manifest.source.place().line for manifest in loaded.manifests]
     assert places == list(range(3, 253, 5))
     assert source._text.cache_info().misses == 1
+
+
+def test_a_document_is_read_no_third_time_for_its_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thorough pass knows where everything stands, and lets go of it when the document has been judged."""
+    again = Remembering(tree.compose_one)
+    monkeypatch.setattr("topiarist.adapters.manifests.source.compose_one", again)
+    loaded = text("a: b: c\n# d\n" + TOPIC % (1, "x: 1") + TOPIC % (2, "y: 1") + TOPIC % (3, "replicationFactor: 1"))
+    assert [complaint.place.line for complaint in loaded.complaints] == [1, 7, 12]
+    assert again.given == []
+    (manifest,) = loaded.manifests
+    assert isinstance(manifest.source, source.Document)
+    assert manifest.source.root is None
+    assert manifest.source.place(("spec",)).line == 17

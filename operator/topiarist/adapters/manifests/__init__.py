@@ -91,6 +91,7 @@ class _Loading:
         for document in islice(thorough.documents(file), read, None):
             if isinstance(document, Judged):
                 self._document(document.body, document.source, document.notes)
+                document.source.root = None
                 self.more += document.more if is_ours(document.body) else 0
             else:
                 self._complain(document)

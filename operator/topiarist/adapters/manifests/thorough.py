@@ -35,7 +35,8 @@ class Note(NamedTuple):
 class Judged(NamedTuple):
     """A document's content as far as it could be read, where it stands, and what is wrong with how it is written.
 
-    ``more`` counts what is wrong beyond the first ``MAX_COMPLAINTS``.
+    ``more`` counts what is wrong beyond the first ``MAX_COMPLAINTS``. ``source`` still has its ``root``, which whoever
+    keeps the source for longer is to drop.
     """
 
     body: Any
@@ -95,6 +96,7 @@ def _readable(file: File, text: str) -> Iterator[Judged | Complaint]:
 
 def _judge(file: File, composed: Composed, offset: int, line: int) -> Judged:
     source = Document(file, offset + composed.start, offset + composed.end, line + composed.line)
+    source.root = composed.root, composed.line
     if composed.root.scalar and composed.root.plain and not composed.root.text and not composed.root.faults:
         return Judged(None, source, [], 0)
     judge = _Judge(file.name, line + 1)
