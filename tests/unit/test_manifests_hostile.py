@@ -16,6 +16,7 @@ import pytest
 
 from topiarist import schema
 from topiarist.adapters.manifests import Loaded, load, source, syntax, tree
+from topiarist.adapters.manifests.events import events
 from topiarist.adapters.manifests.limits import MAX_COMPLAINTS, MAX_GUESSES, MAX_TAG_DIRECTIVES
 from topiarist.adapters.manifests.scalars import meaning
 from topiarist.core import configs
@@ -51,12 +52,16 @@ def test_a_scalar_of_any_length_is_judged_in_one_go(begin: str) -> None:
     assert meaning(long) == long
 
 
-def test_tag_directives_are_limited() -> None:
-    """libyaml compares each %TAG with all others: a file with too many is refused before, at the first too many."""
+def test_tag_directives_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """libyaml compares each %TAG with all others: a file with too many never gets there, for neither pass."""
+    read = Remembering(events)
+    for module in ("strict", "tree"):
+        monkeypatch.setattr(f"topiarist.adapters.manifests.{module}.events", read)
     directives = [f"%TAG !t{number}! x\n" for number in range(2_000)]
     loaded = text("".join(directives))
     assert [complaint.place.line for complaint in loaded.complaints] == [MAX_TAG_DIRECTIVES + 1]
     assert "found more than 100 %TAG directives" in loaded.complaints[0].message
+    assert read.given == []
     few = text("".join(directives[:MAX_TAG_DIRECTIVES]) + "--- {apiVersion: v1}\n")
     assert (few.complaints, few.foreign) == ((), 1)
 
