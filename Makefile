@@ -67,7 +67,8 @@ constraints: .venv/ready  ## resolve the dependencies anew and pin them
 	$(RESOLVE) --group fuzz --output-file tests/fuzz/constraints.txt
 
 clean:  ## remove what can be made again
-	rm -rf .venv build dist operator/topiarist.egg-info .hypothesis $(addprefix $(TOPIARIST_CACHE)/,$(CACHES))
+	rm -rf .venv build dist operator/topiarist.egg-info .hypothesis $(addprefix $(TOPIARIST_CACHE)/,$(CACHES)) \
+		$(FUZZ)/packages $(FUZZ)/ready
 
 # The pinned packages first, with hashes; then the project, which pip does not take together with hashes. One of them
 # (PySpark) comes as source: setuptools, pinned like the rest, is installed before it and builds it without isolation,
@@ -82,14 +83,15 @@ clean:  ## remove what can be made again
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --no-index --editable .
 	touch $@
 
-# Not in .venv: there is none for every system, and nothing else needs it. It is made for the Python of .venv.
+# Not in .venv: it is not there for every system, and nothing else needs it. It fits the Python of .venv.
 $(FUZZ)/ready: tests/fuzz/constraints.txt .venv/ready
 	@echo "Installing what is pinned in tests/fuzz/constraints.txt into $(FUZZ)/packages."
 	@rm -rf $(FUZZ)/packages
 	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --only-binary :all: --target $(FUZZ)/packages \
 		-r tests/fuzz/constraints.txt || { \
-		echo "fuzzing needs atheris, and there is no wheel of it for $$($(BIN)/python -VV 2>&1 | head -1) here: use Linux" \
-			"on x86-64 with Python 3.11 to 3.13, as in: make clean && make PYTHON=python3.11 fuzz" >&2; exit 1; }
+		echo "Fuzzing needs atheris, which could not be installed (see above): it is there for Linux on x86-64 and Python" \
+			"3.11 to 3.13, this is $$($(BIN)/python --version); another: make clean && make PYTHON=python3.11 fuzz" >&2; \
+		exit 1; }
 	@touch $@
 
 need-python:

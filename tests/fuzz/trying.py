@@ -16,6 +16,8 @@ from pathlib import Path
 from fuzz.limits import LONGEST, MEMORY, ROOT
 from fuzz.mutations import mutated
 
+_TRYING = ("trying.py", "measuring.py")
+
 SLOW = 20
 """The slowest inputs that are kept to be measured."""
 
@@ -78,8 +80,11 @@ class Trial:
 
 
 def signature(error: BaseException) -> str:
-    """What a find is called: the error, where in our sources it was raised, and from where that was called."""
-    frames = traceback.extract_tb(error.__traceback__)
+    """What a find is called: the error, where in our sources it was raised, and from where that was called.
+
+    The same for whoever tries the input.
+    """
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).name not in _TRYING]
     ours = [frame for frame in frames if str(ROOT) in frame.filename] or frames
     places = (f"{Path(frame.filename).parent.name}-{Path(frame.filename).stem}-{frame.lineno}" for frame in ours[-2:])
     return "-".join((type(error).__name__, *places))
