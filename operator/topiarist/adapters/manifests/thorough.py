@@ -14,11 +14,11 @@ from yaml import YAMLError
 
 from topiarist.adapters.manifests import syntax
 from topiarist.adapters.manifests.limits import MAX_COMPLAINTS
-from topiarist.adapters.manifests.scalars import Ambiguous, key_meaning, meaning
+from topiarist.adapters.manifests.scalars import Ambiguous, Meanings, key_meaning, meaning
 from topiarist.adapters.manifests.source import Document, File
 from topiarist.adapters.manifests.strict import CONTROL
 from topiarist.adapters.manifests.tree import Composed, Composer, LimitExceeded, Node
-from topiarist.core.values import shown
+from topiarist.core.values import Scalar, shown
 from topiarist.errors import Complaint, Key, Path, Place, Reason
 from topiarist.schema import GROUP
 
@@ -109,6 +109,8 @@ class _Judge:
     def __init__(self, name: str, line: int) -> None:
         self._name = name
         self._line = line
+        self._plain: Meanings[Scalar] = Meanings(meaning)
+        self._keys: Meanings[str] = Meanings(key_meaning)
         self.notes: list[Note] = []
         self.more = 0
 
@@ -157,7 +159,7 @@ class _Judge:
                 self._note(node, path, f"found the control character U+{ord(found[0]):04X} in text", "take it out")
             return node.text
         try:
-            return key_meaning(node.text) if is_key else meaning(node.text)
+            return self._keys[node.text] if is_key else self._plain[node.text]
         except Ambiguous as error:
             # A key is never a truth value: in its place only quotes help.
             hint = error.hint.removesuffix(", or write true or false") if is_key else error.hint
