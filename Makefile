@@ -9,6 +9,10 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 BIN := .venv/bin
 SOURCES := operator tests tools benchmarks
 WORKERS ?= 2
+SECONDS ?= 60
+FUZZ := $(TOPIARIST_CACHE)/fuzz
+RESOLVE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-config \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints"
 CACHES := ruff mypy pytest import-linter
 
 export TOPIARIST_CACHE
@@ -18,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check vectors bench mutants golden generate constraints clean need-python need-java
+.PHONY: help demo test check vectors bench mutants fuzz golden generate constraints clean need-python need-java
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +51,9 @@ bench: need-java .venv/ready  ## the figures of the README, as JSON
 mutants: need-java .venv/ready  ## take away each guard of the write path in turn: some test turns red (MUTANTS="text...")
 	$(BIN)/python tools/mutants.py $(MUTANTS)
 
+fuzz: .venv/ready $(FUZZ)/ready  ## fuzz what reads bytes from outside, SECONDS for each of TARGETS (SECONDS=60, all)
+	@PYTHONPATH=$(FUZZ)/packages $(BIN)/python tests/fuzz/run.py --seconds $(SECONDS) $(TARGETS)
+
 golden: .venv/ready  ## write the expected outputs of the acceptance cases and the README anew
 	TOPIARIST_GOLDEN=write $(BIN)/python -m pytest -q -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/acceptance \
 		tests/repo/test_readme.py
@@ -56,12 +63,12 @@ generate: .venv/ready  ## write the files that are made from others anew
 	$(BIN)/python tools/reference.py
 
 constraints: .venv/ready  ## resolve the dependencies anew and pin them
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
-		--no-config --no-emit-index-url --no-emit-find-links --no-emit-package topiarist \
-		--custom-compile-command "make constraints" --extra dev pyproject.toml --output-file constraints.txt
+	$(RESOLVE) --no-emit-package topiarist --extra dev pyproject.toml --output-file constraints.txt
+	$(RESOLVE) --group fuzz --output-file tests/fuzz/constraints.txt
 
 clean:  ## remove what can be made again
-	rm -rf .venv build dist operator/topiarist.egg-info .hypothesis $(addprefix $(TOPIARIST_CACHE)/,$(CACHES))
+	rm -rf .venv build dist operator/topiarist.egg-info .hypothesis $(addprefix $(TOPIARIST_CACHE)/,$(CACHES)) \
+		$(FUZZ)/packages $(FUZZ)/ready
 
 # The pinned packages first, with hashes; then the project, which pip does not take together with hashes. One of them
 # (PySpark) comes as source: setuptools, pinned like the rest, is installed before it and builds it without isolation,
@@ -75,6 +82,17 @@ clean:  ## remove what can be made again
 	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --no-build-isolation -r constraints.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --no-index --editable .
 	touch $@
+
+# Not in .venv: it is not there for every system, and nothing else needs it. It fits the Python of .venv.
+$(FUZZ)/ready: tests/fuzz/constraints.txt .venv/ready
+	@echo "Installing what is pinned in tests/fuzz/constraints.txt into $(FUZZ)/packages."
+	@rm -rf $(FUZZ)/packages
+	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --only-binary :all: --target $(FUZZ)/packages \
+		-r tests/fuzz/constraints.txt || { \
+		echo "Fuzzing needs atheris, which could not be installed (see above): it is there for Linux on x86-64 and Python" \
+			"3.11 to 3.13, this is $$($(BIN)/python --version); another: make clean && make PYTHON=python3.11 fuzz" >&2; \
+		exit 1; }
+	@touch $@
 
 need-python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \

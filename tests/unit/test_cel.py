@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from topiarist.adapters import cel
 from topiarist.adapters.cel import Court, Fault
@@ -81,6 +83,37 @@ def test_what_cannot_be_judged_is_a_fault(expression: str, words: str) -> None:
     assert words in found.message
     assert "container" not in found.message
     assert "INVALID" not in found.message
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "\x1b[2J",
+        "topic.name.matches('(\u202e')",
+        "topic.labels['\u202e\x1b'] == ''",
+        "topic.labels['a\\nb'] == ''",
+        "topic.a\u202e",
+        "'" + "\x07" * 1000,
+    ],
+)
+def test_what_a_fault_repeats_is_printable(expression: str) -> None:
+    """The library repeats parts of an expression; no message moves a cursor, or begins a line of its own."""
+    found = judged(expression)
+    assert isinstance(found, Fault)
+    assert found.message.isprintable()
+    assert found.hint.isprintable()
+    assert len(found.message) < 1000
+
+
+WORDS = "topic. name config labels == && || in has( all(x, map(x, matches( size() int( dyn( null true b'a' [? orValue("
+TOKENS = st.sampled_from([*"()[]{}?:,.+-*/%<>!\"'`\\ \n\x00\x1b\u202e1aü", *WORDS.split()])
+
+
+@given(st.one_of(st.lists(TOKENS, min_size=1, max_size=30).map("".join), st.text(min_size=1, max_size=30)))
+def test_any_text_is_a_rule_or_a_fault(expression: str) -> None:
+    """Nothing that an expression holds raises; it is kept, not kept, or a fault in words."""
+    found = judged(expression)
+    assert isinstance(found, bool) or found.message.isprintable()
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,17 @@ def test_all_complaints_at_once() -> None:
     assert len(said(wrong)) == 5
 
 
+def test_a_key_is_shown_as_what_it_is() -> None:
+    """A key may be any text: what it holds neither turns a message round nor begins a line of its own."""
+    odd = "retention\u202e.ms\nall is well"
+    found = said(spec("t", config={odd: 1, f"b{odd}": 2}, ignore=[f"config.{odd}"], withoutConfig=[odd]))
+    faults = config_faults({odd: "1"}, BARE, ((3, 9),), {})
+    assert len(found) == 4
+    for message in (*found, *(fault.message for fault in faults)):
+        assert message.isprintable()
+        assert "retention\\u202e.ms\\nall is well: " in message
+
+
 def test_places_point_at_the_value() -> None:
     """At the override that has it; at the cluster's document for a default."""
     on = cluster("prod", default_config={"retention.ms": "x"})

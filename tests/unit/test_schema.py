@@ -20,7 +20,7 @@ from topiarist.core.spec import ClusterSpec, RackAwareness
 from topiarist.core.values import config_text
 from topiarist.errors import Key, Place
 from topiarist.errors import Path as DocumentPath
-from topiarist.schema import explain
+from topiarist.schema import explain, walking
 
 ROOT = Path(__file__).parents[2]
 
@@ -289,7 +289,7 @@ def mutated(draw: st.DrawFn) -> Any:
 @given(mutated())
 def test_the_validator_that_decides_and_the_one_that_explains_agree(body: dict[str, Any]) -> None:
     """jsonschema finds an error exactly where jsonschema-rs says invalid, so no refusal goes without its reason."""
-    explained = list(explain._explainer()(schema.schema(body["kind"])).iter_errors(body))
+    explained = list(walking.errors(schema.schema(body["kind"]), body))
     assert schema._valid(body) is not bool(explained)
     problems = schema.check(body)
     assert bool(problems) is bool(explained)

@@ -157,3 +157,12 @@ def test_topics_are_read_as_strictly_as_the_judge_says(raws: list[bytes]) -> Non
         assert held == expected["partitions"]
         assert node.topic_id == expected.get("topic_id")
         assert all(type(broker) is int for brokers in node.replicas for broker in brokers)
+
+
+def test_a_reassignment_of_many_partitions_is_looked_up_in_one_pass() -> None:
+    """Each partition that moves is looked for once, also where ids have holes: the square would not end in time."""
+    ids = range(1, 200_000)
+    raw = _compact(
+        {"version": 1, "partitions": {str(one): [] for one in ids}, "adding_replicas": {str(one): [1] for one in ids}}
+    )
+    assert znodes.decode_topic(raw).reassigning == tuple(ids)

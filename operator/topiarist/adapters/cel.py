@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from topiarist.core.facts import CHANGE, TOPIC, Fact, Facts, Kind
 from topiarist.core.guardrails import Rule, Subject
 from topiarist.core.units import count
-from topiarist.core.values import quoted
+from topiarist.core.values import quoted, shown
 from topiarist.errors import Reason, TopiaristError
 
 try:
@@ -38,6 +38,9 @@ MOST_SUMS = 16
 
 MEAN_SECONDS, GRACE_SECONDS = 0.001, 2.0
 """The time that a rule may take: so much for each evaluation on average, and so much in any case."""
+
+_LONGEST = 200
+"""Characters of what the library says that are shown."""
 
 _LOOP = re.compile(r"\b(?:all|exists|exists_one|existsOne|map|filter|transform\w+|optMap|optFlatMap)\b")
 _ERROR = re.compile(r"ERROR: <input>:(?P<line>-?\d+):(?P<column>-?\d+): (?P<words>.*)")
@@ -142,11 +145,16 @@ def _verdict(expression: Any, activation: Any) -> Fault | None:
 
 
 def _failed(words: str) -> Fault:
-    words = _STATUS.sub("", words)
+    words = _plain(words)
     if missing := _MISSING.fullmatch(words):
         hint = 'where a key may be missing, ask for it first: "KEY" in MAP, or MAP[?"KEY"].orValue("")'
         return Fault(f"found no key {missing['key']}", hint)
     return Fault(words[:1].lower() + words[1:])
+
+
+def _plain(words: str) -> str:
+    """What the library said, without its own terms, on one line: it repeats whatever is in an expression."""
+    return shown(_STATUS.sub("", words), _LONGEST)
 
 
 def _excess(expression: str) -> Fault | None:
@@ -166,8 +174,8 @@ def _syntax(text: str, facts: Mapping[str, Fact]) -> Fault:
     """The first of the compiler's complaints, where in the expression it is, and what may have been meant."""
     match = _ERROR.search(text)
     if not match:
-        return Fault(f"does not compile: {_STATUS.sub('', text.splitlines()[0])}")
-    words = _EXPECTED.sub("", _STATUS.sub("", match["words"]))
+        return Fault(f"does not compile: {_plain(text.partition(chr(10))[0])}")
+    words = _plain(_EXPECTED.sub("", match["words"]))
     words = words[:1].lower() + words[1:]
     place = f"line {match['line']}, column {match['column']} of the expression"
     unknown = _UNKNOWN.search(words)

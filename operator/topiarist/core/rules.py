@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from topiarist.core import configs, explicit
 from topiarist.core.names import name_problem
-from topiarist.core.quoting import quoted
+from topiarist.core.quoting import quoted, shown
 from topiarist.core.spec import NEWEST, ClusterSpec, Origin, TopicSpec, item_origin, name_path, origin
 from topiarist.core.state import Release
 from topiarist.errors import Complaint, Key, Place, Reason
@@ -64,7 +64,7 @@ def warnings(spec: TopicSpec) -> Iterator[Complaint]:
     release = spec.cluster.release or NEWEST
     for key in configs.DEPRECATED & spec.config.keys():
         if message := configs.deprecation(key, release):
-            yield _at(origin(spec, "config", key), f"{key}: {message}")
+            yield _at(origin(spec, "config", key), f"{_named(key)}: {message}")
 
 
 def key_step(key: str) -> str:
@@ -88,7 +88,10 @@ def _config_problem(key: str, text: str, release: Release, vendors: tuple[str, .
         return _unknown(key)
     if not configs.known(key, release):
         since = version(configs.CONFIGS[key].since)
-        return f"{key}: Kafka knows it since {since}, but kafkaVersion is {version(release)}", "leave the line out"
+        return (
+            f"{key}: Kafka knows it since {since}, but kafkaVersion is {version(release)}",
+            "leave the line out",
+        )
     wrong = configs.check(key, text, release) or configs.stricter(key, text)
     return (f"{key}: {wrong}", "") if wrong else None
 
@@ -100,11 +103,16 @@ class ConfigFault(NamedTuple):
     message: str
 
 
+def _named(key: str) -> str:
+    """A config key as a message begins with it: it may be any text."""
+    return shown(key, 255)
+
+
 def _unknown(key: str, prefix: str = "") -> tuple[str, str]:
     """What to say of a key that neither Kafka nor the cluster knows; ``prefix`` stands before it where it was found."""
     guess = configs.suggest(key)
     hint = f"did you mean {prefix}{guess}?" if guess else VENDORS
-    return f"{prefix}{key}: {_NO_SUCH}", hint
+    return f"{prefix}{_named(key)}: {_NO_SUCH}", hint
 
 
 def _unknown_keys(spec: TopicSpec) -> Iterator[Complaint]:
@@ -132,7 +140,7 @@ def config_faults(
     Of several releases (none is declared) each judges only the keys that it knows.
     """
     found = {
-        ConfigFault(key, f"{key}: {_NO_SUCH}")
+        ConfigFault(key, f"{_named(key)}: {_NO_SUCH}")
         for key in config
         if key not in configs.CONFIGS and not _matches(key, cluster.allow_unknown_configs)
     }
@@ -140,7 +148,7 @@ def config_faults(
         for key, text in config.items():
             judged = key in configs.CONFIGS if len(releases) == 1 else configs.known(key, release)
             if judged and (message := configs.check(key, text, release)):
-                found.add(ConfigFault(key, f"{key}: {message}"))
+                found.add(ConfigFault(key, f"{_named(key)}: {message}"))
         found.update(ConfigFault(*conflict) for conflict in configs.conflicts(config, release, settings))
     return sorted(found)
 

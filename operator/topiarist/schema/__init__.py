@@ -50,11 +50,16 @@ def check(body: Mapping[str, Any]) -> list[Problem]:
 
     ``body`` is plain: dict, list, str, int, bool, and ``Decimal`` or float for fractions.
     """
-    if body.get("apiVersion") == VERSION and body.get("kind") in KINDS and _valid(body):
+    if is_valid(body):
         return []
     from topiarist.schema import explain
 
     return explain.identity(body) or explain.problems(schema(body["kind"]), body)
+
+
+def is_valid(body: Mapping[str, Any]) -> bool:
+    """Whether ``check`` would find nothing wrong."""
+    return body.get("apiVersion") == VERSION and body.get("kind") in KINDS and _valid(body)
 
 
 def fault(kind: str, body: Any) -> str:
@@ -69,18 +74,24 @@ def fault(kind: str, body: Any) -> str:
     return f"{where.removeprefix('.') or 'it'} is not what schemas/{kind}.json says"
 
 
-def wrong_values(body: Mapping[str, Any]) -> Iterator[Problem]:
+def wrong_values(body: Mapping[str, Any], guesses: Iterator[object]) -> Iterator[Problem]:
     """Config values that no Kafka takes, in a document that is not valid anyway: complaints come all at once.
 
     A valid document is judged by ``core.rules``, which knows its cluster; here only what no cluster could make right.
+    For an unknown key a known one is looked for as long as there is a next in ``guesses``: that takes a while.
     """
     for path, holder in _config_holders(body.get("spec")):
         config = holder.get("config")
         for key, value in config.items() if isinstance(config, Mapping) else ():
-            if isinstance(value, str | int | Decimal) and (key in configs.CONFIGS or configs.suggest(key)):
+            if isinstance(value, str | int | Decimal) and (key in configs.CONFIGS or _meant(key, guesses)):
                 problem = config_problem(ClusterSpec(), key, config_text(value))
                 if problem:
                     yield Problem((*path, "config", key_step(key)), *problem)
+
+
+def _meant(key: str, guesses: Iterator[object]) -> bool:
+    """Whether a known key was probably meant; False also if nothing may be guessed any more."""
+    return next(guesses, None) is not None and configs.suggest(key) is not None
 
 
 def _config_holders(spec: Any) -> Iterator[tuple[Path, Mapping[str, Any]]]:

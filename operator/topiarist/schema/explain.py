@@ -1,6 +1,6 @@
 """Says in plain words why a document is not valid: what was found, what was wanted, what to do.
 
-jsonschema walks the schema and finds the errors; this module turns each into a ``Problem``. Imported only when there is
+``walking`` finds the errors by jsonschema; this module turns each into a ``Problem``. Imported only when there is
 something to explain, since jsonschema takes longer to import than ten thousand documents take to check.
 """
 
@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
 from itertools import islice
 from typing import Any
-
-from jsonschema import Draft7Validator, TypeChecker, ValidationError
-from jsonschema.validators import extend
 
 from topiarist import schema as door
 from topiarist.core.units import count
 from topiarist.core.values import shown
 from topiarist.errors import Key, Path, Problem
 from topiarist.schema import words
+from topiarist.schema.walking import errors, second
 
 MOST = 100
 """Problems of one document that are explained."""
@@ -51,9 +48,8 @@ def identity(body: Mapping[str, Any]) -> list[Problem]:
 
 def problems(schema: Mapping[str, Any], body: Mapping[str, Any]) -> list[Problem]:
     """Everything wrong with a document that its schema does not accept, one problem a path; never empty."""
-    errors = _explainer()(schema).iter_errors(body)
     found: dict[Path, Problem] = {}
-    for problem in islice((problem for error in errors for problem in _problems(error)), MOST):
+    for problem in islice((problem for error in errors(schema, body) for problem in _problems(error)), MOST):
         found.setdefault(problem.path, problem)
     return list(found.values()) or [Problem((), "found text that is no Unicode, wanted a plain document")]
 
@@ -62,42 +58,6 @@ def field_name(path: Path) -> str:
     """A path as people write it: ``spec.overrides[0].partitions``; empty for the document itself."""
     steps = "".join(f"[{step}]" if isinstance(step, int) else f".{shown(step)}" for step in path)
     return steps.removeprefix(".")
-
-
-@cache
-def _explainer() -> type[Any]:
-    """jsonschema made to agree with jsonschema-rs and with us.
-
-    A ``$`` does not match before a final newline, and a whole number is an ``int``: not 12.0, and no boolean.
-    """
-    explainer: type[Any] = extend(  # type: ignore[no-untyped-call]
-        Draft7Validator,
-        validators={"pattern": _check_pattern, "required": _check_required},
-        type_checker=Draft7Validator.TYPE_CHECKER.redefine("integer", _is_integer),
-    )
-    return explainer
-
-
-def _is_integer(_checker: TypeChecker, value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern.replace("$", r"\Z"))
-
-
-def _check_pattern(_validator: Any, pattern: str, value: object, _schema: object) -> Iterator[ValidationError]:
-    if isinstance(value, str) and not _compiled(pattern).search(value):
-        yield ValidationError("does not match")
-
-
-def _check_required(_validator: Any, required: list[str], value: object, _schema: object) -> Iterator[ValidationError]:
-    """As jsonschema's own, but with the name of the missing field where a program can read it."""
-    if isinstance(value, dict):
-        for name in required:
-            if name not in value:
-                yield ValidationError(name)
 
 
 def _problems(error: Any) -> Iterable[Problem]:
@@ -179,7 +139,7 @@ def _length(error: Any, path: Path) -> Iterator[Problem]:
 
 def _twice(error: Any, path: Path) -> Iterator[Problem]:
     items = error.instance
-    index = next((index for index, item in enumerate(items) if item in items[:index]), 0)
+    index = second(items) or 0
     here = (*path, index)
     yield Problem(here, f"{field_name(here)}: found {words.text_of(items[index])} a second time, wanted each item once")
 

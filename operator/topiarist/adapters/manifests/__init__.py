@@ -18,7 +18,7 @@ from topiarist.adapters.manifests import thorough
 from topiarist.adapters.manifests.dump import dump, dump_file
 from topiarist.adapters.manifests.files import read
 from topiarist.adapters.manifests.folder import check_folder, write_folder
-from topiarist.adapters.manifests.limits import MAX_COMPLAINTS
+from topiarist.adapters.manifests.limits import MAX_COMPLAINTS, MAX_GUESSES
 from topiarist.adapters.manifests.source import Document, File
 from topiarist.adapters.manifests.strict import Odd, StrictLoader
 from topiarist.adapters.manifests.thorough import Judged, Note, is_ours
@@ -32,8 +32,9 @@ __all__ = ["Loaded", "annotations_of", "check_folder", "dump", "dump_file", "loa
 class Loaded(NamedTuple):
     """All that some paths hold: manifests in the order of their files, complaints sorted by place.
 
-    ``more`` counts complaints beyond the first ``MAX_COMPLAINTS`` of a file; ``foreign`` documents of other API groups;
-    ``files`` the files that were read. ``broken`` has the kind and name of documents that are there but wrong.
+    ``more`` counts, at least, what is wrong beyond the first ``MAX_COMPLAINTS`` of a file; ``foreign`` documents of
+    other API groups; ``files`` the files that were read. ``broken`` has the kind and name of documents that are there
+    but wrong.
     """
 
     manifests: tuple[Manifest, ...]
@@ -70,11 +71,13 @@ class _Loading:
         self.broken: set[tuple[str, str]] = set()
         self._strict = StrictLoader()
         self._room = MAX_COMPLAINTS
+        self._guesses = iter(range(MAX_GUESSES))
 
     def file(self, file: File) -> None:
         """Take in one file: fast as far as nothing is odd, then thoroughly."""
         self.files += 1
         self._room = MAX_COMPLAINTS
+        self._guesses = iter(range(MAX_GUESSES))
         read = 0
         try:
             for body, source in self._strict.documents(file):
@@ -88,12 +91,18 @@ class _Loading:
         for document in islice(thorough.documents(file), read, None):
             if isinstance(document, Judged):
                 self._document(document.body, document.source, document.notes)
+                document.source.root = None
                 self.more += document.more if is_ours(document.body) else 0
             else:
                 self._complain(document)
 
     def _document(self, body: Any, source: Document, notes: Sequence[Note]) -> None:
         if is_ours(body):
+            if not self._room and (notes or not schema.is_valid(body)):
+                # To say what is wrong would take its time, and nobody would be told.
+                self.more += len(notes) or 1
+                self.broken.add(_identity(body))
+                return
             for note in notes:
                 self._complain(note.complaint)
             problems = [problem for problem in schema.check(body) if not _known(problem.path, notes)]
@@ -103,7 +112,7 @@ class _Loading:
                 self.manifests.append(schema.manifest(body, source))
                 return
             self.broken.add(_identity(body))
-            for problem in schema.wrong_values(body):
+            for problem in schema.wrong_values(body, self._guesses):
                 if not _known(problem.path, notes) and problem.path not in {known.path for known in problems}:
                     self._problem(problem, source)
         elif body is not None:
@@ -132,8 +141,7 @@ def annotations_of(manifest: Manifest) -> Mapping[str, str]:
     """``metadata.annotations`` of a manifest, read again: kept for all, they would take a tenth of a run's memory."""
     source = manifest.source
     assert isinstance(source, Document)
-    part = source.file.part(source.start, source.end)
-    file = File(source.file.name, part if isinstance(part, bytes) else part.encode())
+    file = File(source.file.name, source.file.part(source.start, source.end).encode())
     try:
         body = next(_again().documents(file)).body
     except Odd:

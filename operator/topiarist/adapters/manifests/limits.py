@@ -23,5 +23,11 @@ MAX_FOREIGN_DEPTH = 200
 MAX_ENTRIES = 250_000
 """List items and mapping keys in one document: a topic of 40,000 partitions with five replicas still fits."""
 
+MAX_TAG_DIRECTIVES = 100
+"""%TAG directives in one file: libyaml compares each with all before it, and each tag with all of them."""
+
 MAX_COMPLAINTS = 100
-"""Complaints kept for one file; the others are counted."""
+"""Complaints kept for one file; of the others, at least each document that is wrong is counted."""
+
+MAX_GUESSES = 100
+"""Unknown config keys of one file for which, in documents that are wrong anyway, a known one is looked for."""

@@ -30,14 +30,17 @@ _NULLS = _spellings("null") | {"~"}
 _WORDS = _spellings("true", "false", "yes", "no", "on", "off", "y", "n") | _NULLS | {"", "=", "<<"}
 
 # Everything numeric is matched after taking out underscores, as kubectl does: it is a superset of YAML 1.1 and 1.2.
+# A digit fits one place of a pattern only: a scalar may have millions, and where they can be shared out between two
+# places all the ways to do so are tried.
 _NUMBERS = (
     (re.compile(r"[-+]?0[bB][-+]?[01]+|[-+]?0[oO][-+]?[0-7]+"), "a number in another base"),
-    (re.compile(r"[-+]?0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*(?:[pP][-+]?[0-9]+)?"), "a number in another base"),
+    (re.compile(r"[-+]?0[xX][0-9a-fA-F]*(?:\.[0-9a-fA-F]*)?(?:[pP][-+]?[0-9]+)?"), "a number in another base"),
     (re.compile(r"[-+]?[0-9]+"), "a number with a sign, a leading zero or underscores"),
-    (re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]*)(?:[eE][-+]?[0-9]+)?"), "a number in an unusual form"),
+    (re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]*)(?:[eE][-+]?[0-9]+)?"), "a number in an unusual form"),
     (re.compile(r"[-+]?[0-9]+(?::[0-5]?[0-9])+(?:\.[0-9]*)?"), "a number to the base of 60"),
-    (re.compile(r"[-+]?\.?(?:inf|infinity|nan)", re.IGNORECASE), "infinity or not-a-number"),
+    (re.compile(r"[-+]?\.?(?i:inf|infinity|nan)"), "infinity or not-a-number"),
 )
+_ANY_NUMBER = re.compile("|".join(f"(?:{pattern.pattern})" for pattern, _ in _NUMBERS))
 _DATE = re.compile(
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
     r"(?:(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}(?:\.[0-9]*)?(?:[ \t]*(?:Z|[-+][0-9]{1,2}(?::?[0-9]{2})?))?)?"
@@ -85,9 +88,9 @@ def _numeric(text: str) -> Scalar:
     if _FRACTION.fullmatch(text):
         return _fraction(text)
     bare = text.replace("_", "")
-    for pattern, what in _NUMBERS:
-        if pattern.fullmatch(bare):
-            raise _quote(text, what, "write the number plainly")
+    if _ANY_NUMBER.fullmatch(bare):
+        what = next(what for pattern, what in _NUMBERS if pattern.fullmatch(bare))
+        raise _quote(text, what, "write the number plainly")
     if _DATE.fullmatch(text):
         raise _quote(text, "a date")
     return text

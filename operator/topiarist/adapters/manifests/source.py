@@ -19,29 +19,40 @@ class File(NamedTuple):
     name: str
     data: bytes
 
-    def part(self, start: int, end: int) -> str | bytes:
+    def part(self, start: int, end: int) -> str:
         """The characters from ``start`` to ``end``; a byte order mark at the beginning does not count."""
-        return self.data[start:end] if self.data.isascii() else self.data.decode("utf-8-sig")[start:end]
+        return _text(self.data)[start:end]
+
+
+@lru_cache(maxsize=1)
+def _text(data: bytes) -> str:
+    """A file's text, kept for the last one: of a file with many documents, many parts may be asked for."""
+    return data.decode("utf-8-sig")
 
 
 class Document:
-    """One document of a file, the ``Source`` of its manifest; ``start`` and ``end`` are characters."""
+    """One document of a file, the ``Source`` of its manifest; ``start`` and ``end`` are characters.
 
-    __slots__ = ("end", "file", "line", "start")
+    ``root`` spares reading the document again as long as it is there: what was read, and at which line it begins there.
+    """
+
+    __slots__ = ("end", "file", "line", "root", "start")
 
     def __init__(self, file: File, start: int, end: int, line: int) -> None:
         self.file = file
         self.start = start
         self.end = end
         self.line = line
+        self.root: tuple[Node, int] | None = None
 
     def place(self, path: Path = ()) -> Place:
         """The place of ``path``, of its nearest ancestor that has one, or of the document.
 
         That of the value if it is a scalar or a list's item, of the key otherwise, or if the path ends in a ``Key``.
         """
-        line, column = locate(_tree(self), path)
-        return Place(self.file.name, self.line + line + 1, column + 1)
+        root, first = self.root or (_tree(self), 0)
+        line, column = locate(root, path)
+        return Place(self.file.name, self.line + line - first + 1, column + 1)
 
 
 @lru_cache(maxsize=16)

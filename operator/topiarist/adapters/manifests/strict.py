@@ -22,7 +22,7 @@ from yaml.events import (
 )
 
 from topiarist.adapters.manifests.events import events
-from topiarist.adapters.manifests.limits import MAX_DEPTH, MAX_ENTRIES
+from topiarist.adapters.manifests.limits import MAX_DEPTH, MAX_ENTRIES, MAX_TAG_DIRECTIVES
 from topiarist.adapters.manifests.scalars import Ambiguous, Meanings, key_meaning, meaning
 from topiarist.adapters.manifests.source import Document, File
 from topiarist.core.values import Scalar
@@ -56,6 +56,8 @@ class StrictLoader:
         """The documents of a file. Raises ``Odd``, after those that come before the odd one."""
         try:
             if not file.data.isascii() and BREAKING.search(file.data.decode("utf-8-sig")):
+                raise Odd
+            if file.data.count(b"%TAG") > MAX_TAG_DIRECTIVES:
                 raise Odd
             following = events(file.data)
             while type(event := following()) is not StreamEndEvent:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from yaml import MarkedYAMLError, YAMLError
 
+from topiarist.adapters.manifests.limits import MAX_TAG_DIRECTIVES
 from topiarist.adapters.manifests.strict import BREAKING
 from topiarist.adapters.manifests.tree import LimitExceeded
 from topiarist.core.values import quoted
@@ -17,6 +19,8 @@ LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 
 _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 
+
+_TAG_DIRECTIVE = re.compile("%TAG")
 
 _ENCLOSED = ("flow sequence", "flow mapping", "quoted scalar")
 """What has an end of its own: where it began matters when that end is missing."""
@@ -86,6 +90,16 @@ def position(text: str, index: int) -> tuple[int, int]:
     return line, index - start
 
 
+def _positions(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int, str]]:
+    """Line and column, from 0, and text of each match; no line is counted twice, however many matches there are."""
+    line = start = seen = 0
+    for match in pattern.finditer(text):
+        for end in LINE_BREAK.finditer(text, seen, match.start()):
+            line, start = line + 1, end.end()
+        seen = match.start()
+        yield line, seen - start, match[0]
+
+
 def undecodable(data: bytes, error: UnicodeDecodeError) -> Flaw:
     """Why the bytes of a file are not UTF-8."""
     before = data[: error.start].decode("utf-8-sig")
@@ -97,16 +111,23 @@ def undecodable(data: bytes, error: UnicodeDecodeError) -> Flaw:
 
 def unreadable(text: str) -> Iterator[Flaw]:
     """Control characters, which no YAML file may hold; libyaml gives up such a file whole."""
-    for match in _UNREADABLE.finditer(text):
-        yield Flaw(*position(text, match.start()), f"found the control character U+{ord(match[0]):04X}", "take it out")
+    for line, column, found in _positions(_UNREADABLE, text):
+        yield Flaw(line, column, f"found the control character U+{ord(found):04X}", "take it out")
 
 
 def breaking(text: str) -> Iterator[Flaw]:
     """Characters that end a line or vanish in some YAML versions only: a comment could end where no editor shows it."""
-    for match in BREAKING.finditer(text):
-        name = f"U+{ord(match[0]):04X}"
-        message = f"found the character {name}, which YAML versions read differently"
-        yield Flaw(*position(text, match.start()), message, "take it out")
+    for line, column, found in _positions(BREAKING, text):
+        message = f"found the character U+{ord(found):04X}, which YAML versions read differently"
+        yield Flaw(line, column, message, "take it out")
+
+
+def directives(text: str) -> Iterator[Flaw]:
+    """The first %TAG directive beyond as many as a file may have; what only looks like one is counted too."""
+    found = next(islice(_positions(_TAG_DIRECTIVE, text), MAX_TAG_DIRECTIVES, None), None)
+    if found:
+        message = f"found more than {MAX_TAG_DIRECTIVES} %TAG directives in one file"
+        yield Flaw(found[0], found[1], message, "leave them out, or split the file up")
 
 
 def flaw(error: YAMLError | LimitExceeded, text: str) -> tuple[Flaw, int]:

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from yaml import YAMLError
 
 from topiarist.adapters.manifests import syntax
 from topiarist.adapters.manifests.limits import MAX_COMPLAINTS
-from topiarist.adapters.manifests.scalars import Ambiguous, key_meaning, meaning
+from topiarist.adapters.manifests.scalars import Ambiguous, Meanings, key_meaning, meaning
 from topiarist.adapters.manifests.source import Document, File
 from topiarist.adapters.manifests.strict import CONTROL
 from topiarist.adapters.manifests.tree import Composed, Composer, LimitExceeded, Node
-from topiarist.core.values import shown
+from topiarist.core.values import Scalar, shown
 from topiarist.errors import Complaint, Key, Path, Place, Reason
 from topiarist.schema import GROUP
 
@@ -35,7 +35,8 @@ class Note(NamedTuple):
 class Judged(NamedTuple):
     """A document's content as far as it could be read, where it stands, and what is wrong with how it is written.
 
-    ``more`` counts what is wrong beyond the first ``MAX_COMPLAINTS``.
+    ``more`` counts what is wrong beyond the first ``MAX_COMPLAINTS``. ``source`` still has its ``root``, which whoever
+    keeps the source for longer is to drop.
     """
 
     body: Any
@@ -51,7 +52,7 @@ def documents(file: File) -> Iterator[Judged | Complaint]:
     except UnicodeDecodeError as error:
         yield _complaint(file, syntax.undecodable(file.data, error))
         return
-    flaws = list(islice(syntax.unreadable(text), MAX_COMPLAINTS))
+    flaws = list(islice(chain(syntax.unreadable(text), syntax.directives(text)), MAX_COMPLAINTS))
     if not flaws:
         ours = False
         for document in _readable(file, text):
@@ -95,6 +96,7 @@ def _readable(file: File, text: str) -> Iterator[Judged | Complaint]:
 
 def _judge(file: File, composed: Composed, offset: int, line: int) -> Judged:
     source = Document(file, offset + composed.start, offset + composed.end, line + composed.line)
+    source.root = composed.root, composed.line
     if composed.root.scalar and composed.root.plain and not composed.root.text and not composed.root.faults:
         return Judged(None, source, [], 0)
     judge = _Judge(file.name, line + 1)
@@ -107,6 +109,8 @@ class _Judge:
     def __init__(self, name: str, line: int) -> None:
         self._name = name
         self._line = line
+        self._plain: Meanings[Scalar] = Meanings(meaning)
+        self._keys: Meanings[str] = Meanings(key_meaning)
         self.notes: list[Note] = []
         self.more = 0
 
@@ -155,7 +159,7 @@ class _Judge:
                 self._note(node, path, f"found the control character U+{ord(found[0]):04X} in text", "take it out")
             return node.text
         try:
-            return key_meaning(node.text) if is_key else meaning(node.text)
+            return self._keys[node.text] if is_key else self._plain[node.text]
         except Ambiguous as error:
             # A key is never a truth value: in its place only quotes help.
             hint = error.hint.removesuffix(", or write true or false") if is_key else error.hint

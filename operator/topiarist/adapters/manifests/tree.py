@@ -52,13 +52,16 @@ class Node:
     __slots__ = ("column", "faults", "items", "line", "pairs", "plain", "text")
 
     def __init__(self, event: Any) -> None:
-        self.line: int = event.start_mark.line
-        self.column: int = event.start_mark.column
-        self.text = event.value if isinstance(event, ScalarEvent) else ""
-        self.plain = isinstance(event, ScalarEvent) and not event.style
+        mark, scalar = event.start_mark, type(event) is ScalarEvent
+        self.line: int = mark.line
+        self.column: int = mark.column
+        self.text: str = event.value if scalar else ""
+        self.plain = scalar and not event.style
         self.items: list[Node] | None = None
         self.pairs: list[tuple[Node, Node]] | None = None
-        self.faults: tuple[Fault, ...] = tuple(_faults(event))
+        # An alias has no tag, but always an anchor.
+        odd = event.anchor is not None or event.tag is not None
+        self.faults: tuple[Fault, ...] = tuple(_faults(event)) if odd else ()
 
     @property
     def scalar(self) -> bool:

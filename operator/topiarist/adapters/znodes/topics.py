@@ -192,12 +192,13 @@ def _replicas(partition: int | str, value: object) -> Replicas:
 
 def _reassigning(fields: Mapping[str, object], ids: Sequence[int], pool: Pool) -> tuple[int, ...]:
     moving: set[int] = set()
+    known = ids if isinstance(ids, range) else frozenset(ids)
     for name in ("adding_replicas", "removing_replicas"):
         if name not in fields:
             continue
         for text, value in want_object(fields, name).items():
             partition = pool.ids[text]
-            if partition not in ids:
+            if partition not in known:
                 raise ZnodeError(f'"{name}" names partition {partition}, which the topic does not have')
             if _replicas(partition, value):
                 moving.add(partition)

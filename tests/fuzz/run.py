@@ -1,0 +1,126 @@
+"""``make fuzz``: runs each target for a given time under atheris, and says what it found.
+
+Two processes a target. The first fuzzes, with our modules and PyYAML's instrumented: what raises is kept and fuzzing
+goes on; an input stands in a file before it is tried, so that it is kept as well if the process dies of it. The second
+process, without instrumentation, makes the finds smaller and measures: the slowest inputs, and many of the others with
+a piece of them repeated until they are large. Both may use a limited address space only.
+
+Usage: ``python tests/fuzz/run.py --seconds N [TARGET...]``; ends with 1 if anything was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+import subprocess
+import sys
+import time
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "operator")]
+
+from fuzz import measuring, trying  # noqa: E402
+from fuzz.limits import CACHE, HERE, LONGEST, NAMES  # noqa: E402
+
+PATIENCE = 300
+"""Seconds that a process may take beyond its time before it is killed: it hangs."""
+
+MOST_DEATHS = 10
+"""Deaths of the process after which a target is given up."""
+
+
+def run(name: str, seconds: int) -> int:
+    """Fuzz and measure one target; prints one line of figures and each find, and returns how many there are."""
+    folder = _prepared(name)
+    ends, deaths, log = time.monotonic() + seconds, 0, folder / "log"
+    log.unlink(missing_ok=True)
+    while (left := int(ends - time.monotonic())) > 0 and deaths < MOST_DEATHS:
+        deaths += _ended_badly("fuzz", name, folder, left)
+    _ended_badly("measure", name, folder, max(10, seconds // 5))
+    finds = sorted(path for path in (folder / "finds").iterdir() if path.suffix != ".txt")
+    print(f"{name}: {_figures(log.read_text(errors='replace'))}, {len(finds)} finds", flush=True)
+    for find in finds:
+        words = find.with_name(f"{find.name}.txt")
+        said = words.read_text().strip().splitlines()[-1:] if words.exists() else []
+        print(f"  {find.relative_to(CACHE)} ({find.stat().st_size:,} bytes): {''.join(said)}"[:200], flush=True)
+    return len(finds)
+
+
+def _prepared(name: str) -> Path:
+    """The target's folder with its seeds and words; they are made in a process of their own, which may import it."""
+    folder = CACHE / name
+    for part in ("corpus", "seeds", "finds", "slow"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    for old in (*folder.glob("seeds/*"), *folder.glob("finds/*"), *folder.glob("slow/*"), *folder.glob("libfuzzer-*")):
+        old.unlink()
+    subprocess.run([sys.executable, __file__, "--as", "prepare", name], check=True)
+    return folder
+
+
+def prepare(name: str, folder: Path, _seconds: int, _seed: int) -> None:
+    """Write the seeds, those that were finds once among them, and the words of the format."""
+    target = import_module("fuzz.targets").TARGETS[name]
+    cases = (path.read_bytes() for path in sorted((HERE / "cases" / name).glob("*")))
+    for data in (*target.seeds(), *cases):
+        if len(data) <= LONGEST:
+            (folder / "seeds" / _hash(data)).write_bytes(data)
+    quoted = ("".join(f"\\x{byte:02x}" for byte in word.encode()) for word in target.words.split())
+    (folder / "words").write_text("".join(f'"{word}"\n' for word in quoted))
+
+
+def _ended_badly(task: str, name: str, folder: Path, seconds: int) -> bool:
+    """Whether a process ended by other than its time; the input that it then was about is kept."""
+    command = [sys.executable, __file__, "--as", task, "--seconds", str(seconds), name]
+    with (folder / "log").open("ab") as log:
+        try:
+            code = subprocess.run(command, stdout=log, stderr=log, timeout=seconds + PATIENCE, check=False).returncode
+        except subprocess.TimeoutExpired:
+            code = -signal.SIGKILL
+    if code == 0:
+        return False
+    current = (folder / "current").read_bytes()
+    data = current[8 : 8 + int.from_bytes(current[:8], "big")]
+    find = folder / "finds" / f"died-{_hash(data)}"
+    find.write_bytes(data)
+    find.with_name(f"{find.name}.txt").write_text(f"{task}: the process ended with {code}; see {folder / 'log'}\n")
+    return True
+
+
+def _figures(log: str) -> str:
+    """What libFuzzer and the measuring said at the end."""
+    executed = sum(map(int, re.findall(r"number_of_executed_units:\s+(\d+)", log)))
+    coverage = max(map(int, re.findall(r"cov: (\d+)", log)), default=0)
+    memory = max(map(int, re.findall(r"peak_rss_mb:\s+(\d+)", log)), default=0)
+    corpus = max(map(int, re.findall(r"corp: (\d+)", log)), default=0)
+    measured = re.search(r"measured=(\d+) worst=([\d.]+)", log)
+    slow = f"{measured[1]} measured, at most {measured[2]} s/MB" if measured else "nothing measured"
+    return f"{executed:,} executions, coverage {coverage:,}, {corpus:,} inputs kept, {memory} MB, {slow}"
+
+
+def _hash(data: bytes) -> str:
+    return sha256(data).hexdigest()[:12]
+
+
+TASKS = {"fuzz": trying.fuzz, "measure": measuring.measure, "prepare": prepare}
+
+
+def main() -> int:
+    """Run the targets that are named, or all; or, as one of its own processes, a task."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--as", dest="task", choices=TASKS, help=argparse.SUPPRESS)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(NAMES)}; without any, all")
+    given = parser.parse_args()
+    if strange := set(given.targets) - set(NAMES):
+        parser.error(f"found {', '.join(sorted(strange))}, wanted targets of: {', '.join(NAMES)}")
+    if given.task:
+        TASKS[given.task](given.targets[0], CACHE / given.targets[0], given.seconds, time.time_ns() % (1 << 31))
+        return 0
+    return min(1, sum(run(name, given.seconds) for name in given.targets or NAMES))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""What fuzzing once found, what it begins with, and what comes of that by hypothesis: all keep their promises."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuzz.limits import LONGEST, NAMES
+from fuzz.mutations import mutated
+from fuzz.targets import TARGETS
+
+CASES = sorted((Path(__file__).parent / "cases").glob("*/*"))
+
+
+@cache
+def seeds(name: str) -> list[bytes]:
+    return list(TARGETS[name].seeds())
+
+
+def test_there_is_a_target_for_each_name() -> None:
+    """The names stand by themselves, since what starts the processes must not import what they fuzz."""
+    assert tuple(TARGETS) == NAMES
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{case.parent.name}-{case.name}" for case in CASES])
+def test_a_find_stays_mended(case: Path) -> None:
+    """The file keeps all that its target promises for any bytes."""
+    TARGETS[case.parent.name].check(case.read_bytes())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_seeds_are_no_finds(name: str) -> None:
+    """Each target has inputs to begin with, and they keep its promises."""
+    assert seeds(name)
+    for seed in seeds(name):
+        TARGETS[name].check(seed)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data())
+def test_what_is_near_a_seed_is_no_find(name: str, data: st.DataObject) -> None:
+    """Inputs with parts of them replaced, doubled, moved and left out, as ``make fuzz`` does for longer."""
+
+    def bytes_for(_found: bytes, _size: int) -> bytes:
+        return data.draw(st.binary(max_size=8))
+
+    seed = data.draw(st.sampled_from(seeds(name)))
+    TARGETS[name].check(mutated(bytes_for, seed, LONGEST, data.draw(st.integers(0, 1 << 32))))

@@ -1,0 +1,94 @@
+"""The fuzzer's own parts, without atheris: what is kept of a find, and what is made of inputs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from fuzz.limits import LARGE, LONGEST, allowed
+from fuzz.measuring import smaller
+from fuzz.mutations import mutated, repeated
+from fuzz.trying import Trial
+
+
+def breaks(data: bytes) -> None:
+    """A target with two faults, one of them no ``Exception``."""
+    if b"bad" in data:
+        raise ValueError(data)
+    if b"worse" in data:
+        raise KeyboardInterrupt
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for part in ("finds", "slow"):
+        (tmp_path / part).mkdir()
+    return tmp_path
+
+
+def test_the_smallest_input_of_each_find_is_kept(folder: Path) -> None:
+    """Whatever raises is kept with its traceback, once for each place; fuzzing goes on."""
+    trial = Trial(breaks, folder)
+    for data in (b"fine", b"very bad", b"bad", b"too bad", b"worse"):
+        trial(data)
+    said = {path: path.read_text() for path in (folder / "finds").glob("*.txt")}
+    assert sorted(path.with_suffix("").read_bytes() for path in said) == [b"bad", b"worse"]
+    assert sorted(words.splitlines()[-1] for words in said.values()) == ["KeyboardInterrupt", "ValueError: b'bad'"]
+    assert (folder / "slow" / "0").read_bytes() == b"fine"
+
+
+def test_what_is_being_tried_stands_in_a_file(folder: Path) -> None:
+    """A process that dies cannot say of what: its last input is there, and nothing when it has come through."""
+
+    def current() -> bytes:
+        raw = (folder / "current").read_bytes()
+        return raw[8 : 8 + int.from_bytes(raw[:8], "big")]
+
+    seen: list[bytes] = []
+    trial = Trial(lambda _data: seen.append(current()), folder)
+    trial(b"deadly")
+    trial(b"x" * LONGEST)
+    assert seen == [b"deadly", b"x" * LONGEST]
+    assert current() == b""
+
+
+def test_finds_are_made_smaller(folder: Path) -> None:
+    """As small as they can be with the same error at the same place; not beyond the time that there is."""
+    Trial(breaks, folder)(b"a very bad thing")
+    (find,) = (folder / "finds").glob("*.txt")
+    assert smaller(b"a very bad thing", find.stem, breaks, float("inf")) == b"bad"
+    assert smaller(b"a very bad thing", "OSError-elsewhere-1", breaks, float("inf")) == b"a very bad thing"
+    assert smaller(b"a very bad thing", find.stem, breaks, 0.0) == b"a very bad thing"
+
+
+def test_a_piece_is_repeated_until_an_input_is_large() -> None:
+    """Whatever piece it is; a number counts up in some."""
+    made = [repeated(b'{"a":[1],"b":[2],"c":[3]}', Random(seed)) for seed in range(50)]
+    assert all(len(data) > LARGE * 0.9 for data in made)
+    assert any(b'"a":[1],"b":[7],' in data or b"[77]" in data for data in made)
+
+
+def test_mutations_keep_the_form_of_some_and_the_size_of_all() -> None:
+    """Many are JSON still, none is as it was for long, and each is what its seed makes of it."""
+    whole = b'{"a":[1,2,{"b":"c"}],"d":null}'
+    made = [mutated(lambda found, _size: found + b"!", whole, 100, seed) for seed in range(300)]
+    assert made == [mutated(lambda found, _size: found + b"!", whole, 100, seed) for seed in range(300)]
+    assert len(set(made)) > 150
+    assert max(map(len, made)) <= 100
+    assert sum(map(_is_json, made)) > 100
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except ValueError:
+        return False
+    return True
+
+
+def test_what_is_allowed_grows_with_the_size() -> None:
+    """One second for each MB, and a little in any case."""
+    assert allowed(2_000_000) - allowed(1_000_000) == pytest.approx(1.0)
