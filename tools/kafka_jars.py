@@ -1,6 +1,6 @@
-"""Fetches the jars of Kafka releases for the tests, or pins what Maven brings for them.
+"""Fetches the jars of Kafka releases for the tests, and compiles our Java programs; or pins what Maven brings.
 
-Usage: ``python tools/kafka_jars.py 3.9.2 2.8.2`` makes sure that they are there, ``python tools/kafka_jars.py --pin
+Usage: ``python tools/kafka_jars.py 3.9.2 2.8.2`` makes sure that all is there, ``python tools/kafka_jars.py --pin
 3.9.2`` writes down the checksums of what comes. Without a release: all.
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from support.kafka.clients import compiled  # noqa: E402
 from support.kafka.jars import RELEASES, JarsError, jars, pin  # noqa: E402
 
 
@@ -24,6 +25,8 @@ def main(arguments: list[str]) -> int:
     try:
         for release in releases or RELEASES:
             print(f"Kafka {release}: {pin(release)} jars pinned" if pins else f"Kafka {release}: {jars(release)}")
+        if not pins:
+            print(f"our Java programs: {compiled()}")
     except JarsError as error:
         print(f"{error}", file=sys.stderr)
         return 1

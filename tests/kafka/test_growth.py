@@ -35,15 +35,27 @@ class Case(NamedTuple):
         """The topic that Kafka makes grow."""
         return f"{self.name}-twin"
 
+    @property
+    def spec(self) -> dict[str, int]:
+        """What a manifest says of it."""
+        return {"partitions": self.total, "replicationFactor": len(self.lists[0])}
+
 
 def cases(kind: str, seed: str, brokers: Collection[int], widest: int) -> list[Case]:
-    """Random pairs: replica lists in no order, of 1 to 9 partitions with 1 to ``widest`` replicas."""
+    """Random pairs: replica lists in no order, of 1 to 9 partitions with 1 to ``widest`` replicas.
+
+    One of a list's brokers stays: Kafka's client waits for every partition to have a leader before it answers.
+    """
     random = Random(seed)
     found = []
     for number in range(CASES[kind]):
         width = random.randint(1, widest)
-        lists = tuple(tuple(random.sample(sorted(brokers), width)) for _ in range(random.randint(1, 9)))
-        found.append(Case(f"grow-{kind}-{number}", lists, len(lists) + random.randint(1, 11)))
+        lists: list[tuple[int, ...]] = []
+        for _ in range(random.randint(1, 9)):
+            lists.append(tuple(random.sample(sorted(brokers), width)))
+            while not set(lists[-1]).difference(GONE):
+                lists[-1] = tuple(random.sample(sorted(brokers), width))
+        found.append(Case(f"grow-{kind}-{number}", tuple(lists), len(lists) + random.randint(1, 11)))
     return found
 
 
@@ -57,9 +69,9 @@ def make(bed: Bed, pairs: Sequence[Case]) -> None:
 
 def grow(bed: Bed, pairs: Sequence[Case], *words: str) -> None:
     """Let topiarist and Kafka each make one of each pair grow, and hold them against each other and the plan."""
-    bed.declare({case.name: {"partitions": case.total} for case in pairs})
+    bed.declare({case.name: case.spec for case in pairs})
     changes = bed.plan("--adopt", *words)
-    bed.apply_plan("--adopt")
+    bed.apply_plan()
     assert bed.clients.grow({case.twin: case.total for case in pairs}) == {}
     found = bed.grown({name: case.total for case in pairs for name in (case.name, case.twin)})
     planned = {
@@ -128,7 +140,7 @@ def test_growth_while_brokers_are_gone_is_kafkas(racked: Bed) -> None:
         racked.kafka.wait(lambda: racked.kafka.registered() == left, "ZooKeeper to forget the brokers")
         # The controller must know it too, or it answers Kafka's client out of an older list.
         racked.kafka.wait(lambda: set(racked.clients.racks()) == left, "the brokers to forget the brokers")
-        racked.declare({case.name: {"partitions": case.total} for case in [*pairs, wide]})
+        racked.declare({case.name: case.spec for case in [*pairs, wide]})
         assert refusals(racked) == {case.name: "BrokersMissing" for case in [*pairs, wide]}
         assert refusals(racked, *without) == {wide.name: "TooFewBrokers"}
         assert racked.clients.grow({wide.twin: wide.total})[wide.twin].startswith("InvalidReplicationFactor")

@@ -198,7 +198,7 @@ public final class Clients {
             List<Future<RecordMetadata>> futures = new ArrayList<>();
             for (int partition = 0; partition < topics.get(name).asInt(); partition++) {
                 // With a key of its own: what is compacted takes no message without, and keeps the last of each.
-                byte[] key = (partition + "/" + value).getBytes();
+                byte[] key = (partition + "/" + value.hashCode()).getBytes();
                 futures.add(producer.send(new ProducerRecord<>(name, partition, key, value.getBytes())));
             }
             sent.put(name, futures);
