@@ -1,6 +1,6 @@
 """Growth: new partitions lie where Kafka's own ``--alter --partitions`` puts those of a twin, and lose no message.
 
-Each case is a pair of topics with the same replica lists, given by a seed: topiarist makes one of them grow, the brokers
+Each case is a pair of topics with the same replica lists, given by a seed: topiarist makes one of them grow, Kafka
 the other one, on the same brokers at the same time.
 """
 

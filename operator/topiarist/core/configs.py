@@ -123,7 +123,8 @@ def conflicts(
 ) -> list[tuple[str, str]]:
     """What does not fit together in a topic's overrides: a key of them and what is wrong, for each rule that is broken.
 
-    ``settings`` is what is known of the brokers' own settings, under broker names (``REMOTE_STORAGE`` among them). Values that cannot be read are left to ``check``; what the overrides have no part in is no conflict.
+    ``settings`` is what is known of the brokers' own settings, under broker names (``REMOTE_STORAGE`` among them).
+    Values that cannot be read are left to ``check``; what the overrides have no part in is no conflict.
     """
     if config.keys().isdisjoint(_RARE) and (not settings or settings.keys().isdisjoint(_RARE_SETTINGS)):
         return []  # almost every topic: no rule can be broken

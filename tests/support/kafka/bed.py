@@ -1,4 +1,4 @@
-"""What a test with real brokers has in its hands: a cluster, Kafka's clients for it, and topiarist as a person runs it."""
+"""What a test with real brokers has in its hands: a cluster, Kafka's clients, and topiarist as a person runs it."""
 
 from __future__ import annotations
 

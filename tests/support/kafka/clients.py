@@ -75,6 +75,11 @@ class Program:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, start_new_session=True
         )
 
+    @property
+    def pid(self) -> int:
+        """The id of the Java process."""
+        return self._process.pid
+
     def ask(self, **request: Any) -> Any:
         """The answer to a request. Raises ``KafkaError``."""
         assert self._process.stdin
@@ -228,5 +233,7 @@ def _run_javac(words: Sequence[str]) -> None:
 
 
 def _topic(found: Mapping[str, Any]) -> Topic:
-    partitions = [Partition(id, leader, tuple(replicas), tuple(isr)) for id, leader, replicas, isr in found["partitions"]]
+    partitions = [
+        Partition(id, leader, tuple(replicas), tuple(isr)) for id, leader, replicas, isr in found["partitions"]
+    ]
     return Topic(found["id"], tuple(partitions))

@@ -14,14 +14,14 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache
 from subprocess import DEVNULL, run
 from typing import Self
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from support.kafka.jars import NEWEST, jars
+from support.kafka.jars import jars
 from support.kafka.processes import Process, free_port, java, write_properties
 from support.kafka.zookeeper import ZooKeeper
 from support.runs import Ended
@@ -140,9 +140,7 @@ class Cluster:
         for broker in self.brokers.values():
             broker.kill()
 
-    def start(
-        self, broker: int, *, rack: str | None = None, properties: Mapping[str, object] | None = None
-    ) -> None:
+    def start(self, broker: int, *, rack: str | None = None, properties: Mapping[str, object] | None = None) -> None:
         """Start a broker and wait until it serves: one that has ended, or one that is new and takes this ``rack``.
 
         ``properties`` are for this broker, from now on.
@@ -179,9 +177,10 @@ class Cluster:
 
     def controller(self) -> int:
         """The id of the controller, as soon as there is one."""
-        found: list[int] = []
-        wait_until(lambda: found.extend(self._controller()) or found, "a controller")
-        return found[0]
+        self.wait(lambda: self._controller() is not None, "a controller")
+        found = self._controller()
+        assert found is not None, "the controller went as soon as it came"
+        return found
 
     def wait(self, condition: Callable[[], object], what: str) -> None:
         """Wait until a condition holds; raises ``AssertionError`` with ``what`` after 90 s."""
@@ -192,15 +191,22 @@ class Cluster:
         found = release or self.release
         command = java(jars(found), self.zookeeper.folder, [main_class(found, name), *words], quiet=True)
         said = run(
-            command, input=text, stdin=None if text else DEVNULL, capture_output=True, text=True, timeout=120, check=False
+            command,
+            input=text,
+            stdin=None if text else DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
         return Ended(said.returncode, said.stdout, said.stderr)
 
-    def _controller(self) -> list[int]:
+    def _controller(self) -> int | None:
         try:
-            return [json.loads(self.client.get("/controller")[0])["brokerid"]]
+            found: int = json.loads(self.client.get("/controller")[0])["brokerid"]
         except NoNodeError:
-            return []
+            return None
+        return found
 
     def _launch(self, broker: int, *, again: bool = False) -> None:
         if again or broker not in self.ports:
@@ -232,7 +238,7 @@ class Cluster:
             self._launch(broker, again=True)
 
 
-@lru_cache(maxsize=None)
+@cache
 def main_class(release: str, tool: str) -> str:
     """The class behind a tool in a release."""
     names: set[str] = set()

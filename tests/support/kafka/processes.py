@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from topiarist.adapters.embedded import GUARD, find_java
@@ -104,7 +105,7 @@ class Process:
             )
 
     def wait_until(self, ready: Callable[[], object]) -> bool:
-        """Wait until it is ready: False if it could not have its port. Raises ``AssertionError`` with its last words."""
+        """Wait until it is ready: False if its port was taken. Raises ``AssertionError`` with its last words."""
         deadline, never = time.monotonic() + PATIENCE, threading.Event()
         while not ready():
             alive, said = self.alive, self.log()
@@ -133,10 +134,8 @@ class Process:
         """Ask it to end, as ``kill`` does, and wait until it has; what takes too long is killed."""
         if self._running is not None and self.alive:
             self.send(signal.SIGTERM)
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 self._running.wait(timeout=PATIENCE)
-            except subprocess.TimeoutExpired:
-                pass
         self.kill()
 
     def pause(self) -> None:
