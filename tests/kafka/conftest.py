@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.kafka.bed import Bed
+from support.kafka.bed import Bed, Fresh
 from support.kafka.clients import Clients, ConfigParser, Program
 from support.kafka.cluster import Cluster
 from support.kafka.jars import NEWEST
@@ -29,8 +29,6 @@ BARE: dict[int, str | None] = {3: None, 5: None, 6: None}
 
 LIMIT = 600
 """Seconds for one test with the clusters that it starts: only what hangs takes this long."""
-
-Fresh = Callable[..., AbstractContextManager[Bed]]
 
 _measured: list[str] = []
 

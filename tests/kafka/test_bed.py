@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 
-from kafka.conftest import Fresh
+from support.kafka.bed import Fresh
 from support.kafka.jars import NEWEST
 from support.waiting import is_alive, wait_until
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,3 +92,7 @@ class Bed:
     def messages(self, topics: Mapping[str, Sequence[Any]]) -> dict[str, list[list[str]]]:
         """All messages of every partition of topics (by their replica lists)."""
         return self.clients.consume({name: len(lists) for name, lists in topics.items()})
+
+
+Fresh = Callable[..., AbstractContextManager[Bed]]
+"""What makes a cluster for one test: a release, racks by broker, and what else ``Cluster`` takes."""

@@ -12,9 +12,7 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Callable, Mapping
-from functools import cache
 from subprocess import DEVNULL, run
 from typing import Self
 
@@ -23,6 +21,7 @@ from kazoo.exceptions import NoNodeError
 
 from support.kafka.jars import jars
 from support.kafka.processes import Process, free_port, java, write_properties
+from support.kafka.tools import main_class
 from support.kafka.zookeeper import ZooKeeper
 from support.runs import Ended
 from support.waiting import wait_until
@@ -57,27 +56,12 @@ DEFAULTS: Mapping[str, object] = {
 """What every broker is told; ``log.index.size.max.bytes`` and ``log.segment.delete.delay.ms`` show up in ``--describe``
 as settings that are not Kafka's defaults."""
 
-TOOLS = {
-    "kafka-topics": ("org.apache.kafka.tools.TopicCommand", "kafka.admin.TopicCommand"),
-    "kafka-configs": ("kafka.admin.ConfigCommand",),
-    "kafka-reassign-partitions": (
-        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
-        "kafka.admin.ReassignPartitionsCommand",
-    ),
-    "kafka-console-producer": ("org.apache.kafka.tools.ConsoleProducer", "kafka.tools.ConsoleProducer"),
-    "kafka-console-consumer": (
-        "org.apache.kafka.tools.consumer.ConsoleConsumer",
-        "kafka.tools.ConsoleConsumer",
-    ),
-    "kafka-storage": ("kafka.tools.StorageTool",),
-}
-"""The classes behind the scripts of ``bin``, newest first: they moved from release to release."""
-
 
 class Cluster:
     """Brokers by their ids, with a rack or without (None), below a chroot of their own on a ZooKeeper that runs.
 
-    ``properties`` are for all brokers and win over ``DEFAULTS``. ``with`` starts all brokers and ends them.
+    ``properties`` are for all brokers and win over ``DEFAULTS``; ``heap`` is enough for some 4,000 replicas a broker.
+    ``with`` starts all brokers and ends them.
     """
 
     def __init__(
@@ -88,6 +72,7 @@ class Cluster:
         *,
         chroot: str = "/kafka",
         properties: Mapping[str, object] | None = None,
+        heap: str = "256m",
     ) -> None:
         self.zookeeper, self.release, self.chroot = zookeeper, release, chroot
         self.racks = dict(racks)
@@ -95,6 +80,7 @@ class Cluster:
         self.brokers: dict[int, Process] = {}
         self._properties = {**DEFAULTS, **(properties or {})}
         self._own: dict[int, dict[str, object]] = {}
+        self._heap = heap
         self._folder = zookeeper.folder / chroot.strip("/").replace("/", "-")
         self._client: KazooClient | None = None
 
@@ -212,7 +198,9 @@ class Cluster:
         if again or broker not in self.ports:
             self.ports[broker] = free_port()
         if broker not in self.brokers:
-            command = java(jars(self.release), self.zookeeper.folder, ["kafka.Kafka", "server.properties"])
+            command = java(
+                jars(self.release), self.zookeeper.folder, ["kafka.Kafka", "server.properties"], heap=self._heap
+            )
             self.brokers[broker] = Process(self._folder / f"broker-{broker}", command)
         process = self.brokers[broker]
         write_properties(process.folder / "server.properties", self._all_properties(broker, process))
@@ -236,13 +224,3 @@ class Cluster:
         while not process.wait_until(lambda: f"[KafkaServer id={broker}] started" in process.log()):
             process.kill()
             self._launch(broker, again=True)
-
-
-@cache
-def main_class(release: str, tool: str) -> str:
-    """The class behind a tool in a release."""
-    names: set[str] = set()
-    for jar in jars(release).glob("kafka*.jar"):
-        with zipfile.ZipFile(jar) as archive:
-            names.update(archive.namelist())
-    return next(main for main in TOOLS[tool] if f"{main.replace('.', '/')}.class" in names)
