@@ -120,7 +120,6 @@ def test_every_edge_is_taken_up_and_survives_a_restart(bare: Bed) -> None:
     assert errors(bare, broker) == []
     bare.kafka.restart(broker)
     check_edges(bare, everything, "after")
-    assert errors(bare, broker) == []
     assert bare.run("plan", "--exit-code").code == Exit.DONE
 
 
