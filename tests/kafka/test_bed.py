@@ -18,7 +18,7 @@ from support.kafka.jars import NEWEST
 from support.kafka.zookeeper import ZooKeeper
 server = ZooKeeper(NEWEST).start()
 clients = Program("Clients", NEWEST)
-print(server.process.pid, clients.pid, server.folder, flush=True)
+print(server.process.pid, clients.pid, server.folder, clients.folder, flush=True)
 sys.stdin.read()
 """
 
@@ -28,11 +28,11 @@ def test_everything_dies_with_the_test_run() -> None:
     command = [sys.executable, "-c", RUN, *sys.path]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
         assert run.stdout
-        *pids, folder = run.stdout.readline().split()
+        *pids, server, clients = run.stdout.readline().split()
         assert all(is_alive(int(pid)) for pid in pids)
         run.send_signal(signal.SIGKILL)
     wait_until(lambda: not any(is_alive(int(pid)) for pid in pids), "the processes to end")
-    subprocess.run(["rm", "-r", folder], check=True)
+    subprocess.run(["rm", "-r", server, clients], check=True)
 
 
 def test_brokers_come_and_go(fresh: Fresh) -> None:

@@ -80,6 +80,11 @@ class Program:
         """The id of the Java process."""
         return self._process.pid
 
+    @property
+    def folder(self) -> Path:
+        """Where its log is; it goes when the program ends."""
+        return Path(self._folder.name)
+
     def ask(self, **request: Any) -> Any:
         """The answer to a request. Raises ``KafkaError``."""
         assert self._process.stdin
