@@ -14,6 +14,7 @@ FUZZ := $(TOPIARIST_CACHE)/fuzz
 RESOLVE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-config \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints"
 CACHES := ruff mypy pytest import-linter
+RELEASES ?= 3.9.2 2.8.2 2.4.1
 
 export TOPIARIST_CACHE
 export RUFF_CACHE_DIR := $(TOPIARIST_CACHE)/ruff
@@ -22,7 +23,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check vectors bench mutants fuzz golden generate constraints clean need-python need-java
+.PHONY: help demo test test-kafka soak check vectors bench mutants fuzz golden generate constraints clean
+.PHONY: need-python need-java
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -31,7 +33,14 @@ demo: need-java .venv/ready  ## manifests planned, applied and found unchanged o
 	@$(BIN)/python tools/demo.py
 
 test: need-java .venv/ready  ## every test that needs no more than this repository and Java
-	$(BIN)/python -m pytest -n $(WORKERS) -o cache_dir=$(TOPIARIST_CACHE)/pytest tests
+	$(BIN)/python -m pytest -n $(WORKERS) -o cache_dir=$(TOPIARIST_CACHE)/pytest --ignore tests/kafka tests
+
+test-kafka: need-java .venv/ready  ## with real Kafka brokers, fetched by Maven; RELEASES="3.4.1 2.8.2" are others
+	$(BIN)/python tools/kafka_jars.py $(RELEASES)
+	TOPIARIST_KAFKA="$(RELEASES)" $(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/kafka
+
+soak:  ## what takes longer: real brokers of all releases
+	@$(MAKE) --no-print-directory test-kafka RELEASES="3.9.2 3.7.2 3.4.1 3.0.2 2.8.2 2.4.1"
 
 check: .venv/ready  ## style, types, layers, generated files, fast tests
 	$(BIN)/ruff check $(wildcard $(SOURCES))

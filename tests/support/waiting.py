@@ -11,12 +11,12 @@ PATIENCE = 30.0
 """Seconds; only a test that fails waits this long."""
 
 
-def wait_until(condition: Callable[[], object], what: str) -> None:
+def wait_until(condition: Callable[[], object], what: str, *, patience: float = PATIENCE) -> None:
     """Return once ``condition()`` is true; raises ``AssertionError`` with ``what`` if it never is."""
     never = threading.Event()
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience
     while not condition():
-        assert time.monotonic() < deadline, f"waited {PATIENCE:.0f} s in vain for: {what}"
+        assert time.monotonic() < deadline, f"waited {patience:.0f} s in vain for: {what}"
         never.wait(0.005)
 
 

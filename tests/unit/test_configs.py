@@ -280,13 +280,17 @@ def test_unreadable_text_has_no_value() -> None:
         ("min.cleanable.dirty.ratio", "NaN", "wanted a plain decimal number"),
         ("retention.ms", "\u0663", 'found "\\u0663", wanted ASCII characters only'),
         ("preallocate", "fal\u017fe", "wanted ASCII characters only"),
+        ("segment.index.bytes", " +011", "found +011, wanted 12 or more: with less no broker can host the topic"),
+        ("leader.replication.throttled.replicas", ",*", 'found ",*", wanted * alone'),
         ("min.cleanable.dirty.ratio", " 5e-1 ", ""),
+        ("segment.index.bytes", "12", ""),
+        ("leader.replication.throttled.replicas", " * ", ""),
         ("retention.ms", "+014", ""),
         ("vendor.key", "\u0663", ""),
     ],
 )
 def test_what_no_manifest_should_hold(name: str, text: str, words: str) -> None:
-    """Texts that Kafka takes and that another reader would take differently."""
+    """Texts that Kafka takes and that another reader would take differently, or that its brokers cannot live with."""
     found = configs.stricter(name, text)
     assert words in found
     assert bool(found) is bool(words)

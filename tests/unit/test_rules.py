@@ -59,6 +59,10 @@ WRONG: dict[str, tuple[dict[str, Any], ClusterSpec, str]] = {
         BARE,
         "min.cleanable.dirty.ratio: found",
     ),
+    "remote storage that nobody has spoken of": (
+        *({"config": {"remote.storage.enable": True}}, BARE),
+        "remote.storage.enable is true, and brokers without remote storage would not start again",
+    ),
     "contradiction": (
         *({"config": {"min.compaction.lag.ms": 9, "max.compaction.lag.ms": 5}}, BARE),
         "min.compaction.lag.ms is 9, more than max.compaction.lag.ms, which is 5",
@@ -187,10 +191,13 @@ def test_a_remedy_for_each_kind_of_fault() -> None:
 
 
 def test_what_a_missing_document_could_make_right() -> None:
-    """Without the cluster's document sizes and unknown keys are no complaint; values and contradictions are."""
-    wanted = spec(on=ClusterSpec("absent"), ensure="Present", config={"my.own": 1, "retention.ms": "x"})
+    """Without the cluster's document sizes, unknown keys and what brokers are set to are no complaint; values and
+    contradictions are.
+    """
+    config = {"my.own": 1, "retention.ms": "x", "remote.storage.enable": True}
+    wanted = spec(on=ClusterSpec("absent"), ensure="Present", config=config)
     assert [message.split(":")[0] for message in said(wanted, known=False)] == ["retention.ms"]
-    assert len(said(wanted)) == 3
+    assert len(said(wanted)) == 4
 
 
 def test_absent_topics_need_no_size() -> None:

@@ -74,9 +74,7 @@ _SETTINGS = {
     "4lw.commands.whitelist": "conf,mntr,ruok,srvr",
 }
 
-# The shell kills the server when its standard input says so or closes, which it does when we are gone, however we went.
-# The server has a session of its own: Ctrl-C in a terminal reaches us, and we end it after its clients.
-_GUARD = """
+GUARD = """
 exec 3<&0
 "$@" </dev/null 3<&- &
 server=$!
@@ -87,6 +85,11 @@ wait $server
 code=$?
 kill $guard 2>/dev/null
 exit $code
+"""
+"""A shell script that runs its arguments and leaves their process id in the file ``pid``.
+
+It kills that process when its standard input says so or closes, which it does when we are gone, however we went. To be
+started in a session of its own: Ctrl-C in a terminal reaches us, and we end the process after its clients.
 """
 
 
@@ -171,7 +174,7 @@ class EmbeddedZooKeeper:
         start = len(self.log()) if (self.directory / "log").exists() else 0
         with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", _GUARD, "sh", *self._command],
+                ["/bin/sh", "-c", GUARD, "sh", *self._command],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

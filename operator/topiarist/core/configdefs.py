@@ -20,7 +20,8 @@ class ConfigDef(NamedTuple):
     ``minimum`` and ``maximum`` bound a number (None: only what its form can hold); ``besides`` is allowed outside of
     them. ``words`` are the words that are allowed. ``server`` has the broker properties that give the value where a
     topic has none (the first that is set counts), each with what to multiply it by. ``earlier_minimum`` and
-    ``earlier_default`` held before that release.
+    ``earlier_default`` held before that release. ``hosted`` is the smallest number with which a broker can host a log,
+    where Kafka's own check lets smaller ones pass.
     """
 
     name: str
@@ -36,6 +37,7 @@ class ConfigDef(NamedTuple):
     deprecated: tuple[Release, str] | None = None
     earlier_minimum: tuple[Release, int] | None = None
     earlier_default: tuple[Release, str] | None = None
+    hosted: int | None = None
 
     @property
     def unit(self) -> str:

@@ -18,6 +18,7 @@ from topiarist.core.state import Release
 __all__ = [
     "CONFIGS",
     "DEPRECATED",
+    "REMOTE_STORAGE",
     "SETTINGS",
     "ConfigDef",
     "canonical_text",
@@ -39,9 +40,10 @@ __all__ = [
 DEPRECATED = frozenset(name for name, definition in CONFIGS.items() if definition.deprecated)
 """Names that some release deprecates; ``deprecation`` says which and why."""
 
-SETTINGS = frozenset(server for definition in CONFIGS.values() for server, _ in definition.server) | {
-    "remote.log.storage.system.enable"
-}
+REMOTE_STORAGE = "remote.log.storage.system.enable"
+"""The brokers' setting without which no topic may have remote storage."""
+
+SETTINGS = frozenset(server for definition in CONFIGS.values() for server, _ in definition.server) | {REMOTE_STORAGE}
 """The brokers' settings that bear on topics, under broker names: no other is ever looked at."""
 
 
@@ -121,8 +123,8 @@ def conflicts(
 ) -> list[tuple[str, str]]:
     """What does not fit together in a topic's overrides: a key of them and what is wrong, for each rule that is broken.
 
-    ``settings`` is what is known of the brokers' own settings, under broker names (``remote.log.storage.system.enable``
-    among them). Values that cannot be read are left to ``check``; what the overrides have no part in is no conflict.
+    ``settings`` is what is known of the brokers' own settings, under broker names (``REMOTE_STORAGE`` among them).
+    Values that cannot be read are left to ``check``; what the overrides have no part in is no conflict.
     """
     if config.keys().isdisjoint(_RARE) and (not settings or settings.keys().isdisjoint(_RARE_SETTINGS)):
         return []  # almost every topic: no rule can be broken
@@ -164,7 +166,7 @@ _LOCAL = ("retention.ms", "local.retention.ms", "retention.bytes", "local.retent
 _RARE = {*_LAGS, *_NOT_IN_ZOOKEEPER, "local.retention.ms", "local.retention.bytes", "remote.storage.enable"}
 _RARE_SETTINGS = {"log.local.retention.ms", "log.local.retention.bytes"}
 _RULED = (*_LAGS, *_NOT_IN_ZOOKEEPER, *_LOCAL, "remote.storage.enable", "cleanup.policy")
-_RULING = {server for name in _RULED for server, _ in CONFIGS[name].server} | {"remote.log.storage.system.enable"}
+_RULING = {server for name in _RULED for server, _ in CONFIGS[name].server} | {REMOTE_STORAGE}
 
 
 def _lag_conflict(values: Mapping[str, Value | None], config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -179,8 +181,14 @@ def _remote_conflicts(
 ) -> Iterator[tuple[str, str]]:
     if values["remote.storage.enable"] is not True:
         return
-    if trim(settings.get("remote.log.storage.system.enable", "true")).lower() == "false":
-        yield "remote.storage.enable", "found true, but the brokers have remote.log.storage.system.enable=false"
+    # A broker without remote storage that loads such a topic does not start again, and ZooKeeper does not show whether
+    # it has any: somebody has to say so.
+    if trim(settings.get(REMOTE_STORAGE, "false")).lower() != "true":
+        yield (
+            "remote.storage.enable",
+            "remote.storage.enable is true, and brokers without remote storage would not start again: if these have "
+            f'it, say {REMOTE_STORAGE}: "true" in the brokerConfig of their Cluster',
+        )
     policy = values["cleanup.policy"]
     if isinstance(policy, frozenset) and "compact" in policy:
         key = "cleanup.policy" if "cleanup.policy" in config else "remote.storage.enable"

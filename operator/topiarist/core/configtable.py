@@ -289,10 +289,11 @@ _DEFINITIONS = (
         "segment.index.bytes",
         "int",
         "10485760",
-        "How large the index of a segment may become.",
+        "How large the index of a segment may become; at least 12, the size of one entry.",
         minimum=4,
         server=_server("log.index.size.max.bytes"),
         earlier_minimum=((3, 3), 0),
+        hosted=12,
     ),
     ConfigDef(
         "segment.jitter.ms",

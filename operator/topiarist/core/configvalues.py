@@ -88,6 +88,8 @@ def stricter(name: str, text: str) -> str:
     """Say why a manifest must not hold a text that Kafka would take; empty if it may (or if ``check`` has to say it).
 
     Digits of other scripts, type suffixes, hexadecimal fractions and ``NaN`` are accidents waiting for another reader.
+    Below ``hosted`` a broker throws when it makes the log, hosts none of the topics that it was told of at the same
+    time, and does not start again. ``,*`` passes in newer releases; brokers of 2.4 throw on it.
     """
     definition = CONFIGS.get(name)
     if definition is None:
@@ -96,7 +98,16 @@ def stricter(name: str, text: str) -> str:
         return f"found {escaped(text)}, wanted ASCII characters only"
     if definition.form == "double" and not _PLAIN_DOUBLE.fullmatch(trim(text)):
         return f"found {quoted(text)}, wanted a plain decimal number"
+    if definition.form == "throttle" and "*" in text and trim(text) != "*":
+        return f"found {quoted(text)}, wanted * alone"
+    if definition.hosted is not None and _below(name, text, definition.hosted):
+        return f"found {trim(text)}, wanted {definition.hosted} or more: with less no broker can host the topic"
     return ""
+
+
+def _below(name: str, text: str, least: int) -> bool:
+    value, problem = read(name, text)
+    return not problem and isinstance(value, int) and value < least
 
 
 @lru_cache(maxsize=_MEMORY)

@@ -41,7 +41,9 @@ def complaints(spec: TopicSpec, *, known: bool = True) -> Iterator[Complaint]:
         problem = _config_problem(key, text, release, vendors)
         if problem and (known or key in configs.CONFIGS):
             yield _at(origin(spec, "config", key_step(key)), *problem, reason=Reason.CONFIG_INVALID)
-    for key, message in configs.conflicts(spec.config, release, spec.cluster.broker_config):
+    # What only its document can say of a cluster is taken to be said where there is none.
+    unsaid = {} if known else {configs.REMOTE_STORAGE: "true"}
+    for key, message in configs.conflicts(spec.config, release, {**unsaid, **spec.cluster.broker_config}):
         yield _at(origin(spec, "config", key), message, reason=Reason.CONFIG_INVALID)
     yield from _min_isr(spec)
     if known and (spec.ignore or spec.without):

@@ -1,0 +1,117 @@
+"""Topics that topiarist makes, as real brokers see them: what the plan showed is what Kafka's own tools show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kafka.values import another
+from support.kafka.bed import Bed
+from support.kafka.clients import Topic
+from topiarist.core.configs import CONFIGS, canonical_text, known
+from topiarist.core.state import Release
+from topiarist.errors import Exit
+
+SIZES = ((1, 1), (1, 3), (2, 2), (3, 3), (7, 1), (12, 3), (31, 2), (100, 3))
+"""Partitions and replicas."""
+
+LEGACY_ID = (2, 8)
+"""The release from which on the controller gives every topic an id."""
+
+
+def release_of(bed: Bed) -> Release:
+    """The release as our table of configs has it."""
+    major, minor = bed.kafka.version.split(".")
+    return int(major), int(minor)
+
+
+def every_config(release: Release) -> dict[str, str]:
+    """Every topic config that a release knows, each with a value that is not Kafka's default."""
+    return {name: another(definition, release) for name, definition in CONFIGS.items() if known(name, release)}
+
+
+def created(bed: Bed, topics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Plan and apply; what the plan showed, by topic: ``replicas`` and ``config``."""
+    bed.declare(topics)
+    changes = bed.plan()
+    assert changes.keys() == topics.keys()
+    bed.apply_plan()
+    return {name: only["after"] for name, (only,) in changes.items()}
+
+
+def check(bed: Bed, planned: Mapping[str, Mapping[str, Any]]) -> dict[str, Topic]:
+    """Hold what the brokers and Kafka's own tool show against what was planned, and send messages through."""
+    found = bed.described(planned)
+    replicas = {name: tuple(map(tuple, topic["replicas"])) for name, topic in planned.items()}
+    assert {name: topic.replicas for name, topic in found.items()} == replicas
+    assert {name: [one.id for one in topic.partitions] for name, topic in found.items()} == {
+        name: list(range(len(lists))) for name, lists in replicas.items()
+    }
+    configs = {
+        name: {key: canonical_text(key, text) for key, text in topic["config"].items()}
+        for name, topic in planned.items()
+    }
+    assert bed.clients.overrides(planned) == configs
+    has_id = release_of(bed) >= LEGACY_ID
+    assert {name: topic.id is not None for name, topic in found.items()} == dict.fromkeys(planned, has_id)
+    bed.write(replicas, "first")
+    assert bed.messages(replicas) == {name: [["first"]] * len(lists) for name, lists in replicas.items()}
+    shown = describe(bed)
+    for name, lists in replicas.items():
+        assert shown[name][0] == lists
+        assert configs[name].items() <= shown[name][1].items()
+    return found
+
+
+def describe(bed: Bed) -> dict[str, tuple[tuple[tuple[int, ...], ...], dict[str, str]]]:
+    """Replica lists and configs of all topics, as ``kafka-topics.sh --describe`` prints them."""
+    said = bed.kafka.tool("kafka-topics", "--bootstrap-server", bed.kafka.bootstrap, "--describe")
+    assert said.code == 0, said
+    replicas: dict[str, list[tuple[int, ...]]] = {}
+    configs: dict[str, dict[str, str]] = {}
+    for line in said.out.splitlines():
+        fields = dict(field.split(": ", 1) for field in line.strip().split("\t") if ": " in field)
+        if "Partition" in fields:
+            assert int(fields["Partition"]) == len(replicas.setdefault(fields["Topic"], []))
+            replicas[fields["Topic"]].append(tuple(map(int, fields["Replicas"].split(","))))
+        else:
+            # A value may hold commas: what comes behind one is another config only if it looks like one.
+            items = re.split(r",(?=[a-z0-9.]+=)", fields.get("Configs", ""))
+            configs[fields["Topic"]] = dict(item.split("=", 1) for item in items if item)
+    return {name: (tuple(lists), configs[name]) for name, lists in replicas.items()}
+
+
+@pytest.mark.parametrize("layout", ["racked", "bare"])
+def test_what_was_planned_is_what_kafka_shows(layout: str, racked: Bed, bare: Bed) -> None:
+    """Sizes from 1 to 100 partitions, explicit lists, every config: made, described, written to and read; then all is
+    done, and a second plan is empty.
+    """
+    bed = racked if layout == "racked" else bare
+    brokers = sorted(bed.kafka.racks)
+    lists = [[brokers[2], brokers[0]], [brokers[0], brokers[1]], [brokers[2], brokers[1]], [brokers[1], brokers[0]]]
+    topics: dict[str, dict[str, Any]] = {
+        f"made.{partitions}-by-{replicas}": {"partitions": partitions, "replicationFactor": replicas}
+        for partitions, replicas in SIZES
+    }
+    topics["Made_explicitly"] = {"replicaAssignment": lists, "config": {"cleanup.policy": "compact , delete"}}
+    config = every_config(release_of(bed))
+    topics["made-with-every-config"] = {"partitions": 3, "replicationFactor": 2, "config": config}
+    planned = created(bed, topics)
+    assert planned["Made_explicitly"]["replicas"] == lists
+    assert planned["made-with-every-config"]["config"] == config
+    check(bed, planned)
+    assert bed.run("plan", "--exit-code").code == Exit.DONE
+
+
+def test_a_topic_gets_the_id_that_the_controller_keeps(racked: Bed) -> None:
+    """The id of a topic that we made outlives a change of the controller, which knows it from ZooKeeper only."""
+    planned = created(racked, {"kept-id": {"partitions": 2, "replicationFactor": 3}})
+    before = check(racked, planned)["kept-id"].id
+    controller = racked.kafka.controller()
+    racked.kafka.restart(controller)
+    assert racked.described(["kept-id"])["kept-id"].id == before
+    racked.write({"kept-id": [0, 1]}, "second")
+    assert racked.messages({"kept-id": [0, 1]}) == {"kept-id": [["first", "second"]] * 2}

@@ -1,0 +1,244 @@
+"""Kafka's own clients and its parser of configs, as Java programs that answer one request after the other.
+
+``Clients`` are the Admin client, producer and consumer of the newest release, which can talk to brokers of all of them;
+one process serves all clusters. ``ConfigParser`` is ``LogConfig`` of one release. What a process of Kafka's command
+line tools does in seconds is a matter of milliseconds here; each request takes any number of topics.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import tempfile
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from support.kafka.jars import HERE, NEWEST, JarsError, cache, jars
+from support.kafka.processes import java
+from topiarist.adapters.embedded import find_java
+
+_SOURCES = HERE / "java"
+
+
+class KafkaError(Exception):
+    """A request that failed as a whole, in the words of the Java exception."""
+
+
+class Partition(NamedTuple):
+    """A partition as brokers describe it; ``leader`` is -1 if there is none."""
+
+    id: int
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+class Topic(NamedTuple):
+    """A topic as brokers describe it; ``id`` is None where it has none."""
+
+    id: str | None
+    partitions: tuple[Partition, ...]
+
+    @property
+    def replicas(self) -> tuple[tuple[int, ...], ...]:
+        """The replica lists, partition 0 first."""
+        return tuple(partition.replicas for partition in self.partitions)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether every partition has a leader and all of its replicas are in sync."""
+        return all(one.leader >= 0 and set(one.isr) == set(one.replicas) for one in self.partitions)
+
+
+class Judgement(NamedTuple):
+    """What Kafka says of a map of overrides: why its admin code refuses it, why a broker throws that loads it (None: it
+    does not), and the values in the form that Kafka's tools show.
+    """
+
+    refused: str | None
+    broken: str | None
+    values: Mapping[str, str]
+
+
+class Program:
+    """A Java program of ours: ``ask`` it things until the ``with`` block ends."""
+
+    def __init__(self, main: str, release: str) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="topiarist-kafka-clients-")
+        command = java(jars(release), Path(self._folder.name), [main], quiet=True)
+        at = command.index("-cp") + 1
+        command[at] += f":{compiled()}"
+        self._log = Path(self._folder.name, "log").open("w+")  # noqa: SIM115 - open as long as the process runs
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, start_new_session=True
+        )
+
+    @property
+    def pid(self) -> int:
+        """The id of the Java process."""
+        return self._process.pid
+
+    @property
+    def folder(self) -> Path:
+        """Where its log is; it goes when the program ends."""
+        return Path(self._folder.name)
+
+    def ask(self, **request: Any) -> Any:
+        """The answer to a request. Raises ``KafkaError``."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            self._log.seek(0)
+            raise KafkaError(f"the Java program ended: {self._log.read()[-3000:]}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise KafkaError(answer["error"])
+        return answer["result"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # It ends at once when its input does: also if it is our process that goes.
+        with self._process:
+            pass
+        self._log.close()
+        self._folder.cleanup()
+
+
+class Clients:
+    """Kafka's clients, for one cluster. Requests for each topic give what went wrong by topic: empty is good."""
+
+    def __init__(self, program: Program, bootstrap: str) -> None:
+        self._program = program
+        self._bootstrap = bootstrap
+
+    def controller(self) -> int:
+        """The controller that the brokers name; -1 if they name none."""
+        return int(self._ask("cluster")["controller"])
+
+    def racks(self) -> dict[int, str | None]:
+        """The brokers that are there, with their racks."""
+        return {int(broker): rack for broker, rack in self._ask("cluster")["racks"].items()}
+
+    def describe(self, topics: Iterable[str]) -> dict[str, Topic | None]:
+        """Topics as the brokers describe them; None for one that is not there."""
+        found = self._ask("describe", topics=list(topics))
+        return {name: topic and _topic(topic) for name, topic in found.items()}
+
+    def overrides(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """The configs that topics themselves have, in the form that Kafka's tools show."""
+        return {
+            name: {key: value for key, (value, source) in configs.items() if source == "DYNAMIC_TOPIC_CONFIG"}
+            for name, configs in self.configs(topics).items()
+        }
+
+    def configs(self, topics: Iterable[str]) -> dict[str, dict[str, tuple[str, str]]]:
+        """The value of every config of each topic, wherever it comes from, and that source."""
+        found = self._ask("configs", topics=list(topics))
+        return {name: {key: (one[0], one[1]) for key, one in values.items()} for name, values in found.items()}
+
+    def create(
+        self, topics: Mapping[str, Sequence[Sequence[int]] | tuple[int, int]], config: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """Create topics with these replica lists."""
+        return self._create({name: {"replicas": lists, "config": config or {}} for name, lists in topics.items()})
+
+    def create_anywhere(self, topics: Mapping[str, tuple[int, int]]) -> dict[str, str]:
+        """Create topics of as many partitions and replicas, placed by the brokers."""
+        return self._create({name: {"partitions": size[0], "factor": size[1]} for name, size in topics.items()})
+
+    def would_create(self, configs: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+        """What brokers would say of new topics with these configs; nothing is created."""
+        topics = {name: {"partitions": 1, "factor": 1, "config": config} for name, config in configs.items()}
+        return self._create(topics, validate=True)
+
+    def grow(self, totals: Mapping[str, int]) -> dict[str, str]:
+        """Grow topics to so many partitions, placed by Kafka's own algorithm."""
+        return dict(self._ask("grow", topics=dict(totals)))
+
+    def alter(self, changes: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
+        """Set configs, or remove them (None)."""
+        return dict(self._ask("alter", topics={name: dict(change) for name, change in changes.items()}))
+
+    def delete(self, topics: Iterable[str]) -> dict[str, str]:
+        """Delete topics."""
+        return dict(self._ask("delete", topics=list(topics)))
+
+    def reassign(self, targets: Mapping[str, Mapping[int, Sequence[int]]]) -> dict[str, str]:
+        """Move partitions to other brokers; returns when that has begun."""
+        return dict(self._ask("reassign", topics={name: dict(lists) for name, lists in targets.items()}))
+
+    def produce(self, partitions: Mapping[str, int], value: str) -> dict[str, list[int | str]]:
+        """Write a message, with all acknowledgements, to each of so many partitions: offsets, or what went wrong."""
+        return dict(self._ask("produce", topics=dict(partitions), value=value))
+
+    def consume(self, partitions: Mapping[str, int]) -> dict[str, list[list[str]]]:
+        """All messages of so many partitions of each topic, oldest first."""
+        return dict(self._ask("consume", topics=dict(partitions)))
+
+    def _create(self, topics: Mapping[str, Any], *, validate: bool = False) -> dict[str, str]:
+        return dict(self._ask("create", topics=topics, validate=validate))
+
+    def _ask(self, op: str, **request: Any) -> Any:
+        return self._program.ask(op=op, bootstrap=self._bootstrap, **request)
+
+
+class ConfigParser:
+    """Kafka's own parser of topic configs, in one release."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def names(self) -> set[str]:
+        """The topic configs that the release knows."""
+        return set(self._program.ask(op="names"))
+
+    def judge(self, configs: Collection[Mapping[str, str]], *, tiered: bool = False) -> list[Judgement]:
+        """What Kafka says of each map of overrides; ``tiered``: on brokers with remote storage."""
+        found = self._program.ask(op="judge", tiered=tiered, configs=[dict(config) for config in configs])
+        return [Judgement(one["refused"], one["broken"], one.get("values", {})) for one in found]
+
+
+def compiled() -> Path:
+    """The folder with our Java programs, compiled once for each version of their sources. Raises ``JarsError``."""
+    sources = sorted(_SOURCES.glob("*.java"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
+    folder = cache() / f"classes-{digest}"
+    if folder.is_dir():
+        return folder
+    classpath = str(jars(NEWEST) / "*")
+    with tempfile.TemporaryDirectory(prefix="compiling-", dir=cache()) as temporary:
+        target = Path(temporary, "classes")
+        words = ["--release", "17", "-cp", classpath, "-d", str(target), *map(str, sources)]
+        _run_javac(words)
+        try:
+            target.rename(folder)
+        except OSError:  # another process was faster
+            assert folder.is_dir()
+    return folder
+
+
+def _run_javac(words: Sequence[str]) -> None:
+    javac = Path(find_java()).resolve().with_name("javac")
+    try:
+        subprocess.run([javac, *words], capture_output=True, text=True, check=True)
+    except FileNotFoundError:
+        raise JarsError(
+            f"a JDK is needed, not only a JRE: there is no {javac} (Debian and Ubuntu: "
+            "apt install openjdk-17-jdk-headless; macOS: brew install openjdk@17), or set JAVA_HOME to one"
+        ) from None
+    except subprocess.CalledProcessError as error:
+        raise JarsError(f"the Java programs of the tests do not compile:\n{error.stderr}") from None
+
+
+def _topic(found: Mapping[str, Any]) -> Topic:
+    partitions = [
+        Partition(id, leader, tuple(replicas), tuple(isr)) for id, leader, replicas, isr in found["partitions"]
+    ]
+    return Topic(found["id"], tuple(partitions))

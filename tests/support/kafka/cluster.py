@@ -1,0 +1,226 @@
+"""A real Kafka cluster in ZooKeeper mode, on the loopback: brokers come, go, stand still and change their settings.
+
+    with ZooKeeper("3.9.2") as zookeeper, Cluster(zookeeper, "3.9.2", {1: "a", 2: "b", 3: "c"}) as kafka:
+        kafka.connect, kafka.bootstrap       # where ZooKeeper is, with the chroot, and where the brokers are
+        kafka.kill(kafka.controller())       # like kill -9: its session lives on for some seconds
+        kafka.start(4, rack="a")             # another broker; also one that has stopped, with other properties
+        kafka.tool("kafka-topics", "--bootstrap-server", kafka.bootstrap, "--list")
+
+``clients.Clients`` talks to it through Kafka's own Admin client, producer and consumer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from subprocess import DEVNULL, run
+from typing import Self
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from support.kafka.jars import jars
+from support.kafka.processes import Process, free_port, java, write_properties
+from support.kafka.tools import main_class
+from support.kafka.zookeeper import ZooKeeper
+from support.runs import Ended
+from support.waiting import wait_until
+
+DEFAULTS: Mapping[str, object] = {
+    # Small: many brokers on a small machine.
+    "num.network.threads": 1,
+    "num.io.threads": 2,
+    "background.threads": 2,
+    "queued.max.requests": 50,
+    "socket.send.buffer.bytes": 65_536,
+    "socket.receive.buffer.bytes": 65_536,
+    "log.cleaner.dedupe.buffer.size": 2_097_152,
+    "log.cleaner.io.buffer.size": 65_536,
+    "log.index.size.max.bytes": 65_536,
+    "offsets.topic.replication.factor": 1,
+    "offsets.topic.num.partitions": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "transaction.state.log.num.partitions": 1,
+    # Quick.
+    "group.initial.rebalance.delay.ms": 0,
+    "log.segment.delete.delay.ms": 1000,
+    "zookeeper.session.timeout.ms": 6000,
+    "zookeeper.connection.timeout.ms": 60_000,
+    "controlled.shutdown.enable": "false",
+    # Nothing happens that a test has not asked for.
+    "auto.create.topics.enable": "false",
+    "auto.leader.rebalance.enable": "false",
+    "delete.topic.enable": "true",
+}
+"""What every broker is told; ``log.index.size.max.bytes`` and ``log.segment.delete.delay.ms`` show up in ``--describe``
+as settings that are not Kafka's defaults."""
+
+
+class Cluster:
+    """Brokers by their ids, with a rack or without (None), below a chroot of their own on a ZooKeeper that runs.
+
+    ``properties`` are for all brokers and win over ``DEFAULTS``; ``heap`` is enough for some 4,000 replicas a broker.
+    ``with`` starts all brokers and ends them.
+    """
+
+    def __init__(
+        self,
+        zookeeper: ZooKeeper,
+        release: str,
+        racks: Mapping[int, str | None],
+        *,
+        chroot: str = "/kafka",
+        properties: Mapping[str, object] | None = None,
+        heap: str = "256m",
+    ) -> None:
+        self.zookeeper, self.release, self.chroot = zookeeper, release, chroot
+        self.racks = dict(racks)
+        self.ports: dict[int, int] = {}
+        self.brokers: dict[int, Process] = {}
+        self._properties = {**DEFAULTS, **(properties or {})}
+        self._own: dict[int, dict[str, object]] = {}
+        self._heap = heap
+        self._folder = zookeeper.folder / chroot.strip("/").replace("/", "-")
+        self._client: KazooClient | None = None
+
+    @property
+    def version(self) -> str:
+        """The release as a manifest has it: ``3.9``."""
+        return ".".join(self.release.split(".")[:2])
+
+    @property
+    def connect(self) -> str:
+        """The connect string of ZooKeeper, with the chroot."""
+        return f"{self.zookeeper.connect}{self.chroot}"
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all brokers that were ever started."""
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    @property
+    def client(self) -> KazooClient:
+        """A session with ZooKeeper, below the chroot, that is nobody's but the test's."""
+        if self._client is None:
+            self._client = KazooClient(self.connect)
+            self._client.start()
+        return self._client
+
+    def __enter__(self) -> Self:
+        try:
+            for broker in self.racks:
+                self._launch(broker)
+            for broker in self.racks:
+                self._await(broker)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._client is not None:
+            self._client.stop()
+            self._client.close()
+            self._client = None
+        for broker in self.brokers.values():
+            broker.kill()
+
+    def start(self, broker: int, *, rack: str | None = None, properties: Mapping[str, object] | None = None) -> None:
+        """Start a broker and wait until it serves: one that has ended, or one that is new and takes this ``rack``.
+
+        ``properties`` are for this broker, from now on.
+        """
+        self.racks.setdefault(broker, rack)
+        self._own.setdefault(broker, {}).update(properties or {})
+        self._launch(broker)
+        self._await(broker)
+
+    def stop(self, broker: int) -> None:
+        """End a broker in peace: its session ends at once. Its data stays."""
+        self.brokers[broker].stop()
+
+    def kill(self, broker: int) -> None:
+        """End a broker as ``kill -9`` does: ZooKeeper takes some seconds to notice. Its data stays."""
+        self.brokers[broker].kill()
+
+    def restart(self, broker: int, *, properties: Mapping[str, object] | None = None) -> None:
+        """Stop a broker and start it again, with further properties if there are any."""
+        self.stop(broker)
+        self.start(broker, properties=properties)
+
+    def pause(self, broker: int) -> None:
+        """Let a broker stand still, as a machine does that is out of memory."""
+        self.brokers[broker].pause()
+
+    def resume(self, broker: int) -> None:
+        """Let a paused broker go on."""
+        self.brokers[broker].resume()
+
+    def registered(self) -> set[int]:
+        """The brokers that ZooKeeper knows now."""
+        return {int(name) for name in self.client.get_children("/brokers/ids")}
+
+    def controller(self) -> int:
+        """The id of the controller, as soon as there is one."""
+        self.wait(lambda: self._controller() is not None, "a controller")
+        found = self._controller()
+        assert found is not None, "the controller went as soon as it came"
+        return found
+
+    def wait(self, condition: Callable[[], object], what: str) -> None:
+        """Wait until a condition holds; raises ``AssertionError`` with ``what`` after 90 s."""
+        wait_until(condition, what, patience=90.0)
+
+    def tool(self, name: str, *words: str, release: str = "", text: str | None = None) -> Ended:
+        """Run one of Kafka's own command line tools as a process, by default that of the cluster's release."""
+        found = release or self.release
+        command = java(jars(found), self.zookeeper.folder, [main_class(found, name), *words], quiet=True)
+        said = run(
+            command,
+            input=text,
+            stdin=None if text else DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return Ended(said.returncode, said.stdout, said.stderr)
+
+    def _controller(self) -> int | None:
+        try:
+            found: int = json.loads(self.client.get("/controller")[0])["brokerid"]
+        except NoNodeError:
+            return None
+        return found
+
+    def _launch(self, broker: int, *, again: bool = False) -> None:
+        if again or broker not in self.ports:
+            self.ports[broker] = free_port()
+        if broker not in self.brokers:
+            command = java(
+                jars(self.release), self.zookeeper.folder, ["kafka.Kafka", "server.properties"], heap=self._heap
+            )
+            self.brokers[broker] = Process(self._folder / f"broker-{broker}", command)
+        process = self.brokers[broker]
+        write_properties(process.folder / "server.properties", self._all_properties(broker, process))
+        process.start()
+
+    def _all_properties(self, broker: int, process: Process) -> dict[str, object]:
+        rack = self.racks[broker]
+        return {
+            **self._properties,
+            "broker.id": broker,
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[broker]}",
+            "zookeeper.connect": self.connect,
+            "log.dirs": process.folder / "data",
+            **({} if rack is None else {"broker.rack": rack}),
+            **self._own.get(broker, {}),
+        }
+
+    def _await(self, broker: int) -> None:
+        """Wait until a broker serves; one whose port was taken gets another."""
+        process = self.brokers[broker]
+        while not process.wait_until(lambda: f"[KafkaServer id={broker}] started" in process.log()):
+            process.kill()
+            self._launch(broker, again=True)

@@ -1,0 +1,131 @@
+"""Kafka's jars, fetched once into ``TOPIARIST_CACHE`` by Maven: pinned by version, and each jar by its checksum.
+
+``jars/VERSION.sha256`` lists every jar of a release, as ``sha256sum`` would. A folder of jars has its final name only
+after all of them have come and fit, so that an interrupted fetch leaves nothing that looks whole; and they are checked
+again whenever they are asked for, which takes a tenth of a second. ``tools/kafka_jars.py`` is the command line.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).parent
+POM, PINS = HERE / "pom.xml", HERE / "jars"
+
+RELEASES = ("2.4.1", "2.8.2", "3.0.2", "3.4.1", "3.7.2", "3.9.2")
+"""All releases that are pinned, oldest first."""
+
+NEWEST = RELEASES[-1]
+"""The release whose clients and tools can talk to all of them."""
+
+FETCH_LIMIT = 900
+"""Seconds for one release; about 30 on a machine that has none of its jars."""
+
+
+class JarsError(Exception):
+    """There are no jars to be had: what is missing or differs, and what to do."""
+
+
+def cache() -> Path:
+    """Where Kafka's things are kept: they can all be fetched or made again."""
+    root = os.environ.get("TOPIARIST_CACHE") or str(HERE.parents[2] / ".cache")
+    return Path(root).absolute() / "kafka"
+
+
+def jars(release: str) -> Path:
+    """The folder with all jars of a release, fetched if need be. Raises ``JarsError``."""
+    wanted = pinned(release)
+    # By version and by pins: whoever changes a pin gets another folder.
+    folder = cache() / f"{release}-{hashlib.sha256(repr(sorted(wanted.items())).encode()).hexdigest()[:12]}"
+    with _locked():
+        if folder.is_dir() and not differences(wanted, checksums(folder)):
+            return folder
+        with _fetched(release) as found:
+            if wrong := differences(wanted, checksums(found)):
+                raise JarsError(f"Kafka {release}: what Maven brought is not what {_pins(release)} wants: {wrong}")
+            shutil.rmtree(folder, ignore_errors=True)
+            found.rename(folder)
+    return folder
+
+
+def pin(release: str) -> int:
+    """Fetch a release and write down what came; the number of jars. Raises ``JarsError``."""
+    with _locked(), _fetched(release) as found:
+        sums = checksums(found)
+    PINS.mkdir(exist_ok=True)
+    _pins(release).write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())))
+    return len(sums)
+
+
+def pinned(release: str) -> dict[str, str]:
+    """The checksums of the jars that make a release, by file name. Raises ``JarsError`` if it is none of ours."""
+    if release not in RELEASES or not _pins(release).exists():
+        raise JarsError(f"Kafka {release} is not pinned; there are {', '.join(RELEASES)}")
+    lines = _pins(release).read_text().splitlines()
+    return {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    """The sha256 of every file in a folder, by name."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> str:
+    """What is missing, what is too much and what has another checksum, in words; empty if nothing."""
+    kinds = {
+        "missing": wanted.keys() - found.keys(),
+        "not wanted": found.keys() - wanted.keys(),
+        "with another sha256": {name for name in wanted.keys() & found.keys() if wanted[name] != found[name]},
+    }
+    return "; ".join(f"{kind}: {', '.join(sorted(names))}" for kind, names in kinds.items() if names)
+
+
+def _pins(release: str) -> Path:
+    return PINS / f"{release}.sha256"
+
+
+@contextmanager
+def _locked() -> Iterator[None]:
+    """One at a time, over all processes that share the cache."""
+    cache().mkdir(parents=True, exist_ok=True)
+    with (cache() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _fetched(release: str) -> Iterator[Path]:
+    """A folder with what Maven brings for a release; it goes at the end unless it was renamed."""
+    for leftover in cache().glob("fetching-*"):  # of a fetch that was killed: we hold the lock
+        shutil.rmtree(leftover)
+    with tempfile.TemporaryDirectory(prefix="fetching-", dir=cache()) as folder:
+        target = Path(folder, "jars")
+        _run_maven(release, target)
+        yield target
+
+
+def _run_maven(release: str, target: Path) -> None:
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-Dkafka.version={release}"]
+    profile = [] if release.startswith("2.") else ["-Ptools"]
+    command = ["mvn", "-q", "-B", "-f", str(POM), *profile, *goal, f"-DoutputDirectory={target}"]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_LIMIT, check=False)
+    except FileNotFoundError:
+        raise JarsError(
+            f"Maven is needed to fetch Kafka {release} and there is no mvn: install it (Debian and Ubuntu: "
+            "apt install maven; macOS: brew install maven)"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise JarsError(f"Maven did not bring Kafka {release} within {FETCH_LIMIT} s: run it again") from None
+    if ended.returncode:
+        said = re.sub(r"\x1b\[[0-9;]*m", "", ended.stdout + ended.stderr).strip()
+        raise JarsError(f"Maven could not bring Kafka {release} (exit code {ended.returncode}):\n{said[-2000:]}")

@@ -1,0 +1,34 @@
+"""The classes behind the scripts that Kafka brings: they moved from release to release."""
+
+from __future__ import annotations
+
+import zipfile
+from functools import cache
+
+from support.kafka.jars import jars
+
+TOOLS = {
+    "kafka-topics": ("org.apache.kafka.tools.TopicCommand", "kafka.admin.TopicCommand"),
+    "kafka-configs": ("kafka.admin.ConfigCommand",),
+    "kafka-reassign-partitions": (
+        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+        "kafka.admin.ReassignPartitionsCommand",
+    ),
+    "kafka-console-producer": ("org.apache.kafka.tools.ConsoleProducer", "kafka.tools.ConsoleProducer"),
+    "kafka-console-consumer": (
+        "org.apache.kafka.tools.consumer.ConsoleConsumer",
+        "kafka.tools.ConsoleConsumer",
+    ),
+    "kafka-storage": ("kafka.tools.StorageTool",),
+}
+"""By script, newest first."""
+
+
+@cache
+def main_class(release: str, tool: str) -> str:
+    """The class behind a tool in a release."""
+    names: set[str] = set()
+    for jar in jars(release).glob("kafka*.jar"):
+        with zipfile.ZipFile(jar) as archive:
+            names.update(archive.namelist())
+    return next(main for main in TOOLS[tool] if f"{main.replace('.', '/')}.class" in names)

@@ -1,0 +1,37 @@
+"""Fetches the jars of Kafka releases for the tests, and compiles our Java programs; or pins what Maven brings.
+
+Usage: ``python tools/kafka_jars.py 3.9.2 2.8.2`` makes sure that all is there, ``python tools/kafka_jars.py --pin
+3.9.2`` writes down the checksums of what comes. Without a release: all.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+from support.kafka.clients import compiled
+from support.kafka.jars import RELEASES, JarsError, jars, pin
+
+
+def main(arguments: list[str]) -> int:
+    """Fetch or pin; returns the exit code."""
+    pins = arguments[:1] == ["--pin"]
+    releases = arguments[1:] if pins else arguments
+    if any(release not in RELEASES for release in releases):
+        print(f"{__doc__}\nReleases: {', '.join(RELEASES)}", file=sys.stderr)
+        return 2
+    try:
+        for release in releases or RELEASES:
+            print(f"Kafka {release}: {pin(release)} jars pinned" if pins else f"Kafka {release}: {jars(release)}")
+        if not pins:
+            print(f"our Java programs: {compiled()}")
+    except JarsError as error:
+        print(f"{error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
