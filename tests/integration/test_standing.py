@@ -1,0 +1,54 @@
+"""What a run does before its first write if nothing may be written: wait for an election, and for nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+import pytest
+from kazoo.client import KazooClient
+
+from integration.scene import WISHES, mixed, opened
+from support.wishes import planned
+from topiarist.adapters.playground import Playground
+from topiarist.adapters.zookeeper import writing
+from topiarist.errors import Reason, TopiaristError
+
+pytestmark = pytest.mark.timeout(30)
+
+
+def refused(cluster: Playground, act: Callable[[], object], stop: Callable[[], bool] = lambda: False) -> Reason:
+    """Why a run cannot begin if ``act`` comes after its plan."""
+    mixed(cluster)
+    with opened(cluster.connect) as port:
+        plan = planned(port, *WISHES)
+        act()
+        with pytest.raises(TopiaristError) as raised:
+            list(port.apply(plan, stop))
+    return raised.value.reason
+
+
+def test_only_an_election_is_waited_for(
+    cluster: Playground, client: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A migration is said at once, however long an election may take."""
+    monkeypatch.setattr(writing, "ELECTION", 3600.0)
+    node = b'{"version":0,"kraft_metadata_offset":-1}'
+    assert refused(cluster, lambda: client.create("/migration", node)) is Reason.KRAFT_MIGRATION
+
+
+def test_an_election_is_not_waited_for_for_ever(
+    cluster: Playground, client: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the time is over, the run says that there is no controller."""
+    monkeypatch.setattr(writing, "ELECTION", 0.0)
+    assert refused(cluster, lambda: client.delete("/controller")) is Reason.NO_CONTROLLER
+
+
+def test_who_waits_for_an_election_can_be_stopped(
+    cluster: Playground, client: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C ends that too: here when it is asked about for the tenth time, since nothing else happens meanwhile."""
+    monkeypatch.setattr(writing, "ELECTION", 3600.0)
+    calls = count(1)
+    assert refused(cluster, lambda: client.delete("/controller"), lambda: next(calls) > 9) is Reason.NO_CONTROLLER
