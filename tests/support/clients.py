@@ -16,3 +16,11 @@ def connected(connect: str) -> Iterator[KazooClient]:
     yield client
     client.stop()
     client.close()
+
+
+def expire(connect: str, session: tuple[int, bytes]) -> None:
+    """End somebody's session: it is taken over, and closed."""
+    thief = KazooClient(connect, client_id=session)
+    thief.start()
+    thief.stop()
+    thief.close()
