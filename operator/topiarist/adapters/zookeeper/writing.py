@@ -132,8 +132,8 @@ class Writer:
     def _window(self) -> Iterator[Outcome]:
         """Read, compare and send the next topics of the queue, and settle all that was sent."""
         count = min(WINDOW, len(self._queue))
-        nodes = read_topics(self._session, [job.plan.topic for job in islice(self._queue, count)])
         states = self._partition_states(count)
+        nodes = read_topics(self._session, [job.plan.topic for job in islice(self._queue, count)])
         self._look_at_reassignments(count)
         interruptions, site = self._session.interruptions, self._site
         for _ in range(count):
@@ -166,7 +166,11 @@ class Writer:
             self._head = replace(self._head, reassigning=read_reassigning(self._session, growing))
 
     def _partition_states(self, count: int) -> Mapping[str, Node | Failure]:
-        """Partition 0's state nodes of those of the next topics that are to be deleted."""
+        """Partition 0's state nodes of those of the next topics that are to be deleted.
+
+        Read before the topics: a state read after them might be that of another topic, made again in between, for which
+        its check would vouch.
+        """
         names = self._next_with(DeleteTopic, count)
         states = read_nodes(self._session, [znodes.partition_state_path(name, 0) for name in names])
         return dict(zip(names, states, strict=True))
