@@ -51,7 +51,18 @@ def ended(process: BaseProcess) -> int:
 def kill(process: BaseProcess) -> None:
     """End it as ``kill -9`` does, and wait until it has gone; its exit code is left to whoever waits for it."""
     process.kill()
-    assert wait([process.sentinel], 60)
+    gone(process)
+
+
+def gone(process: BaseProcess) -> None:
+    """Wait until it has gone."""
+    assert wait([process.sentinel], 60), "the run does not end"
+
+
+def pid(process: BaseProcess) -> int:
+    """Its number."""
+    assert process.pid is not None
+    return process.pid
 
 
 def _run(words: list[str], said: str, kill_at: tuple[str, int] | None) -> None:
