@@ -127,7 +127,8 @@ class Writer:
             if fits.changes == plan.changes:
                 self._queue.append(_Job(plan))
             else:
-                yield Outcome(plan.topic, Result.REFUSED, Reason.TOO_LARGE, fits.refusals[-1].message)
+                refused = fits.refusals[-1]
+                yield Outcome(plan.topic, Result.REFUSED, refused.reason, refused.message)
 
     def _window(self) -> Iterator[Outcome]:
         """Read, compare and send the next topics of the queue, and settle all that was sent."""
