@@ -11,7 +11,6 @@ from random import Random
 from typing import NamedTuple
 
 import pytest
-from kazoo.client import KazooClient
 
 from faults.conftest import Tally
 from integration.scene import opened

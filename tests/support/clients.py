@@ -13,9 +13,11 @@ def connected(connect: str) -> Iterator[KazooClient]:
     """A client that is connected until the ``with`` block ends."""
     client = KazooClient(connect)
     client.start()
-    yield client
-    client.stop()
-    client.close()
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
 
 
 def expire(connect: str, session: tuple[int, bytes]) -> None:
