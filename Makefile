@@ -11,6 +11,9 @@ SOURCES := operator tests tools benchmarks
 WORKERS ?= 2
 CACHES := ruff mypy pytest import-linter
 
+# Who waits for sessions to end keeps no processor busy: what is left goes to whoever is free.
+FAULTS = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/faults
+
 export TOPIARIST_CACHE
 export RUFF_CACHE_DIR := $(TOPIARIST_CACHE)/ruff
 export MYPY_CACHE_DIR := $(TOPIARIST_CACHE)/mypy
@@ -18,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check vectors bench mutants golden generate constraints clean need-python need-java
+.PHONY: help demo test test-faults soak record-faults check vectors bench mutants golden generate constraints clean need-python need-java
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -27,7 +30,17 @@ demo: need-java .venv/ready  ## manifests planned, applied and found unchanged o
 	@$(BIN)/python tools/demo.py
 
 test: need-java .venv/ready  ## every test that needs no more than this repository and Java
-	$(BIN)/python -m pytest -n $(WORKERS) -o cache_dir=$(TOPIARIST_CACHE)/pytest tests
+	$(BIN)/python -m pytest -n $(WORKERS) -o cache_dir=$(TOPIARIST_CACHE)/pytest tests --ignore=tests/faults
+
+test-faults: need-java .venv/ready  ## every fault of docs/reliability.md, brought about on real servers
+	TOPIARIST_FAULTS=$(TOPIARIST_CACHE)/faults.json $(FAULTS)
+
+soak: need-java .venv/ready  ## the same with more seeds and more of everything: an hour
+	TOPIARIST_SOAK=1 TOPIARIST_FAULTS=$(TOPIARIST_CACHE)/faults-soak.json $(FAULTS)
+
+record-faults: .venv/ready  ## put the figures of the last run of test-faults into docs/reliability.md
+	$(BIN)/python tools/fault_matrix.py $(TOPIARIST_CACHE)/faults.json
+	$(BIN)/python tools/reference.py
 
 check: .venv/ready  ## style, types, layers, generated files, fast tests
 	$(BIN)/ruff check $(wildcard $(SOURCES))

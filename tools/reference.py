@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "operator"))
+sys.path[:0] = [str(ROOT), str(ROOT / "operator")]
+
+from tools import fault_matrix  # noqa: E402
 
 from topiarist.core.configdefs import LIMITS  # noqa: E402
 from topiarist.core.configs import CONFIGS, ConfigDef  # noqa: E402
@@ -256,6 +258,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "report-fields": report_part,
     "snapshot-fields": snapshot_part,
     "modules": module_part,
+    "faults": fault_matrix.part,
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import count
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -189,9 +190,9 @@ def test_f02_cut_after_our_own_nodes(zookeeper: EmbeddedZooKeeper, proxy: Proxy,
     first_run(zookeeper, proxy, When.AFTER, tally)
 
 
-def kill(running: BaseProcess, look: Callable[[], None]) -> None:
+def kill(running: Queue[BaseProcess], look: Callable[[], None]) -> None:
     """Kill the run whose write was struck, and look at what it has left."""
-    forks.kill(running)
+    forks.kill(running.get(timeout=30))
     look()
 
 
@@ -212,10 +213,9 @@ def test_f03_killed_at_every_write(
     total, killed = proxy.writes, []
     for write in range(1, total + 1):
         stage = stages()
-        before = checker.look(stage.connect)
+        before, running = checker.look(stage.connect), Queue[BaseProcess]()
         proxy.reset()
-        running: Queue[BaseProcess] = Queue()
-        proxy.cut(write, when, then=lambda: kill(running.get(timeout=30), broken_at(proxy, stage, when, before)))
+        proxy.cut(write, when, then=partial(kill, running, broken_at(proxy, stage, when, before)))
         running.put(doomed := run(stage))
         assert forks.ended(doomed) == -signal.SIGKILL, (tmp_path / "said").read_text()
         assert proxy.fired.wait(30)

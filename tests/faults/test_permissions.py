@@ -1,5 +1,24 @@
 """F25: rights that are missing are named for each topic, the others are done, and nothing is half written."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.security import make_acl
+
+from integration.protected import READ_ONLY, Protected, called, manifests
+from integration.scene import REPLICAS, WISHES, by_result, carried_out, mixed, opened, witnessed
+from support import checker
+from support.secured import KAFKA, READER
+from support.wishes import outcomes, planned, results, wish
+from topiarist.adapters.playground import Playground, Topic
+from topiarist.errors import Exit, Reason
+from topiarist.reconcile import Result
+
+SASL = make_acl("sasl", KAFKA, all=True)
+
 PROTECTED: list[tuple[str, dict[str, bool], dict[str, str]]] = [
     ("/brokers/topics", {"read": True}, {"create": "create children of /brokers/topics"}),
     ("/config/topics", {"read": True}, {"create": "create children of /config/topics"}),
@@ -20,6 +39,7 @@ PROTECTED: list[tuple[str, dict[str, bool], dict[str, str]]] = [
         {"read": True},
         dict.fromkeys(("configure", "create", "grow", "same"), "create children of /topiarist/topics"),
     ),
+    ("/config/topics/configure", {"read": True}, {"configure": "set /config/topics/configure"}),
     (
         "/topiarist/gate",
         {"write": True},
@@ -33,7 +53,7 @@ def test_f25_every_missing_right_is_named(
     cluster: Playground, client: KazooClient, path: str, rights: dict[str, bool], denied: dict[str, str]
 ) -> None:
     """One right taken away: the topics that need it fail with the path, the others are done, nothing is half written
-    (F25).
+    .
     """
     names = mixed(cluster)
     with witnessed(cluster.connect, *names, "first"), opened(cluster.connect) as port:
@@ -71,7 +91,7 @@ def test_f25_a_leftover_that_cannot_be_read_is_named(cluster: Playground, client
 def test_f25_reading_is_not_enough_to_apply(
     protected: Protected, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing at all is written, and the error names the node and who we are (F25)."""
+    """Nothing at all is written, and the error names the node and who we are."""
     protected.protect(SASL, make_acl("sasl", READER, read=True))
     folder = manifests(tmp_path, {"connect": protected.playground.connect, **protected.sasl(READER)}, "orders")
     assert called("apply", folder, "--yes") == 1
@@ -84,7 +104,7 @@ def test_f25_reading_is_not_enough_to_apply(
 def test_f25_a_topic_that_is_not_ours_to_write_is_named(
     protected: Protected, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No permission on one znode: that topic keeps every byte, the others are written (F25)."""
+    """No permission on one znode: that topic keeps every byte, the others are written."""
     names = ("clicks", "orders", "views")
     protected.playground.add_topics(*(Topic(name, REPLICAS[:1], {}) for name in names))
     protected.protect(SASL, READ_ONLY)
@@ -106,7 +126,7 @@ def test_f25_a_topic_that_is_not_ours_to_write_is_named(
 def test_f25_a_subtree_that_is_not_ours_to_write(
     protected: Protected, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No right to make configs: a new topic is not made at all, and the node that is missing is named (F25)."""
+    """No right to make configs: a new topic is not made at all, and the node that is missing is named."""
     protected.protect(SASL, READ_ONLY)
     protected.protect(make_acl("sasl", "other", all=True), READ_ONLY, below="/config/topics")
     folder = manifests(tmp_path, {"connect": protected.playground.connect, **protected.sasl()}, "orders", "views")

@@ -17,6 +17,7 @@ from support.clients import expire
 from support.forks import Forks
 from support.proxy import Proxy, When
 from support.waiting import wait_until
+from support.wire import Node
 from support.wishes import ALL, planned, results
 from topiarist.adapters.playground import Playground
 from topiarist.adapters.zookeeper import writing
@@ -26,7 +27,7 @@ from topiarist.reconcile import Pass, Result, carry_out
 
 
 def test_f05_between_plan_and_apply(cluster: Playground, proxy: Proxy) -> None:
-    """The session of the plan has ended: no other one is begun for it, nothing is written, and the reason is its own."""
+    """The session of the plan has ended: no other is begun for it, nothing is written, the reason is its own."""
     names = mixed(cluster)
     before = checker.look(cluster.connect)
     with opened(proxy.through(cluster.connect)) as port:
@@ -74,19 +75,19 @@ def test_f06_stopped_for_longer_than_its_session(
     """
     plenty.furnish(cluster)
     folder = plenty.folder(tmp_path / "manifests", proxy.through(cluster.connect))
-    started = []
+    started = list[forks.BaseProcess]()
 
     def oversleep() -> None:
         wait_until(lambda: started, "the process")
-        os.kill(started[0].pid, signal.SIGSTOP)
+        os.kill(forks.pid(started[0]), signal.SIGSTOP)
         wait_until(lambda: not locks(cluster), "the end of its session")
         with opened(cluster.connect) as port:
             results(port, planned(port, *plenty.wishes()))
         cluster.settle()
         seen.update(checker.look(cluster.connect))
-        os.kill(started[0].pid, signal.SIGCONT)
+        os.kill(forks.pid(started[0]), signal.SIGCONT)
 
-    seen: dict[str, checker.Node] = {}
+    seen: dict[str, Node] = {}
     before = checker.look(cluster.connect)
     proxy.hold(write + 1, oversleep)
     flags = ("--yes", "--adopt", "--allow-risk", "DataLoss")

@@ -6,9 +6,14 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import FrameType
+from typing import Any
+
+__all__ = ["BaseProcess", "Forks", "ended", "gone", "kill", "pid"]
 
 PRELOAD = [
     "topiarist.cli.main",
@@ -75,7 +80,9 @@ def _run(words: list[str], said: str, kill_at: tuple[str, int] | None) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     lines = _Lines(*kill_at) if kill_at else None
-    sys.settrace(lines.trace if lines else None)
+    if lines:
+        threading.settrace(lines.trace)
+        sys.settrace(lines.trace)
     code = run(words)
     sys.settrace(None)
     if lines:
@@ -90,11 +97,11 @@ class _Lines:
         self.count = 0
         self._file, self._kill_at = file, kill_at
 
-    def trace(self, frame: object, event: str, _argument: object) -> object:
+    def trace(self, frame: FrameType, event: str, _argument: object) -> Any:
         """Count the lines of the file, and kill at the one that was asked for."""
-        if not frame.f_code.co_filename.endswith(self._file):  # type: ignore[attr-defined]
+        if not frame.f_code.co_filename.endswith(self._file):
             return None
         self.count += event == "line"
-        if self.count == self._kill_at:
+        if event == "line" and self.count == self._kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
         return self.trace

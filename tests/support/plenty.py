@@ -116,10 +116,12 @@ def furnish(cluster: Playground) -> None:
 class Mould:
     """Copies of one furnished cluster whose brokers and controller never do anything."""
 
-    def __init__(self, server: str, client: KazooClient, release: Release = NEWEST) -> None:
-        """``client`` is one of the whole server, ``release`` what the brokers have written."""
+    def __init__(self, server: str, client: KazooClient, release: Release = NEWEST, *, by: str = "") -> None:
+        """``client`` is one of the whole server, ``release`` what the brokers have written; ``by`` is the server by which
+        the mould itself is made, if it is not ``server``.
+        """
         self._server, self._client = server, client
-        with Playground(f"{server}/mould-{next(_chroots)}", BROKERS, release) as cluster:
+        with Playground(f"{by or server}/mould-{next(_chroots)}", BROKERS, release) as cluster:
             furnish(cluster)
             tree = checker.look(cluster.connect)
         # In the order in which it was made: a record counts only if it is not older than its topic.
