@@ -1,4 +1,4 @@
-"""The fault matrix for ``docs/reliability.md``: what is done, what must hold, what the tests show, and in how many cases.
+"""The fault matrix for ``docs/reliability.md``: what is done, what must hold, what tests show, and in how many cases.
 
 ``make test-faults`` leaves the record of its run in the cache; ``python tools/fault_matrix.py RECORD`` puts it into
 ``docs/reliability.json``, if no fault is missing in it, from which ``make generate`` makes the page. Nothing of it is

@@ -117,7 +117,7 @@ class Mould:
     """Copies of one furnished cluster whose brokers and controller never do anything."""
 
     def __init__(self, server: str, client: KazooClient, release: Release = NEWEST, *, by: str = "") -> None:
-        """``client`` is one of the whole server, ``release`` what the brokers have written; ``by`` is the server by which
+        """``client`` is one of the whole server, ``release`` what brokers have written; ``by`` is the server by which
         the mould itself is made, if it is not ``server``.
         """
         self._server, self._client = server, client
