@@ -138,6 +138,8 @@ def cut(proxy: Proxy, stage: Stage, write: int, when: When) -> None:
         proxy.cut(write, when, then=broken_at(proxy, stage, when, before))
         assert results(port, plan) == dict.fromkeys(plenty.NAMES, Result.DONE)
         assert proxy.fired.is_set()
+        stage.settle()
+        assert not planned(port, *WISHES).pending  # what it says it has done is there
     converges(proxy, stage, before)
 
 
@@ -172,6 +174,7 @@ def first_run(zookeeper: EmbeddedZooKeeper, proxy: Proxy, when: When, tally: Tal
                 plan = planned(port, *(spec for spec in WISHES if spec.topic not in plenty.DELETED))
                 proxy.cut(write, when)
                 assert set(results(port, plan).values()) == {Result.DONE}
+                assert not planned(port, *(spec for spec in WISHES if spec.topic not in plenty.DELETED)).pending
                 assert b"/topiarist" in proxy.struck
                 assert not plenty.struck(proxy)
             names = tuple(name for name in plenty.NAMES if name not in plenty.DELETED)
