@@ -35,7 +35,7 @@ test: need-java .venv/ready  ## every test that needs no more than this reposito
 test-faults: need-java .venv/ready  ## every fault of docs/reliability.md, brought about on real servers
 	TOPIARIST_FAULTS=$(TOPIARIST_CACHE)/faults.json $(FAULTS)
 
-soak: need-java .venv/ready  ## the same with more seeds and more of everything: an hour
+soak: need-java .venv/ready  ## the same with more seeds and more of everything: take your time
 	TOPIARIST_SOAK=1 TOPIARIST_FAULTS=$(TOPIARIST_CACHE)/faults-soak.json $(FAULTS)
 
 record-faults: .venv/ready  ## put the figures of the last run of test-faults into docs/reliability.md

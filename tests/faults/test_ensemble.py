@@ -121,6 +121,7 @@ def test_f15_the_leader_dies(whole: Ensemble, tally: Tally) -> None:
     tally.saw("topics left in doubt", sum(list(one.results.values()).count(Result.UNKNOWN) for one in ended))
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux to see what another process uses")
 def test_f16_the_quorum_is_lost(whole: Ensemble, cast: str, tmp_path: Path, tally: Tally) -> None:
     """Two of three are gone in the middle of a real process: it ends by itself, says so once, and has hardly used the
     processor while it waited.
