@@ -199,32 +199,70 @@ def kill(running: Queue[BaseProcess], look: Callable[[], None]) -> None:
     look()
 
 
+class Assassin(NamedTuple):
+    """Starts whole runs of the command line through the proxy, to kill them."""
+
+    proxy: Proxy
+    processes: Forks
+    folder: Path
+
+    def start(self, stage: Stage) -> BaseProcess:
+        """Begin a run."""
+        place = plenty.folder(self.folder / "manifests", self.proxy.through(stage.connect))
+        return self.processes.start("apply", place, *RUN, said=self.said)
+
+    def strike(self, stage: Stage, write: int, when: When) -> Tree:
+        """Kill a run at that write; the cluster as it was before."""
+        before, running = checker.look(stage.connect), Queue[BaseProcess]()
+        self.proxy.reset()
+        self.proxy.cut(write, when, then=partial(kill, running, broken_at(self.proxy, stage, when, before)))
+        running.put(doomed := self.start(stage))
+        assert forks.ended(doomed) == -signal.SIGKILL, self.said.read_text()
+        assert self.proxy.fired.wait(30)
+        return before
+
+    @property
+    def said(self) -> Path:
+        """What a run has said."""
+        return self.folder / "said"
+
+
+@pytest.fixture
+def assassin(proxy: Proxy, processes: Forks, tmp_path: Path) -> Assassin:
+    """For one test."""
+    return Assassin(proxy, processes, tmp_path)
+
+
 @pytest.mark.parametrize("when", list(When), ids=lambda when: when.value)
-def test_f03_killed_at_every_write(
-    proxy: Proxy, stages: Stages, when: When, processes: Forks, tmp_path: Path, tally: Tally
-) -> None:
+def test_f03_killed_at_every_write(stages: Stages, when: When, assassin: Assassin, tally: Tally) -> None:
     """A whole run of the command line is killed there; the lock is free when its session ends, and the next run does
     the rest.
     """
-
-    def run(stage: Stage) -> BaseProcess:
-        place = plenty.folder(tmp_path / "manifests", proxy.through(stage.connect))
-        return processes.start("apply", place, *RUN, said=tmp_path / "said")
-
-    proxy.reset()
-    assert forks.ended(run(stages())) == 0, (tmp_path / "said").read_text()
-    total, killed = proxy.writes, []
+    assassin.proxy.reset()
+    assert forks.ended(assassin.start(stages())) == 0, assassin.said.read_text()
+    total, killed = assassin.proxy.writes, []
     for write in range(1, total + 1):
         stage = stages()
-        before, running = checker.look(stage.connect), Queue[BaseProcess]()
-        proxy.reset()
-        proxy.cut(write, when, then=partial(kill, running, broken_at(proxy, stage, when, before)))
-        running.put(doomed := run(stage))
-        assert forks.ended(doomed) == -signal.SIGKILL, (tmp_path / "said").read_text()
-        assert proxy.fired.wait(30)
-        killed.append((stage, before))
+        killed.append((stage, assassin.strike(stage, write, when)))
     # Only now, when the sessions of most have ended by themselves, and with them the locks.
     for stage, before in killed:
-        converges(proxy, stage, before)
+        converges(assassin.proxy, stage, before)
     assert total == len(plenty.NAMES) + 2
     tally.cases(total)
+
+
+def test_f03_killed_at_our_own_nodes(zookeeper: EmbeddedZooKeeper, assassin: Assassin, tally: Tally) -> None:
+    """On a cluster that we have never written to, before and after each of our own nodes: the next run makes those that
+    are missing, and does all there is to do.
+    """
+    points = [(write, when) for write in range(1, 6) for when in When]
+    wishes = [spec for spec in WISHES if spec.topic not in plenty.DELETED]
+    with ExitStack() as stack:
+        stages = [stack.enter_context(bare(zookeeper)) for _ in points]
+        killed = [assassin.strike(stage, *point) for stage, point in zip(stages, points, strict=True)]
+        for stage, before in zip(stages, killed, strict=True):
+            with opened(stage.connect, lock_timeout=30) as port:
+                assert set(results(port, planned(port, *wishes)).values()) == {Result.DONE}
+                assert not planned(port, *wishes).pending
+            assert checker.problems(before, checker.look(stage.connect), [spec.topic for spec in wishes]) == []
+    tally.cases(len(points))
