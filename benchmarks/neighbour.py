@@ -98,8 +98,9 @@ def _round(server: EmbeddedZooKeeper, number: int) -> tuple[float, float, float,
         beside = slowest_hundredth(connect, creating(connect, 0))
         client = KazooClient(connect)
         client.start()
-        data = client.get(f"/brokers/ids/{client.get_children('/brokers/ids')[0]}")[0]
-        for broker in range(1000, 1000 + BROKERS):
+        there = sorted(map(int, client.get_children("/brokers/ids")))
+        data = client.get(f"/brokers/ids/{there[0]}")[0]
+        for broker in range(there[-1] + 1, there[-1] + 1 + BROKERS - len(there)):
             client.create(f"/brokers/ids/{broker}", data)
         many = slowest_hundredth(connect, creating(connect, 1))
         client.stop()
