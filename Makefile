@@ -16,6 +16,9 @@ RESOLVE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 CACHES := ruff mypy pytest import-linter
 RELEASES ?= 3.9.2 2.8.2 2.4.1
 
+# Who waits for sessions to end keeps no processor busy: what is left goes to whoever is free.
+FAULTS = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/faults
+
 export TOPIARIST_CACHE
 export RUFF_CACHE_DIR := $(TOPIARIST_CACHE)/ruff
 export MYPY_CACHE_DIR := $(TOPIARIST_CACHE)/mypy
@@ -23,8 +26,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-kafka soak check vectors bench mutants fuzz golden generate constraints clean
-.PHONY: need-python need-java
+.PHONY: help demo test test-faults test-kafka soak record-faults check vectors bench mutants fuzz golden generate
+.PHONY: constraints clean need-python need-java
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -33,14 +36,23 @@ demo: need-java .venv/ready  ## manifests planned, applied and found unchanged o
 	@$(BIN)/python tools/demo.py
 
 test: need-java .venv/ready  ## every test that needs no more than this repository and Java
-	$(BIN)/python -m pytest -n $(WORKERS) -o cache_dir=$(TOPIARIST_CACHE)/pytest --ignore tests/kafka tests
+	$(BIN)/python -m pytest -n $(WORKERS) -o cache_dir=$(TOPIARIST_CACHE)/pytest tests --ignore=tests/faults \
+		--ignore=tests/kafka
+
+test-faults: need-java .venv/ready  ## every fault of docs/reliability.md, brought about on real servers
+	TOPIARIST_FAULTS=$(TOPIARIST_CACHE)/faults.json $(FAULTS)
 
 test-kafka: need-java .venv/ready  ## with real Kafka brokers, fetched by Maven; RELEASES="3.4.1 2.8.2" are others
 	$(BIN)/python tools/kafka_jars.py $(RELEASES)
 	TOPIARIST_KAFKA="$(RELEASES)" $(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/kafka
 
-soak:  ## what takes longer: real brokers of all releases
+soak: need-java .venv/ready  ## the same with more seeds, more releases and more of everything: take your time
+	TOPIARIST_SOAK=1 TOPIARIST_FAULTS=$(TOPIARIST_CACHE)/faults-soak.json $(FAULTS)
 	@$(MAKE) --no-print-directory test-kafka RELEASES="3.9.2 3.7.2 3.4.1 3.0.2 2.8.2 2.4.1"
+
+record-faults: .venv/ready  ## put the figures of the last run of test-faults into docs/reliability.md
+	$(BIN)/python tools/fault_matrix.py $(TOPIARIST_CACHE)/faults.json
+	$(BIN)/python tools/reference.py
 
 check: .venv/ready  ## style, types, layers, generated files, fast tests
 	$(BIN)/ruff check $(wildcard $(SOURCES))

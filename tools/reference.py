@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "operator"))
 
+import fault_matrix  # noqa: E402
+
 from topiarist.core.configdefs import LIMITS  # noqa: E402
 from topiarist.core.configs import CONFIGS, ConfigDef  # noqa: E402
 from topiarist.core.facts import CHANGE, TOPIC  # noqa: E402
@@ -269,6 +271,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "snapshot-fields": snapshot_part,
     "describe-fields": describe_part,
     "modules": module_part,
+    "faults": fault_matrix.part,
 }
 
 

@@ -72,7 +72,12 @@ def mixed(cluster: Playground) -> list[str]:
 
 def locks(cluster: Playground) -> list[str]:
     """The nodes of everybody who holds or wants the lock."""
-    return [path for path in checker.look(cluster.connect) if path.startswith("/topiarist/lock/")]
+    return locks_of(cluster.connect)
+
+
+def locks_of(connect: str) -> list[str]:
+    """The same, of the cluster at ``connect``."""
+    return [path for path in checker.look(connect) if path.startswith("/topiarist/lock/")]
 
 
 def carried_out(port: ZooKeeperCluster, plan: Plan, *specs: TopicSpec) -> Report:

@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 
 from integration.scene import REPLICAS, Meddler, opened, witnessed
 from support import checker
-from support.proxy import Proxy, When
+from support.proxy import Proxy
 from support.wishes import outcomes, planned, results, wish
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground, Topic
@@ -74,82 +74,6 @@ def test_a_deletion_is_a_mark_and_a_tombstone(ours: Playground, proxy: Proxy) ->
     assert not [path for path in tree if path.startswith((TOPIC, MARK, "/config/topics/orders"))]
     record = json.loads(tree[RECORD].data or b"")
     assert record == {"version": 1, "owner": "default", "config": [], "ensure": "Absent"}
-
-
-@pytest.mark.parametrize("when", list(When))
-def test_a_cut_connection_is_resolved_by_reading(ours: Playground, proxy: Proxy, when: When) -> None:
-    """Cut before or after the server has set the mark: done, and the topic is deleted once (F1, F2)."""
-    with about_to_delete(ours, proxy) as (port, plan):
-        proxy.cut(LOCK_TAKEN + 1, when)
-        assert results(port, plan) == {"orders": Result.DONE}
-        assert proxy.fired.is_set()
-        ours.settle()
-        assert not planned(port, ABSENT).pending
-    assert checker.topics(checker.look(ours.connect)) == {}
-
-
-def test_a_topic_made_again_since_the_plan_is_not_deleted(ours: Playground, client: KazooClient, proxy: Proxy) -> None:
-    """Equal in every version to the one that was planned for: told apart by its identity, and left alone (F12, F33)."""
-    with about_to_delete(ours, proxy) as (port, plan):
-        proxy.hold(LOCK_TAKEN, lambda: make_again(ours, client))
-        found = outcomes(port, plan)["orders"]
-        assert proxy.fired.is_set()
-        before = checker.look(ours.connect)
-        again = planned(port, ABSENT)
-        assert [finding.reason for finding in again.topics[0].refusals] == [Reason.NOT_ADOPTED]
-    assert (found.result, found.message) == (Result.MOVED, "was deleted and made again: it is another topic now")
-    assert checker.problems(before, checker.look(ours.connect), []) == []
-    assert not client.exists(MARK)
-
-
-def test_a_topic_made_again_that_is_not_taken_over_yet_is_not_deleted(
-    ours: Playground, client: KazooClient, proxy: Proxy
-) -> None:
-    """In the very moment of writing: while the new topic has no state yet, the check of the old one's state fails."""
-    data = client.get(TOPIC)[0]
-
-    def swap() -> None:
-        client.create(MARK)
-        ours.settle()
-        for broker in range(1, 5):
-            ours.remove_broker(broker)
-        client.create(TOPIC, data)
-        ours.settle()
-        assert not client.exists(STATE)
-
-    with about_to_delete(ours, proxy) as (port, plan):
-        proxy.hold(LOCK_TAKEN + 1, swap)
-        found = outcomes(port, plan)["orders"]
-        assert proxy.fired.is_set()
-    assert (found.result, found.reason) == (Result.MOVED, Reason.STATE_CONFLICT)
-    assert client.exists(TOPIC)
-    assert not client.exists(MARK)
-
-
-def test_a_topic_deleted_by_others_in_between_is_reported(ours: Playground, client: KazooClient, proxy: Proxy) -> None:
-    """Gone between our reading and our writing: moved, and our record is still what it was (F12)."""
-
-    def delete() -> None:
-        client.create(MARK)
-        ours.settle()
-
-    record = client.get(RECORD)
-    with about_to_delete(ours, proxy) as (port, plan):
-        proxy.hold(LOCK_TAKEN + 1, delete)
-        found = outcomes(port, plan)["orders"]
-        assert proxy.fired.is_set()
-    assert (found.result, found.message) == (Result.MOVED, "existed, and is gone now")
-    assert client.get(RECORD) == record
-
-
-def test_a_mark_of_others_in_between_is_reported(ours: Playground, client: KazooClient, proxy: Proxy) -> None:
-    """Others have asked for the same in the meantime, and a broker is away: their deletion goes on without us."""
-    ours.remove_broker(4)
-    with about_to_delete(ours, proxy) as (port, plan):
-        proxy.hold(LOCK_TAKEN + 1, lambda: client.create(MARK))
-        found = outcomes(port, plan)["orders"]
-        assert proxy.fired.is_set()
-    assert (found.result, found.message) == (Result.MOVED, "is marked for deletion now")
 
 
 @pytest.mark.parametrize("after", [TopicRecord("shop"), TopicRecord("default", ("retention.ms",))])

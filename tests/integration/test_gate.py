@@ -141,21 +141,6 @@ def test_freezing_needs_no_controller(cluster: Playground, client: KazooClient) 
         assert port.read().gate.reason is Reason.FROZEN
 
 
-@pytest.mark.parametrize("path", ["/migration", "/controller"])
-def test_under_kraft_not_even_the_gate_is_touched(
-    cluster: Playground, client: KazooClient, proxy: Proxy, path: str
-) -> None:
-    """A migration has begun, or is over: no write at all (F11)."""
-    node = {"version": 2, "brokerid": 3000, "timestamp": "1", "kraftControllerEpoch": 5, "kraft_metadata_offset": -1}
-    if path == "/controller":
-        client.delete(path)
-    client.create(path, json.dumps(node).encode())
-    with opened(proxy.through(cluster.connect)) as port, pytest.raises(TopiaristError) as raised:
-        port.turn(ADA, by="ada", force=True)
-    assert raised.value.reason in (Reason.KRAFT_CONTROLLER, Reason.KRAFT_MIGRATION)
-    assert proxy.writes == 0
-
-
 def test_no_permission_is_named(cluster: Playground, client: KazooClient) -> None:
     """Whoever may not set the gate is told which node it is."""
     client.create(GATE, znodes.encode_gate(None), makepath=True)

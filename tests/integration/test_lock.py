@@ -23,7 +23,6 @@ from integration.scene import (
     locks,
     mixed,
     opened,
-    witnessed,
 )
 from support import checker
 from support.proxy import Proxy, When
@@ -104,23 +103,6 @@ def test_a_lock_that_is_not_given_up_is_named(
         list(running)
     assert raised.value.reason is Reason.LOCKED
     assert locks(cluster) == []
-
-
-@pytest.mark.parametrize("when", list(When))
-@pytest.mark.parametrize("write", range(1, OUR_WRITES + 1))
-def test_a_connection_cut_before_the_first_transaction_does_not_matter(
-    cluster: Playground, proxy: Proxy, write: int, when: When
-) -> None:
-    """Our nodes and our place in the queue are found again, or made: one place, no second one of our own to wait for
-    (F1, F2).
-    """
-    names = mixed(cluster)
-    with witnessed(cluster.connect, *names), opened(proxy.through(cluster.connect)) as port:
-        plan = planned(port, *WISHES)
-        proxy.cut(write, when)
-        assert set(results(port, plan).values()) == {Result.DONE}
-        assert proxy.fired.is_set()
-        assert locks(cluster) == []
 
 
 @pytest.mark.parametrize("when", list(When))

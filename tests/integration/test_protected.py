@@ -12,7 +12,6 @@ from kazoo.client import KazooClient
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id, make_acl, make_digest_acl
 
 from integration.protected import DIGEST_OF_KAFKA, READ_ONLY, Protected, called, manifests
-from support import checker
 from support.proxy import Proxy
 from support.secured import KAFKA, PASSWORDS, READER
 from topiarist.adapters.playground import Topic
@@ -78,54 +77,6 @@ def test_reading_is_enough_for_a_plan(protected: Protected, tmp_path: Path) -> N
         assert called("plan", folder, "--exit-code") == 3
         assert proxy.requests["sasl"] == 2
         assert proxy.writes == 0
-
-
-def test_reading_is_not_enough_to_apply(
-    protected: Protected, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nothing at all is written, and the error names the node and who we are (F25)."""
-    protected.protect(SASL, make_acl("sasl", READER, read=True))
-    folder = manifests(tmp_path, {"connect": protected.playground.connect, **protected.sasl(READER)}, "orders")
-    assert called("apply", folder, "--yes") == 1
-    said = capsys.readouterr().err
-    assert "error: cluster prod: no permission to create /topiarist, where topiarist keeps" in said
-    assert "give SASL user reader the right, or make the node" in said
-    assert protected.playground.client.get_children("/brokers/topics") == []
-
-
-def test_a_topic_that_is_not_ours_to_write_is_named_and_the_others_are_done(
-    protected: Protected, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """No permission on one znode: that topic keeps every byte, the others are written (F25)."""
-    names = ("clicks", "orders", "views")
-    protected.playground.add_topics(*(Topic(name, REPLICAS[:1], {}) for name in names))
-    protected.protect(SASL, READ_ONLY)
-    before = checker.look(protected.playground.connect)
-    protected.playground.client.set_acls("/brokers/topics/orders", [make_acl("sasl", "other", all=True), READ_ONLY])
-    folder = manifests(tmp_path, {"connect": protected.playground.connect, **protected.sasl()}, *names)
-    assert called("apply", folder, "--adopt", "--yes") == 1
-    assert "no permission to set /brokers/topics/orders" in capsys.readouterr().out
-    protected.playground.settle()
-    after = checker.look(protected.playground.connect)
-    assert checker.problems(before, after, ("clicks", "views")) == []
-    assert {name: len(topic["partitions"]) for name, topic in checker.topics(after).items()} == {
-        "clicks": 2,
-        "orders": 1,
-        "views": 2,
-    }
-
-
-def test_a_subtree_that_is_not_ours_to_write_leaves_nothing_half_written(
-    protected: Protected, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """No right to make configs: a new topic is not made at all, and the node that is missing is named (F25)."""
-    protected.protect(SASL, READ_ONLY)
-    protected.protect(make_acl("sasl", "other", all=True), READ_ONLY, below="/config/topics")
-    folder = manifests(tmp_path, {"connect": protected.playground.connect, **protected.sasl()}, "orders", "views")
-    assert called("apply", folder, "--yes") == 1
-    assert capsys.readouterr().out.count("no permission to create children of /config/topics") == 2
-    tree = checker.look(protected.playground.connect)
-    assert not [path for path in tree if path.endswith(("/orders", "/views"))]
 
 
 def test_a_wrong_digest_password_is_told_by_what_it_may_not_do(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
-import re
 import select
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from support import checker
-from support.proxy import Proxy
 from topiarist.adapters.playground import Playground, Topic
 
 REPLICAS = ((1, 2, 3), (2, 3, 4))
@@ -110,32 +107,6 @@ def test_without_a_terminal_somebody_must_have_said_yes(cluster: Playground, man
     )
     assert done.returncode == 2
     assert "--yes" in done.stderr
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupt_finishes_what_is_under_way(
-    cluster: Playground, proxy: Proxy, tmp_path: Path, number: signal.Signals, code: int
-) -> None:
-    """Ctrl-C in the middle of apply: what was sent is finished and counted, the lock is free, a re-run converges."""
-    for index in range(600):
-        text = ORDERS.format(retention=86_400_000).replace("name: orders", f"name: orders-{index:03}")
-        (tmp_path / f"{index:03}.yaml").write_text(text)
-    command = words(cluster, tmp_path, "--yes")
-    command[command.index(cluster.connect)] = proxy.through(cluster.connect)
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    proxy.hold(100, lambda: child.send_signal(number))
-    out, err = child.communicate(timeout=60)
-    assert child.returncode == code
-    assert "what is under way is finished" in err
-    done = re.search(r"Applied: (\d+) done, (\d+) not sent", out)
-    assert done is not None
-    assert int(done[1]) + int(done[2]) == 600
-    tree = checker.look(cluster.connect)
-    assert len(checker.topics(tree)) == int(done[1])
-    assert not [path for path in tree if path.startswith("/topiarist/lock/")]
-    again = subprocess.run(words(cluster, tmp_path, "--yes"), capture_output=True, text=True, check=False)
-    assert again.returncode == 0
-    assert len(checker.topics(checker.look(cluster.connect))) == 600
 
 
 def test_a_reader_that_goes_away_is_no_traceback(cluster: Playground, manifests: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from conftest import BROKERS
-from integration.scene import FIRST, MANY, REPLICAS, WISHES, Meddler, by_result, carried_out, mixed, opened, witnessed
+from integration.scene import FIRST, MANY, REPLICAS, WISHES, Meddler, carried_out, mixed, opened, witnessed
 from support import checker
 from support.proxy import Proxy, When
 from support.wishes import planned, results, wish
@@ -27,33 +27,6 @@ def meddler(zookeeper: EmbeddedZooKeeper) -> Iterator[Meddler]:
     between = Meddler(zookeeper.connect)
     with between:
         yield between
-
-
-def test_a_session_that_ends_in_the_pipeline_leaves_doubt_only_where_there_is_some(
-    cluster: Playground, proxy: Proxy
-) -> None:
-    """Done is done, not sent is not there, and only what was under way is unknown; a re-run converges (F5)."""
-
-    def end(identity: tuple[int, bytes]) -> None:
-        thief = KazooClient(cluster.connect, client_id=identity)
-        thief.start()
-        thief.stop()
-        thief.close()
-
-    with witnessed(cluster.connect, *(spec.topic for spec in MANY)):
-        with opened(proxy.through(cluster.connect)) as port:
-            plan = planned(port, *MANY)
-            proxy.hold(FIRST + 40, lambda: end(port._session.client.client_id))
-            report = carried_out(port, plan, *MANY)
-        there = set(checker.topics(checker.look(cluster.connect)))
-        found = by_result(report.outcomes)
-        assert sum(map(len, found.values())) == len(MANY)
-        assert report.error is not None
-        assert report.error.reason is Reason.SESSION_LOST
-        assert set(found.get(Result.DONE, ())) <= there <= {*found.get(Result.DONE, ()), *found[Result.UNKNOWN]}
-        with opened(cluster.connect) as port:
-            assert set(results(port, planned(port, *MANY)).values()) <= {Result.DONE}
-            assert not planned(port, *MANY).pending
 
 
 def test_a_lost_answer_is_resolved_over_further_losses(cluster: Playground, meddler: Meddler) -> None:

@@ -13,6 +13,16 @@ def connected(connect: str) -> Iterator[KazooClient]:
     """A client that is connected until the ``with`` block ends."""
     client = KazooClient(connect)
     client.start()
-    yield client
-    client.stop()
-    client.close()
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+def expire(connect: str, session: tuple[int, bytes]) -> None:
+    """End somebody's session: it is taken over, and closed."""
+    thief = KazooClient(connect, client_id=session)
+    thief.start()
+    thief.stop()
+    thief.close()

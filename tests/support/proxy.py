@@ -19,39 +19,7 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from support.listener import Listener
-
-OPERATIONS = {
-    -11: "closeSession",
-    1: "create",
-    2: "delete",
-    3: "exists",
-    4: "getData",
-    5: "setData",
-    6: "getACL",
-    7: "setACL",
-    8: "getChildren",
-    9: "sync",
-    11: "ping",
-    12: "getChildren2",
-    14: "multi",
-    15: "create2",
-    16: "reconfig",
-    18: "removeWatches",
-    19: "createContainer",
-    20: "deleteContainer",
-    21: "createTTL",
-    22: "multiRead",
-    100: "auth",
-    101: "setWatches",
-    102: "sasl",
-    105: "setWatches2",
-}
-"""Names of requests by opcode. The first frame of a connection has none and is counted as ``connect``."""
-
-WRITES = frozenset({"create", "delete", "setData", "setACL", "multi", "create2", "reconfig", "createContainer"}) | {
-    "deleteContainer",
-    "createTTL",
-}
+from support.opcodes import OPERATIONS, WRITES
 
 _BREAK = None
 """Queued behind the frames that still have to go out: then the connection breaks."""
@@ -68,6 +36,7 @@ class _Cut(NamedTuple):
     write: int
     when: When
     refuse: bool
+    then: Callable[[], None] | None
 
 
 class Connection:
@@ -97,14 +66,18 @@ class Connection:
 class Proxy(Listener):
     """A proxy before ``upstream`` (``host:port``): ``with Proxy(server.connect) as proxy: connect_to(proxy.connect)``.
 
-    ``delay`` (seconds) holds back each frame in each direction: 0.01 makes round trips of 20 ms. ``fired`` is set once
-    a cut or a hold has happened. Writes are numbered from 1, over all connections, since the start or ``reset``.
+    ``delay`` (seconds) holds back each frame in each direction: 0.01 makes round trips of 20 ms; ``rate`` (bytes per
+    second, 0 for no limit) is how fast a direction of a connection is. ``fired`` is set once a cut or a hold has
+    happened, ``struck`` is the body of the write that it happened to. Writes are numbered from 1, over all connections,
+    since the start or ``reset``.
     """
 
     def __init__(self, upstream: str) -> None:
         super().__init__()
         host, _, port = upstream.partition(":")
         self.delay = 0.0
+        self.rate = 0.0
+        self.struck = b""
         self.refusing = False
         self.connections: list[Connection] = []
         self.fired = threading.Event()
@@ -136,14 +109,18 @@ class Proxy(Listener):
         """Forget all counts and all faults that were asked for; refused clients may come in again."""
         with self._lock:
             self._writes, self._cut, self._hold, self.delay, self.refusing = 0, None, None, 0.0, False
+            self.rate, self.struck = 0.0, b""
             self.fired.clear()
             for connection in self.connections:
                 connection.requests.clear()
                 connection.replies.clear()
 
-    def cut(self, write: int, when: When, *, refuse: bool = False) -> None:
-        """Break the connection of the given write; with ``refuse`` nobody gets in afterwards, until ``reset``."""
-        self._cut = _Cut(write, when, refuse)
+    def cut(self, write: int, when: When, *, refuse: bool = False, then: Callable[[], None] | None = None) -> None:
+        """Break the connection of the given write; with ``refuse`` nobody gets in afterwards, until ``reset``.
+
+        ``then`` runs at that moment, before the client can notice. What it raises is raised again as for ``hold``.
+        """
+        self._cut = _Cut(write, when, refuse, then)
 
     def hold(self, write: int, action: Callable[[], None]) -> None:
         """Run ``action`` before the given write goes on to the server; what its client sends after it waits too.
@@ -218,6 +195,8 @@ class Proxy(Listener):
                 due, frame = entry
                 time.sleep(max(0.0, due - time.monotonic()))
                 target.sendall(frame)
+                if self.rate:
+                    time.sleep(len(frame) / self.rate)
         connection.close()
 
     def _request(self, connection: Connection, body: bytes, first: bool) -> bool:
@@ -230,14 +209,16 @@ class Proxy(Listener):
         with self._lock:
             connection.requests[name] += 1
             connection.names[xid] = name
-        return name not in WRITES or self._write(connection, xid)
+        return name not in WRITES or self._write(connection, xid, body)
 
-    def _write(self, connection: Connection, xid: int) -> bool:
+    def _write(self, connection: Connection, xid: int, body: bytes) -> bool:
         """Number a write and do to it what was asked for; False if the connection breaks before it."""
         with self._lock:
             self._writes += 1
             held = self._hold and self._hold[0] == self._writes and self._hold[1]
             cut = self._cut if self._cut and self._cut.write == self._writes else None
+            if held or cut:
+                self.struck = body
         if held:
             self._run(held)
         if cut and cut.when is When.AFTER:
@@ -266,4 +247,6 @@ class Proxy(Listener):
 
     def _fire(self, cut: _Cut) -> None:
         self.refusing = self.refusing or cut.refuse
+        if cut.then:
+            self._run(cut.then)
         self.fired.set()

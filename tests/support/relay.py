@@ -31,13 +31,14 @@ class Relay(Listener):
         with client, socket.create_connection(self._upstream) as server:
             self.served += 1
             self._ends += [client, server]
-            back = threading.Thread(target=_hand_on, args=(server, client), daemon=True)
+            back = threading.Thread(target=hand_on, args=(server, client), daemon=True)
             back.start()
-            _hand_on(client, server)
+            hand_on(client, server)
             back.join()
 
 
-def _hand_on(source: socket.socket, target: socket.socket) -> None:
+def hand_on(source: socket.socket, target: socket.socket) -> None:
+    """Pass on what comes from one end to the other, until one of them closes."""
     with suppress(OSError):
         while data := source.recv(1 << 16):
             target.sendall(data)

@@ -7,9 +7,9 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topiarist.core.room import NOTIFICATION_BYTES, assignment_bytes, within_room
+from topiarist.core.room import MOST_NOTIFICATIONS, NOTIFICATION_BYTES, assignment_bytes, within_room
 from topiarist.core.state import Replicas, Room
-from unit.builders import plan, refused, spec, state
+from unit.builders import plan, refused, spec, state, topic
 
 _LISTS = st.lists(st.lists(st.integers(0, 5000), max_size=5).map(tuple), max_size=30).map(tuple)
 
@@ -32,3 +32,14 @@ def test_room_is_taken_by_those_that_fit_only() -> None:
     kept, warnings = within_room(wanted.topics, Room(topics=80, limit=100))
     assert [refused(each) for each in kept] == [["TooLarge"], [], []]
     assert warnings == ["the list of topics: 90 of 100 bytes that a broker can read in one reply"]
+
+
+def test_there_are_never_more_than_so_many_notifications() -> None:
+    """Whoever sent those that are there: what would be one too many waits, and nothing else does."""
+    there = [topic(name, config={"retention.ms": "1"}) for name in ("a", "b", "c")]
+    wishes = [spec("a", config={"retention.ms": 2}), spec("b", config={"retention.ms": 2}), spec("c", partitions=9)]
+    wanted = plan(state(*there), *wishes)
+    room = Room(notifications=4 + NOTIFICATION_BYTES * (MOST_NOTIFICATIONS - 1), limit=10**9)
+    kept, _ = within_room(wanted.topics, room)
+    assert [refused(each) for each in kept] == [[], ["BudgetExceeded"], []]
+    assert kept[2].to_do

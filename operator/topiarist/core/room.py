@@ -1,7 +1,8 @@
 """Limits of what brokers can read: lists of topics and notifications, and a topic's own entry.
 
 A reply larger than a client's buffer looks like a network failure to it, and a broker that cannot read its lists stops
-hearing of changes. So the sizes are computed before anything is written: a word at 70 %, a refusal at 90 %.
+hearing of changes. So the sizes are computed before anything is written: a word at 70 %, a refusal at 90 %. Of
+notifications, which brokers take away only when they are 15 minutes old, there are never more than 10,000.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ from topiarist.core.state import Replicas, Room
 from topiarist.errors import Reason
 
 NOTIFICATION_BYTES = 28
+MOST_NOTIFICATIONS = 10_000
+"""That may be there at a time, whoever sent them and however many runs it took."""
+
 _WARN, _REFUSE = 0.7, 0.9
+_LATER = "run again when brokers have taken them away: they do so when these are 15 minutes old"
 _LARGER = "ask for less; or raise jute.maxbuffer on all servers and brokers, then zookeeper.maxBuffer in the Cluster"
 
 
@@ -48,7 +53,10 @@ def _fit(topic: TopicPlan, room: Room) -> tuple[TopicPlan, Room]:
     for change in topic.changes:
         after, sizes = _taken(topic, change, room)
         over = [(what, used) for what, used in sizes if used > room.limit * _REFUSE]
-        if over:
+        if not over and isinstance(change, UpdateConfig) and after.notifications > _notifications(MOST_NOTIFICATIONS):
+            message = f"there are {MOST_NOTIFICATIONS:,} config notifications already, and more is too many"
+            topic = hold(topic, (change,), Finding(Reason.BUDGET_EXCEEDED, message, instead=_LATER))
+        elif over:
             what, used = over[0]
             message = (
                 f"{what} would take {used:,} bytes; brokers can read {room.limit:,} in one reply, and 90 % is the most"
@@ -57,6 +65,11 @@ def _fit(topic: TopicPlan, room: Room) -> tuple[TopicPlan, Room]:
         else:
             room = after
     return topic, room
+
+
+def _notifications(count: int) -> int:
+    """Bytes of a list of so many."""
+    return 4 + NOTIFICATION_BYTES * count
 
 
 def _taken(topic: TopicPlan, change: Change, room: Room) -> tuple[Room, list[tuple[str, int]]]:

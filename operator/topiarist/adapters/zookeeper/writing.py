@@ -142,7 +142,8 @@ class Writer:
                 held = self._pace is not None and brings(plan)
                 (self._held if held else self._queue).append(_Job(plan))
             else:
-                yield Outcome(plan.topic, Result.REFUSED, Reason.TOO_LARGE, fits.refusals[-1].message)
+                refused = fits.refusals[-1]
+                yield Outcome(plan.topic, Result.REFUSED, refused.reason, refused.message)
 
     def _more(self) -> bool:
         """Whether there is something to send; rests until something may be, if only the pace keeps it back."""
@@ -167,8 +168,8 @@ class Writer:
     def _window(self) -> Iterator[Outcome]:
         """Read, compare and send the next topics of the queue, and settle all that was sent."""
         count = min(WINDOW, len(self._queue))
-        nodes = read_topics(self._session, [job.plan.topic for job in islice(self._queue, count)])
         states = self._partition_states(count)
+        nodes = read_topics(self._session, [job.plan.topic for job in islice(self._queue, count)])
         self._look_at_reassignments(count)
         interruptions, site = self._session.interruptions, self._site
         for _ in range(count):
@@ -201,7 +202,11 @@ class Writer:
             self._head = replace(self._head, reassigning=read_reassigning(self._session, growing))
 
     def _partition_states(self, count: int) -> Mapping[str, Node | Failure]:
-        """Partition 0's state nodes of those of the next topics that are to be deleted."""
+        """Partition 0's state nodes of those of the next topics that are to be deleted.
+
+        Read before the topics: a state read after them might be that of another topic, made again in between, for which
+        its check would vouch.
+        """
         names = self._next_with(DeleteTopic, count)
         states = read_nodes(self._session, [znodes.partition_state_path(name, 0) for name in names])
         return dict(zip(names, states, strict=True))

@@ -126,7 +126,7 @@ REFUSED: dict[str, tuple[Callable[[Vault], Fields], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_who_is_not_let_in_is_told_why(
+def test_f26_who_is_not_let_in_is_told_why(
     vault: Vault, tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever the server has against us, or we against it, stands in the error, long before the time is over."""
@@ -159,7 +159,7 @@ LOCKED_OUT: dict[str, tuple[Callable[[Vault], Fields], str]] = {
 
 
 @pytest.mark.parametrize("case", LOCKED_OUT)
-def test_what_a_server_insists_on_is_named(
+def test_f26_what_a_server_insists_on_is_named(
     locked: Vault, tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A server that wants a certificate and a login says so to whom has only one of them, or none."""
@@ -169,7 +169,9 @@ def test_what_a_server_insists_on_is_named(
     assert line.startswith(f"error: cluster prod: no entry to ZooKeeper at {fields['connect']}: {words}")
 
 
-def test_all_that_it_insists_on_lets_us_in(locked: Vault, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_f26_all_that_it_insists_on_lets_us_in(
+    locked: Vault, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Certificate with an encrypted key, and login: what is missing then is only Kafka."""
     given = {
         "certificate": _certificate(locked, "ours", password=KEY_PASSWORD),
@@ -221,7 +223,7 @@ def _latin(at: Vault) -> Fields:
 
 
 @pytest.mark.parametrize("case", UNUSABLE)
-def test_a_secret_that_cannot_be_used_is_named_with_the_line_that_names_it(
+def test_f26_a_secret_that_cannot_be_used_is_named_with_the_line_that_names_it(
     vault: Vault, tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing is sent anywhere, and nothing of what was found is shown."""
@@ -234,7 +236,7 @@ def test_a_secret_that_cannot_be_used_is_named_with_the_line_that_names_it(
 @pytest.mark.parametrize(
     ("valid", "words"), [(EXPIRED, "its certificate has expired"), (NOT_YET, "its certificate is not valid yet")]
 )
-def test_a_server_whose_certificate_is_out_of_date_is_not_trusted(
+def test_f26_a_server_whose_certificate_is_out_of_date_is_not_trusted(
     vault: Vault, tmp_path: Path, valid: tuple[timedelta, timedelta], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Too late or too early: each is said."""
@@ -245,7 +247,7 @@ def test_a_server_whose_certificate_is_out_of_date_is_not_trusted(
     assert line == f"error: cluster prod: no entry to ZooKeeper at {connect}: {words}"
 
 
-def test_a_server_that_hangs_in_the_handshake_is_given_up(
+def test_f26_a_server_that_hangs_in_the_handshake_is_given_up(
     vault: Vault, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It accepts and says nothing: that is no refusal, so it is tried until the time is over."""
@@ -253,10 +255,13 @@ def test_a_server_that_hangs_in_the_handshake_is_given_up(
         connect = f"localhost:{silent.getsockname()[1]}"
         folder = manifests(tmp_path, {"connect": connect, **_tls(vault)}, "orders")
         assert called("plan", folder, "--connect-timeout", "0.3") == 1
-    assert capsys.readouterr().err == f"error: cluster prod: cannot reach ZooKeeper at {connect}: no answer in time\n"
+    said = capsys.readouterr().err
+    # Whether the last try or the whole time is over first is a matter of microseconds.
+    ends = ("no answer in time\n", "no answer within 0.3 s\n")
+    assert said in [f"error: cluster prod: cannot reach ZooKeeper at {connect}: {end}" for end in ends]
 
 
-def test_a_server_without_sasl_is_not_asked_again(
+def test_f26_a_server_without_sasl_is_not_asked_again(
     zookeeper: EmbeddedZooKeeper, vault: Vault, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A login that nobody wants is no login: to go on without it would be to go on as somebody else."""
@@ -264,7 +269,7 @@ def test_a_server_without_sasl_is_not_asked_again(
     assert line.endswith("it has no SASL: its JAAS configuration knows no users")
 
 
-def test_a_server_that_refuses_us_does_not_hide_one_that_does_not(
+def test_f26_a_server_that_refuses_us_does_not_hide_one_that_does_not(
     vault: Vault, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One of three servers has a certificate that has expired, one is down: the third lets us in."""
@@ -276,7 +281,7 @@ def test_a_server_that_refuses_us_does_not_hide_one_that_does_not(
     assert "this is not a Kafka cluster" in capsys.readouterr().err
 
 
-def test_a_password_from_the_environment_is_as_good(
+def test_f26_a_password_from_the_environment_is_as_good(
     vault: Vault, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The variable is read when the run connects; a wrong one is refused as one from a file."""

@@ -1,0 +1,146 @@
+"""F14 and F34: brokers come, go, change their rack or are drained: no replica goes to one that the plan did not see."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from faults.conftest import Tally
+from integration.scene import FIRST, opened, witnessed
+from support import checker, plenty
+from support.clients import connected
+from support.plenty import Mould
+from support.proxy import Proxy
+from support.runs import document
+from support.wishes import outcomes, planned, wish
+from topiarist.adapters.playground import Playground
+from topiarist.cli.main import run
+from topiarist.errors import Exit
+from topiarist.reconcile import Result
+
+PLACED = [name for name in plenty.NAMES if name[2:] in ("create", "leftover", "grow", "both")]
+
+
+def replicas(connect: str) -> Mapping[str, set[int]]:
+    """The brokers of each topic."""
+    found = checker.topics(checker.look(connect))
+    return {
+        name: {broker for lists in topic["partitions"].values() for broker in lists} for name, topic in found.items()
+    }
+
+
+@pytest.mark.parametrize("broker", range(1, 7))
+def test_f14_a_broker_that_goes_between_plan_and_apply(mould: Mould, broker: int, tally: Tally) -> None:
+    """Whichever it is: topics whose new replicas it was to get are moved, with its number, and all others are done."""
+    connect = mould.cast()
+    before = checker.look(connect)
+    with connected(connect) as client, opened(connect) as port:
+        plan = planned(port, *plenty.wishes())
+        client.delete(f"/brokers/ids/{broker}")
+        found = outcomes(port, plan)
+    hit = {topic.topic for topic in plan.topics if any(broker in lists for lists in topic.new_replicas())}
+    moved = {topic: outcome.message for topic, outcome in found.items() if outcome.result is Result.MOVED}
+    assert moved == dict.fromkeys(hit, f"broker {broker} was registered, and is not now")
+    assert {found[topic].result for topic in found.keys() - hit} == {Result.DONE}
+    after = checker.topics(checker.look(connect))
+    for name, node in checker.topics(before).items():
+        assert set(after[name]["partitions"]) == set(node["partitions"]) or name not in hit
+    tally.cases(len(PLACED))
+
+
+def test_f14_a_broker_that_comes_between_plan_and_apply(mould: Mould) -> None:
+    """It gets nothing of a plan that did not see it, and it voids nothing."""
+    connect = mould.cast()
+    with connected(connect) as client, opened(connect) as port:
+        plan = planned(port, *plenty.wishes())
+        client.create("/brokers/ids/7", client.get("/brokers/ids/1")[0])
+        assert {outcome.result for outcome in outcomes(port, plan).values()} == {Result.DONE}
+    assert not [name for name, brokers in replicas(connect).items() if 7 in brokers]
+
+
+def folder(place: Path, connect: str, **cluster: Any) -> Path:
+    """Manifests of topics that need new replicas, for a cluster with these fields."""
+    place.mkdir(exist_ok=True)
+    texts = [document("Cluster", "prod", zookeeper={"connect": connect}, kafkaVersion="3.9", **cluster)]
+    for name in PLACED:
+        texts.append(document("Topic", name, **{"partitions": 2, "replicationFactor": 3, **plenty.WANTED[name]}))
+    (place / "all.yaml").write_text("\n---\n".join(texts))
+    return place
+
+
+FLAGS = ("--yes", "--adopt", "--allow-risk", "DataLoss")
+
+
+def test_f34_a_plan_in_a_rolling_restart(
+    mould: Mould, proxy: Proxy, tmp_path: Path, capsys: pytest.CaptureFixture[str], tally: Tally
+) -> None:
+    """A broker that holds replicas is away: nothing is created and nothing grows, and it is said what to do. When it is
+    back the same command does all of it.
+    """
+    connect = mould.cast()
+    place = folder(tmp_path / "manifests", proxy.through(connect))
+    with connected(connect) as client:
+        registration = client.get("/brokers/ids/2")[0]
+        client.delete("/brokers/ids/2")
+        before = replicas(connect)
+        assert run(["apply", str(place), *FLAGS]) == Exit.REFUSED
+        said = " ".join(capsys.readouterr().out.split())
+        assert f"{len(PLACED)} refused" in said
+        assert "wait until it is back, or say that it is meant: --without-brokers or excludeBrokers" in said
+        assert replicas(connect) == before
+        client.create("/brokers/ids/2", registration)
+    assert run(["apply", str(place), *FLAGS]) == Exit.DONE
+    assert replicas(connect).keys() >= set(PLACED)
+    tally.cases(len(PLACED))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "flags"),
+    [({"excludeBrokers": [2]}, ()), ({}, ("--without-brokers", "2"))],
+    ids=["excludeBrokers", "--without-brokers"],
+)
+@pytest.mark.parametrize("away", [True, False], ids=["away", "there"])
+def test_f34_a_drained_broker(
+    mould: Mould, cluster: Mapping[str, Any], flags: tuple[str, ...], away: bool, tmp_path: Path, tally: Tally
+) -> None:
+    """Said to be drained, registered or not: everything is placed, and no new replica is on it."""
+    connect = mould.cast()
+    if away:
+        with connected(connect) as client:
+            client.delete("/brokers/ids/2")
+    before = checker.topics(checker.look(connect))
+    assert run(["apply", str(folder(tmp_path / "manifests", connect, **cluster)), *FLAGS, *flags]) == Exit.DONE
+    after = checker.topics(checker.look(connect))
+    for name in PLACED:
+        there = before[name]["partitions"] if name in before else {}
+        new = {
+            brokers for number, lists in after[name]["partitions"].items() if number not in there for brokers in lists
+        }
+        assert new
+        assert 2 not in new, name
+    tally.cases(len(PLACED))
+
+
+def test_f14_a_broker_that_goes_before_the_write_is_named(cluster: Playground, proxy: Proxy) -> None:
+    """Registered when the run began, gone at the transaction: nothing is placed on it, and the message says which."""
+    with witnessed(cluster.connect), opened(proxy.through(cluster.connect)) as port:
+        plan = planned(port, wish("orders", partitions=6))
+        proxy.hold(FIRST, lambda: cluster.remove_broker(4))
+        found = outcomes(port, plan)["orders"]
+        assert proxy.fired.is_set()
+    assert (found.result, found.message) == (Result.MOVED, "broker 4 was registered, and is not now")
+
+
+def test_f14_a_broker_that_changed_its_rack_is_named(cluster: Playground, client: KazooClient) -> None:
+    """Placements were made for the racks seen: with another one the plan is no longer true."""
+    with witnessed(cluster.connect), opened(cluster.connect) as port:
+        plan = planned(port, wish("orders", partitions=6))
+        node = json.loads(client.get("/brokers/ids/4")[0])
+        client.set("/brokers/ids/4", json.dumps(node | {"rack": "c"}).encode())
+        found = outcomes(port, plan)["orders"]
+    assert (found.result, found.message) == (Result.MOVED, "broker 4 was in rack a, and is in c now")

@@ -1,0 +1,57 @@
+"""F29: the clock jumps by a day, to and fro. Nothing is decided by it."""
+
+from __future__ import annotations
+
+import ast
+import time
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+import topiarist
+from support import checker, plenty
+from support.plenty import Mould
+from topiarist.cli.main import run
+
+DAY = 86_400
+
+SAYS_WHEN = {"cli/journal.py", "cli/recorded.py", "cli/snapshot.py"}
+"""Where the time is written down, or said: the report, the age of a snapshot, when one was taken."""
+
+
+def test_f29_a_clock_that_jumps(
+    mould: Mould, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A day ahead and a day back at each look at it: the same plan to the byte, the same znodes, the same exit code."""
+    ended, plans = [], []
+    for jumping in (False, True):
+        connect, plan = mould.cast(), tmp_path / "plan.json"
+        folder = plenty.folder(tmp_path / "manifests", connect)
+        codes = [run(["plan", str(folder), "--adopt", "--out", str(plan), "--exit-code"])]
+        if jumping:
+            plans.append(plan.read_bytes())
+            jumps, now = cycle((0, DAY, -DAY, 7 * DAY)), time.time
+            monkeypatch.setattr(time, "time", lambda jumps=jumps, now=now: now() + next(jumps))
+            monkeypatch.setattr(time, "time_ns", lambda: int(time.time() * 10**9))
+            assert abs(time.time() - time.time()) > DAY / 2
+            codes = [run(["plan", str(folder), "--adopt", "--out", str(plan), "--exit-code"])]
+            plans.append(plan.read_bytes())
+        codes += [run(["apply", str(folder), *more, "--yes", "--allow-risk", "DataLoss"]) for more in (["--adopt"], [])]
+        capsys.readouterr()
+        ended.append((codes, {path: (node.data, node.version) for path, node in checker.look(connect).items()}))
+    assert plans[0] == plans[1]
+    assert ended[0] == ended[1]
+
+
+def test_f29_nothing_else_looks_at_it() -> None:
+    """The time of day is read where it is written down for people, and nowhere else in the code."""
+    package = Path(topiarist.__file__).parent
+    found = set()
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and ast.unparse(node) in (
+                "time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "time.localtime"
+            ):  # fmt: skip
+                found.add(str(path.relative_to(package)))
+    assert {name for name in found if not name.startswith("adapters/playground/")} == SAYS_WHEN

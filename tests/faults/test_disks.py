@@ -1,0 +1,139 @@
+"""F27: no room for a file that is to be written, or no right: its path is named, what was there stays, and nothing more
+is sent to ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from integration.test_report import apply, results
+from integration.test_writing_cli import manifests
+from support import checker, plenty
+from support.plenty import Mould
+from support.proxy import Proxy
+from topiarist.adapters.playground import Playground
+
+SCRIPT = """
+set -eu
+disk=$1 kept=$2 options=$3
+shift 3
+mount -t tmpfs -o size=12k none "$disk"
+echo old >"$disk/plan.json"
+echo old >"$disk/report.jsonl"
+mount -o "remount,$options" "$disk"
+code=0
+"$@" || code=$?
+cp -a "$disk/." "$kept"
+exit $code
+"""
+"""A disk of 12 KiB that only this process sees, and what is on it in the end."""
+
+UNSHARED = ["unshare", "--user", "--map-root-user", "--mount"]
+
+
+def _may_mount() -> bool:
+    if shutil.which("unshare") is None:
+        return False
+    command = [*UNSHARED, "mount", "-t", "tmpfs", "none", "/mnt"]
+    return subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+
+may_mount = pytest.mark.skipif(not _may_mount(), reason="this machine lets nobody mount a disk of its own")
+
+WRITERS = {
+    "plan": (("plan", "{folder}", "--adopt", "--out", "{disk}/plan.json"), "plan.json"),
+    "snapshot": (("snapshot", "{folder}", "--out", "{disk}/snapshots"), "snapshots/prod.jsonl"),
+    "export": (("export", "{folder}", "--out", "{disk}/export"), "export"),
+    "report": (
+        ("apply", "{folder}", "--yes", "--adopt", "--allow-risk", "DataLoss", "--report", "{disk}/report.jsonl"),
+        "report.jsonl",
+    ),
+}
+
+
+def on_a_disk(options: str, writer: str, tmp_path: Path, connect: str) -> tuple[str, Path]:
+    """Run a command whose file is on such a disk; what it says, which must be an error, and what is on the disk."""
+    disk, kept = tmp_path / "disk", tmp_path / "kept"
+    disk.mkdir()
+    kept.mkdir()
+    folder = plenty.folder(tmp_path / "manifests", connect)
+    words = [word.format(folder=folder, disk=disk) for word in WRITERS[writer][0]]
+    command = ["sh", "-c", SCRIPT, "sh", str(disk), str(kept), options, sys.executable, "-m", "topiarist", *words]
+    done = subprocess.run([*UNSHARED, *command], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1, done
+    assert "Traceback" not in done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if "cannot be written" in line]
+    assert str(disk / WRITERS[writer][1]) in line
+    return line, kept
+
+
+@may_mount
+@pytest.mark.parametrize("writer", WRITERS)
+def test_f27_a_disk_that_may_not_be_written(mould: Mould, proxy: Proxy, tmp_path: Path, writer: str) -> None:
+    """Mounted read-only: the path and the reason, the earlier file, and not one write to ZooKeeper."""
+    connect = mould.cast()
+    before = checker.look(connect)
+    line, kept = on_a_disk("ro", writer, tmp_path, proxy.through(connect))
+    assert "Read-only file system" in line
+    assert sorted(path.name for path in kept.iterdir()) == ["plan.json", "report.jsonl"]
+    assert {path.read_text() for path in kept.iterdir()} == {"old\n"}
+    assert proxy.writes == 0
+    assert checker.look(connect) == before
+
+
+@may_mount
+@pytest.mark.parametrize("writer", WRITERS)
+def test_f27_a_full_disk(mould: Mould, proxy: Proxy, tmp_path: Path, writer: str) -> None:
+    """Full in the middle of the file: the path and the reason, the earlier file as it was (of a report whole lines), no
+    part of the new one; what was under way is finished and nothing more is sent.
+    """
+    connect = mould.cast()
+    line, kept = on_a_disk("rw", writer, tmp_path, proxy.through(connect))
+    assert "No space left on device" in line
+    assert (kept / "plan.json").read_text() == "old\n"
+    assert (kept / "report.jsonl").read_text().startswith("old\n")
+    assert {path.name for path in kept.rglob("*")} <= {"plan.json", "report.jsonl", "snapshots"}
+    if writer != "report":
+        assert proxy.writes == 0
+    else:
+        assert (kept / "report.jsonl").read_text().endswith("}\n")
+
+
+def test_f27_without_a_report_nothing_is_sent(cluster: Playground, proxy: Proxy, tmp_path: Path) -> None:
+    """A disk that is full from the beginning: the path is named, no write is sent, the code is 1."""
+    folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, "orders")
+    running = apply(folder, Path("/dev/full"))
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 1
+    assert "error: /dev/full: cannot be written: No space left on device" in err
+    assert proxy.writes == 0
+
+
+def test_f27_a_disk_that_becomes_full_ends_the_sending(
+    cluster: Playground, client: KazooClient, proxy: Proxy, tmp_path: Path
+) -> None:
+    """What was under way is finished, nothing more is sent, the lines are whole; the next run does the rest."""
+    names, report = [f"orders-{number:03}" for number in range(400)], tmp_path / "report.jsonl"
+    folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *names)
+    running = apply(folder, report, size=8_000)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 1
+    assert f"error: {report}: cannot be written: File too large" in err
+    match = re.search(r"Applied: (\d+) done, (\d+) not sent", out)
+    assert match
+    assert int(match[2]) > 100
+    assert len(client.get_children("/topiarist/topics")) == int(match[1])
+    told = results(report)
+    assert set(told.values()) == {"done"}
+    assert 0 < len(told) <= int(match[1])
+    cluster.settle()
+    again = apply(folder, tmp_path / "again.jsonl")
+    again.communicate(timeout=60)
+    assert (again.returncode, len(results(tmp_path / "again.jsonl"))) == (0, int(match[2]))

@@ -1,0 +1,230 @@
+"""F15 to F17: an ensemble of three whose leader dies, whose quorum is lost, and of which a member lags."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from queue import Queue
+from random import Random
+from typing import NamedTuple
+
+import pytest
+
+from faults.conftest import SOAK, Tally
+from integration.scene import opened
+from support import checker, plenty
+from support.clients import connected
+from support.ensemble import Ensemble, Gates
+from support.plenty import Mould
+from support.proxy import Proxy
+from support.runs import manifests
+from support.waiting import wait_until
+from support.wishes import ALL, outcomes, planned, results, wish
+from topiarist.core.change import Plan
+from topiarist.core.spec import ClusterSpec
+from topiarist.errors import Reason
+from topiarist.reconcile import Outcome, Pass, Result, carry_out
+
+pytestmark = pytest.mark.timeout(1800)
+
+SEEDS = 50 if SOAK else 10
+TOPICS = [f"topic-{number:03}" for number in range(100)]
+WISHES = [*plenty.wishes(), *(wish(name) for name in TOPICS)]
+NAMES = (*plenty.NAMES, *TOPICS)
+
+
+@pytest.fixture(scope="module")
+def ensemble() -> Iterator[Ensemble]:
+    """Three servers."""
+    with Ensemble() as ensemble:
+        yield ensemble
+
+
+@pytest.fixture
+def whole(ensemble: Ensemble) -> Ensemble:
+    """All three of them up."""
+    ensemble.heal()
+    return ensemble
+
+
+@pytest.fixture
+def cast(whole: Ensemble) -> str:
+    """A cluster on it, by a connect string with all three."""
+    with connected(whole.connect) as client:
+        alone = Mould(whole.leader.connect, client).cast()
+    return f"{whole.connect}/{alone.partition('/')[2]}"
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Survived(NamedTuple):
+    """One run whose leader died: its seed and chroot, the cluster before it, and what became of each topic."""
+
+    seed: int
+    chroot: str
+    before: checker.Tree
+    results: Mapping[str, Result]
+
+
+def without_its_leader(ensemble: Ensemble, chroot: str, seed: int) -> tuple[Survived, int]:
+    """A run in whose middle the leader is killed; and how often its connection was lost."""
+    ensemble.heal()
+    leader = ensemble.leader
+    before = checker.look(f"{leader.connect}/{chroot}")
+    with Gates(ensemble) as gates, opened(f"{gates.connect}/{chroot}", lock_timeout=60) as port:
+        gates.hold(Random(seed).randint(2, len(NAMES)), lambda _: leader.kill())
+        plan = planned(port, *WISHES)
+        report = carry_out(port, Pass(ClusterSpec(), WISHES, ALL, allow=lambda plan: plan), plan)
+        assert gates.fired.is_set()
+        losses = port._session.interruptions
+    results = {outcome.topic: outcome.result for outcome in report.outcomes}
+    assert results.keys() == set(NAMES)
+    assert set(results.values()) <= {Result.DONE, Result.UNKNOWN, Result.NOT_SENT}, seed
+    return Survived(seed, chroot, before, results), losses
+
+
+def test_f15_the_leader_dies(whole: Ensemble, tally: Tally) -> None:
+    """At a random transaction of 120: no write that was answered is missing, what is in doubt is resolved by reading or
+    named, and the next run converges.
+    """
+    losses, ended = 0, []
+    with connected(whole.connect) as client:
+        mould = Mould("", client, by=whole.leader.connect)
+        chroots = [mould.cast().lstrip("/") for _ in range(SEEDS)]
+    for seed, chroot in enumerate(chroots):
+        survived, lost = without_its_leader(whole, chroot, seed)
+        ended.append(survived)
+        losses += lost
+    whole.heal()
+    # Only now, when the sessions of those that were lost have ended by themselves, and with them their locks.
+    for seed, chroot, before, results_ in ended:
+        there = checker.look(f"{whole.leader.connect}/{chroot}")
+        done = [name for name, result in results_.items() if result is Result.DONE]
+        assert [name for name in done if f"/topiarist/topics/{name}" not in there] == [], seed
+        with opened(f"{whole.connect}/{chroot}", lock_timeout=60) as port:
+            assert set(results(port, planned(port, *WISHES)).values()) <= {Result.DONE}
+            assert not planned(port, *WISHES).pending
+        after = checker.look(f"{whole.leader.connect}/{chroot}")
+        assert list(plenty.harm(before, after, NAMES)) == [], seed
+    tally.cases(SEEDS)
+    tally.saw("connections lost", losses)
+    tally.saw("topics left in doubt", sum(list(one.results.values()).count(Result.UNKNOWN) for one in ended))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux to see what another process uses")
+def test_f16_the_quorum_is_lost(whole: Ensemble, cast: str, tmp_path: Path, tally: Tally) -> None:
+    """Two of three are gone in the middle of a real process: it ends by itself, says so once, and has hardly used the
+    processor while it waited.
+    """
+    with Gates(whole) as gates:
+        chroot = cast.partition("/")[2]
+        folder = manifests(tmp_path / "manifests", {"prod": f"{gates.connect}/{chroot}"}, *TOPICS)
+        processes: Queue[int] = Queue()
+        seen: list[tuple[float, float]] = []
+
+        def lose(connected_to: int) -> None:
+            for member in whole.members:
+                if member.number != connected_to:
+                    member.kill()
+            look(processes.get(timeout=30))
+
+        def look(pid: int) -> None:
+            with suppress(OSError, ValueError, IndexError):  # it has gone, or is about to
+                seen.append((time.monotonic(), processor_seconds(pid)))
+
+        def over() -> bool:
+            look(running.pid)
+            return running.poll() is not None
+
+        gates.hold(50, lose)
+        command = [sys.executable, "-m", "topiarist", "apply", str(folder), "--yes", "--kafka-version", "3.9"]
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        processes.put(running.pid)
+        assert gates.fired.wait(60)
+        wait_until(over, "the end of the run")
+        out, err = running.communicate()
+    (begun, used), (ended, all_used) = seen[0], max(seen, key=lambda look: look[1])
+    share = (all_used - used) / (ended - begun)
+    assert running.returncode == 1
+    assert err.count("error:") == 1
+    assert "the session with ZooKeeper at" in err
+    assert "ended in the middle of the work" in err
+    assert "not sent" in out
+    assert share < 0.05
+    whole.heal()
+    tally.most("% of a core used while there was no quorum", round(100 * share, 1))
+
+
+def test_f17_a_follower_that_lags(whole: Ensemble, cast: str) -> None:
+    """What a plan reads is not older than the plan: while the follower hears nothing the reading waits, and then it has
+    seen what others had written before it began.
+    """
+    follower, leader = whole.followers[0], whole.leader
+    chroot = cast.partition("/")[2]
+    valve = follower.valves[leader.number]
+    with (
+        connected(f"{leader.connect}/{chroot}") as writer,
+        connected(f"{follower.connect}/{chroot}") as reader,
+        Proxy(follower.connect) as proxy,
+        opened(f"{proxy.connect}/{chroot}") as port,
+    ):
+        early = planned(port, wish("orders", partitions=5))
+        valve.open.clear()
+        try:
+            writer.create("/config/topics/orders", b'{"version":1,"config":{"flush.ms":"7"}}')
+            writer.create("/brokers/topics/orders", writer.get("/brokers/topics/foreign")[0])
+            assert reader.exists("/brokers/topics/orders") is None  # it lags
+            found: Queue[Plan] = Queue()
+            before = proxy.requests["sync"]
+            planning = threading.Thread(target=lambda: found.put(planned(port, wish("orders", partitions=5))))
+            planning.start()
+            wait_until(lambda: proxy.requests["sync"] > before, "the sync")
+        finally:
+            valve.open.set()
+        planning.join(60)
+        (fresh,) = found.get(timeout=60).topics
+        assert fresh.before is not None
+        assert fresh.before.config == {"flush.ms": "7"}
+        assert outcomes(port, early)["orders"][1:] == (
+            Result.MOVED,
+            Reason.STATE_CONFLICT,
+            "did not exist, and exists now",
+        )
+
+
+def test_f17_an_old_plan_by_a_follower_that_lags(whole: Ensemble, cast: str) -> None:
+    """Applied through a follower that has not heard of what others did since: it is compared with what is there now,
+    and refused by value.
+    """
+    follower, leader = whole.followers[0], whole.leader
+    chroot = cast.partition("/")[2]
+    valve = follower.valves[leader.number]
+    with (
+        connected(f"{leader.connect}/{chroot}") as writer,
+        Proxy(follower.connect) as proxy,
+        opened(f"{proxy.connect}/{chroot}") as port,
+    ):
+        plan = planned(port, *plenty.wishes())
+        found: Queue[dict[str, Outcome]] = Queue()
+        valve.open.clear()
+        try:
+            writer.set("/config/topics/c-configure", b'{"version":1,"config":{"flush.ms":"5","retention.ms":"6"}}')
+            applying = threading.Thread(target=lambda: found.put(outcomes(port, plan)))
+            applying.start()
+            wait_until(lambda: proxy.requests["sync"] > 1, "the sync")
+        finally:
+            valve.open.set()
+        applying.join(60)
+        ended = found.get(timeout=60)
+    assert ended.pop("c-configure").message == "retention.ms was 86400000, and is 6 now"
+    assert {outcome.result for outcome in ended.values()} == {Result.DONE}

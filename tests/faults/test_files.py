@@ -1,0 +1,213 @@
+"""F4 and F28: killed at every step while a file is written, and manifests that change while they are read."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from faults.conftest import Tally
+from support import checker, forks, plenty
+from support.forks import Forks
+from support.plenty import Mould
+from support.runs import document, manifests
+from topiarist.adapters.manifests import files
+from topiarist.cli.main import run
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def lines_of(processes: Forks, words: list[str], source: str, tmp_path: Path) -> int:
+    """How many lines of a source file a run goes through; each is a step at which it can be killed."""
+    said = tmp_path / "said"
+    assert forks.ended(processes.start(*words, said=said, kill_at=(source, 0))) == 0, said.read_text()
+    return int(said.read_text().rpartition("lines: ")[2])
+
+
+def killed_at(processes: Forks, words: list[str], source: str, step: int, tmp_path: Path) -> None:
+    """Run, and be killed at that step."""
+    running = processes.start(*words, said=tmp_path / "said", kill_at=(source, step))
+    assert forks.ended(running) == -signal.SIGKILL
+
+
+def test_f04_a_plan(mould: Mould, processes: Forks, tmp_path: Path, tally: Tally) -> None:
+    """At every line of the code that writes it: the plan of before is there, or the new one, and never a part."""
+    folder = plenty.folder(tmp_path / "manifests", mould.cast())
+    assert run(["snapshot", str(folder), "--out", str(tmp_path)]) == 0
+    plan, source = tmp_path / "plan.json", "adapters/textfiles.py"
+    words = ["plan", str(folder), "--adopt", "--snapshot", str(tmp_path / "prod.jsonl"), "--out", str(plan)]
+    steps, new, found = lines_of(processes, words, source, tmp_path), plan.read_bytes(), set()
+    for step in range(1, steps + 1):
+        plan.write_bytes(b"old")
+        killed_at(processes, words, source, step, tmp_path)
+        found.add(plan.read_bytes())
+    assert found == {b"old", new}
+    tally.cases(steps)
+
+
+def test_f04_a_snapshot(mould: Mould, processes: Forks, tmp_path: Path, tally: Tally) -> None:
+    """The same for a snapshot, also while its rows are being made."""
+    folder, total = plenty.folder(tmp_path / "manifests", mould.cast()), 0
+    place = tmp_path / "snapshots" / "prod.jsonl"
+    words = ["snapshot", str(folder), "--out", str(place.parent)]
+    for source in ("adapters/textfiles.py", "adapters/snapshot/__init__.py"):
+        steps, new, found = lines_of(processes, words, source, tmp_path), place.read_text(), set()
+        for step in range(1, steps + 1):
+            place.write_text("old")
+            killed_at(processes, words, source, step, tmp_path)
+            now = place.read_text()
+            # Its time of reading is in it; everything else is as before.
+            found.add(now if now == "old" else "new" if now.count("\n") == new.count("\n") and now[-1] == "\n" else now)
+        assert found <= {"old", "new"}
+        assert "old" in found
+        total += steps
+    tally.cases(total)
+
+
+def test_f04_an_export(mould: Mould, processes: Forks, tmp_path: Path, tally: Tally) -> None:
+    """A folder of many files: all of it or none, and what a kill has left is in nobody's way."""
+    folder, source = plenty.folder(tmp_path / "manifests", mould.cast()), "adapters/manifests/folder.py"
+
+    def words(name: str) -> list[str]:
+        return ["export", str(folder), "--out", str(tmp_path / name)]
+
+    def contents(name: str) -> dict[str, str]:
+        place = tmp_path / name
+        return {str(path.relative_to(place)): path.read_text() for path in place.rglob("*") if path.is_file()}
+
+    steps, seen = lines_of(processes, words("whole"), source, tmp_path), set()
+    whole = contents("whole")
+    for step in range(1, steps + 1):
+        killed_at(processes, words(f"killed-{step}"), source, step, tmp_path)
+        there = (tmp_path / f"killed-{step}").exists()
+        seen.add(there)
+        if there:
+            assert contents(f"killed-{step}") == whole
+        elif step % 10 == 0:
+            assert run(words(f"killed-{step}")) == 0
+            assert contents(f"killed-{step}") == whole
+    assert seen == {True, False}
+    tally.cases(steps)
+
+
+def test_f04_a_report(mould: Mould, processes: Forks, tmp_path: Path, tally: Tally) -> None:
+    """What stood there is kept, each line is whole, and what a line says was done was done."""
+    report, source = tmp_path / "report.jsonl", "adapters/textfiles.py"
+
+    def words(connect: str) -> list[str]:
+        folder = manifests(tmp_path / "manifests", {"prod": connect}, "orders")
+        return ["apply", str(folder), "--yes", "--kafka-version", "3.9", "--report", str(report)]
+
+    steps = lines_of(processes, words(mould.cast()), source, tmp_path)
+    for step in range(1, steps + 1):
+        connect = mould.cast()
+        report.write_text("old\n")
+        killed_at(processes, words(connect), source, step, tmp_path)
+        old, *lines = report.read_text().splitlines(keepends=True)
+        assert old == "old\n"
+        rows = [json.loads(line) for line in lines]
+        assert all(line.endswith("\n") for line in lines)
+        if [row for row in rows if row["row"] == "topic"]:
+            assert "orders" in checker.topics(checker.look(connect))
+    tally.cases(steps)
+
+
+def changed(path: Path, outside: Path) -> None:  # noqa: ARG001
+    """Written over in place, and longer."""
+    path.write_text(document("Topic", "changed", partitions=7, replicationFactor=1, config={"flush.ms": 5}))
+
+
+def removed(path: Path, outside: Path) -> None:  # noqa: ARG001
+    """Gone."""
+    path.unlink()
+
+
+def linked(path: Path, outside: Path) -> None:
+    """Replaced by a link that leads out of the folder."""
+    path.unlink()
+    path.symlink_to(outside)
+
+
+def made_a_folder(path: Path, outside: Path) -> None:
+    """Replaced by a folder with a link that leads out."""
+    path.unlink()
+    path.mkdir()
+    (path / "inner.yaml").symlink_to(outside)
+
+
+@pytest.mark.parametrize("act", [changed, removed, linked, made_a_folder])
+def test_f28_a_manifest_that_changes_while_it_is_read(
+    act: Callable[[Path, Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str], tally: Tally
+) -> None:
+    """At every line of the code that reads: what it was, what it is now, or an error that names it; never a mixture,
+    and never what lies outside.
+    """
+    outside, folder = tmp_path / "stranger.yaml", tmp_path / "manifests"
+    outside.write_text(document("Topic", "stranger", partitions=1, replicationFactor=1))
+    folder.mkdir()
+    victim = folder / "b.yaml"
+
+    def rendered(step: int) -> tuple[int, str, str, int]:
+        for path in folder.rglob("*"):
+            path.unlink() if not path.is_dir() else None
+        if victim.is_dir():
+            victim.rmdir()
+        for name in "abc":
+            (folder / f"{name}.yaml").write_text(document("Topic", name, partitions=1, replicationFactor=1))
+        seen = 0
+
+        def trace(frame: FrameType, event: str, _argument: object) -> Any:
+            nonlocal seen
+            if frame.f_code.co_filename != files.__file__:
+                return None
+            seen += event == "line"
+            if event == "line" and seen == step:
+                act(victim, outside)
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            code = run(["render", str(folder)])
+        finally:
+            sys.settrace(before)
+        return code, *capsys.readouterr(), seen
+
+    _, old, _, steps = rendered(0)
+    act(victim, outside)
+    codes = set()
+    for step in range(1, steps + 1):
+        code, out, err, _ = rendered(step)
+        codes.add(code)
+        assert "stranger" not in out
+        if code:
+            assert (code, out) == (1, "")
+            assert "b.yaml" in err
+        else:
+            assert out == old or ("name: changed" in out and "name: b" not in out) or "name: b" not in out
+            assert "name: a" in out
+            assert "name: c" in out
+    assert 0 in codes
+    tally.cases(steps)
+
+
+def test_f28_a_saved_plan_is_all_that_counts(mould: Mould, tmp_path: Path) -> None:
+    """The manifests are others by the time that it is applied: what was planned is done, and nothing else."""
+    connect, plan = mould.cast(), str(tmp_path / "plan.json")
+    folder = plenty.folder(tmp_path / "manifests", connect)
+    assert run(["plan", str(folder), "--adopt", "--out", plan]) == 0
+    clusters = tmp_path / "clusters.yaml"
+    clusters.write_text(document("Cluster", "prod", zookeeper={"connect": connect}, kafkaVersion="3.9"))
+    (folder / "all.yaml").write_text(document("Topic", "stranger", partitions=1, replicationFactor=1))
+    before = checker.look(connect)
+    words = ["apply", "--plan", plan, "--clusters", str(clusters), "--yes", "--allow-risk", "DataLoss"]
+    assert run(words) == 0
+    after = checker.look(connect)
+    assert "stranger" not in checker.topics(after)
+    assert list(plenty.harm(before, after)) == []

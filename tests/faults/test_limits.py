@@ -1,0 +1,194 @@
+"""F20 to F22: what is too large to be sent or to be listed is refused with its numbers, before anything is sent."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable
+
+from kazoo.client import KazooClient
+
+from faults.conftest import SOAK, Tally
+from integration.scene import REPLICAS, WISHES, mixed, opened, witnessed
+from support.clients import connected
+from support.plenty import Mould
+from support.proxy import Proxy
+from support.wishes import outcomes, planned, results, wish
+from topiarist.adapters import znodes
+from topiarist.adapters.embedded import find_jars, find_java
+from topiarist.adapters.playground import Playground
+from topiarist.core.budgets import Budgets
+from topiarist.core.room import MOST_NOTIFICATIONS
+from topiarist.core.spending import within_budgets
+from topiarist.errors import Reason
+from topiarist.reconcile import Result
+
+MOST = 1_048_575
+"""Bytes of a reply that a Java client reads, if nobody tells it otherwise."""
+
+LONG = 240
+"""Letters of a name: so few topics fill the list."""
+
+
+def listed(connect: str, path: str) -> list[str] | None:
+    """What a real Java client with its default settings sees below a node; None if it loses its connection over it."""
+    jars = [*find_jars(), *find_jars()[0].parent.glob("commons-cli-*.jar")]
+    options = ["-Dlog4j2.level=off", "-XX:TieredStopAtLevel=1", "-cp", os.pathsep.join(map(str, jars))]
+    command = [find_java(), *options, "org.apache.zookeeper.ZooKeeperMain", "-server", connect, "ls", path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    last = done.stdout.strip().splitlines()[-1]
+    if not last.startswith("["):
+        assert "ConnectionLoss" in done.stdout + done.stderr, done
+        return None
+    return last.strip("[]").split(", ")
+
+
+def fill(client: KazooClient, paths: Iterable[str], data: bytes) -> None:
+    """Make many nodes, quickly."""
+    names = list(paths)
+    for start in range(0, len(names), 500):
+        transaction = client.transaction()
+        for path in names[start : start + 500]:
+            transaction.create(path, data)
+        assert not [result for result in transaction.commit() if isinstance(result, Exception)]
+
+
+def long(number: int) -> str:
+    """A name of so many letters."""
+    return f"{number:05}".ljust(LONG, "x")
+
+
+def test_f21_what_was_created_can_still_be_listed(mould: Mould, tally: Tally) -> None:
+    """Others have filled the list of topics almost to 90 %: what still fits is created, with a warning, the next is
+    refused with the numbers, and a Java client lists all of it. Past a megabyte it loses its connection.
+    """
+    connect, node = mould.cast(), znodes.encode_topic(REPLICAS)
+    with connected(connect) as client, opened(connect) as port:
+        taken = 4 + sum(4 + len(name) for name in client.get_children("/brokers/topics"))
+        most = (MOST * 9 // 10 - taken) // (4 + LONG)
+        fill(client, (f"/brokers/topics/{long(number)}" for number in range(most - 2)), node)
+        plan = planned(port, *(wish(long(90_000 + number)) for number in range(4)))
+        assert [warning for warning in plan.warnings if warning.startswith("the list of topics: ")]
+        refused = [finding for topic in plan.topics for finding in topic.refusals]
+        assert [finding.reason for finding in refused] == [Reason.TOO_LARGE] * 2
+        assert f"brokers can read {MOST:,} in one reply" in refused[0].message
+        assert set(results(port, plan).values()) == {Result.DONE}
+        there = listed(connect, "/brokers/topics")
+        assert there is not None
+        assert sorted(there) == sorted(client.get_children("/brokers/topics"))
+        fill(
+            client,
+            (f"/brokers/topics/{long(50_000 + number)}" for number in range(MOST // 10 // (4 + LONG) + 10)),
+            node,
+        )
+        assert listed(connect, "/brokers/topics") is None
+    tally.cases(4)
+    tally.most("topics listed", len(there))
+
+
+def test_f21_at_70_percent_it_is_said(mould: Mould) -> None:
+    """Below it nothing is said; above it there is a warning with the numbers, and everything is done."""
+    connect, node = mould.cast(), znodes.encode_topic(REPLICAS)
+    with connected(connect) as client, opened(connect) as port:
+        taken = 4 + sum(4 + len(name) for name in client.get_children("/brokers/topics"))
+        fill(client, (f"/brokers/topics/{long(n)}" for n in range((MOST * 7 // 10 - taken) // (4 + LONG))), node)
+        plan = planned(port)
+        assert not [warning for warning in plan.warnings if "in one reply" in warning]
+        plan = planned(port, wish(long(90_000)))
+        assert [warning for warning in plan.warnings if f"of {MOST:,} bytes that a broker can read" in warning]
+        assert results(port, plan) == {long(90_000): Result.DONE}
+
+
+def test_f22_many_config_changes_at_once(mould: Mould, proxy: Proxy, tally: Tally) -> None:
+    """Each run sends as many as its budget allows; never are more there than ten thousand, whatever the budget; with
+    brokers that take them away some runs do all, each change announced once.
+    """
+    count, budget = (40_000, 20_000) if SOAK else (12_000, 7_000)
+    connect = mould.cast()
+    names = [f"many-{number:05}" for number in range(count)]
+    wishes = [wish(name, config={"retention.ms": 5}) for name in names]
+    runs, told = 0, list[str]()
+    with connected(connect) as client, opened(proxy.through(connect)) as port:
+        fill(client, (f"/brokers/topics/{name}" for name in names), znodes.encode_topic(REPLICAS))
+        fill(client, (f"/config/topics/{name}" for name in names), znodes.encode_config({}))
+        outstanding: list[str] = []
+        while (plan := within_budgets(planned(port, *wishes), Budgets(notifications=budget), partial=False)).pending:
+            found = results(port, plan)
+            there = client.get_children("/config/changes")
+            assert len(there) - len(outstanding) == len(found) <= budget
+            assert len(there) <= MOST_NOTIFICATIONS
+            told += found
+            runs += 1
+            outstanding = there
+            if len(there) == MOST_NOTIFICATIONS:
+                held = within_budgets(planned(port, *wishes), Budgets(notifications=budget), partial=False)
+                assert {finding.reason for topic in held.topics for finding in topic.refusals} == {
+                    Reason.BUDGET_EXCEEDED
+                }
+                assert not held.pending
+                purge(client, there)
+                outstanding = []
+        assert sorted(told) == names
+        purge(client, outstanding)
+    tally.cases(count)
+    tally.saw("runs", runs)
+
+
+def purge(client: KazooClient, names: list[str]) -> None:
+    """What brokers do with notifications that are 15 minutes old."""
+    for start in range(0, len(names), 500):
+        transaction = client.transaction()
+        for name in names[start : start + 500]:
+            transaction.delete(f"/config/changes/{name}")
+        transaction.commit()
+
+
+def test_f20_a_request_too_large_for_the_servers_is_not_sent(cluster: Playground, proxy: Proxy) -> None:
+    """The limit of this run counts, whatever the plan was made under."""
+    throttled = ",".join(f"{partition}:1" for partition in range(4000))
+    with opened(cluster.connect) as port:
+        plan = planned(port, wish("huge", config={"leader.replication.throttled.replicas": throttled}), wish("small"))
+    with opened(proxy.through(cluster.connect), max_buffer=20_000) as port:
+        found = outcomes(port, plan)
+    assert (found["huge"].result, found["huge"].reason) == (Result.REFUSED, Reason.TOO_LARGE)
+    assert "the servers read 20,000" in found["huge"].message
+    assert found["small"].result is Result.DONE
+    assert proxy.requests["multi"] == 1
+
+
+def test_f21_lists_that_others_have_filled_meanwhile_are_not_made_longer(
+    cluster: Playground, client: KazooClient
+) -> None:
+    """Room for notifications when the plan was made, none when the lock was ours: refused with the numbers."""
+    names, notification = mixed(cluster), b'{"version":2,"entity_path":"topics/foreign"}'
+    with witnessed(cluster.connect, *names), opened(cluster.connect, max_buffer=3000) as port:
+        plan = planned(port, *WISHES)
+        assert not any(topic.refusals for topic in plan.topics)
+        for _ in range(96):
+            client.create("/config/changes/config_change_", notification, sequence=True)
+        found = outcomes(port, plan)
+    configure = found.pop("configure")
+    assert (configure.result, configure.reason) == (Result.REFUSED, Reason.TOO_LARGE)
+    assert "the list of config notifications" in configure.message
+    assert {outcome.result for outcome in found.values()} == {Result.DONE}
+
+
+def test_f21_what_others_have_created_meanwhile_takes_no_room_twice(cluster: Playground) -> None:
+    """Two runs with the same topics, which fill more than half of the list: for the second they are there already."""
+    specs = [wish(f"a-topic-with-a-name-as-long-as-they-are-{number:02}", partitions=1) for number in range(50)]
+    with opened(cluster.connect, max_buffer=4000) as first, opened(cluster.connect, max_buffer=4000) as second:
+        one, other = planned(first, *specs), planned(second, *specs)
+        assert set(results(first, one).values()) == {Result.DONE}
+        assert set(results(second, other).values()) == {Result.ALREADY}
+
+
+def test_f20_a_plan_that_would_take_too_large_a_request(cluster: Playground, proxy: Proxy) -> None:
+    """50,000 partitions would pass a megabyte: refused with the numbers, the others go on."""
+    with opened(proxy.through(cluster.connect)) as port:
+        plan = planned(port, wish("huge", partitions=50_000, replicationFactor=6), wish("small"))
+        huge, small = plan.topics
+        assert [finding.reason for finding in huge.refusals] == [Reason.TOO_LARGE]
+        assert "brokers can read 1,048,575" in huge.refusals[0].message
+        assert small.to_do
+        assert results(port, plan) == {"small": Result.DONE}
+    assert sum(connection.requests["connect"] for connection in proxy.connections) == 1

@@ -1,0 +1,156 @@
+"""F7 and F8: two runs at the same time, with the same wishes or with others. How far the first has come when the second
+begins is drawn anew for each seed, and so is how slow each connection is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import NamedTuple
+
+import pytest
+
+from faults.conftest import Tally
+from integration.scene import opened
+from support import checker, plenty
+from support.checker import Tree
+from support.plenty import Mould
+from support.proxy import Proxy
+from support.wishes import ALL, planned, wish
+from topiarist.adapters.embedded import EmbeddedZooKeeper
+from topiarist.core.spec import ClusterSpec, TopicSpec
+from topiarist.errors import Reason
+from topiarist.reconcile import Outcome, Pass, Report, Result, carry_out
+
+pytestmark = pytest.mark.timeout(600)
+
+EVERY = plenty.wishes()
+KEPT = tuple(spec for spec in EVERY if spec.topic not in plenty.DELETED)
+
+
+class Racer(threading.Thread):
+    """Plans at once, and applies through a connection of its own when it may start."""
+
+    def __init__(self, connect: str, proxy: Proxy, specs: Sequence[TopicSpec], *, asked: bool) -> None:
+        super().__init__(daemon=True)
+        self.report: Report | None = None
+        self.ready, self.begin = threading.Event(), threading.Event()
+        self._connect, self._proxy, self._specs, self._asked = connect, proxy, specs, asked
+        self.start()
+
+    def run(self) -> None:
+        """In the thread."""
+        with opened(self._proxy.through(self._connect), lock_timeout=60) as port:
+            plan = planned(port, *self._specs)
+            self.ready.set()
+            self.begin.wait(60)
+            job = Pass(ClusterSpec(), self._specs, ALL, allow=lambda plan: plan, asked=self._asked)
+            self.report = carry_out(port, job, plan)
+
+    def outcomes(self) -> Mapping[str, Outcome]:
+        """What became of each topic, once it has ended without an error."""
+        self.join(60)
+        assert self.report is not None
+        assert self.report.error is None
+        return {outcome.topic: outcome for outcome in self.report.outcomes}
+
+
+class Ended(NamedTuple):
+    """The outcomes of both, and the cluster before and after."""
+
+    first: Mapping[str, Outcome]
+    second: Mapping[str, Outcome]
+    before: Tree
+    after: Tree
+
+
+def race(
+    zookeeper: EmbeddedZooKeeper, connect: str, random: Random, wishes: Sequence[Sequence[TopicSpec]], *, asked: bool
+) -> Ended:
+    """Both plan from the same state; the second begins at a random write of the first, or at the same time."""
+    before = checker.look(connect)
+    with Proxy(zookeeper.connect) as one, Proxy(zookeeper.connect) as other:
+        first, second = (
+            Racer(connect, proxy, specs, asked=asked) for proxy, specs in zip((one, other), wishes, strict=True)
+        )
+        for racer, proxy in ((first, one), (second, other)):
+            assert racer.ready.wait(60)
+            proxy.delay = random.uniform(0, 0.002)
+        if moment := random.randint(0, 22):
+            one.hold(moment, second.begin.set)
+        else:
+            second.begin.set()
+        first.begin.set()
+        return Ended(first.outcomes(), second.outcomes(), before, checker.look(connect))
+
+
+def written(tree: Tree) -> dict[str, tuple[bytes | None, int]]:
+    """What stands there and how often it was written; which session did it and when is not in it."""
+    parents = ("/brokers/topics/", "/config/topics/", "/topiarist/topics/", "/admin/delete_topics/")
+    return {path: (node.data, node.version) for path, node in tree.items() if path.startswith(parents)}
+
+
+def test_f07_two_runs_with_the_same_wishes(
+    mould: Mould, zookeeper: EmbeddedZooKeeper, seeds: int, tally: Tally
+) -> None:
+    """Twenty topics: each is done by exactly one of them, each node is written once, and the end is that of one run."""
+    alone = mould.cast()
+    with opened(alone) as port:
+        carry_out(port, Pass(ClusterSpec(), EVERY, ALL, allow=lambda plan: plan), planned(port, *EVERY))
+    expected, done = written(checker.look(alone)), Counter[str]()
+    for seed in range(seeds):
+        ended = race(zookeeper, mould.cast(), Random(seed), (EVERY, EVERY), asked=seed % 2 == 0)
+        for topic in plenty.NAMES:
+            both = sorted(outcomes[topic].result.value for outcomes in (ended.first, ended.second))
+            assert both == sorted((Result.DONE.value, Result.ALREADY.value)), (seed, topic)
+        assert written(ended.after) == expected, seed
+        assert list(plenty.harm(ended.before, ended.after)) == [], seed
+        done["second"] += sum(outcome.result is Result.DONE for outcome in ended.second.values())
+    tally.cases(seeds)
+
+
+def others(random: Random) -> tuple[TopicSpec, ...]:
+    """Wishes for the same topics: other sizes, other values."""
+    return tuple(
+        wish(name, partitions=random.randint(1, 8), config={"retention.ms": 1000 * random.randint(1, 9)})
+        for name in plenty.NAMES
+        if name not in plenty.DELETED
+    )
+
+
+def sizes(tree: Tree) -> dict[str, int]:
+    """How many partitions each topic has."""
+    return {name: len(topic["partitions"]) for name, topic in checker.topics(tree).items()}
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["shown", "unasked"])
+def test_f08_two_runs_with_different_wishes(
+    mould: Mould, zookeeper: EmbeddedZooKeeper, seeds: int, asked: bool, tally: Tally
+) -> None:
+    """One of them wins each topic. The other is told what it found; where nobody was shown a plan it plans anew, and
+    what would shrink a topic is refused.
+    """
+    moved = 0
+    for seed in range(seeds):
+        random = Random(seed)
+        wishes = (others(random), others(random))
+        ended = race(zookeeper, mould.cast(), random, wishes, asked=asked)
+        allowed = tuple(spec.topic for spec in wishes[0])
+        assert checker.problems(ended.before, ended.after, allowed) == [], seed
+        now = sizes(ended.after)
+        for name, count in sizes(ended.before).items():
+            assert now[name] >= count, (seed, name)
+        for name in allowed:
+            results = [outcomes[name].result for outcomes in (ended.first, ended.second) if name in outcomes]
+            moved += results.count(Result.MOVED)
+            if asked:
+                assert results.count(Result.DONE) <= 1, (seed, name)
+                assert set(results) <= {Result.DONE, Result.MOVED, Result.ALREADY}, (seed, name)
+            else:
+                reasons = [o[name].reason for o in (ended.first, ended.second) if name in o and o[name].reason]
+                assert set(reasons) <= {Reason.FEWER_PARTITIONS}, (seed, name)
+    assert (moved > 0) is asked
+    tally.cases(seeds)
+    tally.saw("conflicts reported", moved)

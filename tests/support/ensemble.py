@@ -1,0 +1,174 @@
+"""Three ZooKeeper servers that elect a leader, each a process of its own, from the same jars as the single one."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import Self
+
+from support.proxy import Proxy
+from support.relay import Relay, hand_on
+from support.waiting import wait_until
+from topiarist.adapters.embedded import EmbeddedZooKeeper
+
+MEMBERS = 3
+
+
+class Valve(Relay):
+    """What a follower hears from a leader comes through it; while it is shut it is held back, and nothing is lost."""
+
+    def __init__(self, upstream: tuple[str, int]) -> None:
+        super().__init__(upstream)
+        self.open = threading.Event()
+        self.open.set()
+
+    def passes(self, source: socket.socket, target: socket.socket) -> None:
+        """Hand on, as long as it is open."""
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                self.open.wait()
+                target.sendall(data)
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def serve(self, client: socket.socket) -> None:
+        """Hand on until one side closes."""
+        with client, suppress(OSError), socket.create_connection(self._upstream) as server:
+            self._ends += [client, server]
+            back = threading.Thread(target=self.passes, args=(server, client), daemon=True)
+            back.start()
+            hand_on(client, server)
+            back.join()
+
+
+class Member(EmbeddedZooKeeper):
+    """One server of the ensemble: it answers only once it has found another one, so its start is not waited for."""
+
+    def __init__(self, number: int, ports: Sequence[tuple[int, int]]) -> None:
+        """``ports`` are those of each for followers and for elections. The way to the others leads through valves."""
+        self.number = number
+        self.valves = {n: Valve(("127.0.0.1", peer)) for n, (peer, _) in enumerate(ports, start=1) if n != number}
+        servers = {
+            f"server.{n}": f"127.0.0.1:{peer if n == number else self.valves[n].port}:{vote}"
+            for n, (peer, vote) in enumerate(ports, start=1)
+        }
+        super().__init__(settings={**servers, "initLimit": "20", "syncLimit": "20", "cnxTimeout": "1"})
+
+    def start(self) -> Self:
+        """Begin; whether it serves depends on the others."""
+        for valve in self.valves.values():
+            valve.__enter__()
+        return super().start()
+
+    def stop(self) -> None:
+        """End it, and its valves."""
+        super().stop()
+        for valve in self.valves.values():
+            valve.open.set()
+            valve.__exit__()
+
+    def _launch(self, port: int) -> bool:
+        data = self.directory / "data"
+        data.mkdir(exist_ok=True)
+        (data / "myid").write_text(f"{self.number}\n")
+        self._command[-2] = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        return super()._launch(port)
+
+    def _wait(self, *_: object) -> bool:
+        return True
+
+    @property
+    def role(self) -> str:
+        """``leader``, ``follower``, or nothing while it serves nobody."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+                connection.sendall(b"srvr")
+                with connection.makefile("rb") as reply:
+                    said = reply.read().decode()
+        except OSError:
+            return ""
+        return said.partition("Mode: ")[2].partition("\n")[0]
+
+
+class Ensemble:
+    """``with Ensemble() as ensemble: connect_to(ensemble.connect)``; all three serve when it is entered."""
+
+    def __init__(self) -> None:
+        with ExitStack() as stack:
+            probes = [stack.enter_context(socket.socket()) for _ in range(2 * MEMBERS)]
+            for probe in probes:
+                probe.bind(("127.0.0.1", 0))
+            free = [probe.getsockname()[1] for probe in probes]
+        ports = list(zip(free[::2], free[1::2], strict=True))
+        self.members = [Member(number, ports) for number in range(1, MEMBERS + 1)]
+
+    def __enter__(self) -> Self:
+        for member in self.members:
+            member.start()
+        self.heal()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for member in self.members:
+            member.stop()
+
+    @property
+    def connect(self) -> str:
+        """The connect string with all three."""
+        return ",".join(member.connect for member in self.members)
+
+    @property
+    def leader(self) -> Member:
+        """The leader of this moment."""
+        return next(member for member in self.members if member.role == "leader")
+
+    @property
+    def followers(self) -> list[Member]:
+        """The others."""
+        return [member for member in self.members if member.role == "follower"]
+
+    def heal(self) -> None:
+        """Start who is down, and wait until all three serve."""
+        for member in self.members:
+            if member._process is None:
+                member.restart()
+        wait_until(
+            lambda: sorted(member.role for member in self.members) == ["follower", "follower", "leader"], "a leader"
+        )
+
+
+class Gates:
+    """A proxy before each server: ``with Gates(ensemble) as gates: connect_to(gates.connect)``."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self.proxies = {member.number: Proxy(member.connect) for member in ensemble.members}
+        self.fired = threading.Event()
+
+    def __enter__(self) -> Self:
+        for proxy in self.proxies.values():
+            proxy.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for proxy in self.proxies.values():
+            proxy.__exit__()
+
+    @property
+    def connect(self) -> str:
+        """The connect string with all of them."""
+        return ",".join(proxy.connect for proxy in self.proxies.values())
+
+    def hold(self, write: int, action: Callable[[int], None]) -> None:
+        """Run ``action`` once, before the given write of whichever server a client has come to; with its number."""
+
+        def once(number: int) -> None:
+            if not self.fired.is_set():
+                self.fired.set()
+                action(number)
+
+        for number, proxy in self.proxies.items():
+            proxy.hold(write, partial(once, number))

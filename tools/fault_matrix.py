@@ -1,0 +1,81 @@
+"""The fault matrix for ``docs/reliability.md``: what is done, what must hold, what tests show, and in how many cases.
+
+``make test-faults`` leaves the record of its run in the cache; ``python tools/fault_matrix.py RECORD`` puts it into
+``docs/reliability.json``, if no fault is missing in it, from which ``make generate`` makes the page. Nothing of it is
+typed by hand.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORD = ROOT / "docs" / "reliability.json"
+TESTS = ROOT / "tests" / "faults"
+
+Faults = Mapping[str, Mapping[str, Any]]
+
+
+def matrix() -> Faults:
+    """The faults by number: their titles, how they are injected, what must hold."""
+    return tomllib.loads((TESTS / "matrix.toml").read_text(encoding="utf-8"))
+
+
+def shown() -> Mapping[str, list[str]]:
+    """What the tests of each fault show, in the order of their files: the first sentence of each docstring."""
+    found = defaultdict(list)
+    for path in sorted(TESTS.glob("test_*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            match = isinstance(node, ast.FunctionDef) and re.match(r"test_f(\d\d)_", node.name)
+            if match and isinstance(node, ast.FunctionDef):
+                text = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
+                found[f"F{int(match[1])}"].append(text.replace("``", "`"))
+    return found
+
+
+def part() -> str:
+    """The generated part of the page: one heading a fault."""
+    record, tests = json.loads(RECORD.read_text(encoding="utf-8")), shown()
+    total = sum(fault["cases"] for fault in record["faults"].values())
+    text = f"\nThe run of {record['date']}: {len(record['faults'])} faults, {total:,} cases, none failed.\n"
+    for number, fault in matrix().items():
+        counted = record["faults"][number]
+        seen = "".join(f"; {what}: {value:,}" for what, value in counted["seen"].items())
+        text += f"\n### {number}: {fault['title']}\n\n"
+        text += (
+            f"Injected: {fault['inject']}\n\nMust hold: {fault['hold']}\n\nShown, cases {counted['cases']:,}{seen}:\n\n"
+        )
+        text += "".join(f"- {sentence}\n" for sentence in tests[number])
+    return text + "\n"
+
+
+def lacks(record: Mapping[str, Any]) -> Iterator[str]:
+    """What speaks against a record: faults without a case."""
+    for number in matrix():
+        if not record["faults"].get(number, {}).get("cases"):
+            yield f"{number}: no test of it has passed in that run"
+
+
+def main(arguments: list[str]) -> int:
+    """Take a record over; returns the exit code."""
+    if len(arguments) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    record = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
+    if complaints := list(lacks(record)):
+        print("\n".join(complaints), file=sys.stderr)
+        return 1
+    RECORD.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
