@@ -173,6 +173,22 @@ def test_f21_lists_that_others_have_filled_meanwhile_are_not_made_longer(
     assert {outcome.result for outcome in found.values()} == {Result.DONE}
 
 
+def test_f21_topics_that_others_have_created_meanwhile_leave_no_room(cluster: Playground, client: KazooClient) -> None:
+    """Room for a name when the plan was made, none when the lock was ours: not created, what is there is changed."""
+    mixed(cluster)
+    topic = client.get("/brokers/topics/grow")[0]
+    with opened(cluster.connect, max_buffer=4000) as port:
+        plan = planned(port, *WISHES)
+        assert not any(topic.refusals for topic in plan.topics)
+        fill(client, (f"/brokers/topics/{f'another-{number:02}'.ljust(40, '-')}" for number in range(82)), topic)
+        found = outcomes(port, plan)
+    create = found.pop("create")
+    assert (create.result, create.reason) == (Result.REFUSED, Reason.TOO_LARGE)
+    assert "the list of topics" in create.message
+    assert {outcome.result for outcome in found.values()} == {Result.DONE}
+    assert not client.exists("/brokers/topics/create")
+
+
 def test_f21_what_others_have_created_meanwhile_takes_no_room_twice(cluster: Playground) -> None:
     """Two runs with the same topics, which fill more than half of the list: for the second they are there already."""
     specs = [wish(f"a-topic-with-a-name-as-long-as-they-are-{number:02}", partitions=1) for number in range(50)]
