@@ -7,11 +7,12 @@ import re
 import signal
 import subprocess
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from faults.conftest import Tally
-from integration.scene import WISHES, locks, locks_of, mixed, opened, witnessed
+from integration.scene import FIRST, MANY, WISHES, by_result, locks, locks_of, mixed, opened, witnessed
 from integration.test_terminal import ORDERS, words
 from support import checker, forks, plenty
 from support.forks import Forks
@@ -70,6 +71,18 @@ def test_f30_at_every_write(  # noqa: PLR0913
         assert locks_of(connect) == []
         converges(connect, before)
     tally.cases(WRITES)
+
+
+def test_f30_nothing_more_is_sent_after_the_signal(cluster: Playground, proxy: Proxy) -> None:
+    """In the middle of many topics that were read together: what is under way is finished, the others are not begun."""
+    stopped = Event()
+    with opened(proxy.through(cluster.connect)) as port:
+        plan = planned(port, *MANY)
+        proxy.hold(FIRST + 10, stopped.set)
+        found = by_result(list(port.apply(plan, stopped.is_set)))
+    assert sorted(checker.topics(checker.look(cluster.connect))) == found[Result.DONE]
+    assert len(found[Result.DONE]) == proxy.requests["multi"]
+    assert len(found[Result.DONE]) + len(found[Result.NOT_SENT]) == len(MANY)
 
 
 def test_f30_a_second_signal_ends_at_once(mould: Mould, proxy: Proxy, processes: Forks, tmp_path: Path) -> None:
