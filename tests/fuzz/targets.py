@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from fuzz import seeds
 from support import states
+from support.decoders import DECODERS
 from topiarist import saved, schema
 from topiarist.adapters import manifests as loader
 from topiarist.adapters import snapshot, znodes
@@ -117,22 +118,6 @@ def _content(manifest: Manifest) -> str:
 
 
 # Znodes
-
-DECODERS: tuple[Callable[[bytes], Any], ...] = (
-    znodes.decode_topic,
-    znodes.decode_config,
-    znodes.decode_record,
-    znodes.decode_gate,
-    znodes.decode_cluster_id,
-    znodes.decode_controller,
-    znodes.decode_controller_epoch,
-    znodes.decode_feature_version,
-    znodes.decode_migration_copied,
-    znodes.decode_reassign,
-    lambda raw: znodes.decode_broker(1, raw),
-    lambda raw: znodes.grow_topic(raw, [(1, 2)]),
-    lambda raw: znodes.change_config(raw, {"retention.ms": "1"}),
-)
 
 
 def _value(decode: Callable[[bytes], Any], raw: bytes) -> Any:

@@ -14,26 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.decoders import DECODERS
 from topiarist.adapters import znodes
 from topiarist.adapters.znodes import Pool, ZnodeError
 
 ID = "UXyU9i5ARn6W00ON2taeWA"
-
-DECODERS: list[Callable[[bytes], object]] = [
-    znodes.decode_topic,
-    znodes.decode_config,
-    znodes.decode_record,
-    znodes.decode_gate,
-    znodes.decode_cluster_id,
-    znodes.decode_controller,
-    znodes.decode_controller_epoch,
-    znodes.decode_feature_version,
-    znodes.decode_migration_copied,
-    znodes.decode_reassign,
-    lambda raw: znodes.decode_broker(1, raw),
-    lambda raw: znodes.grow_topic(raw, [(1, 2)]),
-    lambda raw: znodes.change_config(raw, {"retention.ms": "1"}),
-]
 
 names = st.text("abcdefghijklmnopqrstuvwxyz.", min_size=1, max_size=12)
 

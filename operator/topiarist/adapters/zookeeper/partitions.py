@@ -59,7 +59,7 @@ def _topic(node: Node | Failure) -> tuple[TopicNode | None, Mapping[int, Moving]
 
 
 def _read_states(session: Session, name: str) -> _States:
-    where = f"{znodes.topic_path(name)}/partitions"
+    where = znodes.partitions_path(name)
     (children,) = read_children(session, [where])
     if children is Failure.DENIED:
         return _States({}, {}, (Fault(where, DENIED),), known=False)
