@@ -37,8 +37,14 @@ from topiarist.reconcile import Outcome, Pace, Result
 WINDOW = 200
 """Topics that are read together, directly before they are written."""
 
-IN_FLIGHT = 64
-"""Transactions under way at any time."""
+MOST_IN_FLIGHT = 64
+"""Transactions under way at any time, however far away the server is."""
+
+FEW_IN_FLIGHT = 16
+"""As many keep a server busy that answers at once."""
+
+PER_SECOND = 3_000
+"""Transactions that a server gets through in a second: as many are on their way to one that is a second away."""
 
 
 class _Sent(NamedTuple):
@@ -71,6 +77,8 @@ class Writer:
         self._max_buffer = max_buffer
         self._stop = stop
         self._basis = plan.basis()
+        # All others who ask this server wait behind what is under way: no more than it takes to keep it busy.
+        self._in_flight = int(min(MOST_IN_FLIGHT, FEW_IN_FLIGHT + PER_SECOND * session.round_trip))
         self._jobs = Jobs(pace, stop)
         self._flying: deque[_Sent] = deque()
         self._doubtful: list[_Sent] = []
@@ -127,8 +135,8 @@ class Writer:
             outcome = self._start(self._jobs.take(), nodes[plan.topic], states.get(plan.topic, Failure.MISSING))
             if outcome:
                 yield outcome
-            if len(self._flying) >= IN_FLIGHT:
-                yield from self._settle_oldest(IN_FLIGHT // 2)
+            if len(self._flying) >= self._in_flight:
+                yield from self._settle_oldest(self._in_flight // 2)
         yield from self._settle_oldest(len(self._flying))
 
     def _settle_oldest(self, count: int) -> Iterator[Outcome]:
