@@ -192,9 +192,9 @@ class _Maker:
     def run(self) -> Run:
         """The flags of a run."""
         return Run(
-            take_ownership=self.rarely(False, True),
+            take_ownership=self.rarely((), EVERY),
             adopt=self.pick(((), ("*",), ("o*",))),
-            recreate=self.rarely(False, True),
+            recreate=self.rarely((), EVERY),
             without_brokers=self.rarely(frozenset(), frozenset({_UNKNOWN, 3})),
             allow_unknown_brokers=self.rarely(False, True),
         )
