@@ -112,6 +112,7 @@ class Reason(str, Enum):
     DELETED_OUTSIDE = "DeletedOutside", Exit.REFUSED
     DELETION_DISABLED = "DeletionDisabled", Exit.REFUSED
     DELETION_IN_PROGRESS = "DeletionInProgress", Exit.REFUSED, True
+    DRIFT_DETECTED = "DriftDetected", Exit.REFUSED
     EXCLUDED_BROKERS = "ExcludedBrokers", Exit.REFUSED
     FEWER_PARTITIONS = "FewerPartitions", Exit.REFUSED
     INTERNAL_TOPIC = "InternalTopic", Exit.REFUSED

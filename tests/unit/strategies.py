@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from topiarist.core.change import Plan
 from topiarist.core.names import collision_key
-from topiarist.core.plan import Run, make_plan
+from topiarist.core.plan import EVERY, Run, make_plan
 from topiarist.core.spec import ClusterSpec, RackAwareness, TopicSpec, merge
 from topiarist.core.state import Broker, ClusterState, Fault, Gate, Replicas, TopicRecord, TopicState
 from topiarist.errors import Reason
