@@ -119,6 +119,7 @@ class Reason(str, Enum):
     MIN_ISR_ABOVE_REPLICAS = "MinIsrAboveReplicas", Exit.REFUSED
     NAME_COLLISION = "NameCollision", Exit.REFUSED
     NOT_ADOPTED = "NotAdopted", Exit.REFUSED
+    NOT_ALLOWED = "NotAllowed", Exit.REFUSED
     NOT_OWNED = "NotOwned", Exit.REFUSED
     NOT_TAKEN_OVER = "NotTakenOver", Exit.REFUSED, True
     PARTITIONS_MALFORMED = "PartitionsMalformed", Exit.REFUSED
@@ -126,6 +127,7 @@ class Reason(str, Enum):
     PROTECTED_TOPIC = "ProtectedTopic", Exit.REFUSED
     RACKS_INCOMPLETE = "RacksIncomplete", Exit.REFUSED
     REASSIGNMENT_IN_PROGRESS = "ReassignmentInProgress", Exit.REFUSED, True
+    RESOURCE_CONFLICT = "ResourceConflict", Exit.REFUSED
     REPLICATION_FACTOR_DIFFERS = "ReplicationFactorDiffers", Exit.REFUSED
     TOO_FEW_BROKERS = "TooFewBrokers", Exit.REFUSED, True
     TOO_LARGE = "TooLarge", Exit.REFUSED
