@@ -110,7 +110,9 @@ def settle(wanted: Mapping[Path, str], check: bool) -> int:
     stale = [path for path in wanted if not path.exists() or path.read_text(encoding="utf-8") != wanted[path]]
     for path in stale:
         if check:
-            print(f"{path.relative_to(ROOT)}: out of step with what it is made from; run: make generate", file=sys.stderr)
+            print(
+                f"{path.relative_to(ROOT)}: out of step with what it is made from; run: make generate", file=sys.stderr
+            )
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(wanted[path], encoding="utf-8")

@@ -4,16 +4,12 @@
 # Usage: tools/kube/build.sh
 # TOPIARIST_CACHE (.cache by default): the binaries go to its folder `kube`, one folder a version.
 # Versions: tools/kube/go.mod, written by tools/kube/versions.sh. The first run compiles for some minutes and fetches
-# about 100 MB; every later one only prints. Go's own build cache may be deleted afterwards.
+# about 100 MB; every later one only prints, and needs no Go. Go's own build cache may be deleted afterwards. Ends with 3
+# if something is to be built and there is no Go.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${TOPIARIST_CACHE:-$here/../../.cache}/kube
 
-command -v go >/dev/null || {
-  echo "Go $(awk '$1 == "go" { print $2 }' "$here/go.mod") or later is needed to build a Kubernetes API server and is" \
-    "not there: install it (https://go.dev/dl/, or brew install go), then run: make kube" >&2
-  exit 3
-}
 version=$(awk '$1 == "k8s.io/kubernetes" && $2 ~ /^v/ { print $2 }' "$here/go.mod")
 key=$(cat "$here/go.mod" "$here/go.sum" | cksum | cut -d' ' -f1)
 bin=$cache/$version-$key-$(uname -s)-$(uname -m)
@@ -25,6 +21,11 @@ for tool in go.etcd.io/etcd/server/v3 k8s.io/kubernetes/cmd/kube-apiserver k8s.i
   name=${tool##*/}
   [ "$name" != v3 ] || name=etcd
   [ ! -x "$bin/$name" ] || continue
+  command -v go >/dev/null || {
+    echo "Go $(awk '$1 == "go" { print $2 }' "$here/go.mod") or later is needed to build a Kubernetes API server and is" \
+      "not there: install it, then run: make kube" >&2
+    exit 3
+  }
   echo "building $name for Kubernetes $version; the first time this takes some minutes ..." >&2
   (cd "$here" && CGO_ENABLED=0 GOFLAGS=-mod=readonly \
     go build -buildvcs=false -trimpath -ldflags "-s -w $stamp" -o "$bin/$name.$$" "$tool") >&2

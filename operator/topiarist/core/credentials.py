@@ -1,7 +1,7 @@
 """With what a cluster's ZooKeeper is entered: references to secrets and certificates, never their contents.
 
-A ``Cluster`` manifest names files, environment variables and, in Kubernetes, keys of Secrets. What is in them is read by
-the adapter that connects, at each connection anew, so that what was replaced meanwhile counts, and is kept nowhere.
+A ``Cluster`` manifest names files, environment variables and, in Kubernetes, keys of Secrets. What is in them is read
+by the adapter that connects, at each connection anew, so that what was replaced meanwhile counts, and is kept nowhere.
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@ import yaml
 
 from topiarist import schema
 from topiarist.core.guardrails import Policy
-from topiarist.crd.admission import admission_policies, config_policies, translatable
+from topiarist.crd.configs import config_policies
 from topiarist.crd.definitions import definition
+from topiarist.crd.policies import admission_policies, translatable
 
 __all__ = ["definition", "definition_files", "policy_files", "translatable"]
 
@@ -46,7 +47,7 @@ def definition_files() -> dict[str, str]:
         made = definition(kind)
         sources = f"schemas/{kind.lower()}.json and schemas/status.json"
         files[f"crds/{made['metadata']['name']}.yaml"] = text_of([made], sources)
-    files["admission/config.yaml"] = text_of(config_policies(), "topiarist/crd/admission.py")
+    files["admission/config.yaml"] = text_of(config_policies(), "topiarist/crd/configs.py")
     return files
 
 

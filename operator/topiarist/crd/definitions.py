@@ -40,8 +40,8 @@ RULES: Mapping[tuple[str, ...], list[Rule]] = {
             # On the resource, not on the field: a rule there is skipped where the field comes or goes.
             "rule": "(has(self.spec.topicName) ? self.spec.topicName : self.metadata.name) == "
             "(has(oldSelf.spec.topicName) ? oldSelf.spec.topicName : oldSelf.metadata.name)",
-            "message": "the topic's name cannot change: Kafka renames no topic. Declare another Topic for the new name, "
-            "and delete this one",
+            "message": "the topic's name cannot change: Kafka renames no topic. Declare another Topic for the new "
+            "name, and delete this one",
             "fieldPath": ".spec.topicName",
             "reason": "FieldValueForbidden",
         },
@@ -76,7 +76,7 @@ RULES: Mapping[tuple[str, ...], list[Rule]] = {
         }
     ],
 }
-"""Beside what the schemas say, by kind and path; two things are told apart by them only where they meet in one object."""
+"""Beside what the schemas say, by kind and path."""
 
 
 def _condition(kind: str, field: str) -> str:
@@ -181,10 +181,9 @@ def resource(kind: str) -> Structure:
 
 
 def _metadata(given: Mapping[str, Any]) -> Structure:
-    """Of metadata a definition may only restrict the name, which also tells the price of rules that read it."""
+    """Of metadata a definition may only restrict the name, which also prices the rules that read it."""
     name = given["properties"]["name"]
-    limits = {"description": name["description"], "type": "string", "maxLength": name["maxLength"]}
-    return {"description": given["description"], "type": "object", "properties": {"name": limits}}
+    return {"type": "object", "properties": {"name": {keyword: name[keyword] for keyword in ("type", "maxLength")}}}
 
 
 def _add(made: Structure, path: tuple[str, ...], rules: list[Rule]) -> None:

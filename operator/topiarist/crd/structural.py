@@ -1,7 +1,7 @@
 """JSON Schema (draft-07) to the structural schema that a CustomResourceDefinition wants.
 
-Every keyword is kept, turned into something that an API server knows, or dropped by name: one that stands in none of the
-tables below is an error, so that whoever adds it to a schema decides. What is turned:
+Every keyword is kept, turned into something that an API server knows, or dropped by name: one that stands in none of
+the tables below is an error, so that whoever adds it to a schema decides. What is turned:
 
 | JSON Schema | becomes |
 | --- | --- |
@@ -10,7 +10,7 @@ tables below is an error, so that whoever adds it to a schema decides. What is t
 | `uniqueItems` | list type `set`; other lists are `atomic`, or `map` by a key |
 | `additionalProperties: false` | nothing: an API server warns of unknown fields and drops them |
 | a map of config values | any scalars: see ``config_block`` |
-| `propertyNames` | nothing: CEL cannot see config keys, an admission policy does (``admission``) |
+| `propertyNames` | nothing: CEL cannot see config keys, an admission policy can (``configs``) |
 | `enumDescriptions`, `patternErrorMessage`, `examples`, `default` below `overrides` | a sentence in the description |
 """
 
@@ -23,8 +23,10 @@ from typing import Any
 Schema = Mapping[str, Any]
 Structure = dict[str, Any]
 
-_KEPT = ("type", "format", "enum", "default", "minimum", "maximum", "minLength", "maxLength", "pattern", "minItems")
-_KEPT += ("maxItems", "minProperties", "maxProperties", "required")
+_KEPT = (
+    *("type", "format", "enum", "default", "required", "pattern", "minimum", "maximum", "minLength", "maxLength"),
+    *("minItems", "maxItems", "minProperties", "maxProperties"),
+)
 _SAID = {"description", "enumDescriptions", "patternErrorMessage", "examples"}
 _TURNED = {"$ref", "properties", "items", "additionalProperties", "allOf", "anyOf", "not", "dependencies"}
 _TURNED |= {"uniqueItems", "propertyNames"}
@@ -51,12 +53,12 @@ MOST = {
     "values": 64,
     "withoutConfig": 500,
 }
-"""Items of lists and maps for which the schema has no limit. CEL rules are priced by the largest object there can be."""
+"""Items of lists and maps for which the schema has no limit. CEL rules are priced by the largest possible object."""
 
 _KEYS = {"rules": "name", "conditions": "type", "status.clusters": "name"}
 """Lists of objects of which each key stands once."""
 
-CONFIG_KEYS = "Keys and values are those of spec.config of a Topic: kubectl explain topics.topiarist.dev.spec.config"
+CONFIG_KEYS = "Keys and values are those of a Topic (kubectl explain topics.topiarist.dev.spec.config)."
 
 
 def structure(schema: Schema, definitions: Schema, path: str = "") -> Structure:
@@ -95,14 +97,15 @@ def _list(schema: Schema, definitions: Schema, path: str) -> Structure:
     key = _KEYS.get(path, _KEYS.get(name))
     if key and resolved(schema["items"], definitions)["type"] == "object":
         made = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
-    return {**_limit(schema, "maxItems", path), **made, "items": structure(schema["items"], definitions, f"{path}[]")}
+    made |= _limit(schema, "maxItems", path)
+    return {**made, "items": structure(schema["items"], definitions, f"{path}[]")}
 
 
 def _object(schema: Schema, definitions: Schema, path: str) -> Structure:
     values = schema.get("additionalProperties")
     if isinstance(values, Mapping):
-        inner = structure(values, definitions, f"{path}.*")
-        return {**_limit(schema, "maxProperties", path), "additionalProperties": inner}
+        limit = _limit(schema, "maxProperties", path)
+        return {**limit, "additionalProperties": structure(values, definitions, f"{path}.*")}
     if "properties" not in schema:
         raise ValueError(f"{path}: an object of unknown fields; an API server would drop them")
     fields = schema["properties"].items()
@@ -128,7 +131,8 @@ def config_block(schema: Schema, definitions: Schema, path: str) -> Structure:
     """A map of scalars of any kind: numbers, truth values and text are as welcome as in git, lists and objects are not.
 
     ``anyOf`` with types is no structural schema. So a value may be anything, with limits that only what is no list and
-    no object keeps: nothing has at least one and at most no items. CEL cannot see such values; ``admission`` can.
+    no object keeps: nothing has at least one and at most no items. CEL in a definition cannot see such values; in an
+    admission policy it can (``configs``).
     """
     value = resolved(schema["additionalProperties"], definitions)
     about = [description(schema, path)]
@@ -155,7 +159,7 @@ def config_block(schema: Schema, definitions: Schema, path: str) -> Structure:
 
 
 def description(schema: Schema, path: str) -> str:
-    """What ``kubectl explain`` shows: the description, and what the schema says in keywords that no API server knows."""
+    """What ``kubectl explain`` shows: the description, and what the schema says in keywords that are dropped."""
     words = zip(schema.get("enum", ()), schema.get("enumDescriptions", ()), strict=False)
     parts = [schema["description"], *(f"{word}: {meaning}" for word, meaning in words)]
     if "patternErrorMessage" in schema:
