@@ -109,7 +109,7 @@ class Process:
         deadline, never = time.monotonic() + PATIENCE, threading.Event()
         while not ready():
             alive, said = self.alive, self.log()
-            if not alive and "Address already in use" in said:
+            if not alive and "address already in use" in said.lower():
                 return False
             wrong = "" if alive else "ended"
             if time.monotonic() > deadline:
