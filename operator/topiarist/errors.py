@@ -111,7 +111,9 @@ class Reason(str, Enum):
     DATA_LOSS = "DataLoss", Exit.REFUSED
     DELETED_OUTSIDE = "DeletedOutside", Exit.REFUSED
     DELETION_DISABLED = "DeletionDisabled", Exit.REFUSED
+    DELETION_HELD = "DeletionHeld", Exit.REFUSED
     DELETION_IN_PROGRESS = "DeletionInProgress", Exit.REFUSED, True
+    DISRUPTIVE = "Disruptive", Exit.REFUSED
     DRIFT_DETECTED = "DriftDetected", Exit.REFUSED
     EXCLUDED_BROKERS = "ExcludedBrokers", Exit.REFUSED
     FEWER_PARTITIONS = "FewerPartitions", Exit.REFUSED
@@ -149,6 +151,7 @@ class Reason(str, Enum):
 
     # What became of a topic at apply.
     STATE_CONFLICT = "StateConflict", Exit.MOVED, True
+    NOT_SENT = "NotSent", Exit.DONE, True
     OUTCOME_UNKNOWN = "OutcomeUnknown", Exit.ERROR, True
     WRITE_FAILED = "WriteFailed", Exit.ERROR
 

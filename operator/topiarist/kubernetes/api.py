@@ -104,9 +104,7 @@ class Api:
                 if error.code != 401:
                     raise
             await self._renew(session)
-            return await _ask(
-                self._session, method, path, json=body, params=params, headers={"Content-Type": content}
-            )
+            return await _ask(self._session, method, path, json=body, params=params, headers={"Content-Type": content})
 
     async def _renew(self, stale: aiohttp.ClientSession) -> None:
         """Log in again, once for all who found the token expired."""
@@ -124,7 +122,7 @@ async def _ask(session: aiohttp.ClientSession | None, method: str, path: str, **
                 found: dict[str, Any] = await answer.json()
                 return found
             raise ApiError(answer.status, await _said(answer))
-    except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+    except (TimeoutError, aiohttp.ClientError, OSError) as error:
         raise ApiError(0, f"no answer from the API server: {error or type(error).__name__}") from error
 
 
