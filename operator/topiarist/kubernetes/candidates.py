@@ -21,6 +21,8 @@ from topiarist.kubernetes.resources import Resource
 
 Labels = Mapping[str, str]
 
+_REASONS = {reason.value: reason for reason in Reason}
+
 
 class Candidate(NamedTuple):
     """A Topic resource and what it asks for on one cluster; with ``objections`` nothing is done for it there."""
@@ -103,5 +105,4 @@ def _conflict(first: Candidate, other: Candidate) -> Finding:
 def _invalid(spec: TopicSpec) -> Iterator[Finding]:
     """What is wrong with a spec on this cluster, whatever the cluster holds."""
     for found in complaints(spec):
-        hint = f"{found.place}: {found.message}"
-        yield Finding(Reason(found.reason), hint, instead=found.hint)
+        yield Finding(_REASONS[found.reason], f"{found.place}: {found.message}", instead=found.hint)

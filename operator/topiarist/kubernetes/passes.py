@@ -31,7 +31,7 @@ PAUSED = "paused"
 class State(str, Enum):
     """How a topic stands on a cluster, in a word.
 
-    ``CHANGED``: written in this pass, and seen as asked in one of the next. ``WAITING``: for something that passes, as a
+    ``CHANGED``: written in this pass, seen as asked in one of the next. ``WAITING``: for what passes by itself, as a
     reassignment or a broker that is away. ``REFUSED``: until somebody does something.
     """
 

@@ -32,17 +32,20 @@ def permitted(plan: Plan, cluster: ClusterSpec, resources: Mapping[str, Resource
     topics must not be.
     """
 
+    allowed = max((risk for risk in Risk if risk.word in cluster.allow_risk), default=Risk.SAFE)
+
     def judge(topic: TopicPlan, change: Change) -> Finding | None:
         if isinstance(change, DeleteTopic):
             return _deletion(topic, cluster, resources[topic.topic], held)
         risk = change.verdict.risk
         if risk is Risk.SAFE:
             return None
-        answer = risk is not Risk.DATA_LOSS or resources[topic.topic].annotation(RISK) == risk.word
-        if risk.word in cluster.allow_risk and answer:
+        answered = risk is not Risk.DATA_LOSS or resources[topic.topic].annotation(RISK) == risk.word
+        if answered and risk <= allowed:
             return None
         if risk is Risk.DATA_LOSS:
-            instead = "if it is meant: allowRisk: [DataLoss] in the Cluster, and topiarist.dev/allow-risk: DataLoss on the Topic"
+            answers = f"allowRisk: [DataLoss] in the Cluster, and topiarist.dev/{RISK}: DataLoss on the Topic"
+            instead = f"if it is meant: {answers}"
             return Finding(Reason.DATA_LOSS, f"may lose data: {change.verdict.because}", instead=instead)
         instead = "if it is meant: allowRisk: [Disruptive] in the Cluster"
         return Finding(Reason.DISRUPTIVE, f"may disturb clients: {change.verdict.because}", instead=instead)
