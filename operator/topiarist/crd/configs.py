@@ -16,7 +16,8 @@ _TAKES_EMPTY = [key for key in configs.CONFIGS if not configs.check(key, "") and
 
 def _each(wrong: str) -> str:
     """The keys, of all maps of configs, for whose value (``c[k]``) ``wrong`` is true, as one text."""
-    return f"variables.configs.map(c, c.filter(k, {wrong}).join(', ')).filter(s, s != '').join(', ')"
+    keys = f"c.filter(k, {wrong}).map(k, k == '' ? '\"\"' : k)"
+    return f"variables.configs.map(c, {keys}.join(', ')).filter(s, s != '').join(', ')"
 
 
 def _found(name: str, message: str) -> Structure:
