@@ -152,7 +152,8 @@ def configured(holder: str, config: dict[str, Any]) -> dict[str, Any]:
         return topic(config=config)
     if holder == "overrides":
         return topic(overrides=[{"clusters": ["a"], "config": config}])
-    return cluster(**{holder: {"config": config} if holder == "defaults" else config})
+    fields: dict[str, Any] = {holder: {"config": config} if holder == "defaults" else config}
+    return cluster(**fields)
 
 
 FEWER = "partitions can only grow: Kafka takes none away"
