@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from kubernetes.resources import cluster, create, topic
-from support.kube import ROOT, Api, ApiServer, NoGo, binaries, documents, install_definitions, text
+from support.kube import ROOT, ApiServer, NoGo, binaries, install_definitions
+from support.kubeapi import Api, documents, text
 from support.waiting import wait_until
 
 LIMIT = 600

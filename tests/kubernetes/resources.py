@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.kube import Answer, Api
+from support.kubeapi import Answer, Api
 
 PATHS = {"Topic": "topics", "Cluster": "clusters", "Policy": "policies"}
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kubernetes.resources import cluster, create, path, replace, topic
-from support.kube import ROOT, Answer, Api, ApiServer, documents, text
+from support.kube import ROOT, ApiServer
+from support.kubeapi import Answer, Api, documents, text
 from support.waiting import wait_until
 
 ISR = "min.insync.replicas"

@@ -8,8 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kubernetes.resources import create, topic
-from support.kube import ROOT, Api, ApiServer
+from kubernetes.resources import create, path, topic
+from support.kube import ROOT, ApiServer, install_definitions
+from support.kubeapi import Api
 from support.waiting import is_alive, wait_until
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -45,6 +46,17 @@ def test_an_account_may_do_what_its_role_says(server: ApiServer, api: Api, names
     assert f'User "system:serviceaccount:{namespace}:reader" cannot create' in refused.message
     assert api.call("GET", "/nowhere").status == 404
     assert server.api("nobody").call("GET", topics.format(namespace)).status == 401
+
+
+def test_what_was_there_is_there_after_a_restart(server: ApiServer, api: Api, namespace: str) -> None:
+    """At the same address, for clients that were there before: what etcd has kept."""
+    assert create(api, namespace, topic()).status == 201
+    before = server.process.pid
+    server.restart()
+    install_definitions(server.admin)  # which waits until our kinds are served again
+    assert server.process.pid != before
+    found = api.call("GET", path(namespace, topic(), "a"))
+    assert (found.status, found.body["kind"]) == (200, "Topic")
 
 
 def test_it_ends_when_its_starter_is_killed(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubernetes.resources import cluster, create, policy, replace, resource, rule, topic
-from support.kube import Api
+from support.kubeapi import Api
 from topiarist import schema
 
 LONG = ".".join(["a" * 62] * 4)

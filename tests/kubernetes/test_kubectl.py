@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kubernetes.resources import cluster, create, policy, topic
-from support.kube import ROOT, Api, text
+from support.kube import ROOT
+from support.kubeapi import Api, text
 from topiarist.adapters.manifests import load
 from topiarist.core.configs import CONFIGS
 
