@@ -8,12 +8,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from support.kube import Api, ApiServer, NoGo, binaries, install_definitions
+from kubernetes.resources import cluster, create, topic
+from support.kube import ROOT, ApiServer, NoGo, binaries, install_definitions
+from support.kubeapi import Api, documents, text
+from support.waiting import wait_until
 
 LIMIT = 600
 """Seconds for one test: only what hangs takes this long."""
@@ -55,3 +59,24 @@ def namespace(server: ApiServer, request: pytest.FixtureRequest) -> str:
 def api(server: ApiServer, namespace: str) -> Api:
     """Somebody who may do everything, at home in the test's namespace."""
     return server.api("admin", namespace)
+
+
+@pytest.fixture(scope="session")
+def server_api(server: ApiServer) -> Api:
+    """Somebody who may do everything, for requests that leave nothing behind."""
+    return server.admin
+
+
+@pytest.fixture(scope="session")
+def config_admission(server: ApiServer) -> None:
+    """The admission policies that ship with the definitions, for all but what has the label ``unjudged``."""
+    made = documents(ROOT / "manifests" / "admission" / "config.yaml")
+    for one in made:
+        if one["kind"] == "ValidatingAdmissionPolicyBinding":
+            passed = {"matchExpressions": [{"key": "unjudged", "operator": "DoesNotExist"}]}
+            one["spec"]["matchResources"] = {"objectSelector": passed}
+    done = server.admin.kubectl("apply", "-f", "-", given=text(made))
+    assert done.returncode == 0, done.stderr
+    for body in (topic(config={"/": 1}), cluster(brokerConfig={"/": 1})):
+        refused = partial(create, server.admin, "default", body, keep=False)
+        wait_until(lambda: refused().status == 422, "the admission policy has arrived")  # noqa: B023

@@ -1,4 +1,4 @@
-"""A real Kubernetes API server for the tests: kube-apiserver and etcd as processes, and two ways to talk to it.
+"""A real Kubernetes API server for the tests: kube-apiserver and etcd as processes.
 
 Built by ``tools/kube/build.sh`` from Go modules. There are no controllers: a deleted namespace stays ``Terminating``,
 nothing is collected, no ServiceAccount comes by itself. So each test has a namespace of its own, which nobody deletes;
@@ -7,40 +7,28 @@ the server goes away with the run, by SIGKILL, since on SIGTERM it waits for its
 
 from __future__ import annotations
 
-import json
-import os
 import ssl
 import subprocess
-import urllib.error
 import urllib.request
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Self
 
-import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from support.kafka.processes import Process, free_port
+from support.kubeapi import PATIENCE, Api, Site
 from support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 MEMORY = "GOMEMLIMIT=600MiB"
 """What the API server collects its garbage for: without it, it grows to 850 MB over 10,000 objects."""
 
-PATIENCE = 120.0
-"""Seconds for an answer: an API server on a busy machine needs its time."""
-
-_CONFIG = """\
-apiVersion: v1
-kind: Config
-current-context: test
-clusters: [{{name: test, cluster: {{server: "{server}", certificate-authority: "{ca}"}}}}]
-users: [{{name: user, user: {{token: "{token}"}}}}]
-contexts: [{{name: test, context: {{cluster: test, user: user, namespace: "{namespace}"}}}}]
-"""
+START = 300.0
+"""Seconds for a start, which takes 3 on a quiet machine and has taken 85 on a busy one."""
 
 
 class NoGo(Exception):
@@ -54,70 +42,6 @@ def binaries() -> Path:
         raise NoGo(done.stderr.strip())
     assert done.returncode == 0, done.stderr
     return Path(done.stdout.strip())
-
-
-class Answer(NamedTuple):
-    """What the API server said: the HTTP status, and an object; plain text is its ``message``."""
-
-    status: int
-    body: Mapping[str, Any]
-
-    @property
-    def message(self) -> str:
-        """Its words, if it refused."""
-        return str(self.body.get("message", ""))
-
-
-class Api:
-    """A client with one token: HTTP as it is, and kubectl."""
-
-    def __init__(self, server: ApiServer, token: str, kubeconfig: Path) -> None:
-        self.server = server
-        self.token = token
-        self.kubeconfig = kubeconfig
-        self._tls = ssl.create_default_context(cafile=str(server.ca))
-
-    def call(self, method: str, path: str, body: object = None, kind: str = "application/json") -> Answer:
-        """One request, whatever the answer is."""
-        data = None if body is None else json.dumps(body).encode()
-        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": kind, "Accept": "application/json"}
-        request = urllib.request.Request(self.server.url + path, data, headers, method=method)
-        try:
-            with urllib.request.urlopen(request, context=self._tls, timeout=PATIENCE) as answer:
-                return Answer(answer.status, json.load(answer))
-        except urllib.error.HTTPError as error:
-            text = error.read().decode()  # a path that nobody serves answers in plain text
-            return Answer(error.code, json.loads(text) if text.startswith("{") else {"message": text})
-
-    def make(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Create an object below ``path``. Raises ``AssertionError`` with what the server says against it."""
-        answer = self.call("POST", path, body)
-        assert answer.status == 201, answer
-        return answer.body
-
-    def apply(self, path: str, body: Mapping[str, Any], manager: str = "test") -> Answer:
-        """A server-side apply of ``path/NAME``; unknown fields are refused."""
-        query = f"?fieldManager={manager}&fieldValidation=Strict"
-        return self.call("PATCH", f"{path}/{body['metadata']['name']}{query}", body, "application/apply-patch+yaml")
-
-    def kubectl(self, *words: str | Path, given: str | None = None) -> subprocess.CompletedProcess[str]:
-        """``kubectl``, with ``given`` on its standard input; whatever the exit code is."""
-        command = [str(self.server.folder / "bin" / "kubectl"), *map(str, words)]
-        environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self.server.folder),
-            "KUBECONFIG": str(self.kubeconfig),
-            "COLUMNS": "120",
-        }
-        return subprocess.run(
-            command, input=given, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
-        )
-
-    def token_of(self, namespace: str, account: str) -> str:
-        """A fresh token of a ServiceAccount, by a TokenRequest."""
-        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
-        wanted = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-        return str(self.make(path, wanted)["status"]["token"])
 
 
 class ApiServer:
@@ -143,9 +67,14 @@ class ApiServer:
 
     def api(self, token: str, namespace: str = "default") -> Api:
         """A client with a token; ``kubeconfig`` is a file that has the same."""
-        path = self.folder / f"kubeconfig-{next(self._numbers)}"
-        path.write_text(_CONFIG.format(server=self.url, ca=self.ca, token=token, namespace=namespace))
-        return Api(self, token, path)
+        site = Site(self.url, self.ca, self.folder / "bin" / "kubectl")
+        return Api(site, token, self.folder / f"kubeconfig-{next(self._numbers)}", namespace)
+
+    def restart(self) -> None:
+        """End the API server and start it again, on the same port with what etcd has kept."""
+        self.process.kill()
+        self.process.start()
+        assert self.process.wait_until(lambda: self._answers(f"{self.url}/readyz"), START), "its port was taken"
 
     def __enter__(self) -> Self:
         try:
@@ -211,7 +140,7 @@ class ApiServer:
         """Start a process and wait until it answers; False if its port was taken."""
         self._stack.callback(process.kill)
         process.start()
-        return process.wait_until(lambda: self._answers(url))
+        return process.wait_until(lambda: self._answers(url), START)
 
     def _answers(self, url: str) -> bool:
         # Before it is ready its certificate may not be there yet.
@@ -224,16 +153,6 @@ class ApiServer:
                 return bool(answer.status == 200)
         except OSError:
             return False
-
-
-def documents(path: Path) -> list[dict[str, Any]]:
-    """The documents of a YAML file."""
-    return [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if one]
-
-
-def text(found: Iterable[Mapping[str, Any]]) -> str:
-    """Documents as YAML, for the standard input of kubectl."""
-    return yaml.safe_dump_all(found, sort_keys=False)
 
 
 def install_definitions(api: Api, folder: Path = ROOT / "manifests" / "crds") -> None:

@@ -23,11 +23,12 @@ _MADE = "# Made by tools/generate.py from {}; to change it, change that and run:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Block style throughout; text of several lines as it is, so that a diff shows what changed."""
+    """Block style throughout: expressions without doubled quotes, text of several lines as it is."""
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    style = "|" if "\n" in text else ">" if "'" in text and " " in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _Dumper.add_representer(str, _text)

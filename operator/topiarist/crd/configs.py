@@ -11,12 +11,13 @@ from topiarist.crd.admission import CONFIG, FACTOR, NOT_GOING, OVERRIDES, Named,
 from topiarist.crd.structural import Structure
 
 _ISR = "min.insync.replicas"
-_TAKES_EMPTY = [key for key in configs.CONFIGS if not configs.check(key, "") and not configs.stricter(key, "")]
+_NEVER_EMPTY = [key for key in configs.CONFIGS if configs.check(key, "") or configs.stricter(key, "")]
 
 
 def _each(wrong: str) -> str:
     """The keys, of all maps of configs, for whose value (``c[k]``) ``wrong`` is true, as one text."""
-    return f"variables.configs.map(c, c.filter(k, {wrong}).join(', ')).filter(s, s != '').join(', ')"
+    keys = f"c.filter(k, {wrong}).map(k, k == '' ? '\"\"' : k)"
+    return f"variables.configs.map(c, {keys}.join(', ')).filter(s, s != '').join(', ')"
 
 
 def _found(name: str, message: str) -> Structure:
@@ -43,12 +44,11 @@ _TOUCHING = (
     f"{OVERRIDES}.filter(o, has(o.replicationFactor) || has(o.replicaAssignment) || "
     f"(has(o.partitions) && has(object.spec.replicaAssignment)) || '{_ISR}' in o.?config.orValue({{}}))"
 )
-_EMPTY = ", ".join(f"'{key}'" for key in _TAKES_EMPTY)
-_KNOWN = ", ".join(f"'{key}'" for key in configs.CONFIGS)
+_KEYS = ", ".join(f"'{key}'" for key in _NEVER_EMPTY)
 _TOPIC_VALUES: Named = [
     ("configs", f"[{CONFIG}] + {OVERRIDES}.map(o, o.?config.orValue({{}}))"),
     *_VALUES,
-    ("empty", _each(f"c[k] == '' && k in [{_KNOWN}] && !(k in [{_EMPTY}])")),
+    ("empty", _each(f"c[k] == '' && k in [{_KEYS}]")),
     ("touching", _TOUCHING),
     ("ownFactor", FACTOR.format("object.spec") + "0"),
     (

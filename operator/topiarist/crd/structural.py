@@ -11,7 +11,7 @@ the tables below is an error, so that whoever adds it to a schema decides. What 
 | `additionalProperties: false` | nothing: an API server warns of unknown fields and drops them |
 | a map of config values | any scalars: see ``config_block`` |
 | `propertyNames` | nothing: CEL cannot see config keys, an admission policy can (``configs``) |
-| `enumDescriptions`, `patternErrorMessage`, `examples`, `default` below `overrides` | a sentence in the description |
+| `enumDescriptions`, `patternErrorMessage`, `examples`, `default` in lists | a sentence in the description |
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ def structure(schema: Schema, definitions: Schema, path: str = "") -> Structure:
         return config_block(schema, definitions, path)
     made: Structure = {"description": description(schema, path)}
     made |= {keyword: schema[keyword] for keyword in _KEPT if keyword in schema}
-    if "overrides[]" in path:
-        # A default there would win over what the topic says for all its clusters.
+    if "[]" in path:
+        # In a list, what an API server fills in looks changed to everybody who compares lists as a whole (kubectl, Argo
+        # CD); in an override it would even win over what the topic says for all its clusters.
         made.pop("default", None)
     if rules := list(conditions(schema)):
         made["x-kubernetes-validations"] = rules
@@ -165,8 +166,9 @@ def description(schema: Schema, path: str) -> str:
     if "patternErrorMessage" in schema:
         wanted = schema["patternErrorMessage"].removeprefix("wanted ")
         parts.append(f"{wanted[:1].upper()}{wanted[1:]}.")
-    if "default" in schema and "overrides[]" in path:
-        parts.append("Without it, what the topic says for all its clusters.")
+    if "default" in schema and "[]" in path:
+        inherited = path.startswith("spec.overrides[]")
+        parts.append("Without it, what the topic says." if inherited else f"Default: {schema['default']}.")
     if schema.get("examples"):
         example = schema["examples"][0]
         parts.append(f"Example: {example if isinstance(example, str) else json.dumps(example)}")
