@@ -1,0 +1,257 @@
+"""F10, F13, F14 and F15 with real brokers: killed, added, moved and restarted while topiarist plans and writes.
+
+After each: all brokers are there, no topic and no partition is lost, every partition has its leader and all replicas in
+sync, a run does what is left, and the one after it sends no write.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import checker
+from support.kafka.bed import Bed
+from support.kafka.clients import Clients, Program
+from support.kafka.cluster import Cluster
+from support.kafka.jars import NEWEST
+from support.kafka.moves import done, held_back
+from support.kafka.zookeeper import ZooKeeper
+from support.proxy import Proxy
+from support.runs import Ended, ended
+from topiarist.errors import Exit
+
+RACKS: dict[int, str | None] = {1: "a", 2: "b", 3: "a", 4: "b"}
+
+Topics = Mapping[str, Mapping[str, Any]]
+
+NOT_OURS = ("/isr_change_notification", "/log_dir_event_notification", "/latest_producer_id_block")
+"""Where brokers leave word for each other at any time."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Four brokers in two racks, of which each test leaves all as it found them."""
+    with ZooKeeper(NEWEST) as server, Cluster(server, NEWEST, RACKS) as cluster:
+        yield cluster
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The cluster, and what stands between topiarist and its ZooKeeper."""
+
+    bed: Bed
+    proxy: Proxy
+
+    @property
+    def kafka(self) -> Cluster:
+        """The cluster."""
+        return self.bed.kafka
+
+    def declare(self, topics: Topics) -> None:
+        """Replace the manifests; runs go through the proxy."""
+        self.bed.declare(topics, zookeeper={"connect": self.proxy.through(self.kafka.connect)})
+
+    def apply(self, *words: str) -> Ended:
+        """A run that may end in any way; its words on one line."""
+        said = self.bed.run("apply", "--yes", "--adopt", "--allow-risk", "DataLoss", *words)
+        return said._replace(out=" ".join(said.out.split()))
+
+    def apply_plan(self, *words: str) -> Ended:
+        """The same of the plan that was kept."""
+        clusters = str(self.bed.folder / "manifests" / "all.yaml")
+        said = ended("apply", "--plan", self.bed.folder / "plan.json", "--clusters", clusters, "--yes", *words)
+        return said._replace(out=" ".join(said.out.split()))
+
+    def tree(self) -> checker.Tree:
+        """Everything that ZooKeeper holds of the cluster, for the independent witness."""
+        tree = checker.look(self.kafka.connect)
+        return {path: node for path, node in tree.items() if not path.startswith(NOT_OURS)}
+
+    def there(self, topics: Topics) -> dict[str, int]:
+        """How many partitions each of these topics has that ZooKeeper has at all."""
+        found = checker.topics(self.tree())
+        return {name: len(found[name]["partitions"]) for name in topics if name in found}
+
+    def settle(self, before: checker.Tree, topics: Topics) -> None:
+        """Do what is left with all brokers up, and see that all is well and nothing more is to be done."""
+        said = self.apply("--wait")
+        assert said.code == Exit.DONE, said
+        self.proxy.reset()
+        assert self.apply().code == Exit.DONE
+        assert self.proxy.writes == 0
+        assert self.bed.run("plan", "--exit-code").code == Exit.DONE
+        after = self.tree()
+        assert checker.problems(before, after, topics) == []
+        assert self.there(topics) == {name: spec["partitions"] for name, spec in topics.items()}
+        assert all(self.kafka.brokers[broker].alive for broker in RACKS)
+        self.kafka.wait(lambda: self.bed.clients.racks().keys() >= RACKS.keys(), "all brokers to be back")
+        self.bed.described(checker.topics(after))
+        tool = self.kafka.tool(
+            *("kafka-topics", "--bootstrap-server", self.kafka.bootstrap, "--describe", "--unavailable-partitions")
+        )
+        assert (tool.code, tool.out) == (0, ""), tool
+
+
+@pytest.fixture
+def scene(cluster: Cluster, program: Program, tmp_path: Path) -> Iterator[Scene]:
+    """The cluster with a proxy before its ZooKeeper, for topiarist only."""
+    with Proxy(cluster.zookeeper.connect) as proxy:
+        yield Scene(Bed(cluster, Clients(program, cluster.bootstrap), tmp_path), proxy)
+
+
+def counted(said: Ended) -> dict[str, int]:
+    """``Applied: 3 done, 1 refused.`` as numbers."""
+    (line,) = re.findall(r"Applied: ([^.]*)\.", said.out)
+    return {what: int(number) for number, what in re.findall(r"(\d+) ([a-z ]+)", line)}
+
+
+def mixed(scene: Scene, prefix: str, *, new: int, there: int) -> Topics:
+    """Make topics, write to them, and declare that half of these grow, that all get a config, and that others are new."""
+    lists = {f"{prefix}-{number:03}": ((1, 2, 3), (2, 3, 4)) for number in range(there)}
+    assert scene.bed.clients.create(lists) == {}
+    scene.bed.described(lists)
+    scene.bed.write(lists, "before")
+    names = [*lists, *(f"{prefix}-new-{number:03}" for number in range(new))]
+    topics = {
+        name: {
+            "partitions": 2 if number % 2 and name in lists else 3,
+            "replicationFactor": 3,
+            "config": {"retention.ms": 1_000_000_000},
+        }
+        for number, name in enumerate(names)
+    }
+    scene.declare(topics)
+    return topics
+
+
+def check_messages(scene: Scene, topics: Topics) -> None:
+    """What was written before is still there, new partitions take messages, and Kafka shows our config."""
+    old = [name for name in topics if "-new-" not in name]
+    scene.bed.write({name: range(spec["partitions"]) for name, spec in topics.items()}, "after")
+    found = scene.bed.messages({name: [0, 1] for name in old})
+    assert found == {name: [["before", "after"]] * 2 for name in old}
+    shown = scene.bed.clients.overrides(topics)
+    assert shown == {name: {"retention.ms": "1000000000"} for name in topics}
+
+
+def first(scene: Scene, written: int, action: Callable[[], None]) -> None:
+    """Have something happen when so many transactions of a run have gone on to ZooKeeper."""
+    root = 4 * (scene.kafka.client.exists("/topiarist") is None)
+    scene.proxy.hold(root + 1 + written, action)
+
+
+def test_f10_the_controller_is_killed_in_the_middle(scene: Scene) -> None:
+    """``kill -9`` of the controller when half of 200 topics is written: what it has not taken over the next one does,
+    under whose epoch the run goes on. What would get a replica on the dead broker is refused until that is back.
+    """
+    topics = mixed(scene, "f10", new=160, there=40)
+    before, controller = scene.tree(), scene.kafka.controller()
+    first(scene, 100, lambda: scene.kafka.kill(controller))
+    said = scene.apply("--wait", "--wait-ahead", "60")
+    assert scene.proxy.fired.is_set()
+    results = counted(said)
+    assert said.code == Exit.REFUSED, said
+    assert results.keys() == {"done", "refused"}
+    assert sum(results.values()) == len(topics)
+    assert results["done"] >= 100
+    assert f"broker {controller}" in said.out
+    assert scene.kafka.controller() != controller
+    assert len(scene.there(topics)) == len(topics) - results["refused"]
+    scene.kafka.start(controller)
+    scene.settle(before, topics)
+    check_messages(scene, topics)
+
+
+def test_f13_a_reassignment_is_running(scene: Scene) -> None:
+    """Begun after the plan was kept, or before it is made: that topic does not grow, the others do. When it is over, it
+    does, and Kafka has moved what it was to move.
+    """
+    lists = {name: ((1, 2), (2, 1)) for name in ("f13-moving", "f13-growing")}
+    assert scene.bed.clients.create(lists) == {}
+    scene.bed.described(lists)
+    topics = {name: {"partitions": 4, "replicationFactor": 2} for name in (*lists, "f13-new", "f13-late")}
+    scene.declare({name: spec for name, spec in topics.items() if name != "f13-late"})
+    scene.bed.plan("--adopt")
+    before = {path: node for path, node in scene.tree().items() if path != "/brokers/topics/f13-moving"}
+    with held_back(scene.bed, {"f13-moving": (3, 2)}):
+        said = scene.apply_plan("--partial")
+        assert (said.code, counted(said)) == (Exit.MOVED, {"done": 2, "moved": 1}), said
+        assert "its replicas are being reassigned now" in said.out
+        scene.declare(topics)
+        said = scene.apply()
+        assert (said.code, counted(said)) == (Exit.REFUSED, {"done": 1, "refused": 1}), said
+        assert scene.there(topics) == {"f13-moving": 2, "f13-growing": 4, "f13-new": 4, "f13-late": 4}
+        assert scene.bed.clients.moving() == {"f13-moving": {"0": [[3], [1]]}}
+    done(scene.bed)
+    scene.settle(before, topics)
+    grown = scene.bed.described(topics)["f13-moving"].replicas
+    assert grown[:2] == ((3, 2), (2, 1))
+
+
+def test_f14_a_broker_is_killed_and_one_comes_between_plan_and_apply(scene: Scene) -> None:
+    """Nothing of the plan is written; with ``--partial`` what does not need the broker. Back again, the rest of the very
+    same plan is done, and the new broker has nothing.
+    """
+    topics = mixed(scene, "f14", new=20, there=4)
+    before, lost, come = scene.tree(), 4, 5
+    planned = {
+        name: [list(replicas) for change in changes for replicas in replica_lists(change)]
+        for name, changes in scene.bed.plan("--adopt", "--allow-risk", "DataLoss").items()
+    }
+    needing = {name for name, lists in planned.items() if any(lost in replicas for replicas in lists)}
+    assert len(needing) in range(1, len(topics))
+    scene.kafka.kill(lost)
+    scene.kafka.start(come, rack="b")
+    scene.kafka.wait(lambda: scene.kafka.registered() == {1, 2, 3, 5}, "one broker to go and one to come")
+    scene.proxy.reset()
+    said = scene.apply_plan()
+    assert (said.code, scene.proxy.writes) == (Exit.MOVED, 0), said
+    said = scene.apply_plan("--partial")
+    assert (said.code, counted(said)) == (Exit.MOVED, {"done": len(topics) - len(needing), "moved": len(needing)}), said
+    assert f"broker {lost} was registered, and is not now" in said.out
+    said = scene.apply()
+    assert (said.code, counted(said)) == (Exit.REFUSED, {"refused": len(needing)}), said
+    scene.kafka.start(lost)
+    said = scene.apply_plan("--wait")
+    assert said.code == Exit.DONE, said
+    scene.settle(before, topics)
+    check_messages(scene, topics)
+    found = {name: topic.replicas for name, topic in scene.bed.described(topics).items()}
+    assert {name: list(map(list, found[name][-len(lists) :])) for name, lists in planned.items() if lists} == {
+        name: lists for name, lists in planned.items() if lists
+    }
+    assert not [name for name, lists in found.items() if any(come in replicas for replicas in lists)]
+    scene.kafka.stop(come)
+
+
+def replica_lists(change: Mapping[str, Any]) -> list[list[int]]:
+    """The replica lists that a change makes."""
+    after = change.get("after") or {}
+    return list(after.get("replicas") or after.get("newReplicas") or ())
+
+
+def test_f15_zookeeper_is_killed_in_the_middle(scene: Scene, report: Callable[[str], None]) -> None:
+    """``kill -9`` of the only server, with the same data and port at once again: sessions go on, and so does the run,
+    unless the server was away for longer than its session lasts: then it names what it does not know.
+    """
+    topics = mixed(scene, "f15", new=56, there=4)
+    before = scene.tree()
+    first(scene, 30, scene.kafka.zookeeper.restart)
+    said = scene.apply("--wait")
+    assert scene.proxy.fired.is_set()
+    results = counted(said)
+    report(f"ZooKeeper killed and restarted in the middle of {len(topics)} topics: {results}")
+    assert sum(results.values()) == len(topics)
+    if said.code != Exit.DONE:
+        assert said.code == Exit.ERROR
+        assert "ended in the middle of the work" in said.err, said
+        assert results.keys() <= {"done", "unknown", "not sent"}
+    assert len(scene.there(topics)) >= results["done"]
+    scene.kafka.wait(lambda: scene.kafka.registered() == RACKS.keys(), "all brokers to be registered again")
+    scene.settle(before, topics)
+    check_messages(scene, topics)
