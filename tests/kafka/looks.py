@@ -79,8 +79,7 @@ def look(bed: Bed, topic: str) -> Look:
         (code, first), (_, text), (_, again) = (_run(*words, *more) for more in (_JSON, ("-v",), _JSON))
         if first == again:
             clusters = json.loads(first)["clusters"]
-            said = next((each for each in clusters if each["name"] == ""), {})
-            return Look(code, said, text)
+            return Look(code, clusters[0] if clusters else {}, text)
 
 
 _JSON = ("--format", "json")
@@ -137,9 +136,12 @@ def _compared(bed: Bed, topic: str, seen: Look) -> Iterator[tuple[str, tuple[obj
     moving = {int(number): move for number, move in bed.clients.moving().get(topic, {}).items()}
     yield "id", (seen.said["topicId"], kafka.id)
     yield "partitions", (seen.states, kafka.partitions)
-    yield "not taken over", (
-        seen.having("NotTakenOver"),
-        {one["partition"] for one in seen.said["partitions"]} - {one.id for one in kafka.partitions},
+    yield (
+        "not taken over",
+        (
+            seen.having("NotTakenOver"),
+            {one["partition"] for one in seen.said["partitions"]} - {one.id for one in kafka.partitions},
+        ),
     )
     moves = {one["partition"]: [one["adding"], one["removing"]] for one in seen.said["partitions"]}
     yield "moves", ({number: move for number, move in moves.items() if any(move)}, moving)
@@ -154,7 +156,8 @@ def _compared(bed: Bed, topic: str, seen: Look) -> Iterator[tuple[str, tuple[obj
         for key, value in values.items()
         if value["field"].startswith("config.") and value["heldBy"] == "Topic"
     }
-    yield "configs", (ours, {key: value for key, (value, source) in configs.items() if source == "DYNAMIC_TOPIC_CONFIG"})
+    theirs = {key: value for key, (value, source) in configs.items() if source == "DYNAMIC_TOPIC_CONFIG"}
+    yield "configs", (ours, theirs)
 
 
 def _conditions(

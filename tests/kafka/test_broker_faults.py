@@ -6,15 +6,13 @@ sync, a run does what is left, and the one after it sends no write.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support import checker
+from kafka.scenes import RACKS, Scene, check_messages, counted, first, mixed
 from support.kafka.bed import Bed
 from support.kafka.clients import Clients, Program
 from support.kafka.cluster import Cluster
@@ -22,15 +20,7 @@ from support.kafka.jars import NEWEST
 from support.kafka.moves import done, held_back
 from support.kafka.zookeeper import ZooKeeper
 from support.proxy import Proxy
-from support.runs import Ended, ended
 from topiarist.errors import Exit
-
-RACKS: dict[int, str | None] = {1: "a", 2: "b", 3: "a", 4: "b"}
-
-Topics = Mapping[str, Mapping[str, Any]]
-
-NOT_OURS = ("/isr_change_notification", "/log_dir_event_notification", "/latest_producer_id_block")
-"""Where brokers leave word for each other at any time."""
 
 
 @pytest.fixture(scope="module")
@@ -40,109 +30,11 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-@dataclass(frozen=True)
-class Scene:
-    """The cluster, and what stands between topiarist and its ZooKeeper."""
-
-    bed: Bed
-    proxy: Proxy
-
-    @property
-    def kafka(self) -> Cluster:
-        """The cluster."""
-        return self.bed.kafka
-
-    def declare(self, topics: Topics) -> None:
-        """Replace the manifests; runs go through the proxy."""
-        self.bed.declare(topics, zookeeper={"connect": self.proxy.through(self.kafka.connect)})
-
-    def apply(self, *words: str) -> Ended:
-        """A run that may end in any way; its words on one line."""
-        said = self.bed.run("apply", "--yes", "--adopt", "--allow-risk", "DataLoss", *words)
-        return said._replace(out=" ".join(said.out.split()))
-
-    def apply_plan(self, *words: str) -> Ended:
-        """The same of the plan that was kept."""
-        clusters = str(self.bed.folder / "manifests" / "all.yaml")
-        said = ended("apply", "--plan", self.bed.folder / "plan.json", "--clusters", clusters, "--yes", *words)
-        return said._replace(out=" ".join(said.out.split()))
-
-    def tree(self) -> checker.Tree:
-        """Everything that ZooKeeper holds of the cluster, for the independent witness."""
-        tree = checker.look(self.kafka.connect)
-        return {path: node for path, node in tree.items() if not path.startswith(NOT_OURS)}
-
-    def there(self, topics: Topics) -> dict[str, int]:
-        """How many partitions each of these topics has that ZooKeeper has at all."""
-        found = checker.topics(self.tree())
-        return {name: len(found[name]["partitions"]) for name in topics if name in found}
-
-    def settle(self, before: checker.Tree, topics: Topics) -> None:
-        """Do what is left with all brokers up, and see that all is well and nothing more is to be done."""
-        said = self.apply("--wait")
-        assert said.code == Exit.DONE, said
-        self.proxy.reset()
-        assert self.apply().code == Exit.DONE
-        assert self.proxy.writes == 0
-        assert self.bed.run("plan", "--exit-code").code == Exit.DONE
-        after = self.tree()
-        assert checker.problems(before, after, topics) == []
-        assert self.there(topics) == {name: spec["partitions"] for name, spec in topics.items()}
-        assert all(self.kafka.brokers[broker].alive for broker in RACKS)
-        self.kafka.wait(lambda: self.bed.clients.racks().keys() >= RACKS.keys(), "all brokers to be back")
-        self.bed.described(checker.topics(after))
-        tool = self.kafka.tool(
-            *("kafka-topics", "--bootstrap-server", self.kafka.bootstrap, "--describe", "--unavailable-partitions")
-        )
-        assert (tool.code, tool.out) == (0, ""), tool
-
-
 @pytest.fixture
 def scene(cluster: Cluster, program: Program, tmp_path: Path) -> Iterator[Scene]:
     """The cluster with a proxy before its ZooKeeper, for topiarist only."""
     with Proxy(cluster.zookeeper.connect) as proxy:
         yield Scene(Bed(cluster, Clients(program, cluster.bootstrap), tmp_path), proxy)
-
-
-def counted(said: Ended) -> dict[str, int]:
-    """``Applied: 3 done, 1 refused.`` as numbers."""
-    (line,) = re.findall(r"Applied: ([^.]*)\.", said.out)
-    return {what: int(number) for number, what in re.findall(r"(\d+) ([a-z ]+)", line)}
-
-
-def mixed(scene: Scene, prefix: str, *, new: int, there: int, size: tuple[int, int] = (3, 3)) -> Topics:
-    """Make topics, write to them, and declare that half of these grow, that all get a config, and that others are new,
-    of so many partitions and replicas.
-    """
-    lists = {f"{prefix}-{number:03}": ((1, 2, 3), (2, 3, 4)) for number in range(there)}
-    assert scene.bed.clients.create(lists) == {}
-    scene.bed.described(lists)
-    scene.bed.write(lists, "before")
-    sizes = {name: (3 if number % 2 else 2, 3) for number, name in enumerate(lists)}
-    sizes |= {f"{prefix}-new-{number:03}": size for number in range(new)}
-    config = {"retention.ms": 1_000_000_000}
-    topics = {
-        name: {"partitions": partitions, "replicationFactor": replicas, "config": config}
-        for name, (partitions, replicas) in sizes.items()
-    }
-    scene.declare(topics)
-    return topics
-
-
-def check_messages(scene: Scene, topics: Topics) -> None:
-    """What was written before is still there, new partitions take messages, and Kafka shows our config."""
-    old = [name for name in topics if "-new-" not in name]
-    scene.bed.write({name: range(spec["partitions"]) for name, spec in topics.items()}, "after")
-    found = scene.bed.messages({name: [0, 1] for name in old})
-    assert found == {name: [["before", "after"]] * 2 for name in old}
-    shown = scene.bed.clients.overrides(topics)
-    assert shown == {name: {"retention.ms": "1000000000"} for name in topics}
-
-
-def first(scene: Scene, written: int, action: Callable[[], None]) -> None:
-    """Have something happen when so many transactions of a run have gone on to ZooKeeper."""
-    root = 4 * (scene.kafka.client.exists("/topiarist") is None)
-    scene.proxy.hold(root + 1 + written, action)
 
 
 def test_f10_the_controller_is_killed_in_the_middle(scene: Scene) -> None:
@@ -171,7 +63,7 @@ def test_f13_a_reassignment_is_running(scene: Scene) -> None:
     """Begun after the plan was kept, or before it is made: that topic does not grow, the others do. When it is over, it
     does, and Kafka has moved what it was to move.
     """
-    lists = {name: ((1, 2), (2, 1)) for name in ("f13-moving", "f13-growing")}
+    lists = dict.fromkeys(("f13-moving", "f13-growing"), ((1, 2), (2, 1)))
     assert scene.bed.clients.create(lists) == {}
     scene.bed.described(lists)
     topics = {name: {"partitions": 4, "replicationFactor": 2} for name in (*lists, "f13-new", "f13-late")}
@@ -196,8 +88,8 @@ def test_f13_a_reassignment_is_running(scene: Scene) -> None:
 
 
 def test_f14_a_broker_is_killed_and_one_comes_between_plan_and_apply(scene: Scene) -> None:
-    """Nothing of the plan is written; with ``--partial`` what does not need the broker. Back again, the rest of the very
-    same plan is done, and the new broker has nothing.
+    """Nothing of the plan is written; with ``--partial`` what does not need the broker. Once it is back the rest of the
+    very same plan is done, and the new broker has nothing.
     """
     topics = mixed(scene, "f14", new=20, there=4, size=(1, 2))
     before, lost, come = scene.tree(), 4, 5

@@ -115,9 +115,8 @@ def test_deletion_is_disabled(disabled: Bed) -> None:
     disabled.declare({"stays": ABSENT})
     said = end(running(disabled))
     assert said.code == Exit.REFUSED, said
-    words = " ".join(said.out.split())
-    assert "refused: the mark has gone and the topic is still there: the brokers have delete.topic.enable=false" in words
-    assert "reason DeletionDisabled" in words
+    why = "the mark has gone and the topic is still there: the brokers have delete.topic.enable=false"
+    assert f"refused: {why} reason DeletionDisabled" in " ".join(said.out.split())
     assert nodes(disabled, "stays") == {"/brokers/topics/stays", "/config/topics/stays"}
     assert agreed(disabled, "stays").phase == "DeletionDisabled"
     versions = seen(disabled)

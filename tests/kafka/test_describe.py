@@ -1,6 +1,11 @@
-"""``topiarist describe`` in every state that real brokers can bring a topic into: it says what Kafka's own client says."""
+"""``topiarist describe`` in every state that real brokers bring a topic into: it says what Kafka's own client says."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kazoo.client import TransactionRequest
 
 from kafka.looks import Look, agreed, look
 from support.kafka.bed import Bed, Fresh
@@ -51,7 +56,7 @@ def test_a_broker_that_is_away(bare: Bed) -> None:
     """
     away, other, third = *other_than_controller(bare), bare.kafka.controller()
     whole, least = [away, other, third], {"config": {"min.insync.replicas": 2}}
-    topics = {
+    topics: dict[str, dict[str, Any]] = {
         "seen-short": {"replicaAssignment": [whole, [other, third, away], [third, away, other]]},
         "seen-least": {"replicaAssignment": [[away, other], [other, third]], **least},
         "seen-alone": {"replicaAssignment": [[away], [other]]},
@@ -108,15 +113,16 @@ def until(bed: Bed, topic: str, condition: str, partitions: set[int]) -> Look:
 
 
 def test_reassignments(bare: Bed) -> None:
-    """What is added and what is removed is shown as long as it takes. A mark does not wait for it, unless a controller
-    takes over that finds both.
+    """What is added and what is removed is shown as long as it takes. A mark does not wait for that; but a controller
+    that takes over and finds both lets each wait for the other, until somebody takes the mark away and it takes over
+    once more.
     """
     one, two, three = sorted(bare.kafka.racks)
-    topics = ("seen-moving", "seen-going", "seen-waiting")
+    topics = ("seen-moving", "seen-going", "seen-stuck")
     bare.declare({name: {"replicaAssignment": [[one, two], [two, one]]} for name in topics})
     bare.apply()
     bare.described(topics)
-    with held_back(bare, dict.fromkeys(topics, [three, two])):
+    with held_back(bare, dict.fromkeys(topics, (three, two))):
         seen = agreed(bare, "seen-moving")
         (moving, _) = seen.said["partitions"]
         assert (moving["replicas"], moving["adding"], moving["removing"]) == ([three, two, one], [three], [one])
@@ -124,24 +130,27 @@ def test_reassignments(bare: Bed) -> None:
         assert (seen.phase, seen.having("UnderReplicated")) == ("TakenOver", set())
         assert bare.clients.delete(["seen-going"]) == {}
         bare.kafka.wait(lambda: look(bare, "seen-going").phase == "DeletedOutside", "the first topic to go")
-        mark_and_elect(bare, "seen-waiting")
-        controller = bare.kafka.controller()
-        bare.kafka.wait(lambda: bare.clients.controller() == controller, "the brokers to know the new controller")
-        waiting = look(bare, "seen-waiting")
-        assert (waiting.phase, waiting.waits) == ("MarkedForDeletion", "its replicas are being reassigned")
-        assert agreed(bare, "seen-moving").having("Reassigning") == {0}
-    done(bare)
-    bare.kafka.wait(lambda: look(bare, "seen-waiting").phase == "DeletedOutside", "the second topic to go")
+        assert bare.clients.describe(["seen-going"]) == {"seen-going": None}
+        mark = "/admin/delete_topics/seen-stuck"
+        elect(bare, lambda transaction: transaction.create(mark, b""))
+    bare.kafka.wait(lambda: bare.clients.moving().keys() == {"seen-stuck"}, "the other reassignment to be done")
     assert well(agreed(bare, "seen-moving"), 2)
-    assert bare.clients.describe(topics[1:]) == dict.fromkeys(topics[1:])
+    stuck = look(bare, "seen-stuck")
+    assert (stuck.phase, stuck.waits) == ("MarkedForDeletion", "its replicas are being reassigned")
+    assert stuck.having("Reassigning") == {0}
+    elect(bare, lambda transaction: transaction.delete(mark))
+    done(bare)
+    assert well(agreed(bare, "seen-stuck"), 2)
 
 
-def mark_and_elect(bed: Bed, topic: str) -> None:
-    """Take the controller its office away, and mark a topic for deletion before there is another one."""
+def elect(bed: Bed, change: Callable[[TransactionRequest], object]) -> None:
+    """Take its office from the controller and change something before there is another one."""
     transaction = bed.kafka.client.transaction()
     transaction.delete("/controller")
-    transaction.create(f"/admin/delete_topics/{topic}", b"")
+    change(transaction)
     assert not [result for result in transaction.commit() if isinstance(result, Exception)]
+    controller = bed.kafka.controller()
+    bed.kafka.wait(lambda: bed.clients.controller() == controller, "the brokers to know their controller")
 
 
 def test_a_topic_that_no_controller_has_seen_yet(fresh: Fresh) -> None:

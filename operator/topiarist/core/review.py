@@ -76,9 +76,7 @@ def allow_deletions(plan: Plan, allowances: tuple[Allowance, ...]) -> Plan:
     return replace(plan, topics=tuple(allowed.get(topic.topic, topic) for topic in plan.topics))
 
 
-def guard(
-    plan: Plan, cluster: ClusterSpec, *, seen: Iterable[Broker], allow_unknown_brokers: bool = False
-) -> Plan:
+def guard(plan: Plan, cluster: ClusterSpec, *, seen: Iterable[Broker], allow_unknown_brokers: bool = False) -> Plan:
     """A plan without specs, without what the cluster's own document forbids: who gets replicas, what is protected,
     which configs its release and its vendor know; and without replicas on brokers that were not ``seen`` when the plan
     was made. Those that ``plan`` itself has may be the ones that are there now.

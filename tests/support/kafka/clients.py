@@ -245,5 +245,5 @@ def _run_javac(words: Sequence[str]) -> None:
 
 
 def _topic(found: Mapping[str, Any]) -> Topic:
-    partitions = (Partition(id, leader, tuple(replicas), tuple(isr)) for id, leader, replicas, isr in found["partitions"])
+    partitions = (Partition(id, leader, tuple(held), tuple(isr)) for id, leader, held, isr in found["partitions"])
     return Topic(found["id"], tuple(partitions))

@@ -23,7 +23,7 @@ def held_back(bed: Bed, targets: Mapping[str, Sequence[int]]) -> Iterator[None]:
     The limit is that of the brokers: one block at a time.
     """
     for _ in range(_MESSAGES):
-        bed.write(dict.fromkeys(targets, [0]), _MESSAGE)
+        bed.write(dict.fromkeys(targets, (0,)), _MESSAGE)
     assert bed.clients.throttle(1) == {}
     assert bed.clients.alter({topic: {THROTTLED: "*"} for topic in targets}) == {}
     try:

@@ -45,7 +45,9 @@ def java(jars: Path, folder: Path, main: Sequence[str], *, heap: str = "256m", q
     """
     name = "log4j-quiet.properties" if quiet else "log4j.properties"
     level, target = ("WARN", "System.err") if quiet else ("INFO", "System.out")
-    (folder / name).write_text(_LOG4J.format(level=level, target=target))
+    # In one step: another process of this folder may be about to read it, and without it would log nothing.
+    (folder / f"{name}.new").write_text(_LOG4J.format(level=level, target=target))
+    (folder / f"{name}.new").replace(folder / name)
     log4j = f"-Dlog4j.configuration=file:{folder / name}"
     return [find_java(), f"-Xmx{heap}", *_JAVA, log4j, "-cp", str(jars / "*"), *main]
 
