@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from typing import Any
 
@@ -25,11 +25,11 @@ ROW = re.compile(r" +(\d+) +(none|\d+) +\[([\d,]*)\] +\[([\d,]*)\]")
 
 @dataclass(frozen=True)
 class Look:
-    """One topic at a moment: ``said`` is its cluster in describe's document, ``text`` all of describe's text."""
+    """One topic at a moment: ``said`` is its cluster in the document, ``text`` the text, if that was looked at."""
 
     code: int
     said: Mapping[str, Any]
-    text: str
+    text: str = ""
 
     @property
     def phase(self) -> str:
@@ -73,13 +73,10 @@ def ids(text: str) -> tuple[int, ...]:
 
 
 def look(bed: Bed, topic: str) -> Look:
-    """Describe a topic, as a document and as text; both of one moment, which nobody promises, so try again."""
-    words = ["describe", topic, "--zookeeper", bed.kafka.connect]
-    while True:
-        (code, first), (_, text), (_, again) = (_run(*words, *more) for more in (_JSON, ("-v",), _JSON))
-        if first == again:
-            clusters = json.loads(first)["clusters"]
-            return Look(code, clusters[0] if clusters else {}, text)
+    """Describe a topic, as a document."""
+    code, out = _run("describe", topic, "--zookeeper", bed.kafka.connect, *_JSON)
+    clusters = json.loads(out)["clusters"]
+    return Look(code, clusters[0] if clusters else {"phase": "Unknown"})
 
 
 _JSON = ("--format", "json")
@@ -92,12 +89,13 @@ def _run(*words: str) -> tuple[int, str]:
 
 
 def agreed(bed: Bed, topic: str) -> Look:
-    """What describe says, once Kafka says the same: brokers hear of changes a little later than ZooKeeper has them."""
+    """What describe says, in both forms, once Kafka says the same: brokers hear of changes a little after ZooKeeper."""
     found: list[Look] = []
     differ: list[str] = []
 
     def same() -> bool:
-        found[:] = [look(bed, topic)]
+        _, text = _run("describe", topic, "--zookeeper", bed.kafka.connect, "-v")
+        found[:] = [replace(look(bed, topic), text=text)]
         differ[:] = differences(bed, topic, found[0])
         return not differ
 

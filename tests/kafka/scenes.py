@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from support import checker
@@ -20,6 +21,10 @@ Topics = Mapping[str, Mapping[str, Any]]
 
 NOT_OURS = ("/isr_change_notification", "/log_dir_event_notification", "/latest_producer_id_block")
 """Where brokers leave word for each other at any time."""
+
+
+PATIENCE = 300.0
+"""Seconds that a run may take that waits for a controller on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +45,16 @@ class Scene:
 
     def apply(self, *words: str) -> Ended:
         """A run that may end in any way; its words on one line."""
-        said = self.bed.run("apply", "--yes", "--adopt", "--allow-risk", "DataLoss", *words)
-        return said._replace(out=" ".join(said.out.split()))
+        manifests = self.bed.folder / "manifests"
+        return self._ended(manifests, "--adopt", "--allow-risk", "DataLoss", *words)
 
     def apply_plan(self, *words: str) -> Ended:
         """The same of the plan that was kept."""
-        clusters = str(self.bed.folder / "manifests" / "all.yaml")
-        said = ended("apply", "--plan", self.bed.folder / "plan.json", "--clusters", clusters, "--yes", *words)
+        folder = self.bed.folder
+        return self._ended("--plan", folder / "plan.json", "--clusters", folder / "manifests" / "all.yaml", *words)
+
+    def _ended(self, *words: str | Path) -> Ended:
+        said = ended("apply", "--yes", *words, patience=PATIENCE)
         return said._replace(out=" ".join(said.out.split()))
 
     def tree(self) -> checker.Tree:
