@@ -72,8 +72,11 @@ def test_gone_is_gone(bare: Bed) -> None:
     bare.kafka.pause(slow)
     try:
         run = running(bare)
+        # Another run goes through all of its own patience meanwhile.
+        said = bare.run("apply", *MEANT, "--wait", "--wait-timeout", "1")
+        assert (said.code, "still marked for deletion: " in said.out) == (Exit.ERROR, True), said
         assert nodes(bare, "gone") >= {"/brokers/topics/gone", "/admin/delete_topics/gone"}
-        assert run.poll() is None
+        assert run.poll() is None, run.communicate()
     finally:
         bare.kafka.resume(slow)
     said = end(run)
