@@ -2,7 +2,7 @@
 
 ``make test-faults`` leaves the record of its run in the cache; ``python tools/fault_matrix.py RECORD`` puts it into
 ``docs/reliability.json``, if no fault is missing in it, from which ``make generate`` makes the page. Nothing of it is
-typed by hand. What tests with real Kafka brokers show stands there too; they are not in the figures.
+typed by hand.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "docs" / "reliability.json"
 TESTS = ROOT / "tests" / "faults"
-KAFKA = ROOT / "tests" / "kafka"
 
 Faults = Mapping[str, Mapping[str, Any]]
 
@@ -30,10 +29,10 @@ def matrix() -> Faults:
     return tomllib.loads((TESTS / "matrix.toml").read_text(encoding="utf-8"))
 
 
-def shown(folder: Path = TESTS) -> Mapping[str, list[str]]:
-    """What a folder's tests of each fault show, in the order of their files: the first paragraph of each docstring."""
+def shown() -> Mapping[str, list[str]]:
+    """What the tests of each fault show, in the order of their files: the first sentence of each docstring."""
     found = defaultdict(list)
-    for path in sorted(folder.glob("test_*.py")):
+    for path in sorted(TESTS.glob("test_*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             match = isinstance(node, ast.FunctionDef) and re.match(r"test_f(\d\d)_", node.name)
             if match and isinstance(node, ast.FunctionDef):
@@ -44,7 +43,7 @@ def shown(folder: Path = TESTS) -> Mapping[str, list[str]]:
 
 def part() -> str:
     """The generated part of the page: one heading a fault."""
-    record, tests, real = json.loads(RECORD.read_text(encoding="utf-8")), shown(), shown(KAFKA)
+    record, tests = json.loads(RECORD.read_text(encoding="utf-8")), shown()
     total = sum(fault["cases"] for fault in record["faults"].values())
     text = f"\nThe run of {record['date']}: {len(record['faults'])} faults, {total:,} cases, none failed.\n"
     for number, fault in matrix().items():
@@ -55,8 +54,6 @@ def part() -> str:
             f"Injected: {fault['inject']}\n\nMust hold: {fault['hold']}\n\nShown, cases {counted['cases']:,}{seen}:\n\n"
         )
         text += "".join(f"- {sentence}\n" for sentence in tests[number])
-        if number in real:
-            text += "\nAnd with real brokers:\n\n" + "".join(f"- {sentence}\n" for sentence in real[number])
     return text + "\n"
 
 

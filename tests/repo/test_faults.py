@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 import tomllib
@@ -32,14 +31,6 @@ def test_every_fault_has_tests_and_every_test_its_fault() -> None:
     numbers = {f"F{int(name[1:3])}" for name in names if name[0] == "f" and name[1:3].isdigit() and name[3] == "_"}
     assert [name for name in names if not (name[0] == "f" and name[1:3].isdigit() and name[3] == "_")] == []
     assert numbers == MATRIX.keys() == {f"F{number}" for number in range(1, 35)} - ELSEWHERE
-
-
-def test_what_is_shown_with_real_brokers_is_in_the_matrix() -> None:
-    """Those tests stand beside others that are about no fault; whose name has a number, has one of the matrix."""
-    text = "".join(path.read_text() for path in (ROOT / "tests" / "kafka").glob("test_*.py"))
-    numbers = {f"F{int(number)}" for number in re.findall(r"^def test_f(\d\d)_", text, re.MULTILINE)}
-    assert numbers
-    assert numbers <= MATRIX.keys()
 
 
 def test_the_record_has_every_fault() -> None:

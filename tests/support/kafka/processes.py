@@ -45,9 +45,7 @@ def java(jars: Path, folder: Path, main: Sequence[str], *, heap: str = "256m", q
     """
     name = "log4j-quiet.properties" if quiet else "log4j.properties"
     level, target = ("WARN", "System.err") if quiet else ("INFO", "System.out")
-    # In one step: another process of this folder may be about to read it, and without it would log nothing.
-    (folder / f"{name}.new").write_text(_LOG4J.format(level=level, target=target))
-    (folder / f"{name}.new").replace(folder / name)
+    (folder / name).write_text(_LOG4J.format(level=level, target=target))
     log4j = f"-Dlog4j.configuration=file:{folder / name}"
     return [find_java(), f"-Xmx{heap}", *_JAVA, log4j, "-cp", str(jars / "*"), *main]
 
