@@ -1,0 +1,68 @@
+"""What topiarist says of a real cluster, in few words; and Kafka's tools as each release wants to be called."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from support.kafka.bed import Bed
+from support.runs import ended
+from topiarist.errors import Exit
+
+
+class Seen(NamedTuple):
+    """What a plan shows of one topic: changes in a few words, refusals and notices by their reasons."""
+
+    changes: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+ADOPT = Seen(("Adopt",))
+
+
+def seen(folder: Path, *words: str) -> dict[str, Seen]:
+    """What a plan of the manifests in a folder shows, by topic; those of which there is nothing to say are left out."""
+    said = ended("plan", folder, "--format", "json", *words)
+    assert said.code == Exit.DONE, said
+    (cluster,) = json.loads(said.out)["clusters"]
+    return {
+        topic["topic"]: Seen(
+            tuple(word for change in topic["changes"] for word in in_words(change)),
+            tuple(refusal["reason"] for refusal in topic["refusals"]),
+            tuple(notice["reason"] for notice in topic["notices"]),
+        )
+        for topic in cluster["topics"]
+    }
+
+
+def in_words(change: Mapping[str, Any]) -> list[str]:
+    """A change: each config as ``key before -> after``, everything else as its kind."""
+    if change["kind"] != "UpdateConfig":
+        return [change["kind"]]
+    return [f"{item['key']} {item['before']} -> {item['after']}" for item in change["config"]]
+
+
+def manifests(bed: Bed) -> Path:
+    """The folder of the manifests that were declared last."""
+    return bed.folder / "manifests"
+
+
+def rows(bed: Bed) -> dict[str, dict[str, Any]]:
+    """What topiarist reads of every topic, and of the cluster (by an empty name)."""
+    said = ended("snapshot", "--zookeeper", bed.kafka.connect)
+    assert said.code == Exit.DONE, said
+    found = [json.loads(line) for line in said.out.splitlines()]
+    return {row.get("topic", ""): row for row in found if row["kind"] in ("cluster", "topic")}
+
+
+def run_tool(bed: Bed, name: str, *words: str, since: tuple[int, int] = (3, 0)) -> None:
+    """Run one of Kafka's tools as the release has it: before ``since`` it writes to ZooKeeper by itself."""
+    release = tuple(map(int, bed.kafka.version.split(".")))
+    by_itself = ("--zookeeper", bed.kafka.connect)
+    said = bed.kafka.tool(
+        name, *(by_itself if release < since else ("--bootstrap-server", bed.kafka.bootstrap)), *words
+    )
+    assert said.code == 0, said
