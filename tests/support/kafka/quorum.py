@@ -7,6 +7,7 @@ takes over; then each broker is restarted without ZooKeeper, or the controller g
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from typing import Self
 
@@ -25,7 +26,7 @@ _READY = "Kafka Server started"
 
 
 class Quorum:
-    """The controller of ``kafka``, not started yet; ``with`` ends it. Started again it has forgotten everything."""
+    """The controller of ``kafka``, not started yet; ``with`` ends it. Started again it knows nothing of what was."""
 
     def __init__(self, kafka: Cluster) -> None:
         self._kafka = kafka
@@ -72,6 +73,12 @@ class Quorum:
         except NoNodeError:
             return False
         return int(found["kraftControllerEpoch"]) >= 0
+
+    def forget(self, broker: int) -> None:
+        """Restart a broker in ZooKeeper mode without what it has heard of the quorum, so that another one can come."""
+        self._kafka.stop(broker)
+        shutil.rmtree(self._kafka.brokers[broker].folder / "data" / "__cluster_metadata-0")
+        self._kafka.start(broker)
 
     def take(self, broker: int) -> None:
         """Restart a broker without ZooKeeper: it belongs to the quorum alone from now on."""
