@@ -139,6 +139,7 @@ def test_a_race_that_nobody_referees(automatic: Bed, between: Proxy, report: Cal
     producer.start()
     said = bed.run("apply", "--yes")
     producer.join()
+    between.reset()
     assert wrong == []
     assert said.code in (Exit.DONE, Exit.REFUSED), said
     tree = checker.look(bed.kafka.connect)

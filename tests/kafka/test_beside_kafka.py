@@ -9,12 +9,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from kafka.seen import ADOPT, Seen, manifests, rows, run_tool, seen
+from kafka.seen import ADOPT, Seen, manifests, rows, run_tool, seen, told
 from kafka.test_other_direction import FOLLOWERS, LEADERS
 from support import checker
 from support.checker import Tree
 from support.kafka.bed import Bed
-from support.runs import ended
 from topiarist.errors import Exit
 
 MUCH = "m" * 900_000
@@ -61,22 +60,20 @@ def test_a_reassignment_under_way(automatic: Bed) -> None:
 
 
 def throttle(bed: Bed) -> None:
-    """Let next to nothing through from broker 1 to broker 3; both know it when this returns."""
+    """Let next to nothing through from broker 1 to broker 3; both act on it when this returns."""
     lists = {f"{LEADERS}.replicas": "0:1", f"{FOLLOWERS}.replicas": "0:3"}
-    assert bed.clients.alter({"moving": lists}) == {}
     assert bed.clients.alter({str(broker): rates for broker, rates in SLOW}, kind="BROKER") == {}
-
-    def known() -> bool:
-        # A broker answers for itself, and what it hears of changes it hears in order: of the topic's before.
-        found = bed.clients.configs([str(broker) for broker, _ in SLOW], kind="BROKER")
-        return all(found[str(broker)].get(key, ("",))[0] == "1" for broker, rates in SLOW for key in rates)
-
-    bed.kafka.wait(known, "the brokers to know their throttles")
+    # A broker takes up changes one by one, and says so before: the first has been taken up when it says the second.
+    for _ in range(2):
+        assert bed.clients.alter({"moving": lists}) == {}
+    logs = [bed.kafka.brokers[broker].log for broker, _ in SLOW]
+    words = "Processing override for entityPath: topics/moving"
+    bed.kafka.wait(lambda: all(log().count(words) >= 2 for log in logs), "the brokers to take up their throttles")
 
 
 def described(bed: Bed) -> tuple[list[int], list[int], list[str]]:
     """What ``describe`` says of the first partition: replicas to come, replicas to go, conditions."""
-    said = ended("describe", "moving", "--zookeeper", bed.kafka.connect, "--format", "json")
+    said = told("describe", "moving", "--zookeeper", bed.kafka.connect, "--format", "json")
     assert said.code == Exit.DONE, said
     (topic,) = json.loads(said.out)["clusters"]
     first = topic["partitions"][0]
@@ -99,7 +96,8 @@ def test_the_brokers_dynamic_default_is_what_a_change_is_judged_by(automatic: Be
     ):
         assert bed.clients.alter({broker: {"log.retention.ms": value}}, kind="BROKER") == {}
         assert rows(bed)[""]["brokerDefaults"] == found
-        assert [change["risk"] for change in bed.plan("--adopt")["judged"]] == [risk]
+        (topic,) = json.loads(told("plan", manifests(bed), "--adopt", "--format", "json").out)["clusters"][0]["topics"]
+        assert [change["risk"] for change in topic["changes"]] == [risk]
     assert bed.clients.alter({"1": {"log.retention.ms": None}}, kind="BROKER") == {}
 
 
@@ -111,7 +109,7 @@ def test_a_whole_cluster_is_adopted_without_a_word_to_kafka(automatic: Bed, repo
     furnish(bed)
     folder, before = bed.folder / "exported", checker.look(bed.kafka.connect)
     words: tuple[Any, ...] = ("--zookeeper", bed.kafka.connect, "--kafka-version", bed.kafka.version, "--out", folder)
-    said = ended("export", *words)
+    said = told("export", *words)
     assert said.code == Exit.DONE, said
     assert "__consumer_offsets" in said.err
     found = seen(folder)
@@ -120,12 +118,12 @@ def test_a_whole_cluster_is_adopted_without_a_word_to_kafka(automatic: Bed, repo
     assert {path.stem for path in (folder / "topics").iterdir()} == names
     adopted = {name for name, one in found.items() if one.changes}
     assert {"kept-by-tool", "kept-automatically"} <= adopted
-    assert ended("apply", folder, "--yes").code == Exit.DONE
+    assert told("apply", folder, "--yes").code == Exit.DONE
     after = checker.look(bed.kafka.connect)
     assert kafkas(after) == kafkas(before)
     written = {path for path, node in after.items() if node != before.get(path) and not path.startswith("/brokers/")}
     assert written - {"/topiarist/lock"} <= {f"/topiarist/topics/{name}" for name in adopted}
-    assert ended("plan", folder, "--exit-code").code == Exit.DONE
+    assert told("plan", folder, "--exit-code").code == Exit.DONE
     report(f"Kafka {bed.kafka.release}: {len(names)} topics exported, {len(adopted)} of them adopted")
 
 

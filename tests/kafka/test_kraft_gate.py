@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from integration.scene import by_result
+from kafka.seen import told
 from support import checker
 from support.kafka.bed import Bed, Fresh
 from support.kafka.jars import NEWEST
 from support.kafka.quorum import CONTROLLER, Quorum
 from support.proxy import Proxy
-from support.runs import Ended, ended
+from support.runs import Ended
 from support.wishes import ALL, wish
 from topiarist.adapters.zookeeper import ZooKeeperCluster
 from topiarist.core.spec import ClusterSpec
@@ -43,7 +44,7 @@ def declared(bed: Bed, proxy: Proxy, *more: str) -> Path:
 
 def said_by(*words: str | Path) -> Ended:
     """A run, with what it says in one line."""
-    found = ended(*words)
+    found = told(*words)
     return found._replace(out=" ".join(found.out.split()), err=" ".join(found.err.split()))
 
 
@@ -62,7 +63,7 @@ def check_closed(bed: Bed, proxy: Proxy, reason: Reason, words: str) -> None:
     ):
         said = said_by(*command)
         assert (said.code, words in said.out + said.err) == (Exit.REFUSED, True), (command, said)
-    snapshot = ended("snapshot", "--zookeeper", proxy.through(bed.kafka.connect))
+    snapshot = told("snapshot", "--zookeeper", proxy.through(bed.kafka.connect))
     head = json.loads(snapshot.out.splitlines()[0])
     assert (snapshot.code, head["gateReason"]) == (Exit.DONE, reason.value)
     assert words in head["gateMessage"]
@@ -78,11 +79,11 @@ def check_closed(bed: Bed, proxy: Proxy, reason: Reason, words: str) -> None:
 def check_open(bed: Bed, proxy: Proxy, *names: str) -> None:
     """In this state of the cluster topics are created, and brokers host them."""
     folder = declared(bed, proxy, *names)
-    said = ended("apply", folder, "--yes", "--wait")
+    said = told("apply", folder, "--yes", "--wait")
     assert said.code == Exit.DONE, said
     found = bed.described(["kept", *names])
     bed.write({name: topic.replicas for name, topic in found.items()}, "message")
-    assert ended("plan", folder, "--exit-code").code == Exit.DONE
+    assert told("plan", folder, "--exit-code").code == Exit.DONE
 
 
 def test_f11_a_migration_and_the_way_back(fresh: Fresh) -> None:
