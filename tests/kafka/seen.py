@@ -25,6 +25,9 @@ class Seen(NamedTuple):
 
 ADOPT = Seen(("Adopt",))
 
+LEADERS, FOLLOWERS = ("leader.replication.throttled", "follower.replication.throttled")
+"""What the configs of throttles begin with: of topics with ``.replicas``, of brokers with ``.rate`` behind it."""
+
 
 def told(*words: str | Path) -> Ended:
     """A run of topiarist within this process: what a process of its own does, without the time to start it."""
@@ -67,6 +70,12 @@ def rows(bed: Bed) -> dict[str, dict[str, Any]]:
     assert said.code == Exit.DONE, said
     found = [json.loads(line) for line in said.out.splitlines()]
     return {row.get("topic", ""): row for row in found if row["kind"] in ("cluster", "topic")}
+
+
+def moving(bed: Bed, name: str) -> bool:
+    """Whether a topic's node says that partitions are being moved."""
+    node = json.loads(bed.kafka.client.get(f"/brokers/topics/{name}")[0])
+    return bool(node["adding_replicas"] or node["removing_replicas"])
 
 
 def run_tool(bed: Bed, name: str, *words: str, since: tuple[int, int] = (3, 0)) -> None:

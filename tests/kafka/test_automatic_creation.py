@@ -156,7 +156,7 @@ def test_a_race_that_nobody_referees(automatic: Bed, between: Proxy, report: Cal
     check_whole(bed, names)
 
 
-def test_f09_a_broker_that_writes_over_what_we_have_made(
+def test_a_broker_that_writes_over_what_we_have_made(
     server: ZooKeeper, release: str, program: Program, tmp_path: Path
 ) -> None:
     """A broker has seen that a topic is not there, and writes its empty config over ours, which came in between: its

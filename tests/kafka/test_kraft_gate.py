@@ -88,7 +88,8 @@ def check_open(bed: Bed, proxy: Proxy, *names: str) -> None:
 
 def test_f11_a_migration_and_the_way_back(fresh: Fresh) -> None:
     """A quorum appears, takes over, and goes again; each time topiarist reads everything and writes nothing, until
-    Kafka's own steps of the way back are done to the last; then it goes on as before, and so does Kafka.
+    Kafka's own steps of the way back are done to the last, and goes on as before. The second quorum takes over in the
+    middle of a run, which is ended; and stays, until nothing of Kafka's is in ZooKeeper but a stale copy.
     """
     with opened(fresh) as (bed, quorum, proxy):
         kafka = bed.kafka
@@ -113,6 +114,10 @@ def test_f11_a_migration_and_the_way_back(fresh: Fresh) -> None:
         for broker in BROKERS:
             quorum.take(broker)
         kafka.wait(lambda: kafka.registered() == set(), "the brokers to leave ZooKeeper")
+        quorum.finish()
+        assert bed.clients.create({"not-in-zookeeper": ((1, 2),)}) == {}
+        bed.described(["not-in-zookeeper", "kept"])
+        assert not kafka.client.exists("/brokers/topics/not-in-zookeeper")
         check_closed(bed, proxy, Reason.KRAFT_CONTROLLER, IN_CHARGE)
 
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kafka.seen import ADOPT, Seen, manifests, rows, run_tool, seen
+from kafka.seen import ADOPT, LEADERS, Seen, manifests, moving, rows, run_tool, seen
 from support.kafka.bed import Bed
 from topiarist.core.configs import canonical_text
 from topiarist.errors import Exit
@@ -18,8 +18,6 @@ LISTS = ((1, 2), (2, 3), (3, 1))
 
 OURS = {"flush.ms": "1000", "file.delete.delay.ms": "70000"}
 """Configs whose change costs nothing: any may be put back without leave."""
-
-LEADERS, FOLLOWERS = ("leader.replication.throttled", "follower.replication.throttled")
 
 
 def test_what_kafka_makes_is_read_as_what_it_is(automatic: Bed) -> None:
@@ -106,6 +104,7 @@ def test_each_change_by_kafkas_tools_is_found(automatic: Bed) -> None:
     bed.kafka.wait(lambda: deleted(bed, gone), "the topics to be deleted")
     assert clients.create({"drift-made-again": LISTS}, OURS) == {}
     assert clients.create({"drift-made-anew": LISTS}, OURS | {"flush.ms": "5"}) == {}
+    bed.kafka.wait(lambda: not moving(bed, "drift-wider"), "the new replicas to be taken over")
     bed.described([name for name in DRIFT if name != "drift-deleted"])
     assert seen(manifests(bed)) == {name: found for name, found in sorted(DRIFT.items()) if found}
     assert bed.run("apply", "--yes", "--recreate", "--adopt=drift-made-anew").code == Exit.REFUSED

@@ -66,6 +66,16 @@ class Quorum:
             self._process.kill()
             self._process = None
 
+    def finish(self) -> None:
+        """End the migration: restart the controller without a word of ZooKeeper, which has a stale copy from now on."""
+        process = self._process
+        assert process is not None
+        process.stop()
+        kept = {key: value for key, value in self._properties(process.folder).items() if "zookeeper" not in key}
+        write_properties(process.folder / "server.properties", kept)
+        process.start()
+        assert process.wait_until(lambda: _READY in process.log()), f"port {self._port} was taken"
+
     def in_charge(self) -> bool:
         """Whether ``/controller`` names a KRaft controller."""
         try:
