@@ -24,6 +24,9 @@ CONTROLLER = 3000
 _MIGRATION = {"zookeeper.metadata.migration.enable": "true"}
 _READY = "Kafka Server started"
 
+_SESSION = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
+"""As short as they may be on a busy machine: who comes again has to wait until it is taken for gone."""
+
 
 class Quorum:
     """The controller of ``kafka``, not started yet; ``with`` ends it. Started again it knows nothing of what was."""
@@ -44,7 +47,7 @@ class Quorum:
     @property
     def migrating(self) -> dict[str, object]:
         """What a broker in ZooKeeper mode has to be told, so that it can be taken over."""
-        return {**_MIGRATION, **self._voters, "inter.broker.protocol.version": self._kafka.version}
+        return {**_MIGRATION, **_SESSION, **self._voters, "inter.broker.protocol.version": self._kafka.version}
 
     def start(self) -> None:
         """Format an empty folder, start the controller on it, and wait until it serves."""
@@ -70,7 +73,7 @@ class Quorum:
         """End the migration: restart the controller without a word of ZooKeeper, which has a stale copy from now on."""
         process = self._process
         assert process is not None
-        process.stop()
+        process.kill()
         kept = {key: value for key, value in self._properties(process.folder).items() if "zookeeper" not in key}
         write_properties(process.folder / "server.properties", kept)
         process.start()
@@ -96,6 +99,7 @@ class Quorum:
         process = self._kafka.brokers[broker]
         mine: dict[str, object] = {
             **{key: value for key, value in DEFAULTS.items() if not key.startswith("zookeeper.")},
+            **_SESSION,
             **self._voters,
             "process.roles": "broker",
             "node.id": broker,
@@ -120,6 +124,7 @@ class Quorum:
     def _properties(self, folder: object) -> dict[str, object]:
         return {
             **_MIGRATION,
+            **_SESSION,
             **self._voters,
             "process.roles": "controller",
             "node.id": CONTROLLER,
