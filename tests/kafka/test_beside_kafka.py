@@ -114,7 +114,7 @@ def test_a_whole_cluster_is_adopted_without_a_word_to_kafka(automatic: Bed, repo
     words: tuple[Any, ...] = ("--zookeeper", bed.kafka.connect, "--kafka-version", bed.kafka.version, "--out", folder)
     said = told("export", *words)
     assert said.code == Exit.DONE, said
-    assert "__consumer_offsets" in said.err
+    assert "__consumer_offsets: of Kafka's own" in said.err
     found = seen(folder)
     assert {(one.changes, one.refusals) for one in found.values()} <= {(("Adopt",), ()), ((), ())}
     names = checker.topics(before).keys() - {"__consumer_offsets"}
@@ -127,6 +127,7 @@ def test_a_whole_cluster_is_adopted_without_a_word_to_kafka(automatic: Bed, repo
     written = {path for path, node in after.items() if node != before.get(path) and not path.startswith("/brokers/")}
     assert written - OURS <= {f"/topiarist/topics/{name}" for name in adopted}
     assert told("plan", folder, "--exit-code").code == Exit.DONE
+    assert bed.clients.alter({"": {"log.retention.ms": None}}, kind="BROKER") == {}
     report(f"Kafka {bed.kafka.release}: {len(names)} topics exported, {len(adopted)} of them adopted")
 
 
