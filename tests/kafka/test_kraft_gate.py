@@ -25,9 +25,10 @@ from topiarist.core.spec import ClusterSpec
 from topiarist.errors import Exit, Reason
 from topiarist.reconcile import Outcome, Pass, Result, reconcile
 
-BROKERS: dict[int, str | None] = {1: None, 2: None}
+BROKER = 1
+"""A single one: it is restarted again and again."""
 
-KEPT = {"partitions": 2, "replicationFactor": 2, "config": {"flush.ms": 1000}}
+KEPT = {"partitions": 2, "replicationFactor": 1, "config": {"flush.ms": 1000}}
 
 IN_CHARGE = f"a KRaft controller ({CONTROLLER}) is in charge"
 BEGUN = "/migration exists: a migration to KRaft has begun"
@@ -97,25 +98,22 @@ def test_f11_a_migration_and_the_way_back(fresh: Fresh) -> None:
         quorum.start()
         kafka.wait(lambda: kafka.client.exists("/migration"), "the quorum to find ZooKeeper")
         check_closed(bed, proxy, Reason.KRAFT_MIGRATION, f"{BEGUN} (a KRaft quorum has connected)")
-        for broker in BROKERS:
-            kafka.restart(broker, properties=quorum.migrating)
+        kafka.restart(BROKER, properties=quorum.migrating)
         kafka.wait(quorum.in_charge, "the quorum to take over")
         check_closed(bed, proxy, Reason.KRAFT_CONTROLLER, IN_CHARGE)
-        assert bed.clients.create({"by-kraft": ((1, 2), (2, 1))}, {"flush.ms": "5"}) == {}
+        assert bed.clients.create({"by-kraft": ((BROKER,), (BROKER,))}, {"flush.ms": "5"}) == {}
         kafka.wait(lambda: kafka.client.exists("/brokers/topics/by-kraft"), "the quorum to write to ZooKeeper too")
         go_back(bed, quorum)
         check_closed(bed, proxy, Reason.KRAFT_MIGRATION, f"{BEGUN} (its content has been copied to KRaft)")
         kafka.client.delete("/migration")
         check_open(bed, proxy, "before", "after")
         bed.described(["before", "by-kraft"])
-        for broker in BROKERS:
-            quorum.forget(broker)
+        quorum.forget(BROKER)
         begin_anew(bed, quorum)
-        for broker in BROKERS:
-            quorum.take(broker)
-        kafka.wait(lambda: kafka.registered() == set(), "the brokers to leave ZooKeeper")
+        quorum.take(BROKER)
+        kafka.wait(lambda: kafka.registered() == set(), "the broker to leave ZooKeeper")
         quorum.finish()
-        assert bed.clients.create({"not-in-zookeeper": ((1, 2),)}) == {}
+        assert bed.clients.create({"not-in-zookeeper": ((BROKER,),)}) == {}
         bed.described(["not-in-zookeeper", "kept"])
         assert not kafka.client.exists("/brokers/topics/not-in-zookeeper")
         check_closed(bed, proxy, Reason.KRAFT_CONTROLLER, IN_CHARGE)
@@ -123,21 +121,21 @@ def test_f11_a_migration_and_the_way_back(fresh: Fresh) -> None:
 
 @contextmanager
 def opened(fresh: Fresh) -> Iterator[tuple[Bed, Quorum, Proxy]]:
-    """Two brokers in ZooKeeper mode, a quorum that is not there yet, and the proxy that counts."""
-    with fresh(NEWEST, BROKERS) as bed, Quorum(bed.kafka) as quorum, Proxy(bed.kafka.zookeeper.connect) as proxy:
+    """A broker in ZooKeeper mode, a quorum that is not there yet, and the proxy that counts."""
+    with fresh(NEWEST, {BROKER: None}) as bed, Quorum(bed.kafka) as quorum, Proxy(bed.kafka.zookeeper.connect) as proxy:
         yield bed, quorum, proxy
 
 
 def go_back(bed: Bed, quorum: Quorum) -> None:
-    """The first steps of Kafka's way back: the quorum goes, and ``/controller`` is deleted for a broker to take it."""
+    """The first steps of Kafka's way back: the quorum goes, and ``/controller`` is deleted, for the broker to take."""
     quorum.stop()
     bed.kafka.client.delete("/controller")
-    bed.kafka.wait(lambda: bed.kafka.client.exists("/controller"), "a broker to become controller")
+    bed.kafka.wait(lambda: bed.kafka.client.exists("/controller"), "the broker to become controller")
     assert not quorum.in_charge()
 
 
 def begin_anew(bed: Bed, quorum: Quorum) -> None:
-    """A run creates topics when the brokers are ready for a takeover and no quorum is there; in its middle one comes,
+    """A run creates topics when the broker is ready for a takeover and no quorum is there; in its middle one comes,
     and takes over. From then on nothing is written; what was written before has come along.
     """
     kafka = bed.kafka
