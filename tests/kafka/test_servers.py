@@ -118,7 +118,8 @@ def test_the_connection_that_is_lost_by_asking_is_no_fault(
         assert (said.code, said.err) == (Exit.DONE, ""), said
         assert len(proxy.connections) == (1 if knows_multiread else 2)
         if not knows_multiread:
-            assert +proxy.connections[0].requests == {"connect": 1, "multiRead": 1}
+            # What comes next, a sync, may be sent before the end of the connection is noticed: it is sent again.
+            assert set(proxy.connections[0].requests) - {"sync"} == {"connect", "multiRead"}
         assert proxy.connections[-1].writes == proxy.writes > 0
         again = ended("plan", tmp_path, "--exit-code")
         assert (again.code, again.err) == (Exit.DONE, ""), again
