@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 from integration.scene import WISHES, mixed, opened
 from support.wishes import planned
 from topiarist.adapters.playground import Playground
-from topiarist.adapters.zookeeper import writing
+from topiarist.adapters.zookeeper import footing
 from topiarist.errors import Reason, TopiaristError
 
 pytestmark = pytest.mark.timeout(30)
@@ -32,7 +32,7 @@ def test_only_an_election_is_waited_for(
     cluster: Playground, client: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A migration is said at once, however long an election may take."""
-    monkeypatch.setattr(writing, "ELECTION", 3600.0)
+    monkeypatch.setattr(footing, "ELECTION", 3600.0)
     node = b'{"version":0,"kraft_metadata_offset":-1}'
     assert refused(cluster, lambda: client.create("/migration", node)) is Reason.KRAFT_MIGRATION
 
@@ -41,7 +41,7 @@ def test_an_election_is_not_waited_for_for_ever(
     cluster: Playground, client: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When the time is over, the run says that there is no controller."""
-    monkeypatch.setattr(writing, "ELECTION", 0.0)
+    monkeypatch.setattr(footing, "ELECTION", 0.0)
     assert refused(cluster, lambda: client.delete("/controller")) is Reason.NO_CONTROLLER
 
 
@@ -49,6 +49,6 @@ def test_who_waits_for_an_election_can_be_stopped(
     cluster: Playground, client: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C ends that too: here when it is asked about for the tenth time, since nothing else happens meanwhile."""
-    monkeypatch.setattr(writing, "ELECTION", 3600.0)
+    monkeypatch.setattr(footing, "ELECTION", 3600.0)
     calls = count(1)
     assert refused(cluster, lambda: client.delete("/controller"), lambda: next(calls) > 9) is Reason.NO_CONTROLLER

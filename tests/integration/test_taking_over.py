@@ -28,7 +28,7 @@ from support.wishes import planned, results, wish
 from topiarist.adapters import znodes
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground, Topic
-from topiarist.adapters.zookeeper import writing
+from topiarist.adapters.zookeeper import footing
 from topiarist.core.change import TopicPlan
 from topiarist.core.state import Freeze
 from topiarist.core.waiting import FINISHED, brings, stage
@@ -443,7 +443,7 @@ def test_names_that_come_meanwhile_count(cluster: Playground, monkeypatch: pytes
     """A run that was held back for long looks again at what it stands on: no transaction checks whether a new name
     collides with another.
     """
-    monkeypatch.setattr(writing, "FRESH", 0.0)
+    monkeypatch.setattr(footing, "FRESH", 0.0)
 
     class Pace:
         room = 1

@@ -137,9 +137,9 @@ class Clients:
             for name, configs in self.configs(topics).items()
         }
 
-    def configs(self, topics: Iterable[str]) -> dict[str, dict[str, tuple[str, str]]]:
-        """The value of every config of each topic, wherever it comes from, and that source."""
-        found = self._ask("configs", topics=list(topics))
+    def configs(self, topics: Iterable[str], *, kind: str = "TOPIC") -> dict[str, dict[str, tuple[str, str]]]:
+        """Every config of each topic (``BROKER``: of each broker): its value, wherever from, and that source."""
+        found = self._ask("configs", topics=list(topics), kind=kind)
         return {name: {key: (one[0], one[1]) for key, one in values.items()} for name, values in found.items()}
 
     def create(
@@ -161,9 +161,9 @@ class Clients:
         """Grow topics to so many partitions, placed by Kafka's own algorithm."""
         return dict(self._ask("grow", topics=dict(totals)))
 
-    def alter(self, changes: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
-        """Set configs, or remove them (None)."""
-        return dict(self._ask("alter", topics={name: dict(change) for name, change in changes.items()}))
+    def alter(self, changes: Mapping[str, Mapping[str, str | None]], *, kind: str = "TOPIC") -> dict[str, str]:
+        """Set configs, or remove them (None); of ``BROKER`` by id, where an empty one means all brokers."""
+        return dict(self._ask("alter", topics={name: dict(change) for name, change in changes.items()}, kind=kind))
 
     def delete(self, topics: Iterable[str]) -> dict[str, str]:
         """Delete topics."""
@@ -188,6 +188,10 @@ class Clients:
     def consume(self, partitions: Mapping[str, int]) -> dict[str, list[list[str]]]:
         """All messages of so many partitions of each topic, oldest first."""
         return dict(self._ask("consume", topics=dict(partitions)))
+
+    def consume_as(self, group: str, topics: Iterable[str]) -> int:
+        """Read topics as the only member of a consumer group, and commit: how many messages there were."""
+        return int(self._ask("group", topics=list(topics), group=group))
 
     def _create(self, topics: Mapping[str, Any], *, validate: bool = False) -> dict[str, str]:
         return dict(self._ask("create", topics=topics, validate=validate))

@@ -1,7 +1,8 @@
 """A Kafka cluster in ZooKeeper: the ``Cluster`` port over kazoo.
 
 ``session`` (one connection) carries ``wire`` (many reads at once); ``head`` and ``reading`` make a ``ClusterState``
-of what is read. ``lock``, ``site``, ``transaction``, ``verdict`` and ``writing`` carry out a plan, ``sighting`` watches
+of what is read. To carry out a plan, ``lock`` fences, ``site`` and ``footing`` say what it stands on, ``jobs`` what
+is next, ``transaction`` what is sent, ``verdict`` what an answer means, and ``writing`` does it. ``sighting`` watches
 what becomes of it, ``partitions`` looks at one topic's, ``gate`` freezes and thaws. This class ties them together.
 """
 

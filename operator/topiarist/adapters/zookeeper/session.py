@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -72,7 +73,8 @@ class Session:
     """An open session. ``hosts`` and ``chroot`` are for messages and paths; the chroot is empty if there is none.
 
     ``interruptions`` counts dropped connections: whoever sends writes compares it with what it was. ``lost`` says that
-    the session has ended, for good. ``requests`` counts what was sent. Use as a context manager, or ``close`` it.
+    the session has ended, for good. ``requests`` counts what was sent, ``round_trip`` is the shortest time in which an
+    answer came, in seconds. Use as a context manager, or ``close`` it.
     """
 
     def __init__(self, client: Any, handler: Handler, entry: Entry, hosts: str) -> None:
@@ -83,6 +85,7 @@ class Session:
         self.interruptions = 0
         self.lost = False
         self.requests = 0
+        self.round_trip = math.inf
         self.multiread: bool | None = None
         self._handler = handler
         self._begun = False
@@ -141,10 +144,14 @@ class Session:
     def ask(self, request: Request) -> Any:
         """The answer to a request that may be carried out twice: sent again each time the connection drops."""
         for _ in range(MOST_DROPS):
+            sent = time.monotonic()
             try:
-                return self.result(self.send(request))
+                answer = self.result(self.send(request))
             except Interrupted:
                 self.resume()
+            else:
+                self.round_trip = min(self.round_trip, time.monotonic() - sent)
+                return answer
         raise self.keeps_dropping()
 
     def keeps_dropping(self) -> TopiaristError:

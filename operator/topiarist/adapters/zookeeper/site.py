@@ -4,21 +4,16 @@ ZooKeeper.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
 from kazoo.protocol.serialization import Create, GetACL
 from kazoo.security import ACL, Id
 
 from topiarist.adapters import znodes
-from topiarist.adapters.znodes import ZnodeError, paths
+from topiarist.adapters.znodes import paths
 from topiarist.adapters.zookeeper.head import Head, read_head
-from topiarist.adapters.zookeeper.reading import TopicNodes
 from topiarist.adapters.zookeeper.session import Session
 from topiarist.adapters.zookeeper.transaction import Acl, Kind, Operation, Site, fence
-from topiarist.adapters.zookeeper.wire import Failure, Node, read_nodes
-from topiarist.core.evolve import Now
-from topiarist.core.state import Fault, TopicState
+from topiarist.adapters.zookeeper.wire import Failure, read_nodes
 from topiarist.errors import Reason, TopiaristError
 
 _PARENTS = (paths.TOPICS, paths.TOPIC_CONFIGS, paths.CHANGES, paths.DELETIONS)
@@ -99,29 +94,3 @@ def _acl_of(session: Session, path: str) -> Acl:
             f"give {session.who} that right",
         )
     return tuple((entry.perms, entry.id.scheme, entry.id.id) for entry in entries)
-
-
-def now_of(nodes: TopicNodes, found: TopicState | Fault | None, *, head: Head, unified: Mapping[str, str]) -> Now | str:
-    """The topic as it stands, for a comparison by value; text if one of its nodes cannot be read.
-
-    ``unified`` are the cluster's topics, as ``unify`` folds their names.
-    """
-    if isinstance(found, Fault):
-        return f"{found.where}: {found.why}"
-    record = found.record if found else None
-    if found is None and isinstance(nodes.record, Node):
-        try:
-            record = znodes.decode_record(nodes.record.data)
-        except ZnodeError as error:
-            return f"{znodes.record_path(nodes.name)}: {error}"
-    return Now(
-        topic=found,
-        record=record,
-        marked=nodes.marked,
-        reassigning=nodes.name in head.reassigning,
-        brokers={broker.id: broker for broker in head.brokers},
-        unified=unified,
-        broker_defaults=head.broker_defaults,
-        # A topic id is a sign of 2.8 or later, which the head by itself cannot show.
-        release_at_least=max(head.release_at_least, (2, 8)) if found and found.topic_id else head.release_at_least,
-    )

@@ -4,72 +4,53 @@ reading.
 For each window of topics: read their nodes, compare by value with what the plan was made from, send what still is true
 at the versions just read, and settle the answers in order. What the server refused because something moved is read and
 compared again; what a lost connection left open is decided by our record, whose version and bytes nobody else can
-have made. When the run ends before its time, what was under way is still heard out. A ``Pace`` may hold topics with new
-partitions back: the others go first, and then each as it is let. ``site`` prepares the run, ``transaction`` says what
-is sent, ``verdict`` what an answer means.
+have made. When the run ends before its time, what was under way is still heard out. ``jobs`` says what is next,
+``footing`` what the run stands on, ``transaction`` what is sent, ``verdict`` what an answer means.
 """
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from itertools import islice
 from typing import NamedTuple
 
 from kazoo.exceptions import KazooException
 from kazoo.protocol.serialization import Exists
 
 from topiarist.adapters import znodes
-from topiarist.adapters.znodes import Pool, ZnodeError
+from topiarist.adapters.znodes import ZnodeError
 from topiarist.adapters.zookeeper import verdict
-from topiarist.adapters.zookeeper.head import read_reassigning
+from topiarist.adapters.zookeeper.footing import Footing
+from topiarist.adapters.zookeeper.jobs import TRIES, Job, Jobs
 from topiarist.adapters.zookeeper.multi import Multi
-from topiarist.adapters.zookeeper.reading import TopicNodes, read_topics, room_of, topic_state
+from topiarist.adapters.zookeeper.reading import TopicNodes, read_topics, room_of
 from topiarist.adapters.zookeeper.session import MOST_DROPS, Interrupted, Pending, Session
-from topiarist.adapters.zookeeper.site import now_of, read_site
 from topiarist.adapters.zookeeper.transaction import Operation, Site, operations
 from topiarist.adapters.zookeeper.wire import Failure, Node, read_nodes, sync
 from topiarist.core.change import AddPartitions, DeleteTopic, Plan, TopicPlan
 from topiarist.core.evolve import Position, standing
-from topiarist.core.names import unify
 from topiarist.core.room import within_room
-from topiarist.core.waiting import brings
 from topiarist.errors import Reason, TopiaristError
 from topiarist.reconcile import Outcome, Pace, Result
 
 WINDOW = 200
 """Topics that are read together, directly before they are written."""
 
-IN_FLIGHT = 64
-"""Transactions under way at any time."""
+MOST_IN_FLIGHT = 64
+"""Transactions under way at any time, however far away the server is."""
 
-TRIES = 3
-"""How often a topic is read, compared and sent before it counts as moved."""
+FEW_IN_FLIGHT = 16
+"""As many keep a server busy that answers at once."""
 
-ELECTION = 10.0
-"""Seconds that a run waits in its middle for a new controller; there is none for as long as an election takes."""
-
-FRESH = 1.0
-"""Seconds for which a run that was held back relies on what it stands on; then it looks again before it writes."""
-
-_LOOK_AGAIN = 0.1
-
-
-class _Job(NamedTuple):
-    """A topic that is to be written: how often somebody was faster, and how often the connection dropped under it."""
-
-    plan: TopicPlan
-    tries: int = 0
-    drops: int = 0
+PER_SECOND = 3_000
+"""Transactions that a server gets through in a second: as many are on their way to one that is a second away."""
 
 
 class _Sent(NamedTuple):
     """A transaction under way: what it was made of, its answer, and the look at the topic that follows it."""
 
-    job: _Job
+    job: Job
     steps: Sequence[Operation]
     nodes: TopicNodes
     site: Site
@@ -95,14 +76,13 @@ class Writer:
         self._lock_path = lock_path
         self._max_buffer = max_buffer
         self._stop = stop
-        self._pace = pace
         self._basis = plan.basis()
-        self._queue: deque[_Job] = deque()
-        self._held: deque[_Job] = deque()
+        # All others who ask this server wait behind what is under way: no more than it takes to keep it busy.
+        self._in_flight = int(min(MOST_IN_FLIGHT, FEW_IN_FLIGHT + PER_SECOND * session.round_trip))
+        self._jobs = Jobs(pace, stop)
         self._flying: deque[_Sent] = deque()
         self._doubtful: list[_Sent] = []
-        self._over = False
-        self._stand()
+        self._footing = Footing(session, lock_path, stop)
 
     def outcomes(self) -> Iterator[Outcome]:
         """One outcome for each topic to do, as they become known; raises what ended the run, after the last one."""
@@ -116,72 +96,47 @@ class Writer:
             raise error
         yield from self._not_sent()
 
-    def _stand(self) -> None:
-        """Find out what there is to stand on now: controller, gate, brokers, names. An election is waited for."""
-        deadline = time.monotonic() + ELECTION
-        while True:
-            try:
-                self._site, self._head = read_site(self._session, self._lock_path)
-            except TopiaristError as error:
-                if error.reason is not Reason.NO_CONTROLLER or self._stop() or time.monotonic() > deadline:
-                    raise
-                time.sleep(_LOOK_AGAIN)
-            else:
-                self._unified = unify(self._head.topic_names)
-                self._stood = time.monotonic()
-                return
-
     def _admit(self) -> Iterator[Outcome]:
         """Queue what brokers will still be able to read; others may have filled their lists since the plan was made."""
-        there = frozenset(self._head.topic_names)
+        head = self._footing.head
+        there = frozenset(head.topic_names)
         longer = [plan for plan in self._plan.to_do() if plan.before or plan.topic not in there]
-        fitting = {fits.topic: fits for fits in within_room(longer, room_of(self._head, self._max_buffer))[0]}
+        fitting = {fits.topic: fits for fits in within_room(longer, room_of(head, self._max_buffer))[0]}
         for plan in self._plan.to_do():
             fits = fitting.get(plan.topic, plan)
             if fits.changes == plan.changes:
-                held = self._pace is not None and brings(plan)
-                (self._held if held else self._queue).append(_Job(plan))
+                self._jobs.add(plan)
             else:
                 refused = fits.refusals[-1]
                 yield Outcome(plan.topic, Result.REFUSED, refused.reason, refused.message)
 
     def _more(self) -> bool:
-        """Whether there is something to send; rests until something may be, if only the pace keeps it back."""
-        rested = False
-        while self._held and not self._stop():
-            assert self._pace is not None
-            while self._held and self._pace.take(self._held[0].plan):
-                self._queue.append(self._held.popleft())
-            if self._queue:
-                break
-            self._pace.rest()
-            rested = True
-        if rested and self._queue and time.monotonic() - self._stood > FRESH:
-            self._stand()  # brokers, names and the gate have had time to change
-        return bool(self._queue)
+        """Whether there is something to send; waits until something may be, if only the pace keeps it back."""
+        if self._jobs.wait() and self._jobs:
+            self._footing.renew_if_old()
+        return bool(self._jobs)
 
     def _not_sent(self) -> Iterator[Outcome]:
-        """The outcomes of what is still queued when the run ends."""
-        for job in (*self._queue, *self._held):
-            yield Outcome(job.plan.topic, Result.NOT_SENT)
+        """The outcomes of what is left when the run ends."""
+        for plan in self._jobs.left():
+            yield Outcome(plan.topic, Result.NOT_SENT)
 
     def _window(self) -> Iterator[Outcome]:
-        """Read, compare and send the next topics of the queue, and settle all that was sent."""
-        count = min(WINDOW, len(self._queue))
-        states = self._partition_states(count)
-        nodes = read_topics(self._session, [job.plan.topic for job in islice(self._queue, count)])
-        self._look_at_reassignments(count)
-        interruptions, site = self._session.interruptions, self._site
-        for _ in range(count):
+        """Read, compare and send the next topics, and settle all that was sent."""
+        plans = self._jobs.next(WINDOW)
+        states = self._partition_states(_with(DeleteTopic, plans))
+        nodes = read_topics(self._session, [plan.topic for plan in plans])
+        self._footing.look_at_reassignments(_with(AddPartitions, plans))
+        interruptions, site = self._session.interruptions, self._footing.site
+        for plan in plans:
             dropped = self._doubtful or self._session.interruptions != interruptions
-            if self._stop() or dropped or self._site is not site:
+            if self._stop() or dropped or self._footing.site is not site:
                 break  # what was read is stale, or nothing more is wanted
-            job = self._queue.popleft()
-            outcome = self._start(job, nodes[job.plan.topic], states.get(job.plan.topic, Failure.MISSING))
+            outcome = self._start(self._jobs.take(), nodes[plan.topic], states.get(plan.topic, Failure.MISSING))
             if outcome:
                 yield outcome
-            if len(self._flying) >= IN_FLIGHT:
-                yield from self._settle_oldest(IN_FLIGHT // 2)
+            if len(self._flying) >= self._in_flight:
+                yield from self._settle_oldest(self._in_flight // 2)
         yield from self._settle_oldest(len(self._flying))
 
     def _settle_oldest(self, count: int) -> Iterator[Outcome]:
@@ -193,40 +148,22 @@ class Writer:
         for _ in range(count):
             yield from self._settle(self._flying.popleft())
 
-    def _look_at_reassignments(self, count: int) -> None:
-        """What a request names now, if any of the next topics is to grow.
-
-        Read after the topics: a request that came and went before is in the topic's node, or moves its version.
-        """
-        if growing := self._next_with(AddPartitions, count):
-            self._head = replace(self._head, reassigning=read_reassigning(self._session, growing))
-
-    def _partition_states(self, count: int) -> Mapping[str, Node | Failure]:
-        """Partition 0's state nodes of those of the next topics that are to be deleted.
+    def _partition_states(self, names: Sequence[str]) -> Mapping[str, Node | Failure]:
+        """Partition 0's state nodes of topics that are to be deleted.
 
         Read before the topics: a state read after them might be that of another topic, made again in between, for which
         its check would vouch.
         """
-        names = self._next_with(DeleteTopic, count)
         states = read_nodes(self._session, [znodes.partition_state_path(name, 0) for name in names])
         return dict(zip(names, states, strict=True))
 
-    def _next_with(self, kind: type[AddPartitions | DeleteTopic], count: int) -> list[str]:
-        """Those of the next ``count`` topics that have a change of this kind."""
-        return [
-            job.plan.topic
-            for job in islice(self._queue, count)
-            if any(isinstance(change, kind) for change in job.plan.changes)
-        ]
-
-    def _start(self, job: _Job, nodes: TopicNodes, state: Node | Failure) -> Outcome | None:
+    def _start(self, job: Job, nodes: TopicNodes, state: Node | Failure) -> Outcome | None:
         """Send the topic's transaction, or say why there is none to send."""
         topic = job.plan.topic
         for node, path in zip(nodes[1:4], (znodes.topic_path, znodes.config_path, znodes.record_path), strict=True):
             if node is Failure.DENIED:
                 return verdict.denied(topic, "read", path(topic))
-        found = topic_state(nodes, Pool())
-        now = now_of(nodes, found, head=self._head, unified=self._unified)
+        now = self._footing.now(nodes)
         if isinstance(now, str):
             return Outcome(topic, Result.MOVED, Reason.ZNODE_UNREADABLE, now)
         stands = standing(job.plan, self._basis, now)
@@ -236,8 +173,9 @@ class Writer:
             return Outcome(topic, Result.MOVED, Reason.STATE_CONFLICT, stands.message)
         if untaken := verdict.not_taken_over(job.plan, state):
             return untaken
+        site = self._footing.site
         try:
-            steps = operations(job.plan, nodes, self._site, state)
+            steps = operations(job.plan, nodes, site, state)
         except ZnodeError as error:
             return Outcome(topic, Result.FAILED, Reason.ZNODE_UNREADABLE, str(error))
         multi, most = Multi(self._session.chroot, steps), self._max_buffer * 9 // 10
@@ -249,7 +187,7 @@ class Writer:
         if isinstance(nodes.topic, Node):
             # The same name may have become another topic in the very moment of writing: seen by its identity.
             look = self._session.send(Exists(self._session.chroot + znodes.topic_path(topic), None))
-        self._flying.append(_Sent(job, steps, nodes, self._site, answer, look))
+        self._flying.append(_Sent(job, steps, nodes, site, answer, look))
         return None
 
     def _settle(self, sent: _Sent) -> Iterator[Outcome]:
@@ -282,29 +220,23 @@ class Writer:
         """The lock, the controller, the gate or a broker is not what it was: find out once, and end the run or go on
         from there.
         """
-        if failure.step.path == self._lock_path and not self._over:
-            self._queue.append(sent.job)
+        if failure.step.path == self._lock_path and not self._jobs.closed:
+            self._jobs.put(sent.job)
             message = f"our lock {failure.step.path} has gone: another run may have begun"
             raise TopiaristError(
                 Reason.SESSION_LOST, message, "run the same command again: what was done is found done"
             )
         yield from self._again(sent.job, failure.message)
-        if sent.site is self._site and not self._over:
-            self._stand()
+        if sent.site is self._footing.site and not self._jobs.closed:
+            self._footing.renew()
 
-    def _again(self, job: _Job, message: str) -> Iterator[Outcome]:
-        job = job._replace(tries=job.tries + 1)
-        if job.tries < TRIES or self._over:
-            self._queue.append(job)
-        else:
+    def _again(self, job: Job, message: str) -> Iterator[Outcome]:
+        if not self._jobs.beaten(job):
             yield Outcome(job.plan.topic, Result.MOVED, Reason.STATE_CONFLICT, f"{message}, {TRIES} times in a row")
 
     def _dropped(self, sent: _Sent) -> Iterator[Outcome]:
-        job = sent.job._replace(drops=sent.job.drops + 1)
-        if job.drops < MOST_DROPS or self._over:
-            self._queue.append(job)
-        else:
-            yield verdict.dropped(job.plan.topic, MOST_DROPS, Multi(self._session.chroot, sent.steps).size)
+        if not self._jobs.dropped(sent.job):
+            yield verdict.dropped(sent.job.plan.topic, MOST_DROPS, Multi(self._session.chroot, sent.steps).size)
 
     def _resolve(self) -> Iterator[Outcome]:
         """Decide, by our records, what became of transactions whose answer was lost."""
@@ -319,7 +251,7 @@ class Writer:
             if verdict.bears_witness(record, sent.nodes.record, sent.steps[-1]):
                 yield Outcome(sent.job.plan.topic, Result.DONE)
             elif suspected:
-                self._queue.append(sent.job)
+                self._jobs.put(sent.job)
             else:
                 # A request that a server will not read breaks the connection. If it was one, it was this: the first
                 # that was not done. Those behind it never got that far.
@@ -328,7 +260,7 @@ class Writer:
 
     def _abandon(self, error: Exception) -> Iterator[Outcome]:
         """Outcomes for what was under way, and for what was never sent, when the run ends before its time."""
-        self._over = True
+        self._jobs.close()
         while self._flying:
             with suppress(TopiaristError):
                 yield from self._settle(self._flying.popleft())
@@ -339,3 +271,8 @@ class Writer:
             message = "the session ended before its answer came: done or not; the next run sees which"
             yield Outcome(sent.job.plan.topic, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)
         yield from self._not_sent()
+
+
+def _with(kind: type[AddPartitions | DeleteTopic], plans: Sequence[TopicPlan]) -> list[str]:
+    """The topics that have a change of this kind."""
+    return [plan.topic for plan in plans if any(isinstance(change, kind) for change in plan.changes)]
