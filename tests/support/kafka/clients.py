@@ -223,11 +223,9 @@ def compiled() -> Path:
     folder = cache() / f"classes-{digest}"
     if folder.is_dir():
         return folder
-    classpath = str(jars(NEWEST) / "*")
     with tempfile.TemporaryDirectory(prefix="compiling-", dir=cache()) as temporary:
         target = Path(temporary, "classes")
-        words = ["--release", "17", "-cp", classpath, "-d", str(target), *map(str, sources)]
-        _run_javac(words)
+        _run_javac(["--release", "17", "-cp", str(jars(NEWEST) / "*"), "-d", str(target), *map(str, sources)])
         try:
             target.rename(folder)
         except OSError:  # another process was faster
