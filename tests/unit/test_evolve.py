@@ -70,6 +70,10 @@ MOVES: dict[str, tuple[Foreign, str]] = {
         "partition 0 was on [1, 2], and is on [1, 6] now",
     ),
     "reassigning": (_change(reassigning=(1,)), "its replicas are being reassigned now"),
+    "partition 0 moving": (
+        _change(replicas=lists("612", "23", "34"), reassigning=(0,)),
+        "its replicas are being reassigned now",
+    ),
     "a request to reassign": (
         lambda seen: replace(seen, reassigning=frozenset({"orders"})),
         "its replicas are being reassigned now",

@@ -235,10 +235,10 @@ def _values_moved(changes: Sequence[object], topic: TopicState, now: Now) -> str
         elif isinstance(change, AddPartitions):
             if len(topic.replicas) != change.before or not topic.whole:
                 return f"had {change.before} partitions, and has {len(topic.replicas)} now"
-            if topic.replicas[0] != change.model:
-                return f"partition 0 was on {list(change.model)}, and is on {list(topic.replicas[0])} now"
             if topic.reassigning or now.reassigning:
                 return "its replicas are being reassigned now"
+            if topic.replicas[0] != change.model:
+                return f"partition 0 was on {list(change.model)}, and is on {list(topic.replicas[0])} now"
             if topic.unknown_fields:
                 return f"has fields now that Kafka does not write: {', '.join(topic.unknown_fields)}"
     return ""

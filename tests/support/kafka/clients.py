@@ -68,8 +68,7 @@ class Program:
     def __init__(self, main: str, release: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="topiarist-kafka-clients-")
         command = java(jars(release), Path(self._folder.name), [main], quiet=True)
-        at = command.index("-cp") + 1
-        command[at] += f":{compiled()}"
+        command[command.index("-cp") + 1] += f":{compiled()}"
         self._log = Path(self._folder.name, "log").open("w+")  # noqa: SIM115 - open as long as the process runs
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, start_new_session=True
@@ -174,6 +173,14 @@ class Clients:
         """Move partitions to other brokers; returns when that has begun."""
         return dict(self._ask("reassign", topics={name: dict(lists) for name, lists in targets.items()}))
 
+    def moving(self) -> dict[str, dict[str, list[list[int]]]]:
+        """What is being reassigned, by topic and partition: the replicas that are added, and those taken away."""
+        return dict(self._ask("moving"))
+
+    def throttle(self, rate: int | None) -> dict[str, str]:
+        """Limit how many bytes a second each broker takes in of throttled replicas; None takes the limit away."""
+        return dict(self._ask("throttle", rate=rate))
+
     def produce(self, partitions: Mapping[str, int], value: str) -> dict[str, list[int | str]]:
         """Write a message, with all acknowledgements, to each of so many partitions: offsets, or what went wrong."""
         return dict(self._ask("produce", topics=dict(partitions), value=value))
@@ -216,11 +223,9 @@ def compiled() -> Path:
     folder = cache() / f"classes-{digest}"
     if folder.is_dir():
         return folder
-    classpath = str(jars(NEWEST) / "*")
     with tempfile.TemporaryDirectory(prefix="compiling-", dir=cache()) as temporary:
         target = Path(temporary, "classes")
-        words = ["--release", "17", "-cp", classpath, "-d", str(target), *map(str, sources)]
-        _run_javac(words)
+        _run_javac(["--release", "17", "-cp", str(jars(NEWEST) / "*"), "-d", str(target), *map(str, sources)])
         try:
             target.rename(folder)
         except OSError:  # another process was faster
@@ -242,7 +247,5 @@ def _run_javac(words: Sequence[str]) -> None:
 
 
 def _topic(found: Mapping[str, Any]) -> Topic:
-    partitions = [
-        Partition(id, leader, tuple(replicas), tuple(isr)) for id, leader, replicas, isr in found["partitions"]
-    ]
+    partitions = (Partition(id, leader, tuple(held), tuple(isr)) for id, leader, held, isr in found["partitions"])
     return Topic(found["id"], tuple(partitions))

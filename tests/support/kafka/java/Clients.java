@@ -59,6 +59,8 @@ public final class Clients {
             case "alter": return alter(admin, topics, kind(request));
             case "delete": return outcome(admin.deleteTopics(names(topics)).topicNameValues());
             case "reassign": return reassign(admin, topics);
+            case "moving": return moving(admin);
+            case "throttle": return throttle(admin, request.get("rate"));
             case "produce": return produce(bootstrap, topics, request.get("value").asText());
             case "consume": return consume(bootstrap, topics);
             case "group": return group(bootstrap, topics, request.get("group").asText());
@@ -194,6 +196,28 @@ public final class Clients {
             }
         }
         return outcome(admin.alterPartitionReassignments(wanted).values());
+    }
+
+    /** What is being reassigned, by topic and partition: [replicas that are added, replicas that are taken away]. */
+    private static Object moving(Admin admin) throws Exception {
+        Map<String, Map<String, Object>> result = new TreeMap<>();
+        admin.listPartitionReassignments().reassignments().get().forEach((partition, move) ->
+            result.computeIfAbsent(partition.topic(), key -> new TreeMap<>()).put(
+                String.valueOf(partition.partition()), List.of(move.addingReplicas(), move.removingReplicas())));
+        return result;
+    }
+
+    /** How many bytes a second each broker takes in of throttled replicas that are not in sync; null: no limit. */
+    private static Object throttle(Admin admin, JsonNode rate) throws Exception {
+        String value = rate.isNull() ? null : rate.asText();
+        AlterConfigOp change = new AlterConfigOp(
+            new ConfigEntry("follower.replication.throttled.rate", value),
+            value == null ? AlterConfigOp.OpType.DELETE : AlterConfigOp.OpType.SET);
+        Map<ConfigResource, Collection<AlterConfigOp>> wanted = new HashMap<>();
+        for (Node node : admin.describeCluster().nodes().get()) {
+            wanted.put(new ConfigResource(ConfigResource.Type.BROKER, node.idString()), List.of(change));
+        }
+        return outcome(admin.incrementalAlterConfigs(wanted).values());
     }
 
     /** One message to each of as many partitions as are asked for: their offsets, or what went wrong. */
