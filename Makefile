@@ -26,18 +26,18 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-faults test-kafka soak record-faults check vectors bench mutants fuzz golden generate
-.PHONY: constraints clean need-python need-java
+.PHONY: help demo test test-faults test-kafka test-kubernetes kube soak record-faults check vectors bench mutants fuzz
+.PHONY: golden generate constraints clean need-python need-java
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 demo: need-java .venv/ready  ## manifests planned, applied and found unchanged on a real ZooKeeper
 	@$(BIN)/python tools/demo.py
 
 test: need-java .venv/ready  ## every test that needs no more than this repository and Java
 	$(BIN)/python -m pytest -n $(WORKERS) -o cache_dir=$(TOPIARIST_CACHE)/pytest tests --ignore=tests/faults \
-		--ignore=tests/kafka
+		--ignore=tests/kafka --ignore=tests/kubernetes
 
 test-faults: need-java .venv/ready  ## every fault of docs/reliability.md, brought about on real servers
 	TOPIARIST_FAULTS=$(TOPIARIST_CACHE)/faults.json $(FAULTS)
@@ -45,6 +45,13 @@ test-faults: need-java .venv/ready  ## every fault of docs/reliability.md, broug
 test-kafka: need-java .venv/ready  ## with real Kafka brokers, fetched by Maven; RELEASES="3.4.1 2.8.2" are others
 	$(BIN)/python tools/kafka_jars.py $(RELEASES)
 	TOPIARIST_KAFKA="$(RELEASES)" $(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/kafka
+
+test-kubernetes: .venv/ready  ## with a real API server, built once with Go; without Go skipped, but failed in CI
+	@tools/kube/build.sh >/dev/null || test "$$CI" != true
+	$(BIN)/python -m pytest -rs -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/kubernetes
+
+kube:  ## build the API server, etcd and kubectl for these tests: some minutes, once
+	@tools/kube/build.sh
 
 soak: need-java .venv/ready  ## the same with more seeds, more releases and more of everything: take your time
 	TOPIARIST_SOAK=1 TOPIARIST_FAULTS=$(TOPIARIST_CACHE)/faults-soak.json $(FAULTS)

@@ -179,6 +179,12 @@ def snapshot_part() -> str:
     return "\n" + "\n".join(_definitions(document, Fields(document, linked=True))) + "\n"
 
 
+def status_part() -> str:
+    """What the operator writes: one table for each definition."""
+    document = json.loads((ROOT / "schemas" / "status.json").read_text(encoding="utf-8"))
+    return "\n" + "\n".join(_definitions(document, Fields(document, linked=True))) + "\n"
+
+
 def _definitions(document: Schema, fields: Fields) -> Iterator[str]:
     for name, schema in document["definitions"].items():
         about = schema["description"]
@@ -269,6 +275,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "plan-fields": plan_part,
     "report-fields": report_part,
     "snapshot-fields": snapshot_part,
+    "status-fields": status_part,
     "describe-fields": describe_part,
     "modules": module_part,
     "faults": fault_matrix.part,

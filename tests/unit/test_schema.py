@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topiarist import schema
+from topiarist.core.allowed import AllowedTopics, DriftPolicy, From, LabelSelector, Operator, Requirement
 from topiarist.core.budgets import Budgets
 from topiarist.core.spec import ClusterSpec, RackAwareness
 from topiarist.core.values import config_text
@@ -81,6 +82,26 @@ FULL_CLUSTER = cluster(
         "changedShare": "20%",
         "notifications": 5,
     },
+    allowedTopics=[
+        {},
+        {
+            "namespaces": {
+                "from": "Selector",
+                "selector": {
+                    "matchLabels": {"env": "prod"},
+                    "matchExpressions": [
+                        {"key": "example.com/team", "operator": "NotIn", "values": ["shop", ""]},
+                        {"key": "team", "operator": "Exists"},
+                    ],
+                },
+            },
+            "names": ["shop.*", "orders"],
+        },
+    ],
+    adopt=["shop.*"],
+    allowRisk=["Disruptive", "DataLoss"],
+    allowDeletion=True,
+    driftPolicy="Correct",
 )
 
 
@@ -334,6 +355,24 @@ def test_a_cluster_is_what_the_document_says() -> None:
         protected=("__*", "connect-*"),
         budgets=Budgets(1, 2, 3, 0, 20, 5),
         source=source,
+        allowed_topics=(
+            AllowedTopics(From.SAME, None, ("*",)),
+            AllowedTopics(
+                From.SELECTOR,
+                LabelSelector(
+                    {"env": "prod"},
+                    (
+                        Requirement("example.com/team", Operator.NOT_IN, ("shop", "")),
+                        Requirement("team", Operator.EXISTS),
+                    ),
+                ),
+                ("shop.*", "orders"),
+            ),
+        ),
+        adopt=("shop.*",),
+        allow_risk=frozenset({"Disruptive", "DataLoss"}),
+        allow_deletion=True,
+        drift_policy=DriftPolicy.CORRECT,
     )
 
 
@@ -343,6 +382,8 @@ def test_an_empty_cluster_has_all_defaults() -> None:
     expected = ClusterSpec(name="prod-eu", labels={"env": "prod"}, source=source)
     assert schema.cluster_spec(schema.manifest(cluster(), source)) == expected
     assert schema.cluster_spec(schema.manifest(cluster(protected=[]), source)).protected == ()
+    assert expected.allowed_topics == (AllowedTopics(From.SAME, None, ("*",)),)
+    assert schema.cluster_spec(schema.manifest(cluster(allowedTopics=[]), source)).allowed_topics == ()
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,35 @@
 """With what a cluster's ZooKeeper is entered: references to secrets and certificates, never their contents.
 
-A ``Cluster`` manifest names files and environment variables. What is in them is read by the adapter that connects, at
-each connection anew, so that what was replaced meanwhile counts, and is kept nowhere.
+A ``Cluster`` manifest names files, environment variables and, in Kubernetes, keys of Secrets. What is in them is read
+by the adapter that connects, at each connection anew, so that what was replaced meanwhile counts, and is kept nowhere.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from topiarist.errors import Place
 
 
+class SecretKey(NamedTuple):
+    """A key of a Secret in the operator's own namespace."""
+
+    name: str
+    key: str
+
+
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A file, or if there is none an environment variable; ``place`` is where the manifest says so."""
+    """A file, an environment variable or a key of a Secret, one of the three; ``place`` is where the manifest says so.
+
+    A key of a Secret can be read by whoever talks to Kubernetes only; an adapter that connects takes it for an error.
+    """
 
     file: str
     env: str
     place: Place
+    secret: SecretKey | None = None
 
 
 @dataclass(frozen=True, slots=True)

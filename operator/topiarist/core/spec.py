@@ -14,6 +14,7 @@ from enum import Enum
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, Protocol
 
+from topiarist.core.allowed import OWN_NAMESPACE, AllowedTopics, DriftPolicy
 from topiarist.core.budgets import Budgets
 from topiarist.core.credentials import NOBODY, Credentials
 from topiarist.core.names import PROTECTED
@@ -55,7 +56,8 @@ class RackAwareness(str, Enum):
 class ClusterSpec:
     """A ``Cluster`` manifest, or the unnamed cluster of ``--zookeeper`` (name empty, everything at its default).
 
-    ``release`` is None where the manifest does not say it. ``protected`` are glob patterns.
+    ``release`` is None where the manifest does not say it. ``protected`` and ``adopt`` are glob patterns. What stands
+    from ``allowed_topics`` on is for Kubernetes only; ``allow_risk`` has the words of ``Risk``.
     """
 
     name: str = ""
@@ -75,6 +77,11 @@ class ClusterSpec:
     credentials: Credentials = NOBODY
     budgets: Budgets = Budgets()
     source: Source | None = None
+    allowed_topics: tuple[AllowedTopics, ...] = OWN_NAMESPACE
+    adopt: tuple[str, ...] = ()
+    allow_risk: frozenset[str] = frozenset()
+    allow_deletion: bool = False
+    drift_policy: DriftPolicy = DriftPolicy.REPORT
 
     def defaults(self) -> Mapping[str, Any]:
         """The defaults that are set, under the names that a manifest uses."""

@@ -15,13 +15,14 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from topiarist.core import configs
-from topiarist.core.budgets import Budgets
+from topiarist.core.allowed import DriftPolicy
 from topiarist.core.guardrails import Policy, Rule, Subject
 from topiarist.core.rules import config_problem, key_step
 from topiarist.core.spec import ClusterSpec, Manifest, RackAwareness, Source
 from topiarist.core.state import Release
 from topiarist.core.values import config_text, shown
 from topiarist.errors import Path, Problem
+from topiarist.schema.clusters import allowed_topics, budgets
 from topiarist.schema.credentials import credentials
 
 if TYPE_CHECKING:
@@ -147,9 +148,14 @@ def cluster_spec(manifest: Manifest) -> ClusterSpec:
         broker_config=_texts(spec.get("brokerConfig", {})),
         allow_unknown_configs=tuple(spec.get("allowUnknownConfigs", ())),
         exclude_brokers=frozenset(spec.get("excludeBrokers", ())),
-        budgets=_budgets(spec.get("budgets", {})),
+        budgets=budgets(spec.get("budgets", {})),
         credentials=credentials(manifest),
         source=manifest.source,
+        allowed_topics=allowed_topics(spec),
+        adopt=tuple(spec.get("adopt", ())),
+        allow_risk=frozenset(spec.get("allowRisk", ())),
+        allow_deletion=spec.get("allowDeletion", False),
+        drift_policy=DriftPolicy(spec.get("driftPolicy", DriftPolicy.REPORT)),
         **{field: value for field, value in given.items() if value is not None},
     )
 
@@ -184,20 +190,6 @@ def _rule(manifest: Manifest, index: int, rule: Mapping[str, Any]) -> Rule:
         source=manifest.source,
         path=("spec", "rules", index),
     )
-
-
-def _budgets(given: Mapping[str, Any]) -> Budgets:
-    """The limits that are set; the share of ``20%`` is 20."""
-    share = given.get("changedShare")
-    limits = {
-        "topics": given.get("topics"),
-        "new_partitions": given.get("newPartitions"),
-        "partitions_per_topic": given.get("partitionsPerTopic"),
-        "deletions": given.get("deletions"),
-        "changed_share": None if share is None else int(share.removesuffix("%")),
-        "notifications": given.get("notifications"),
-    }
-    return Budgets(**{field: limit for field, limit in limits.items() if limit is not None})
 
 
 def fractions(spec: Any, path: Path = ("spec",)) -> Iterable[Path]:

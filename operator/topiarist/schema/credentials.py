@@ -9,7 +9,7 @@ import os.path
 from collections.abc import Mapping
 from typing import Any
 
-from topiarist.core.credentials import Credentials, Login, Reference, Tls
+from topiarist.core.credentials import Credentials, Login, Reference, SecretKey, Tls
 from topiarist.core.spec import Manifest
 from topiarist.errors import Path
 
@@ -39,8 +39,8 @@ def _tls(manifest: Manifest, given: Mapping[str, Any]) -> Tls:
     return Tls(**references, server_name=given.get("serverName", ""))
 
 
-def _reference(manifest: Manifest, given: Mapping[str, str], below: Path) -> Reference:
-    kind = "file" if "file" in given else "env"
+def _reference(manifest: Manifest, given: Mapping[str, Any], below: Path) -> Reference:
+    (kind,) = given
     place = manifest.source.place(("spec", "zookeeper", *below, kind))
     file = os.path.join(os.path.dirname(place.file), given["file"]) if kind == "file" else ""  # noqa: PTH118, PTH120
-    return Reference(file, given.get("env", ""), place)
+    return Reference(file, given.get("env", ""), place, SecretKey(**given[kind]) if kind == "secretKeyRef" else None)

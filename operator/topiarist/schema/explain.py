@@ -171,6 +171,10 @@ def _alone(error: Any, path: Path) -> Iterator[Problem]:
 
 
 def _none_of(error: Any, path: Path) -> Iterator[Problem]:
+    if "errorMessage" in error.schema:
+        found = " and ".join(shown(str(name)) for name in error.instance)
+        yield Problem(path, f"{field_name(path)}: found {found or 'nothing in it'}, {error.schema['errorMessage']}")
+        return
     names = [option["required"][0] for option in error.validator_value]
     yield Problem(path, f"{field_name(path)}: found neither {' nor '.join(names)}, wanted one of them")
 

@@ -105,16 +105,16 @@ class Process:
                 start_new_session=True,
             )
 
-    def wait_until(self, ready: Callable[[], object]) -> bool:
+    def wait_until(self, ready: Callable[[], object], patience: float = PATIENCE) -> bool:
         """Wait until it is ready: False if its port was taken. Raises ``AssertionError`` with its last words."""
-        deadline, never = time.monotonic() + PATIENCE, threading.Event()
+        deadline, never = time.monotonic() + patience, threading.Event()
         while not ready():
             alive, said = self.alive, self.log()
-            if not alive and "Address already in use" in said:
+            if not alive and "address already in use" in said.lower():
                 return False
             wrong = "" if alive else "ended"
             if time.monotonic() > deadline:
-                wrong = f"was not ready within {PATIENCE:.0f} s"
+                wrong = f"was not ready within {patience:.0f} s"
             if wrong:
                 self.kill()
                 raise AssertionError(f"{shlex.join(self.command)} {wrong}; its last words:\n{said[-3000:]}")

@@ -87,7 +87,7 @@ def _why(error: ssl.SSLError, encrypted: bool) -> str:
 
 def _secret(reference: Reference) -> str:
     """One line of text from a file or a variable; a line end after it does not count."""
-    data = _file(reference, LONGEST) if reference.file else os.environb.get(reference.env.encode())
+    data = os.environb.get(reference.env.encode()) if reference.env else _file(reference, LONGEST)
     if data is None:
         raise _invalid(reference, "is not set")
     line = data.removesuffix(b"\n").removesuffix(b"\r")
@@ -113,6 +113,8 @@ def _pem(reference: Reference, kind: str) -> str:
 
 def _file(reference: Reference, most: int) -> bytes:
     """The bytes of a regular file; links are followed, since Kubernetes makes its secrets of them."""
+    if reference.secret:
+        raise _invalid(reference, "can be read in Kubernetes only, by the operator", "name a file or a variable here")
     try:
         descriptor = os.open(reference.file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -132,6 +134,8 @@ def _file(reference: Reference, most: int) -> bytes:
     return data
 
 
-def _invalid(reference: Reference, what: str) -> TopiaristError:
+def _invalid(reference: Reference, what: str, hint: str = "") -> TopiaristError:
     name = f"the file {reference.file}" if reference.file else f"the environment variable {reference.env}"
-    return TopiaristError(Reason.CREDENTIALS_INVALID, f"{reference.place}: {name} {what}")
+    if reference.secret:
+        name = f"the key {reference.secret.key} of the Secret {reference.secret.name}"
+    return TopiaristError(Reason.CREDENTIALS_INVALID, f"{reference.place}: {name} {what}", hint)

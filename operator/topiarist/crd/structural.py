@@ -1,0 +1,209 @@
+"""JSON Schema (draft-07) to the structural schema that a CustomResourceDefinition wants.
+
+Every keyword is kept, turned into something that an API server knows, or dropped by name: one that stands in none of
+the tables below is an error, so that whoever adds it to a schema decides. What is turned:
+
+| JSON Schema | becomes |
+| --- | --- |
+| `$ref` | what it refers to |
+| `allOf`, `anyOf`, `not`, `dependencies` on fields | a CEL rule, with a message |
+| `uniqueItems` | list type `set`; other lists are `atomic`, or `map` by a key |
+| `additionalProperties: false` | nothing: an API server warns of unknown fields and drops them |
+| a map of config values | any scalars: see ``config_block`` |
+| `propertyNames` | nothing: CEL cannot see config keys, an admission policy can (``configs``) |
+| `enumDescriptions`, `patternErrorMessage`, `examples`, `default` in lists | a sentence in the description |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Schema = Mapping[str, Any]
+Structure = dict[str, Any]
+
+_KEPT = (
+    *("type", "format", "enum", "default", "required", "pattern", "minimum", "maximum", "minLength", "maxLength"),
+    *("minItems", "maxItems", "minProperties", "maxProperties"),
+)
+_SAID = {"description", "enumDescriptions", "patternErrorMessage", "examples"}
+_TURNED = {"$ref", "properties", "items", "additionalProperties", "allOf", "anyOf", "not", "dependencies"}
+_TURNED |= {"uniqueItems", "propertyNames"}
+_DROPPED = {"title", "deprecationMessage", "errorMessage", "writeOnly", "$schema", "$id", "definitions"}
+
+MOST = {
+    "adopt": 1000,
+    "allowRisk": 2,
+    "allowUnknownConfigs": 1000,
+    "allowedTopics": 250,
+    "brokerConfig": 500,
+    "clusters": 1000,
+    "config": 500,
+    "excludeBrokers": 1000,
+    "ignore": 500,
+    "matchExpressions": 64,
+    "matchLabels": 64,
+    "names": 1000,
+    "overrides": 250,
+    "protected": 1000,
+    "replicaAssignment": 10_000,
+    "replicaAssignment[]": 100,
+    "topics": 1000,
+    "values": 64,
+    "withoutConfig": 500,
+}
+"""Items of lists and maps for which the schema has no limit. CEL rules are priced by the largest possible object."""
+
+_KEYS = {"rules": "name", "conditions": "type", "status.clusters": "name"}
+"""Lists of objects of which each key stands once."""
+
+CONFIG_KEYS = "Keys and values are those of a Topic (kubectl explain topics.topiarist.dev.spec.config)."
+
+
+def structure(schema: Schema, definitions: Schema, path: str = "") -> Structure:
+    """The structural schema of a field; ``path`` is where it stands, as ``spec.overrides[].partitions``.
+
+    Raises ``ValueError`` for a keyword, a condition or a list without limit that nobody has thought about.
+    """
+    schema = resolved(schema, definitions)
+    unknown = schema.keys() - {*_KEPT} - _SAID - _TURNED - _DROPPED
+    if unknown:
+        raise ValueError(f"{path}: no API server knows {', '.join(sorted(unknown))}; decide what becomes of it")
+    if _is_config(schema, definitions):
+        return config_block(schema, definitions, path)
+    made: Structure = {"description": description(schema, path)}
+    made |= {keyword: schema[keyword] for keyword in _KEPT if keyword in schema}
+    if "[]" in path:
+        # In a list, what an API server fills in looks changed to everybody who compares lists as a whole (kubectl, Argo
+        # CD); in an override it would even win over what the topic says for all its clusters.
+        made.pop("default", None)
+    if rules := list(conditions(schema)):
+        made["x-kubernetes-validations"] = rules
+    if schema.get("type") == "array":
+        made |= _list(schema, definitions, path)
+    if schema.get("type") == "object":
+        made |= _object(schema, definitions, path)
+    return made
+
+
+def resolved(schema: Schema, definitions: Schema) -> Schema:
+    """A schema, or the definition that it refers to."""
+    return definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+
+
+def _list(schema: Schema, definitions: Schema, path: str) -> Structure:
+    name = path.rpartition(".")[2]
+    made: Structure = {"x-kubernetes-list-type": "set" if schema.get("uniqueItems") else "atomic"}
+    key = _KEYS.get(path, _KEYS.get(name))
+    if key and resolved(schema["items"], definitions)["type"] == "object":
+        made = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
+    made |= _limit(schema, "maxItems", path)
+    return {**made, "items": structure(schema["items"], definitions, f"{path}[]")}
+
+
+def _object(schema: Schema, definitions: Schema, path: str) -> Structure:
+    values = schema.get("additionalProperties")
+    if isinstance(values, Mapping):
+        limit = _limit(schema, "maxProperties", path)
+        return {**limit, "additionalProperties": structure(values, definitions, f"{path}.*")}
+    if "properties" not in schema:
+        raise ValueError(f"{path}: an object of unknown fields; an API server would drop them")
+    fields = schema["properties"].items()
+    made: Structure = {"properties": {name: structure(field, definitions, f"{path}.{name}") for name, field in fields}}
+    if "matchLabels" in made["properties"] or path.endswith("secretKeyRef"):
+        made["x-kubernetes-map-type"] = "atomic"
+    return made
+
+
+def _limit(schema: Schema, keyword: str, path: str) -> Structure:
+    name = path.rpartition(".")[2]
+    if keyword not in schema and name not in MOST:
+        raise ValueError(f"{path}: no {keyword}, which prices the CEL rules; give one in the schema or in MOST")
+    return {keyword: schema.get(keyword, MOST.get(name))}
+
+
+def _is_config(schema: Schema, definitions: Schema) -> bool:
+    values = schema.get("additionalProperties")
+    return isinstance(values, Mapping) and isinstance(resolved(values, definitions).get("type"), list)
+
+
+def config_block(schema: Schema, definitions: Schema, path: str) -> Structure:
+    """A map of scalars of any kind: numbers, truth values and text are as welcome as in git, lists and objects are not.
+
+    ``anyOf`` with types is no structural schema. So a value may be anything, with limits that only what is no list and
+    no object keeps: nothing has at least one and at most no items. CEL in a definition cannot see such values; in an
+    admission policy it can (``configs``).
+    """
+    value = resolved(schema["additionalProperties"], definitions)
+    about = [description(schema, path)]
+    if path == "spec.config":
+        fields = schema["properties"].values()
+        about += [f"{field['title']}: {field['description']}" for field in fields]
+    elif schema.get("properties"):
+        about.append(CONFIG_KEYS)
+    return {
+        "description": "\n".join(about),
+        "type": "object",
+        "maxProperties": MOST[path.rpartition(".")[2]],
+        "additionalProperties": {
+            "description": value["description"],
+            "x-kubernetes-preserve-unknown-fields": True,
+            "minItems": 1,
+            "maxItems": 0,
+            "minProperties": 1,
+            "maxProperties": 0,
+            "maxLength": value["maxLength"],
+            "pattern": value["pattern"],
+        },
+    }
+
+
+def description(schema: Schema, path: str) -> str:
+    """What ``kubectl explain`` shows: the description, and what the schema says in keywords that are dropped."""
+    words = zip(schema.get("enum", ()), schema.get("enumDescriptions", ()), strict=False)
+    parts = [schema["description"], *(f"{word}: {meaning}" for word, meaning in words)]
+    if "patternErrorMessage" in schema:
+        wanted = schema["patternErrorMessage"].removeprefix("wanted ")
+        parts.append(f"{wanted[:1].upper()}{wanted[1:]}.")
+    if "default" in schema and "[]" in path:
+        inherited = path.startswith("spec.overrides[]")
+        parts.append("Without it, what the topic says." if inherited else f"Default: {schema['default']}.")
+    if schema.get("examples"):
+        example = schema["examples"][0]
+        parts.append(f"Example: {example if isinstance(example, str) else json.dumps(example)}")
+    return " ".join(parts)
+
+
+def conditions(schema: Schema) -> Iterator[dict[str, str]]:
+    """The CEL rules that say what ``allOf``, ``anyOf``, ``not`` and ``dependencies`` say of an object's fields."""
+    for part in schema.get("allOf", ()):
+        fields = " and ".join(part["not"]["required"])
+        yield {"rule": condition(part), "message": f"{fields} exclude each other: give only one of the two"}
+    if "anyOf" in schema:
+        names = ", ".join(option.get("required", ["?"])[0] for option in schema["anyOf"])
+        rule = " || ".join(f"({condition(option)})" for option in schema["anyOf"])
+        yield {"rule": rule, "message": schema.get("errorMessage", f"one of these is needed: {names}")}
+    if "not" in schema:
+        taken = schema["not"]["enum"]
+        yield {"rule": f"!(self in {_literals(taken)})", "message": f"reserved: {' and '.join(taken)}"}
+    for name, others in schema.get("dependencies", {}).items():
+        rule = " && ".join(f"has(self.{other})" for other in others)
+        yield {"rule": f"!has(self.{name}) || {rule}", "message": f"{name} needs {' and '.join(others)} beside it"}
+
+
+def condition(schema: Schema) -> str:
+    """A schema that only asks which fields there are, and which words they hold, as a CEL expression over ``self``."""
+    if schema.keys() - {"required", "properties", "not"}:
+        raise ValueError(f"cannot be said in CEL: {json.dumps(schema)}")
+    parts = [f"has(self.{name})" for name in schema.get("required", ())]
+    for name, field in schema.get("properties", {}).items():
+        parts.append(f"(!has(self.{name}) || self.{name} in {_literals(field['enum'])})")
+    if "not" in schema:
+        parts.append(f"!({condition(schema['not'])})")
+    return " && ".join(parts)
+
+
+def _literals(words: list[str]) -> str:
+    quoted = ", ".join(f"'{word}'" for word in words)
+    return f"[{quoted}]"

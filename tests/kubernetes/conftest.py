@@ -1,0 +1,82 @@
+"""A real API server for the tests of this folder: one for all, with our definitions; one namespace a test.
+
+Without Go they are skipped, and say what to install; where CI runs, that is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from kubernetes.resources import cluster, create, topic
+from support.kube import ROOT, ApiServer, NoGo, binaries, install_definitions
+from support.kubeapi import Api, documents, text
+from support.waiting import wait_until
+
+LIMIT = 600
+"""Seconds for one test: only what hangs takes this long."""
+
+_numbers = count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests of this folder the time that an API server may need on a busy machine."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(LIMIT))
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """The API server, which knows our kinds."""
+    try:
+        binaries()
+    except NoGo as missing:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(missing))
+        pytest.skip(str(missing))
+    with ApiServer(tmp_path_factory.mktemp("kube")) as server:
+        install_definitions(server.admin)
+        yield server
+
+
+@pytest.fixture
+def namespace(server: ApiServer, request: pytest.FixtureRequest) -> str:
+    """A namespace that is nobody's but the test's."""
+    words = re.sub("[^a-z0-9]+", "-", request.node.name.lower())[:50].strip("-")
+    name = f"{words}-{next(_numbers)}"
+    server.admin.make("/api/v1/namespaces", {"metadata": {"name": name}})
+    return name
+
+
+@pytest.fixture
+def api(server: ApiServer, namespace: str) -> Api:
+    """Somebody who may do everything, at home in the test's namespace."""
+    return server.api("admin", namespace)
+
+
+@pytest.fixture(scope="session")
+def server_api(server: ApiServer) -> Api:
+    """Somebody who may do everything, for requests that leave nothing behind."""
+    return server.admin
+
+
+@pytest.fixture(scope="session")
+def config_admission(server: ApiServer) -> None:
+    """The admission policies that ship with the definitions, for all but what has the label ``unjudged``."""
+    made = documents(ROOT / "manifests" / "admission" / "config.yaml")
+    for one in made:
+        if one["kind"] == "ValidatingAdmissionPolicyBinding":
+            passed = {"matchExpressions": [{"key": "unjudged", "operator": "DoesNotExist"}]}
+            one["spec"]["matchResources"] = {"objectSelector": passed}
+    done = server.admin.kubectl("apply", "-f", "-", given=text(made))
+    assert done.returncode == 0, done.stderr
+    for body in (topic(config={"/": 1}), cluster(brokerConfig={"/": 1})):
+        refused = partial(create, server.admin, "default", body, keep=False)
+        wait_until(lambda: refused().status == 422, "the admission policy has arrived")  # noqa: B023

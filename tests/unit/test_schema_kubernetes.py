@@ -1,0 +1,121 @@
+"""What a ``Cluster`` says for Kubernetes: on the command line it is read, checked, and changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from topiarist import schema
+from topiarist.adapters.manifests import load
+from topiarist.adapters.zookeeper import credentials
+from topiarist.core.credentials import SecretKey
+from topiarist.errors import Path as DocumentPath
+from topiarist.errors import Reason, TopiaristError
+from topiarist.schema import explain
+
+SECRET = {"secretKeyRef": {"name": "zookeeper", "key": "password"}}
+LOGIN = {"sasl": {"username": "topiarist", "password": SECRET}}
+NAMESPACES: DocumentPath = ("spec", "allowedTopics", 0, "namespaces")
+SELECTOR: DocumentPath = (*NAMESPACES, "selector")
+
+
+def cluster(**spec: Any) -> dict[str, Any]:
+    """A ``Cluster`` with these fields."""
+    return {"apiVersion": schema.VERSION, "kind": "Cluster", "metadata": {"name": "prod"}, "spec": spec}
+
+
+def namespaces(**fields: Any) -> dict[str, Any]:
+    """One whose only rule has these namespaces."""
+    return cluster(allowedTopics=[{"namespaces": fields}])
+
+
+def requirement(**fields: Any) -> dict[str, Any]:
+    """One whose only rule selects namespaces by one requirement."""
+    return namespaces(**{"from": "Selector"}, selector={"matchExpressions": [fields]})
+
+
+WITHOUT = "wanted a selector with from: Selector, and only with it"
+VALUES = "wanted values with In and NotIn, and only with them"
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "message"),
+    [
+        (namespaces(**{"from": "Selector"}), NAMESPACES, f"found from, {WITHOUT}"),
+        (namespaces(selector={"matchLabels": {"a": "b"}}), NAMESPACES, f"found selector, {WITHOUT}"),
+        (
+            namespaces(**{"from": "All"}, selector={"matchLabels": {"a": "b"}}),
+            NAMESPACES,
+            f"found from and selector, {WITHOUT}",
+        ),
+        (namespaces(**{"from": "Selector"}, selector={}), SELECTOR, "found nothing in it, wanted at least 1 item"),
+        (requirement(key="a", operator="In"), (*SELECTOR, "matchExpressions", 0), f"found key and operator, {VALUES}"),
+        (
+            requirement(key="a", operator="Exists", values=["b"]),
+            (*SELECTOR, "matchExpressions", 0),
+            f"found key and operator and values, {VALUES}",
+        ),
+        (cluster(allowRisk=["Safe"]), ("spec", "allowRisk", 0), 'found "Safe", wanted Disruptive or DataLoss'),
+        (cluster(driftPolicy="Undo"), ("spec", "driftPolicy"), 'found "Undo", wanted Report or Correct'),
+        (
+            cluster(zookeeper={"tls": {"ca": {"file": "a", **SECRET}}}),
+            ("spec", "zookeeper", "tls", "ca"),
+            "found file and secretKeyRef, wanted only one of them",
+        ),
+        (
+            cluster(zookeeper={"tls": {"ca": {}}}),
+            ("spec", "zookeeper", "tls", "ca"),
+            "found nothing in it, wanted file or secretKeyRef",
+        ),
+        (
+            cluster(zookeeper={"tls": {"ca": {"secretKeyRef": {"name": "a"}}}}),
+            ("spec", "zookeeper", "tls", "ca", "secretKeyRef", "key"),
+            "found no such field, wanted one",
+        ),
+    ],
+)
+def test_says_what_is_wrong(body: dict[str, Any], path: DocumentPath, message: str) -> None:
+    """In the words of all other fields, at the field."""
+    (problem,) = schema.check(body)
+    assert (problem.path, problem.message) == (path, f"{explain.field_name(path)}: {message}")
+
+
+def test_a_secret_is_never_repeated() -> None:
+    """A value that was put where its name belongs is not shown."""
+    (problem,) = schema.check(cluster(zookeeper={"tls": {"ca": {"secretKeyRef": {"name": "Sesame!", "key": "a"}}}}))
+    assert "Sesame" not in problem.message + problem.hint
+
+
+@pytest.mark.parametrize("zookeeper", [LOGIN, {"tls": {"ca": SECRET}}, {"tls": {"certificate": SECRET}}])
+def test_a_secret_needs_kubernetes(tmp_path: Path, zookeeper: dict[str, Any]) -> None:
+    """A document that names one is valid anywhere; connecting by it says where it is named and what to do instead."""
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump(cluster(zookeeper=zookeeper)))
+    loaded = load([str(file)])
+    assert loaded.complaints == ()
+    found = schema.cluster_spec(loaded.manifests[0]).credentials
+    with pytest.raises(TopiaristError) as caught:
+        credentials.check(found)
+    assert caught.value.reason is Reason.CREDENTIALS_INVALID
+    place, _, words = str(caught.value).partition(" ")
+    assert place.startswith(f"{file}:")
+    assert words.split("\n    ") == [
+        "the key password of the Secret zookeeper can be read in Kubernetes only, by the operator",
+        "name a file or a variable here",
+    ]
+
+
+def test_a_secret_arrives_as_a_reference(tmp_path: Path) -> None:
+    """With its name and key, for who can read it."""
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump(cluster(zookeeper=LOGIN)))
+    login = schema.cluster_spec(load([str(file)]).manifests[0]).credentials.sasl
+    assert login is not None
+    assert (login.password.secret, login.password.file, login.password.env) == (
+        SecretKey("zookeeper", "password"),
+        "",
+        "",
+    )
