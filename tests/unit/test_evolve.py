@@ -64,7 +64,7 @@ MOVES: dict[str, tuple[Foreign, str]] = {
         "the config as it would be written now is invalid: max.compaction.lag.ms: ",
     ),
     "grown": (_change(replicas=lists("12", "23", "34", "45"), partition_ids=()), "had 3 partitions, and has 4 now"),
-    "a hole": (_change(partition_ids=(0, 1, 3)), "had 3 partitions, and has 3 now"),
+    "a hole": (_change(partition_ids=(0, 1, 3)), "partition 2 is missing now"),
     "partition 0 moved": (
         _change(replicas=lists("16", "23", "34")),
         "partition 0 was on [1, 2], and is on [1, 6] now",
