@@ -19,7 +19,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "docs" / "reliability.json"
-TESTS = ROOT / "tests" / "faults"
+TESTS, BROKERS = ROOT / "tests" / "faults", ROOT / "tests" / "kafka"
+"""Whose tests are counted, and those that show some of it once more with Kafka's own controllers and brokers."""
 
 Faults = Mapping[str, Mapping[str, Any]]
 
@@ -29,10 +30,10 @@ def matrix() -> Faults:
     return tomllib.loads((TESTS / "matrix.toml").read_text(encoding="utf-8"))
 
 
-def shown() -> Mapping[str, list[str]]:
+def shown(folder: Path) -> Mapping[str, list[str]]:
     """What the tests of each fault show, in the order of their files: the first sentence of each docstring."""
     found = defaultdict(list)
-    for path in sorted(TESTS.glob("test_*.py")):
+    for path in sorted(folder.glob("test_*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             match = isinstance(node, ast.FunctionDef) and re.match(r"test_f(\d\d)_", node.name)
             if match and isinstance(node, ast.FunctionDef):
@@ -43,7 +44,7 @@ def shown() -> Mapping[str, list[str]]:
 
 def part() -> str:
     """The generated part of the page: one heading a fault."""
-    record, tests = json.loads(RECORD.read_text(encoding="utf-8")), shown()
+    record, tests, real = json.loads(RECORD.read_text(encoding="utf-8")), shown(TESTS), shown(BROKERS)
     total = sum(fault["cases"] for fault in record["faults"].values())
     text = f"\nThe run of {record['date']}: {len(record['faults'])} faults, {total:,} cases, none failed.\n"
     for number, fault in matrix().items():
@@ -54,6 +55,8 @@ def part() -> str:
             f"Injected: {fault['inject']}\n\nMust hold: {fault['hold']}\n\nShown, cases {counted['cases']:,}{seen}:\n\n"
         )
         text += "".join(f"- {sentence}\n" for sentence in tests[number])
+        if number in real:
+            text += "\nWith real brokers:\n\n" + "".join(f"- {sentence}\n" for sentence in real[number])
     return text + "\n"
 
 

@@ -141,6 +141,34 @@ def made_a_folder(path: Path, outside: Path) -> None:
     (path / "inner.yaml").symlink_to(outside)
 
 
+def traced(victim: Path, step: int, act: Callable[[], None]) -> tuple[int, int]:
+    """Render a folder of three and ``act`` at the given line of the code that reads; the code, and how many lines."""
+    folder = victim.parent
+    for path in folder.rglob("*"):
+        path.unlink() if not path.is_dir() else None
+    if victim.is_dir():
+        victim.rmdir()
+    for name in "abc":
+        (folder / f"{name}.yaml").write_text(document("Topic", name, partitions=1, replicationFactor=1))
+    seen = 0
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal seen
+        if frame.f_code.co_filename != files.__file__:
+            return None
+        seen += event == "line"
+        if event == "line" and seen == step:
+            act()
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        return run(["render", str(folder)]), seen
+    finally:
+        sys.settrace(before)
+
+
 @pytest.mark.parametrize("act", [changed, removed, linked, made_a_folder])
 def test_f28_a_manifest_that_changes_while_it_is_read(
     act: Callable[[Path, Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str], tally: Tally
@@ -148,36 +176,13 @@ def test_f28_a_manifest_that_changes_while_it_is_read(
     """At every line of the code that reads: what it was, what it is now, or an error that names it; never a mixture,
     and never what lies outside.
     """
-    outside, folder = tmp_path / "stranger.yaml", tmp_path / "manifests"
+    outside, victim = tmp_path / "stranger.yaml", tmp_path / "manifests" / "b.yaml"
     outside.write_text(document("Topic", "stranger", partitions=1, replicationFactor=1))
-    folder.mkdir()
-    victim = folder / "b.yaml"
+    victim.parent.mkdir()
 
     def rendered(step: int) -> tuple[int, str, str, int]:
-        for path in folder.rglob("*"):
-            path.unlink() if not path.is_dir() else None
-        if victim.is_dir():
-            victim.rmdir()
-        for name in "abc":
-            (folder / f"{name}.yaml").write_text(document("Topic", name, partitions=1, replicationFactor=1))
-        seen = 0
-
-        def trace(frame: FrameType, event: str, _argument: object) -> Any:
-            nonlocal seen
-            if frame.f_code.co_filename != files.__file__:
-                return None
-            seen += event == "line"
-            if event == "line" and seen == step:
-                act(victim, outside)
-            return trace
-
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            code = run(["render", str(folder)])
-        finally:
-            sys.settrace(before)
-        return code, *capsys.readouterr(), seen
+        code, steps = traced(victim, step, lambda: act(victim, outside))
+        return code, *capsys.readouterr(), steps
 
     _, old, _, steps = rendered(0)
     act(victim, outside)

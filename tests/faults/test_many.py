@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from kazoo.client import KazooClient
 from kazoo.security import make_acl
 
 from faults.conftest import Tally
@@ -14,6 +15,7 @@ from support.plenty import Mould
 from support.proxy import Proxy
 from support.wishes import planned, wish
 from topiarist.adapters import znodes
+from topiarist.core.spec import TopicSpec
 from topiarist.errors import Exit, Reason
 from topiarist.reconcile import Result
 
@@ -23,12 +25,10 @@ BAD = sorted({*EXISTS, *CHANGED, *DENIED, *LARGE})
 GOOD = sorted({*NAMES} - {*BAD})
 
 
-def test_f19_37_of_1000(mould: Mould, proxy: Proxy, tally: Tally) -> None:
-    """Made or configured by others meanwhile, not ours to write, too large: 963 are done, 37 have each their
-    reason, the code says so, and a second run asks for nothing but the 37.
-    """
+def wanted() -> list[TopicSpec]:
+    """What a thousand topics are to be; some of them would not fit into a transaction."""
     throttled = {"leader.replication.throttled.replicas": ",".join(f"{partition}:1" for partition in range(4000))}
-    wishes = [
+    return [
         wish(
             name,
             partitions=3 if name in CHANGED or name in DENIED else 1,
@@ -36,17 +36,26 @@ def test_f19_37_of_1000(mould: Mould, proxy: Proxy, tally: Tally) -> None:
         )
         for name in NAMES
     ]
-    connect = mould.cast()
+
+
+def make(client: KazooClient, retention: str, *names: str) -> None:
+    """Topics as others make them."""
+    for name in names:
+        client.create(f"/config/topics/{name}", znodes.encode_config({"retention.ms": retention}))
+        client.create(f"/brokers/topics/{name}", znodes.encode_topic(REPLICAS))
+
+
+def test_f19_37_of_1000(mould: Mould, proxy: Proxy, tally: Tally) -> None:
+    """Made or configured by others meanwhile, not ours to write, too large: 963 are done, 37 have each their
+    reason, the code says so, and a second run asks for nothing but the 37.
+    """
+    wishes, connect = wanted(), mould.cast()
     with connected(connect) as client:
-        for name in (*CHANGED, *DENIED):
-            client.create(f"/config/topics/{name}", znodes.encode_config({"retention.ms": "5"}))
-            client.create(f"/brokers/topics/{name}", znodes.encode_topic(REPLICAS))
+        make(client, "5", *CHANGED, *DENIED)
         with opened(connect) as port:
             plan = planned(port, *wishes)
             assert [topic.topic for topic in plan.to_do()] == NAMES
-        for name in EXISTS:
-            client.create(f"/config/topics/{name}", znodes.encode_config({"flush.ms": "1"}))
-            client.create(f"/brokers/topics/{name}", znodes.encode_topic(REPLICAS))
+        make(client, "1", *EXISTS)
         for name in CHANGED:
             client.set(f"/config/topics/{name}", znodes.encode_config({"retention.ms": "6"}))
         for name in DENIED:

@@ -177,6 +177,13 @@ def _gone(cluster: Playground) -> None:
     cluster.settle()
 
 
+def _broker(cluster: Playground) -> None:
+    """One that is to get replicas, while another one comes."""
+    (first, *_), *_ = json.loads(cluster.client.get("/brokers/topics/grow")[0])["partitions"].values()
+    cluster.remove_broker(first)
+    cluster.add_broker(Broker(9, "a"))
+
+
 def _rack(cluster: Playground) -> None:
     for broker in cluster.brokers.copy():
         cluster.remove_broker(broker)
@@ -207,6 +214,7 @@ MOVES: dict[str, tuple[Callable[[Playground], None], str]] = {
         _set("/config/topics/conf", config_bytes({"retention.ms": "1000", "segment.ms": "9000", "odd": "1"})),
         "the config as it would be written now is invalid: odd: ",
     ),
+    "a broker that went": (_broker, "was registered, and is not now"),
     "a rack": (_rack, "is in elsewhere now"),
     "unreadable": (_set("/config/topics/conf", b"{"), "it is not JSON"),
 }
@@ -375,6 +383,17 @@ def test_what_was_not_shown_is_not_done(desk: Desk, cluster: Playground) -> None
     assert "Apply to 1 topic?" in shown
     assert "moved: could not be done, or was done already, when the plan was shown" in " ".join(shown.split())
     assert (code, configs(cluster, "two")) == (5, {"flush.ms": "5"})
+
+
+def test_a_file_that_leaves_out_its_brokers_is_not_believed(kept: Desk, cluster: Playground) -> None:
+    """What it does not show of them was never compared: that they are there now does not say that they were then."""
+    content = json.loads(Path(kept.kept).read_text())
+    content["clusters"][0]["brokers"] = []
+    Path(kept.kept).write_text(dumps({**content, "fingerprint": fingerprint(content)}))
+    said = kept.applies()
+    assert said.code == 4
+    assert said.out.count("UnknownBrokers") == 2
+    assert "/brokers/topics/fresh" not in checker.look(cluster.connect)
 
 
 def test_a_share_is_one_of_the_topics_that_there_are(kept: Desk, tmp_path: Path) -> None:

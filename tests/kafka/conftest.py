@@ -27,6 +27,13 @@ RACKED: dict[int, str | None] = {1: "b", 2: "a", 4: "c", 7: "b", 9: "a"}
 
 BARE: dict[int, str | None] = {3: None, 5: None, 6: None}
 
+AUTOMATIC: dict[str, object] = {
+    "auto.create.topics.enable": "true",
+    "num.partitions": 3,
+    "default.replication.factor": 2,
+}
+"""Brokers that make a topic as soon as somebody writes to it."""
+
 LIMIT = 600
 """Seconds for one test with the clusters that it starts: only what hangs takes this long."""
 
@@ -87,6 +94,14 @@ def bare_cluster(server: ZooKeeper, release: str) -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def automatic_cluster(server: ZooKeeper, release: str) -> Iterator[Cluster]:
+    """Three brokers in racks of their own, which make topics automatically."""
+    racks = {1: "a", 2: "b", 3: "c"}
+    with Cluster(server, release, racks, chroot="/kafka/automatic", properties=AUTOMATIC) as cluster:
+        yield cluster
+
+
 @pytest.fixture
 def racked(racked_cluster: Cluster, program: Program, tmp_path: Path) -> Bed:
     """The cluster with racks, and what is needed to work with it."""
@@ -97,6 +112,12 @@ def racked(racked_cluster: Cluster, program: Program, tmp_path: Path) -> Bed:
 def bare(bare_cluster: Cluster, program: Program, tmp_path: Path) -> Bed:
     """The cluster without racks, and what is needed to work with it."""
     return Bed(bare_cluster, Clients(program, bare_cluster.bootstrap), tmp_path)
+
+
+@pytest.fixture
+def automatic(automatic_cluster: Cluster, program: Program, tmp_path: Path) -> Bed:
+    """The cluster that makes topics automatically, and what is needed to work with it."""
+    return Bed(automatic_cluster, Clients(program, automatic_cluster.bootstrap), tmp_path)
 
 
 @pytest.fixture

@@ -33,6 +33,18 @@ def test_every_fault_has_tests_and_every_test_its_fault() -> None:
     assert numbers == MATRIX.keys() == {f"F{number}" for number in range(1, 35)} - ELSEWHERE
 
 
+def test_faults_with_real_brokers_are_on_the_page_too() -> None:
+    """Their tests have the numbers of the matrix, and what they show stands with the fault."""
+    page = (ROOT / "docs" / "reliability.md").read_text()
+    texts = [path.read_text() for path in (ROOT / "tests" / "kafka").glob("test_*.py")]
+    names = [line for text in texts for line in text.splitlines() if line.startswith("def test_f")]
+    numbers = {f"F{int(name.removeprefix('def test_f')[:2])}" for name in names}
+    assert numbers
+    assert numbers <= MATRIX.keys()
+    sections = page.split("\n### ")
+    assert {section.partition(":")[0] for section in sections if "\nWith real brokers:\n" in section} == numbers
+
+
 def test_the_record_has_every_fault() -> None:
     """The committed figures are those of one run in which no fault was left out, and not one of a soak."""
     assert RECORD["faults"].keys() == MATRIX.keys()

@@ -31,10 +31,10 @@ def start(*words: str | Path) -> subprocess.Popen[str]:
     )
 
 
-def ended(*words: str | Path) -> Ended:
-    """A whole run."""
+def ended(*words: str | Path, patience: float = 60.0) -> Ended:
+    """A whole run; one that takes longer than so many seconds hangs."""
     running = start(*words)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=patience)
     return Ended(running.returncode, out, err)
 
 

@@ -64,12 +64,16 @@ MOVES: dict[str, tuple[Foreign, str]] = {
         "the config as it would be written now is invalid: max.compaction.lag.ms: ",
     ),
     "grown": (_change(replicas=lists("12", "23", "34", "45"), partition_ids=()), "had 3 partitions, and has 4 now"),
-    "a hole": (_change(partition_ids=(0, 1, 3)), "had 3 partitions, and has 3 now"),
+    "a hole": (_change(partition_ids=(0, 1, 3)), "partition 2 is missing now"),
     "partition 0 moved": (
         _change(replicas=lists("16", "23", "34")),
         "partition 0 was on [1, 2], and is on [1, 6] now",
     ),
     "reassigning": (_change(reassigning=(1,)), "its replicas are being reassigned now"),
+    "partition 0 moving": (
+        _change(replicas=lists("612", "23", "34"), reassigning=(0,)),
+        "its replicas are being reassigned now",
+    ),
     "a request to reassign": (
         lambda seen: replace(seen, reassigning=frozenset({"orders"})),
         "its replicas are being reassigned now",

@@ -309,6 +309,11 @@ def test_what_is_not_needed_any_more() -> None:
     assert unneeded(taken, reviewed) == ()  # it is refused, which says enough
 
 
+def guarded(kept: Plan, cluster: ClusterSpec, *, allow_unknown_brokers: bool = False) -> Plan:
+    """A plan that was kept, after a look by the eyes of the run that applies it."""
+    return guard(kept, cluster, seen=kept.brokers, allow_unknown_brokers=allow_unknown_brokers)
+
+
 GUARDS: dict[str, tuple[ClusterSpec, Reason | None]] = {
     "nothing said": (ClusterSpec(), None),
     "a broker that the plan uses": (ClusterSpec(exclude_brokers=frozenset({4})), Reason.EXCLUDED_BROKERS),
@@ -322,7 +327,7 @@ GUARDS: dict[str, tuple[ClusterSpec, Reason | None]] = {
 def test_the_clusters_document_of_the_run_counts(on: ClusterSpec, reason: Reason | None) -> None:
     """Who gets no replicas and what is protected is decided by the run that applies, not by the plan's file."""
     kept = replace(planned(), topics=(replace(of(planned()), spec=None),))
-    left = of(guard(kept, on))
+    left = of(guarded(kept, on))
     assert [refusal.reason for refusal in left.refusals] == ([reason] if reason else [])
     assert bool(left.changes) == (reason is None)
 
@@ -339,29 +344,29 @@ def test_configs_are_judged_by_the_document_of_the_run(config: dict[str, str], m
     )
     kept = replace(planned(), topics=(TopicPlan("orders", None if made else OLD.topics["orders"], changes=changes),))
     document = ClusterSpec(source=DOCUMENT, release=(2, 8))
-    assert refused(of(guard(kept, document))) == ["ConfigInvalid"]
+    assert refused(of(guarded(kept, document))) == ["ConfigInvalid"]
     for other in (ClusterSpec(), ClusterSpec(source=DOCUMENT, release=(3, 9), allow_unknown_configs=vendors)):
-        assert of(guard(kept, other)).changes == changes
+        assert of(guarded(kept, other)).changes == changes
 
 
 def test_a_key_may_be_taken_away_whoever_knows_it() -> None:
     """What the cluster's document does not know may not be set; without it there is nothing to judge."""
     changes = (UpdateConfig((ConfigItem("confluent.tier", "x", None, SAFE),)),)
     kept = replace(planned(), topics=(TopicPlan("orders", OLD.topics["orders"], changes=changes),))
-    assert of(guard(kept, ClusterSpec(source=DOCUMENT))).changes == changes
+    assert of(guarded(kept, ClusterSpec(source=DOCUMENT))).changes == changes
 
 
 def test_a_file_may_not_leave_out_the_brokers_that_it_uses() -> None:
     """Whose rack the plan does not show, nothing would be compared for: the run has to allow such brokers."""
     kept = replace(planned(), brokers=(), topics=(replace(of(planned()), spec=None),))
-    assert refused(of(guard(kept, ClusterSpec()))) == ["UnknownBrokers"]
-    assert of(guard(kept, ClusterSpec(), allow_unknown_brokers=True)).changes == of(planned()).changes
+    assert refused(of(guarded(kept, ClusterSpec()))) == ["UnknownBrokers"]
+    assert of(guarded(kept, ClusterSpec(), allow_unknown_brokers=True)).changes == of(planned()).changes
 
 
 def test_a_protected_topic_may_be_made_and_configured() -> None:
     """Growth, deletion and cleanup are what other software relies on."""
     on = ClusterSpec(protected=("*",))
-    assert of(guard(planned(partitions=2), on)).refusals == ()
+    assert of(guarded(planned(partitions=2), on)).refusals == ()
     for wanted in (spec(partitions=2, config={"cleanup.policy": "compact"}), spec(ensure="Absent"), spec(partitions=3)):
-        assert refused(of(guard(plan(OLD, wanted), on)))[-1] == "ProtectedTopic"
-    assert of(guard(plan(state(), spec("new")), on), "new").refusals == ()
+        assert refused(of(guarded(plan(OLD, wanted), on)))[-1] == "ProtectedTopic"
+    assert of(guarded(plan(state(), spec("new")), on), "new").refusals == ()

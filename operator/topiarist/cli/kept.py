@@ -99,7 +99,8 @@ class Kept:
         state = read(cluster, spec.cluster_id)
         require_same(plan, state.cluster_id, state.location)
         looked = look(plan, state)
-        left = guard(looked.plan, spec, allow_unknown_brokers=self._settings.allow_unknown_brokers)
+        unknown = self._settings.allow_unknown_brokers
+        left = guard(looked.plan, spec, seen=plan.brokers, allow_unknown_brokers=unknown)
         left = allow_deletions(left, self._settings.allow_risk) if self._unasked else left
         left = within_budgets(left, spec.budgets, partial=self._settings.partial)
         still = {topic.topic for topic in left.to_do()}

@@ -233,12 +233,15 @@ def _values_moved(changes: Sequence[object], topic: TopicState, now: Now) -> str
                 if actual != item.before:
                     return f"{item.key} was {_value(item.before)}, and is {_value(actual)} now"
         elif isinstance(change, AddPartitions):
-            if len(topic.replicas) != change.before or not topic.whole:
+            if len(topic.replicas) != change.before:
                 return f"had {change.before} partitions, and has {len(topic.replicas)} now"
-            if topic.replicas[0] != change.model:
-                return f"partition 0 was on {list(change.model)}, and is on {list(topic.replicas[0])} now"
+            if not topic.whole:
+                missing = next(index for index, number in enumerate(topic.partition_ids) if index != number)
+                return f"partition {missing} is missing now"
             if topic.reassigning or now.reassigning:
                 return "its replicas are being reassigned now"
+            if topic.replicas[0] != change.model:
+                return f"partition 0 was on {list(change.model)}, and is on {list(topic.replicas[0])} now"
             if topic.unknown_fields:
                 return f"has fields now that Kafka does not write: {', '.join(topic.unknown_fields)}"
     return ""

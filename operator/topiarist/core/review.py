@@ -8,7 +8,7 @@ Like a policy, a review never adds a change.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple, TypeVar
@@ -30,7 +30,7 @@ from topiarist.core.holding import hold
 from topiarist.core.policy import Allowance, allow_risk, restrict
 from topiarist.core.rules import config_problem
 from topiarist.core.spec import ClusterSpec
-from topiarist.core.state import Replicas, TopicRecord
+from topiarist.core.state import Broker, Replicas, TopicRecord
 from topiarist.errors import Reason
 
 Placed = TypeVar("Placed", CreateTopic, AddPartitions)
@@ -76,11 +76,12 @@ def allow_deletions(plan: Plan, allowances: tuple[Allowance, ...]) -> Plan:
     return replace(plan, topics=tuple(allowed.get(topic.topic, topic) for topic in plan.topics))
 
 
-def guard(plan: Plan, cluster: ClusterSpec, *, allow_unknown_brokers: bool = False) -> Plan:
+def guard(plan: Plan, cluster: ClusterSpec, *, seen: Iterable[Broker], allow_unknown_brokers: bool = False) -> Plan:
     """A plan without specs, without what the cluster's own document forbids: who gets replicas, what is protected,
-    which configs its release and its vendor know; and without replicas on brokers that the plan has not seen.
+    which configs its release and its vendor know; and without replicas on brokers that were not ``seen`` when the plan
+    was made. Those that ``plan`` itself has may be the ones that are there now.
     """
-    seen = {broker.id for broker in plan.brokers}
+    then = {broker.id for broker in seen}
 
     def judge(topic: TopicPlan, change: Change) -> Finding | None:
         if isinstance(change, CreateTopic | AddPartitions):
@@ -88,7 +89,7 @@ def guard(plan: Plan, cluster: ClusterSpec, *, allow_unknown_brokers: bool = Fal
             if excluded := sorted(named & cluster.exclude_brokers):
                 message = f"no new replicas in this run for broker {', '.join(map(str, excluded))}"
                 return Finding(Reason.EXCLUDED_BROKERS, message, instead="make the plan anew")
-            if not allow_unknown_brokers and (unknown := sorted(named - seen)):
+            if not allow_unknown_brokers and (unknown := sorted(named - then)):
                 message = f"broker {', '.join(map(str, unknown))} was not registered when the plan was made"
                 return Finding(Reason.UNKNOWN_BROKERS, message, instead="if it is meant: --allow-unknown-brokers")
         if _spoils(change) and any(fnmatchcase(topic.topic, pattern) for pattern in cluster.protected):

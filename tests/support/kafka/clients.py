@@ -68,8 +68,7 @@ class Program:
     def __init__(self, main: str, release: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="topiarist-kafka-clients-")
         command = java(jars(release), Path(self._folder.name), [main], quiet=True)
-        at = command.index("-cp") + 1
-        command[at] += f":{compiled()}"
+        command[command.index("-cp") + 1] += f":{compiled()}"
         self._log = Path(self._folder.name, "log").open("w+")  # noqa: SIM115 - open as long as the process runs
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, start_new_session=True
@@ -138,9 +137,9 @@ class Clients:
             for name, configs in self.configs(topics).items()
         }
 
-    def configs(self, topics: Iterable[str]) -> dict[str, dict[str, tuple[str, str]]]:
-        """The value of every config of each topic, wherever it comes from, and that source."""
-        found = self._ask("configs", topics=list(topics))
+    def configs(self, topics: Iterable[str], *, kind: str = "TOPIC") -> dict[str, dict[str, tuple[str, str]]]:
+        """Every config of each topic (``BROKER``: of each broker): its value, wherever from, and that source."""
+        found = self._ask("configs", topics=list(topics), kind=kind)
         return {name: {key: (one[0], one[1]) for key, one in values.items()} for name, values in found.items()}
 
     def create(
@@ -162,9 +161,9 @@ class Clients:
         """Grow topics to so many partitions, placed by Kafka's own algorithm."""
         return dict(self._ask("grow", topics=dict(totals)))
 
-    def alter(self, changes: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
-        """Set configs, or remove them (None)."""
-        return dict(self._ask("alter", topics={name: dict(change) for name, change in changes.items()}))
+    def alter(self, changes: Mapping[str, Mapping[str, str | None]], *, kind: str = "TOPIC") -> dict[str, str]:
+        """Set configs, or remove them (None); of ``BROKER`` by id, where an empty one means all brokers."""
+        return dict(self._ask("alter", topics={name: dict(change) for name, change in changes.items()}, kind=kind))
 
     def delete(self, topics: Iterable[str]) -> dict[str, str]:
         """Delete topics."""
@@ -174,6 +173,14 @@ class Clients:
         """Move partitions to other brokers; returns when that has begun."""
         return dict(self._ask("reassign", topics={name: dict(lists) for name, lists in targets.items()}))
 
+    def moving(self) -> dict[str, dict[str, list[list[int]]]]:
+        """What is being reassigned, by topic and partition: the replicas that are added, and those taken away."""
+        return dict(self._ask("moving"))
+
+    def throttle(self, rate: int | None) -> dict[str, str]:
+        """Limit how many bytes a second each broker takes in of throttled replicas; None takes the limit away."""
+        return dict(self._ask("throttle", rate=rate))
+
     def produce(self, partitions: Mapping[str, int], value: str) -> dict[str, list[int | str]]:
         """Write a message, with all acknowledgements, to each of so many partitions: offsets, or what went wrong."""
         return dict(self._ask("produce", topics=dict(partitions), value=value))
@@ -181,6 +188,10 @@ class Clients:
     def consume(self, partitions: Mapping[str, int]) -> dict[str, list[list[str]]]:
         """All messages of so many partitions of each topic, oldest first."""
         return dict(self._ask("consume", topics=dict(partitions)))
+
+    def consume_as(self, group: str, topics: Iterable[str]) -> int:
+        """Read topics as the only member of a consumer group, and commit: how many messages there were."""
+        return int(self._ask("group", topics=list(topics), group=group))
 
     def _create(self, topics: Mapping[str, Any], *, validate: bool = False) -> dict[str, str]:
         return dict(self._ask("create", topics=topics, validate=validate))
@@ -212,11 +223,9 @@ def compiled() -> Path:
     folder = cache() / f"classes-{digest}"
     if folder.is_dir():
         return folder
-    classpath = str(jars(NEWEST) / "*")
     with tempfile.TemporaryDirectory(prefix="compiling-", dir=cache()) as temporary:
         target = Path(temporary, "classes")
-        words = ["--release", "17", "-cp", classpath, "-d", str(target), *map(str, sources)]
-        _run_javac(words)
+        _run_javac(["--release", "17", "-cp", str(jars(NEWEST) / "*"), "-d", str(target), *map(str, sources)])
         try:
             target.rename(folder)
         except OSError:  # another process was faster
@@ -238,7 +247,5 @@ def _run_javac(words: Sequence[str]) -> None:
 
 
 def _topic(found: Mapping[str, Any]) -> Topic:
-    partitions = [
-        Partition(id, leader, tuple(replicas), tuple(isr)) for id, leader, replicas, isr in found["partitions"]
-    ]
+    partitions = (Partition(id, leader, tuple(held), tuple(isr)) for id, leader, held, isr in found["partitions"])
     return Topic(found["id"], tuple(partitions))

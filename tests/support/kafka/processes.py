@@ -45,7 +45,8 @@ def java(jars: Path, folder: Path, main: Sequence[str], *, heap: str = "256m", q
     """
     name = "log4j-quiet.properties" if quiet else "log4j.properties"
     level, target = ("WARN", "System.err") if quiet else ("INFO", "System.out")
-    (folder / name).write_text(_LOG4J.format(level=level, target=target))
+    if not (folder / name).exists():  # never again: a process that is just starting may be reading it
+        (folder / name).write_text(_LOG4J.format(level=level, target=target))
     log4j = f"-Dlog4j.configuration=file:{folder / name}"
     return [find_java(), f"-Xmx{heap}", *_JAVA, log4j, "-cp", str(jars / "*"), *main]
 

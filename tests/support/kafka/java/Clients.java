@@ -53,16 +53,24 @@ public final class Clients {
         switch (request.get("op").asText()) {
             case "cluster": return cluster(admin);
             case "describe": return describe(admin, topics);
-            case "configs": return configs(admin, topics);
+            case "configs": return configs(admin, topics, kind(request));
             case "create": return create(admin, topics, request.get("validate").asBoolean());
             case "grow": return grow(admin, topics);
-            case "alter": return alter(admin, topics);
+            case "alter": return alter(admin, topics, kind(request));
             case "delete": return outcome(admin.deleteTopics(names(topics)).topicNameValues());
             case "reassign": return reassign(admin, topics);
+            case "moving": return moving(admin);
+            case "throttle": return throttle(admin, request.get("rate"));
             case "produce": return produce(bootstrap, topics, request.get("value").asText());
             case "consume": return consume(bootstrap, topics);
+            case "group": return group(bootstrap, topics, request.get("group").asText());
             default: throw new IllegalArgumentException("no such request: " + request);
         }
+    }
+
+    /** What requests about configs are about: topics, or brokers by their ids (an empty one: all of them). */
+    private static ConfigResource.Type kind(JsonNode request) {
+        return ConfigResource.Type.valueOf(request.get("kind").asText());
     }
 
     private static Map<String, Object> settings(String bootstrap) {
@@ -121,11 +129,11 @@ public final class Clients {
         return result;
     }
 
-    /** Every config of each topic as [value, source]. */
-    private static Object configs(Admin admin, JsonNode topics) throws Exception {
+    /** Every config of each topic, or broker, as [value, source]. */
+    private static Object configs(Admin admin, JsonNode topics, ConfigResource.Type kind) throws Exception {
         List<ConfigResource> resources = new ArrayList<>();
         for (String name : names(topics)) {
-            resources.add(new ConfigResource(ConfigResource.Type.TOPIC, name));
+            resources.add(new ConfigResource(kind, name));
         }
         Map<String, Object> result = new TreeMap<>();
         for (Map.Entry<ConfigResource, Config> entry : admin.describeConfigs(resources).all().get().entrySet()) {
@@ -166,14 +174,14 @@ public final class Clients {
         return outcome(admin.createPartitions(wanted).values());
     }
 
-    private static Object alter(Admin admin, JsonNode topics) {
+    private static Object alter(Admin admin, JsonNode topics, ConfigResource.Type kind) {
         Map<ConfigResource, Collection<AlterConfigOp>> wanted = new HashMap<>();
         for (String name : names(topics)) {
             List<AlterConfigOp> changes = new ArrayList<>();
             texts(topics.get(name)).forEach((key, value) -> changes.add(new AlterConfigOp(
                 new ConfigEntry(key, value),
                 value == null ? AlterConfigOp.OpType.DELETE : AlterConfigOp.OpType.SET)));
-            wanted.put(new ConfigResource(ConfigResource.Type.TOPIC, name), changes);
+            wanted.put(new ConfigResource(kind, name), changes);
         }
         return outcome(admin.incrementalAlterConfigs(wanted).values());
     }
@@ -188,6 +196,28 @@ public final class Clients {
             }
         }
         return outcome(admin.alterPartitionReassignments(wanted).values());
+    }
+
+    /** What is being reassigned, by topic and partition: [replicas that are added, replicas that are taken away]. */
+    private static Object moving(Admin admin) throws Exception {
+        Map<String, Map<String, Object>> result = new TreeMap<>();
+        admin.listPartitionReassignments().reassignments().get().forEach((partition, move) ->
+            result.computeIfAbsent(partition.topic(), key -> new TreeMap<>()).put(
+                String.valueOf(partition.partition()), List.of(move.addingReplicas(), move.removingReplicas())));
+        return result;
+    }
+
+    /** How many bytes a second each broker takes in of throttled replicas that are not in sync; null: no limit. */
+    private static Object throttle(Admin admin, JsonNode rate) throws Exception {
+        String value = rate.isNull() ? null : rate.asText();
+        AlterConfigOp change = new AlterConfigOp(
+            new ConfigEntry("follower.replication.throttled.rate", value),
+            value == null ? AlterConfigOp.OpType.DELETE : AlterConfigOp.OpType.SET);
+        Map<ConfigResource, Collection<AlterConfigOp>> wanted = new HashMap<>();
+        for (Node node : admin.describeCluster().nodes().get()) {
+            wanted.put(new ConfigResource(ConfigResource.Type.BROKER, node.idString()), List.of(change));
+        }
+        return outcome(admin.incrementalAlterConfigs(wanted).values());
     }
 
     /** One message to each of as many partitions as are asked for: their offsets, or what went wrong. */
@@ -270,6 +300,26 @@ public final class Clients {
             result.put(name, partitions);
         }
         return result;
+    }
+
+    /** Read topics as the member of a group, until there was something, and commit: how many messages there were. */
+    private static Object group(String bootstrap, JsonNode topics, String group) {
+        Map<String, Object> settings = settings(bootstrap);
+        settings.put("group.id", group);
+        settings.put("enable.auto.commit", false);
+        settings.put("auto.offset.reset", "earliest");
+        settings.put("allow.auto.create.topics", false);
+        try (KafkaConsumer<byte[], byte[]> consumer =
+                new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            consumer.subscribe(names(topics));
+            long deadline = System.nanoTime() + LIMIT.toNanos();
+            int count = 0;
+            while (count == 0 && System.nanoTime() < deadline) {
+                count = consumer.poll(Duration.ofMillis(200)).count();
+            }
+            consumer.commitSync();
+            return count;
+        }
     }
 
     /** What went wrong, by the name of what it is about; empty if nothing did. */

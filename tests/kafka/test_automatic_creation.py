@@ -1,0 +1,184 @@
+"""The race of a producer, for whom brokers make a topic as soon as it writes to it, with a topic that is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from kafka.conftest import AUTOMATIC
+from kafka.seen import Seen, manifests, seen
+from support import checker
+from support.kafka.bed import Bed
+from support.kafka.clients import Clients, Program
+from support.kafka.cluster import Cluster
+from support.kafka.zookeeper import ZooKeeper
+from support.proxy import Connection, Proxy
+from support.runs import ended
+from topiarist.errors import Exit
+
+SAME: dict[str, Any] = {"partitions": 3, "replicationFactor": 2}
+"""What brokers make of a topic for a producer on the cluster of these tests."""
+
+OTHER: dict[str, Any] = {"partitions": 3, "replicationFactor": 2, "config": {"flush.ms": 1000}}
+"""What they do not."""
+
+TRANSACTION = 2
+"""The write of a run that is its first transaction, where our own nodes are there: the lock comes before."""
+
+RACING = 30
+
+SESSION = 18_000
+"""Milliseconds for which a broker may be kept from ZooKeeper."""
+
+
+class OnTheWay(Proxy):
+    """Does something once, while the first write that names ``needle`` is on its way; what comes behind it waits."""
+
+    needle = b"nothing"
+    meanwhile: Callable[[], None] = staticmethod(lambda: None)
+
+    def _write(self, connection: Connection, xid: int, body: bytes) -> bool:
+        if self.needle in body and not self.fired.is_set():
+            self._run(self.meanwhile)
+        return super()._write(connection, xid, body)
+
+
+@pytest.fixture
+def between(automatic: Bed) -> Iterator[Proxy]:
+    """A proxy between topiarist and ZooKeeper; our own nodes are there already."""
+    automatic.declare({"first-of-all": SAME})
+    automatic.apply("--adopt")
+    with Proxy(automatic.kafka.zookeeper.connect) as proxy:
+        yield proxy
+
+
+def declare(bed: Bed, topics: dict[str, dict[str, Any]], proxy: Proxy) -> None:
+    """Replace the manifests; ZooKeeper is behind the proxy."""
+    bed.declare(topics, zookeeper={"connect": proxy.through(bed.kafka.connect)})
+
+
+def written_to(bed: Bed, *names: str) -> None:
+    """Write to topics that are not there, as a producer does that knows only their names."""
+    for name in names:
+        assert bed.clients.produce({name: 1}, "first") == {name: [0]}
+
+
+def check_whole(bed: Bed, names: list[str]) -> None:
+    """Brokers host the topics with the sizes of ``SAME``, and have kept the message that was acknowledged."""
+    found = bed.described(names)
+    assert {(len(topic.partitions), len(topic.replicas[0])) for topic in found.values()} == {(3, 2)}
+    assert bed.clients.consume(dict.fromkeys(names, 1)) == {name: [["first"]] for name in names}
+
+
+def test_f09_a_topic_that_appears_under_a_saved_plan(automatic: Bed) -> None:
+    """Made for a producer after the plan was saved: nothing at all is sent, and the topics that moved are named."""
+    bed = automatic
+    bed.declare({"saved-a": SAME, "saved-b": OTHER})
+    assert {name: changes[0]["kind"] for name, changes in bed.plan().items()} == {
+        "saved-a": "CreateTopic",
+        "saved-b": "CreateTopic",
+    }
+    written_to(bed, "saved-b")
+    before = checker.look(bed.kafka.connect)
+    clusters = str(manifests(bed) / "all.yaml")
+    said = ended("apply", "--plan", bed.folder / "plan.json", "--clusters", clusters, "--yes")
+    assert said.code == Exit.MOVED, said
+    assert "saved-b" in said.out
+    assert "did not exist, and exists now" in " ".join(said.out.split())
+    assert checker.topics(checker.look(bed.kafka.connect)) == checker.topics(before)
+    assert seen(manifests(bed)) == {"saved-a": Seen(("CreateTopic",)), "saved-b": Seen((), ("NotAdopted",))}
+    check_whole(bed, ["saved-b"])
+
+
+def test_f09_a_topic_that_appears_before_its_transaction(automatic: Bed, between: Proxy) -> None:
+    """Made for a producer after we had read that it is not there: planned anew within the run. What does not differ is
+    adopted, what differs is left alone until it is said to be meant; no message is lost.
+    """
+    bed = automatic
+    declare(bed, {"late-a-same": SAME, "late-b-other": OTHER, "late-c-ours": OTHER}, between)
+    between.reset()
+    between.hold(TRANSACTION, lambda: written_to(bed, "late-a-same", "late-b-other"))
+    said = bed.run("apply", "--yes")
+    assert between.fired.is_set()
+    assert said.code == Exit.REFUSED, said
+    assert seen(manifests(bed)) == {"late-b-other": Seen((), ("NotAdopted",))}
+    written_to(bed, "late-c-ours")
+    names = ["late-a-same", "late-b-other", "late-c-ours"]
+    check_whole(bed, names)
+    tree = checker.look(bed.kafka.connect)
+    assert [f"/topiarist/topics/{name}" in tree for name in names] == [True, False, True]
+    assert checker.configs(tree)["late-b-other"] == {}
+    bed.apply("--adopt=late-b-*")
+    assert bed.clients.overrides(names)["late-b-other"] == {"flush.ms": "1000"}
+    assert bed.run("plan", "--exit-code").code == Exit.DONE
+    check_whole(bed, names)
+
+
+def test_a_race_that_nobody_referees(automatic: Bed, between: Proxy, report: Callable[[str], None]) -> None:
+    """A producer writes to thirty topics while they are being created: each belongs to one of the two, whole, with
+    every message that was acknowledged; and one more run has all of them as they are declared.
+    """
+    bed, names = automatic, [f"race-{number:02}" for number in range(RACING)]
+    declare(bed, dict.fromkeys(names, OTHER), between)
+    order = Random(bed.kafka.release).sample(names, RACING)
+    between.delay = 0.1  # in each direction: what is read stays true for as long as that
+    wrong: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            written_to(bed, *order)
+        except BaseException as error:  # a failed assertion too: told to whoever waits for the thread
+            wrong.append(error)
+
+    producer = Thread(target=write)
+    producer.start()
+    said = bed.run("apply", "--yes")
+    producer.join()
+    between.reset()
+    assert wrong == []
+    assert said.code in (Exit.DONE, Exit.REFUSED), said
+    tree = checker.look(bed.kafka.connect)
+    ours = [name for name in names if f"/topiarist/topics/{name}" in tree]
+    found = seen(manifests(bed))
+    assert {name: one.refusals for name, one in found.items() if one.refusals} == {
+        name: ("NotAdopted",) for name in names if name not in ours
+    }
+    check_whole(bed, names)
+    report(f"Kafka {bed.kafka.release}: of {RACING} topics {len(ours)} were made by us, the others for a producer")
+    bed.apply("--adopt")
+    assert seen(manifests(bed)) == {}
+    assert set(map(str, bed.clients.overrides(names).values())) == {str({"flush.ms": "1000"})}
+    check_whole(bed, names)
+
+
+def test_a_broker_that_writes_over_what_we_have_made(
+    server: ZooKeeper, release: str, program: Program, tmp_path: Path
+) -> None:
+    """A broker has seen that a topic is not there, and writes its empty config over ours, which came in between: its
+    own creation then fails and ours stands, without its config. The next plan says so, and an apply puts it back.
+    """
+    settings = AUTOMATIC | {"default.replication.factor": 1, "zookeeper.session.timeout.ms": SESSION}
+    with (
+        OnTheWay(server.connect) as proxy,
+        Cluster(server, release, {}, chroot="/kafka/behind", properties=settings) as kafka,
+    ):
+        kafka.start(1, properties={"zookeeper.connect": proxy.through(kafka.connect)})
+        bed = Bed(kafka, Clients(program, kafka.bootstrap), tmp_path)
+        bed.declare({"overwritten": {"partitions": 5, "replicationFactor": 1, "config": {"flush.ms": 1000}}})
+
+        def create() -> None:
+            bed.apply()
+
+        proxy.needle, proxy.meanwhile = b"/config/topics/overwritten", create
+        written_to(bed, "overwritten")
+        assert proxy.fired.is_set()
+        assert len(bed.described(["overwritten"])["overwritten"].partitions) == 5
+        assert seen(manifests(bed)) == {"overwritten": Seen(("flush.ms None -> 1000",), (), ("ChangedOutside",))}
+        bed.apply()
+        assert bed.clients.overrides(["overwritten"]) == {"overwritten": {"flush.ms": "1000"}}
+        assert bed.run("plan", "--exit-code").code == Exit.DONE

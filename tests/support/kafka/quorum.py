@@ -1,0 +1,137 @@
+"""A KRaft quorum of one controller in migration mode, beside a cluster whose brokers still live by ZooKeeper.
+
+As Kafka's documentation has it: the controller comes up, brokers are restarted with ``migrating`` and the controller
+takes over; then each broker is restarted without ZooKeeper, or the controller goes and ``/controller`` is deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import Self
+
+from kazoo.exceptions import NoNodeError
+
+from support.kafka.cluster import DEFAULTS, Cluster
+from support.kafka.jars import jars
+from support.kafka.processes import Process, free_port, java, write_properties
+from support.kafka.tools import main_class
+
+CONTROLLER = 3000
+"""The id of the controller, which no broker may have."""
+
+_MIGRATION = {"zookeeper.metadata.migration.enable": "true"}
+_READY = "Kafka Server started"
+
+_SESSION = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
+"""As short as they may be on a busy machine: who comes again has to wait until it is taken for gone."""
+
+
+class Quorum:
+    """The controller of ``kafka``, not started yet; ``with`` ends it. Started again it knows nothing of what was."""
+
+    def __init__(self, kafka: Cluster) -> None:
+        self._kafka = kafka
+        self._port = free_port()
+        self._folder = kafka.zookeeper.folder / "quorum"
+        self._starts = 0
+        self._process: Process | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def migrating(self) -> dict[str, object]:
+        """What a broker in ZooKeeper mode has to be told, so that it can be taken over."""
+        return {**_MIGRATION, **_SESSION, **self._voters, "inter.broker.protocol.version": self._kafka.version}
+
+    def start(self) -> None:
+        """Format an empty folder, start the controller on it, and wait until it serves."""
+        self._starts += 1
+        folder = self._folder / f"controller-{self._starts}"
+        process = Process(folder, self._java("kafka.Kafka"))
+        write_properties(folder / "server.properties", self._properties(folder))
+        cluster_id = json.loads(self._kafka.client.get("/cluster/id")[0])["id"]
+        words = ["format", "-t", cluster_id, "-c", "server.properties"]
+        form = [*self._java(main_class(self._kafka.release, "kafka-storage"))[:-1], *words]
+        subprocess.run(form, cwd=folder, capture_output=True, check=True, timeout=120)
+        process.start()
+        self._process = process
+        assert process.wait_until(lambda: _READY in process.log()), f"port {self._port} was taken"
+
+    def stop(self) -> None:
+        """End the controller, if it runs."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def finish(self) -> None:
+        """End the migration: restart the controller without a word of ZooKeeper, which has a stale copy from now on."""
+        process = self._process
+        assert process is not None
+        process.kill()
+        kept = {key: value for key, value in self._properties(process.folder).items() if "zookeeper" not in key}
+        write_properties(process.folder / "server.properties", kept)
+        process.start()
+        assert process.wait_until(lambda: _READY in process.log()), f"port {self._port} was taken"
+
+    def in_charge(self) -> bool:
+        """Whether ``/controller`` names a KRaft controller."""
+        try:
+            found = json.loads(self._kafka.client.get("/controller")[0])
+        except NoNodeError:
+            return False
+        return int(found["kraftControllerEpoch"]) >= 0
+
+    def forget(self, broker: int) -> None:
+        """Restart a broker in ZooKeeper mode without what it has heard of the quorum, so that another one can come."""
+        self._kafka.stop(broker)
+        shutil.rmtree(self._kafka.brokers[broker].folder / "data" / "__cluster_metadata-0")
+        self._kafka.start(broker)
+
+    def take(self, broker: int) -> None:
+        """Restart a broker without ZooKeeper: it belongs to the quorum alone from now on."""
+        self._kafka.stop(broker)
+        process = self._kafka.brokers[broker]
+        mine: dict[str, object] = {
+            **{key: value for key, value in DEFAULTS.items() if not key.startswith("zookeeper.")},
+            **_SESSION,
+            **self._voters,
+            "process.roles": "broker",
+            "node.id": broker,
+            "listeners": f"PLAINTEXT://127.0.0.1:{self._kafka.ports[broker]}",
+            "log.dirs": process.folder / "data",
+        }
+        write_properties(process.folder / "server.properties", mine)
+        process.start()
+        assert process.wait_until(lambda: _READY in process.log()), f"the port of broker {broker} was taken"
+
+    @property
+    def _voters(self) -> dict[str, object]:
+        return {
+            "controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{self._port}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        }
+
+    def _java(self, main: str) -> list[str]:
+        return java(jars(self._kafka.release), self._kafka.zookeeper.folder, [main, "server.properties"])
+
+    def _properties(self, folder: object) -> dict[str, object]:
+        return {
+            **_MIGRATION,
+            **_SESSION,
+            **self._voters,
+            "process.roles": "controller",
+            "node.id": CONTROLLER,
+            "listeners": f"CONTROLLER://127.0.0.1:{self._port}",
+            "log.dirs": f"{folder}/data",
+            "zookeeper.connect": self._kafka.connect,
+            "offsets.topic.replication.factor": 1,
+            "controller.quorum.election.timeout.ms": 500,
+            "controller.quorum.fetch.timeout.ms": 500,
+        }
