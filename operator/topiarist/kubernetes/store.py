@@ -36,13 +36,14 @@ class Store:
         self.clusters: dict[str, Resource] = {}
         self.policies: dict[str, Resource] = {}
         self.namespaces: dict[str, Labels] = {}
+        self.leaving: set[str] = set()
         self._mark = mark
         self._specs: dict[str, ClusterSpec] = {}
         self._merged: dict[tuple[str, Key], _Merged] = {}
 
     def put(self, found: Resource) -> None:
         """A resource that is new, or has changed. Nothing is marked if only its status has."""
-        known = self._find(found)
+        known = self.find(found.kind, {"namespace": found.namespace, "name": found.name})
         if known is not None and _same(known, found):
             self._keep(found)
             return
@@ -63,10 +64,11 @@ class Store:
             self._merged = {key: kept for key, kept in self._merged.items() if key[0] != found.name}
         self._tell(affected)
 
-    def namespace(self, name: str, labels: Labels | None) -> None:
-        """A namespace's labels; None if it is gone."""
-        if labels == self.namespaces.get(name):
+    def namespace(self, name: str, labels: Labels | None, *, leaving: bool = False) -> None:
+        """A namespace's labels, None if it is gone; ``leaving``: it is being deleted, with all that is in it."""
+        if labels == self.namespaces.get(name) and leaving == (name in self.leaving):
             return
+        (self.leaving.add if leaving else self.leaving.discard)(name)
         if labels is None:
             del self.namespaces[name]
         else:
@@ -106,10 +108,15 @@ class Store:
             if topic.manifest is None or not any(_means(topic, each, alone) for each in self._specs.values()):
                 yield topic
 
-    def _find(self, found: Resource) -> Resource | None:
-        if found.kind == "Topic":
-            return self.topics.get(found.key)
-        return (self.clusters if found.kind == "Cluster" else self.policies).get(found.name)
+    def find(self, kind: str, metadata: Mapping[str, str]) -> Resource | None:
+        """The resource of this namespace and name, as it was seen last."""
+        if kind == "Topic":
+            return self.topics.get((metadata["namespace"], metadata["name"]))
+        return (self.clusters if kind == "Cluster" else self.policies).get(metadata["name"])
+
+    def all(self, kind: str) -> list[Resource]:
+        """All resources of a kind."""
+        return [*{"Topic": self.topics, "Cluster": self.clusters, "Policy": self.policies}[kind].values()]
 
     def _keep(self, found: Resource) -> None:
         if found.kind == "Topic":

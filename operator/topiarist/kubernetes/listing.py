@@ -1,0 +1,63 @@
+"""All that the API server holds of ours, page by page: before the first pass, and again from time to time.
+
+A pass must never begin with only a part of the Topics: the younger of two claims would win for as long as the older has
+not been seen. And a watch that is interrupted may miss that something was deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from topiarist import schema
+from topiarist.kubernetes.api import Api
+from topiarist.kubernetes.resources import resource
+from topiarist.kubernetes.store import Store
+
+PAGE = 500
+
+PLURALS = {"Topic": "topics", "Cluster": "clusters", "Policy": "policies"}
+
+
+def folder(kind: str, namespace: str = "") -> str:
+    """The path of the collection of a kind, in one namespace or in all."""
+    where = f"/namespaces/{namespace}" if namespace else ""
+    return f"/apis/{schema.VERSION}{where}/{PLURALS[kind]}"
+
+
+async def fill(store: Store, api: Api, namespaces: tuple[str, ...]) -> None:
+    """Bring the store up to date; ``namespaces`` are those whose Topics count (none: all)."""
+    places = {"Cluster": (store.home,), "Policy": (store.home,), "Topic": namespaces or ("",)}
+    for kind, where in places.items():
+        there = set()
+        for namespace in where:
+            async for body in _pages(api, folder(kind, namespace)):
+                found = resource(
+                    {**body, "kind": kind, "apiVersion": schema.VERSION}, store.find(kind, body["metadata"])
+                )
+                there.add(found.uid)
+                store.put(found)
+        for known in store.all(kind):
+            if known.uid not in there:
+                store.drop(known)
+
+
+async def namespaces(store: Store, api: Api) -> None:
+    """Bring the labels of all namespaces up to date."""
+    found = {body["metadata"]["name"]: body["metadata"] async for body in _pages(api, "/api/v1/namespaces")}
+    for name in {*store.namespaces} - {*found}:
+        store.namespace(name, None)
+    for name, metadata in found.items():
+        store.namespace(name, metadata.get("labels") or {}, leaving="deletionTimestamp" in metadata)
+
+
+async def _pages(api: Api, path: str) -> AsyncIterator[Mapping[str, Any]]:
+    following = ""
+    while True:
+        words = {"limit": str(PAGE), **({"continue": following} if following else {})}
+        page = await api.get(path, **words)
+        for body in page["items"]:
+            yield body
+        following = page["metadata"].get("continue", "")
+        if not following:
+            return
