@@ -21,6 +21,7 @@ def body(kind: str, name: str, spec: Mapping[str, Any], **metadata: Any) -> dict
             "name": name,
             "namespace": "shop",
             "uid": f"uid-{number:06}",
+            "resourceVersion": str(number),
             "generation": 1,
             "creationTimestamp": "2026-01-01T00:00:00Z",
             "managedFields": [{"manager": "kubectl"}],

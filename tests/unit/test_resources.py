@@ -21,6 +21,7 @@ def body(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
             "name": "orders",
             "namespace": "shop",
             "uid": "u1",
+            "resourceVersion": "7",
             "generation": 1,
             "creationTimestamp": "2026-01-01T00:00:00Z",
             "managedFields": [{"manager": "kubectl"}],

@@ -29,22 +29,25 @@ async def fill(store: Store, api: Api, namespaces: tuple[str, ...]) -> None:
     """Bring the store up to date; ``namespaces`` are those whose Topics count (none: all)."""
     places = {"Cluster": (store.home,), "Policy": (store.home,), "Topic": namespaces or ("",)}
     for kind, where in places.items():
-        there = set()
         for namespace in where:
-            async for body in _pages(api, folder(kind, namespace)):
-                found = resource(
-                    {**body, "kind": kind, "apiVersion": schema.VERSION}, store.find(kind, body["metadata"])
-                )
-                there.add(found.uid)
-                store.put(found)
-        for known in store.all(kind):
-            if known.uid not in there:
-                store.drop(known)
+            there, version = set(), 0
+            async for page in _pages(api, folder(kind, namespace)):
+                version = version or int(page["metadata"]["resourceVersion"])
+                for body in page["items"]:
+                    known = store.find(kind, body["metadata"])
+                    found = resource({**body, "kind": kind, "apiVersion": schema.VERSION}, known)
+                    there.add(found.uid)
+                    store.put(found)
+            for known in store.all(kind):
+                gone = known.uid not in there and known.version <= version
+                if gone and namespace in ("", known.namespace):
+                    store.drop(known)
 
 
 async def namespaces(store: Store, api: Api) -> None:
     """Bring the labels of all namespaces up to date."""
-    found = {body["metadata"]["name"]: body["metadata"] async for body in _pages(api, "/api/v1/namespaces")}
+    pages = [page["items"] async for page in _pages(api, "/api/v1/namespaces")]
+    found = {body["metadata"]["name"]: body["metadata"] for page in pages for body in page}
     for name in {*store.namespaces} - {*found}:
         store.namespace(name, None)
     for name, metadata in found.items():
@@ -56,8 +59,7 @@ async def _pages(api: Api, path: str) -> AsyncIterator[Mapping[str, Any]]:
     while True:
         words = {"limit": str(PAGE), **({"continue": following} if following else {})}
         page = await api.get(path, **words)
-        for body in page["items"]:
-            yield body
+        yield page
         following = page["metadata"].get("continue", "")
         if not following:
             return

@@ -48,7 +48,7 @@ def dotted(path: Path) -> str:
 class Resource:
     """One custom resource as last seen. ``manifest`` is None if there are ``problems``, which then say why.
 
-    ``created`` is an RFC 3339 time. ``deleting``: somebody has asked for its deletion. ``status`` is what the API
+    ``version`` is the resource version, which grows; ``created`` is an RFC 3339 time. ``deleting``: somebody has asked for its deletion. ``status`` is what the API
     server has.
     """
 
@@ -56,6 +56,7 @@ class Resource:
     namespace: str
     name: str
     uid: str
+    version: int
     generation: int
     created: str
     labels: Mapping[str, str]
@@ -95,6 +96,7 @@ def resource(body: Mapping[str, Any], known: Resource | None = None) -> Resource
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=uid,
+        version=int(metadata["resourceVersion"]),
         generation=generation,
         created=metadata["creationTimestamp"],
         labels=labels,

@@ -44,6 +44,8 @@ class Store:
     def put(self, found: Resource) -> None:
         """A resource that is new, or has changed. Nothing is marked if only its status has."""
         known = self.find(found.kind, {"namespace": found.namespace, "name": found.name})
+        if known is not None and found.version < known.version:
+            return  # a page of a list that was begun before what we know came
         if known is not None and _same(known, found):
             self._keep(found)
             return
@@ -116,7 +118,9 @@ class Store:
 
     def all(self, kind: str) -> list[Resource]:
         """All resources of a kind."""
-        return [*{"Topic": self.topics, "Cluster": self.clusters, "Policy": self.policies}[kind].values()]
+        if kind == "Topic":
+            return [*self.topics.values()]
+        return [*(self.clusters if kind == "Cluster" else self.policies).values()]
 
     def _keep(self, found: Resource) -> None:
         if found.kind == "Topic":
