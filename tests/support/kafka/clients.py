@@ -174,6 +174,10 @@ class Clients:
         """Move partitions to other brokers; returns when that has begun."""
         return dict(self._ask("reassign", topics={name: dict(lists) for name, lists in targets.items()}))
 
+    def moving(self) -> int:
+        """How many partitions are being moved, as the controller says in its turn: it answers this request itself."""
+        return int(self._ask("moving"))
+
     def produce(self, partitions: Mapping[str, int], value: str) -> dict[str, list[int | str]]:
         """Write a message, with all acknowledgements, to each of so many partitions: offsets, or what went wrong."""
         return dict(self._ask("produce", topics=dict(partitions), value=value))

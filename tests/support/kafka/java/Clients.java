@@ -58,6 +58,7 @@ public final class Clients {
             case "grow": return grow(admin, topics);
             case "alter": return alter(admin, topics);
             case "delete": return outcome(admin.deleteTopics(names(topics)).topicNameValues());
+            case "moving": return admin.listPartitionReassignments().reassignments().get().size();
             case "reassign": return reassign(admin, topics);
             case "produce": return produce(bootstrap, topics, request.get("value").asText());
             case "consume": return consume(bootstrap, topics);
