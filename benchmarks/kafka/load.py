@@ -1,8 +1,9 @@
 """2,000 topics of 12 partitions by ``apply --wait``: how long the controller takes, and how others fare meanwhile.
 
-Two clients with processes of their own go on asking: one lists reassignments, which the controller answers out of its
-one thread, behind all that waits there; one creates topics of a single partition, and has its answer when the new
-leader is known to the brokers. With the default pace, and for comparison with none.
+Three others go on asking. One lists reassignments: the controller answers that out of its one thread, behind all that
+waits there. One writes a topic as brokers do when they are asked for one, and looks when the controller has taken it
+over. One asks Kafka's API for a topic and waits for the answer, which comes when brokers know the leader: behind all
+logs that they still have to make, however little waits for the controller. With the default pace, and with none.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+from kazoo.client import KazooClient
 
 from benchmarks.common import process
 from benchmarks.kafka import scene
 from benchmarks.kafka.contenders import apply, lay_out
 from benchmarks.kafka.side_by_side import named, warm
+from benchmarks.kafka.taking_over import States
 from support.kafka.clients import Clients, Program
 from support.kafka.cluster import Cluster
 from support.kafka.jars import NEWEST
@@ -48,34 +52,30 @@ def room(topics: int) -> int:
 
 
 class Probe:
-    """Somebody who asks again and again, in a thread and a process of his own: seconds for each answer."""
+    """Somebody who asks again and again, in a thread of his own: ``seconds`` for each answer."""
 
-    def __init__(self, kafka: Cluster, ask: Callable[[Clients], object]) -> None:
+    def __init__(self, ask: Callable[[], object]) -> None:
         self.seconds: list[float] = []
         self.failures: list[str] = []
-        self._program = Program("Clients", NEWEST)
-        self._clients = Clients(self._program, kafka.bootstrap)
         self._ask = ask
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._go_on)
 
-    @contextmanager
-    def asking(self) -> Iterator[None]:
-        """Ask until the block ends; the last answer is waited for."""
-        with self._program:
-            self._ask(self._clients)
-            self._thread.start()
-            try:
-                yield
-            finally:
-                self._over.set()
-                self._thread.join()
+    def __enter__(self) -> Self:
+        self._ask()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ask no more; the last answer is waited for."""
+        self._over.set()
+        self._thread.join()
 
     def _go_on(self) -> None:
         while not self._over.wait(_PAUSE):
             start = time.perf_counter()
             try:
-                self._ask(self._clients)
+                self._ask()
             except Exception as error:
                 self.failures.append(str(error))
             self.seconds.append(time.perf_counter() - start)
@@ -90,15 +90,44 @@ class Probe:
         }
 
 
-def _create() -> Callable[[Clients], object]:
-    """Creates another topic each time; raises if it was refused."""
+def _ask(clients: Clients) -> Callable[[], object]:
+    """Have one more topic made through Kafka's API; raises if it was refused, or took half a minute."""
     numbers = count()
 
-    def create(clients: Clients) -> None:
-        if wrong := clients.create_anywhere({f"probe-{next(numbers)}": (1, 1)}):
+    def ask() -> None:
+        if wrong := clients.create_anywhere({f"asked-{next(numbers)}": (1, 1)}):
             raise RuntimeError(str(wrong))
 
-    return create
+    return ask
+
+
+def _write(client: KazooClient) -> Callable[[], object]:
+    """Write one more topic, and wait until the controller has taken it over."""
+    numbers = count()
+
+    def write() -> None:
+        name = f"written-{next(numbers)}"
+        client.create(f"/config/topics/{name}", b'{"version":1,"config":{}}')
+        topic = b'{"version":2,"partitions":{"0":[1]},"adding_replicas":{},"removing_replicas":{}}'
+        client.create(f"/brokers/topics/{name}", topic)
+        States(client, {name: 1}).wait()
+
+    return write
+
+
+@contextmanager
+def others(kafka: Cluster) -> Iterator[dict[str, Probe]]:
+    """All three, each in a session or a process of its own, asking until the block ends."""
+    with ExitStack() as stack:
+        lists, asks = (Clients(stack.enter_context(Program("Clients", NEWEST)), kafka.bootstrap) for _ in range(2))
+        probes = {
+            "list_reassignments": Probe(lists.moving),
+            "create_until_taken_over": Probe(_write(kafka.client)),
+            "create_until_answered": Probe(_ask(asks)),
+        }
+        for probe in probes.values():
+            stack.enter_context(probe)
+        yield probes
 
 
 def one(topics: int, ahead: int) -> dict[str, Any]:
@@ -111,18 +140,15 @@ def one(topics: int, ahead: int) -> dict[str, Any]:
     ):
         warm(kafka, Path(other))
         lay_out(Path(folder), wanted)
-        listing, creating = Probe(kafka, Clients.moving), Probe(kafka, _create())
         scene.settle(kafka)
-        with listing.asking(), creating.asking():
-            command = apply(kafka, Path(folder), "--wait", "--wait-ahead", str(ahead))
-            run = process(command)
-        scene.say(f"  {topics} topics taken over after {run.seconds:.1f} s; {listing.line()}, {creating.line()}")
+        with others(kafka) as probes:
+            run = process(apply(kafka, Path(folder), "--wait", "--wait-ahead", str(ahead)))
+            scene.say(f"  {topics} topics taken over after {run.seconds:.1f} s")
         return {
             "replicas_ahead_per_broker": ahead,
             "apply_wait_seconds": round(run.seconds, 2),
             "cpu_seconds": round(run.cpu, 2),
-            "list_reassignments": listing.line(),
-            "create_a_topic": creating.line(),
+            "others": {name: probe.line() for name, probe in probes.items()},
         }
 
 
