@@ -20,20 +20,29 @@ from support.kafka.zookeeper import ZooKeeper
 
 BROKERS: Mapping[int, str | None] = {1: None, 2: None, 3: None}
 
-THREADS = {"num.network.threads": 3, "num.io.threads": 8, "background.threads": 10}
-"""Kafka's own defaults: fewer of them would make requests wait for each other."""
+KAFKAS_OWN = {
+    "num.network.threads": 3,
+    "num.io.threads": 8,
+    "background.threads": 10,
+    "zookeeper.session.timeout.ms": 18_000,
+}
+"""Kafka's own defaults, where the tests have less: threads, so that requests need not wait for each other, and a session
+that outlives a machine that is busy.
+"""
 
 LIMIT = 300.0
 """Seconds after which something that should become usable is given up."""
 
 _LOOK = 0.02
 _QUIET = 0.25
+_TOLD = re.compile(rb"Finished LeaderAndIsr request in ")
 _HEARD = re.compile(rb"Processing override for entityPath: topics/(\S+) with config")
 
 
 class Measured(NamedTuple):
     """One job: seconds of the whole process and until it was usable, CPU seconds of the process and (until both were
-    over) of ZooKeeper and the brokers, and packets that ZooKeeper received, less what it receives anyhow.
+    over) of ZooKeeper and the brokers, packets that ZooKeeper received, less what it receives anyhow, and how often the
+    controller told a broker to lead or follow something, on average over the brokers.
     """
 
     seconds: float
@@ -41,6 +50,7 @@ class Measured(NamedTuple):
     cpu: float
     cluster_cpu: float
     packets: float
+    told: float
 
 
 def say(text: str) -> None:
@@ -51,7 +61,7 @@ def say(text: str) -> None:
 @contextmanager
 def cluster(heap: str = "512m") -> Iterator[Cluster]:
     """A fresh cluster of the newest release."""
-    with ZooKeeper(NEWEST) as server, Cluster(server, NEWEST, BROKERS, properties=THREADS, heap=heap) as kafka:
+    with ZooKeeper(NEWEST) as server, Cluster(server, NEWEST, BROKERS, properties=KAFKAS_OWN, heap=heap) as kafka:
         yield kafka
 
 
@@ -89,6 +99,7 @@ def measured(kafka: Cluster, commands: Sequence[Sequence[str]], usable: Callable
     """Run processes one after the other, and wait for ``usable`` from their start on."""
     used, received, runs = cpu(kafka), packets(kafka), list[Run]()
     failed: list[Exception] = []
+    logs = _logs(kafka)
 
     def work() -> None:
         try:
@@ -117,6 +128,7 @@ def measured(kafka: Cluster, commands: Sequence[Sequence[str]], usable: Callable
         cpu=sum(run.cpu for run in runs),
         cluster_cpu=cpu(kafka) - used,
         packets=packets(kafka) - received - idle * took,
+        told=sum(len(_TOLD.findall(log.more())) for log in logs) / len(logs),
     )
 
 
@@ -138,7 +150,7 @@ def led(kafka: Cluster, topics: Mapping[str, int]) -> Iterator[Callable[[], bool
 @contextmanager
 def heard(kafka: Cluster, topics: Sequence[str]) -> Iterator[Callable[[], bool]]:
     """Whether every broker has logged that it took up a change of each topic's config since now."""
-    logs = [Log(broker.folder / "log") for broker in kafka.brokers.values()]
+    logs = _logs(kafka)
     left = [set(topics) for _ in logs]
 
     def usable() -> bool:
@@ -147,6 +159,10 @@ def heard(kafka: Cluster, topics: Sequence[str]) -> Iterator[Callable[[], bool]]
         return not any(left)
 
     yield usable
+
+
+def _logs(kafka: Cluster) -> list[Log]:
+    return [Log(broker.folder / "log") for broker in kafka.brokers.values()]
 
 
 class Log:

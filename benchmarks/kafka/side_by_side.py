@@ -126,6 +126,7 @@ def _line(case: str, figures: Sequence[Measured], *, one_by_one: bool) -> dict[s
     found["cpu_seconds"] = spread([one.cpu for one in figures])
     found["cluster_cpu_seconds"] = spread([one.cluster_cpu for one in figures])
     found["zookeeper_packets"] = round(statistics.median(one.packets for one in figures))
+    found["leader_and_isr_requests_per_broker"] = round(statistics.median(one.told for one in figures))
     if one_by_one and case != "nothing":
         found["seconds_per_topic"] = round(statistics.median(one.seconds for one in figures) / topics, 3)
     return found

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def ours(kafka: Cluster) -> Iterator[tuple[int, float]]:
 
 def theirs(kafka: Cluster) -> Iterator[tuple[int, float]]:
     """Seconds from the request to the last state node."""
-    with Program("Clients", NEWEST) as program:
+    with Program("Clients", NEWEST) as program, ThreadPoolExecutor() as pool:
         clients = Clients(program, kafka.bootstrap)
         clients.controller()
         for size in SIZES:
@@ -82,11 +83,11 @@ def theirs(kafka: Cluster) -> Iterator[tuple[int, float]]:
             states = States(kafka.client, dict.fromkeys(sizes, PARTITIONS))
             scene.settle(kafka)
             start = time.perf_counter()
-            asked = threading.Thread(target=clients.create_anywhere, args=(sizes, CONFIG))
-            asked.start()
+            answer = pool.submit(clients.create_anywhere, sizes, CONFIG)
             states.wait()
             seconds = time.perf_counter() - start
-            asked.join()
+            if wrong := answer.result():
+                raise RuntimeError(str(wrong))
             yield size, seconds
 
 
