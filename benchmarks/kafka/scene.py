@@ -26,8 +26,8 @@ KAFKAS_OWN = {
     "background.threads": 10,
     "zookeeper.session.timeout.ms": 18_000,
 }
-"""Kafka's own defaults, where the tests have less: threads, so that requests need not wait for each other, and a session
-that outlives a machine that is busy.
+"""Kafka's own defaults, where the tests have less: threads, so that requests need not wait for each other, and a
+session that outlives a machine that is busy.
 """
 
 LIMIT = 300.0
