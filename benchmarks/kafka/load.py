@@ -8,6 +8,7 @@ logs that they still have to make, however little waits for the controller. With
 
 from __future__ import annotations
 
+import math
 import resource
 import statistics
 import tempfile
@@ -24,7 +25,7 @@ from kazoo.client import KazooClient
 from benchmarks.common import process
 from benchmarks.kafka import scene
 from benchmarks.kafka.contenders import apply, lay_out
-from benchmarks.kafka.side_by_side import named, warm
+from benchmarks.kafka.side_by_side import REPLICAS, named, warm
 from benchmarks.kafka.taking_over import States
 from support.kafka.clients import Clients, Program
 from support.kafka.cluster import Cluster
@@ -32,23 +33,27 @@ from support.kafka.jars import NEWEST
 from topiarist.core.backlog import AHEAD
 
 TOPICS, PARTITIONS = 2000, 12
+FEWEST, MOST = 3, 6
+"""Brokers."""
+
 SPARE = 1000
 """Files that a broker has open besides its logs, at most."""
 
 _PAUSE = 0.1
 
 
-def room(topics: int) -> int:
-    """As many of the topics as the limit of open files lets each of three brokers hold, once it is raised."""
-    wanted = topics * PARTITIONS + SPARE
+def room(topics: int) -> tuple[int, int]:
+    """How many brokers it takes to hold the topics (three, if they may have as many files open as that needs), and how
+    many topics that is: fewer, if it took more than six.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, max(wanted, hard)))
-    except (ValueError, PermissionError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        scene.say(f"open files: found a limit of {hard:,}, wanted {wanted:,}: fewer topics")
-        return min(topics, (hard - SPARE) // PARTITIONS)
-    return topics
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    each = math.inf if hard == resource.RLIM_INFINITY else hard - SPARE
+    brokers = max(FEWEST, math.ceil(REPLICAS * PARTITIONS * topics / each))
+    if brokers > MOST:
+        scene.say(f"open files: {hard:,} a process is too few for {topics:,} topics on {MOST} brokers: fewer topics")
+        return MOST, int(MOST * each) // (REPLICAS * PARTITIONS)
+    return brokers, topics
 
 
 class Probe:
@@ -130,11 +135,11 @@ def others(kafka: Cluster) -> Iterator[dict[str, Probe]]:
         yield probes
 
 
-def one(topics: int, ahead: int) -> dict[str, Any]:
+def one(brokers: int, topics: int, ahead: int) -> dict[str, Any]:
     """A whole run with so many replicas per broker ahead, in a cluster of its own, and what others felt of it."""
     wanted = named("load", topics, PARTITIONS)
     with (
-        scene.cluster(heap="1500m") as kafka,
+        scene.cluster(brokers, heap="1500m") as kafka,
         tempfile.TemporaryDirectory() as other,
         tempfile.TemporaryDirectory() as folder,
     ):
@@ -154,11 +159,12 @@ def one(topics: int, ahead: int) -> dict[str, Any]:
 
 def measure(topics: int = TOPICS) -> dict[str, Any]:
     """With the default pace, and with none."""
-    topics = room(topics)
-    found = {"topics": topics, "partitions": topics * PARTITIONS, "replicas": 3 * topics * PARTITIONS}
-    paces = {"paced": AHEAD, "not_paced": 3 * topics * PARTITIONS}
+    brokers, topics = room(topics)
+    partitions = topics * PARTITIONS
+    found = {"brokers": brokers, "topics": topics, "partitions": partitions, "replicas": REPLICAS * partitions}
+    paces = {"paced": AHEAD, "not_paced": REPLICAS * partitions}
     lines = {}
     for name, ahead in paces.items():
         scene.say(f"load, {name.replace('_', ' ')}")
-        lines[name] = one(topics, ahead)
+        lines[name] = one(brokers, topics, ahead)
     return {**found, **lines}

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:1] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks.common import machine  # noqa: E402
-from benchmarks.kafka import load, scene, side_by_side, taking_over  # noqa: E402
+from benchmarks.kafka import load, side_by_side, taking_over  # noqa: E402
 from support.kafka.jars import NEWEST  # noqa: E402
 
 PARTS = ("side", "waiting", "load")
@@ -37,7 +37,7 @@ def main() -> int:
         "date": time.strftime("%Y-%m-%d"),
         "command": "make bench-kafka",
         "machine": machine(),
-        "brokers": {"release": NEWEST, "number": len(scene.BROKERS), "on": "the same machine as everything else"},
+        "kafka": NEWEST,
         "rounds": rounds,
     }
     if "side" in parts:

@@ -18,8 +18,6 @@ from support.kafka.cluster import Cluster
 from support.kafka.jars import NEWEST
 from support.kafka.zookeeper import ZooKeeper
 
-BROKERS: Mapping[int, str | None] = {1: None, 2: None, 3: None}
-
 KAFKAS_OWN = {
     "num.network.threads": 3,
     "num.io.threads": 8,
@@ -59,9 +57,10 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def cluster(heap: str = "512m") -> Iterator[Cluster]:
-    """A fresh cluster of the newest release."""
-    with ZooKeeper(NEWEST) as server, Cluster(server, NEWEST, BROKERS, properties=KAFKAS_OWN, heap=heap) as kafka:
+def cluster(brokers: int = 3, heap: str = "512m") -> Iterator[Cluster]:
+    """A fresh cluster of the newest release, without racks."""
+    racks = dict.fromkeys(range(1, brokers + 1))
+    with ZooKeeper(NEWEST) as server, Cluster(server, NEWEST, racks, properties=KAFKAS_OWN, heap=heap) as kafka:
         yield kafka
 
 
