@@ -32,7 +32,7 @@ LIMIT = 300.0
 """Seconds after which something that should become usable is given up."""
 
 _LOOK = 0.02
-_QUIET = 0.25
+_QUIET = 0.4
 _TOLD = re.compile(rb"Finished LeaderAndIsr request in ")
 _HEARD = re.compile(rb"Processing override for entityPath: topics/(\S+) with config")
 
@@ -80,8 +80,8 @@ def cpu(kafka: Cluster) -> float:
     return cpu_of(kafka.zookeeper.process.pid) + sum(cpu_of(broker.pid) for broker in kafka.brokers.values())
 
 
-def settle(kafka: Cluster, most: float = 60.0) -> float:
-    """Wait until the servers use less than a quarter of a core; the packets a second that ZooKeeper receives then."""
+def settle(kafka: Cluster, most: float = 20.0) -> float:
+    """Wait until the servers use little of a core, as they always do; the packets a second that ZooKeeper has then."""
     never, deadline = threading.Event(), time.monotonic() + most
     while True:
         used, received, start = cpu(kafka), packets(kafka), time.monotonic()
