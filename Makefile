@@ -69,9 +69,9 @@ vectors: .venv/ready  ## Kafka's test vectors through our functions: make vector
 bench: need-java .venv/ready  ## the figures of the README, as JSON
 	@$(BIN)/python benchmarks/run.py
 
-bench-kafka: need-java .venv/ready  ## figures from real brokers, as JSON; ROUNDS=3 PARTS="side waiting load"
+bench-kafka: need-java .venv/ready  ## figures from real brokers, as JSON; ROUNDS=3 PARTS="side waiting load" PACES="1000 0"
 	@$(BIN)/python tools/kafka_jars.py 3.9.2 >&2
-	@ROUNDS="$(ROUNDS)" PARTS="$(PARTS)" $(BIN)/python benchmarks/kafka/run.py
+	@ROUNDS="$(ROUNDS)" PARTS="$(PARTS)" PACES="$(PACES)" $(BIN)/python benchmarks/kafka/run.py
 
 mutants: need-java .venv/ready  ## take away each guard of the write path in turn: some test turns red (MUTANTS="text...")
 	$(BIN)/python tools/mutants.py $(MUTANTS)

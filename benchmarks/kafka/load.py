@@ -3,7 +3,7 @@
 Three others go on asking. One lists reassignments: the controller answers that out of its one thread, behind all that
 waits there. One writes a topic as brokers do when they are asked for one, and looks when the controller has taken it
 over. One asks Kafka's API for a topic and waits for the answer, which comes when brokers know the leader: behind all
-logs that they still have to make, however little waits for the controller. With the default pace, and with none.
+logs that they still have to make, however little waits for the controller. With the default pace, with none, or others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
@@ -157,14 +157,18 @@ def one(brokers: int, topics: int, ahead: int) -> dict[str, Any]:
         }
 
 
-def measure(topics: int = TOPICS) -> dict[str, Any]:
-    """With the default pace, and with none."""
+def measure(paces: Sequence[int] = (AHEAD, 0), topics: int = TOPICS) -> dict[str, Any]:
+    """A run for each pace, in replicas per broker that may be ahead; 0 is none at all."""
     brokers, topics = room(topics)
     partitions = topics * PARTITIONS
-    found = {"brokers": brokers, "topics": topics, "partitions": partitions, "replicas": REPLICAS * partitions}
-    paces = {"paced": AHEAD, "not_paced": REPLICAS * partitions}
-    lines = {}
-    for name, ahead in paces.items():
-        scene.say(f"load, {name.replace('_', ' ')}")
-        lines[name] = one(brokers, topics, ahead)
-    return {**found, **lines}
+    runs = []
+    for ahead in paces:
+        scene.say(f"load, {ahead:,} replicas per broker ahead" if ahead else "load, without a pace")
+        runs.append(one(brokers, topics, ahead or REPLICAS * partitions))
+    return {
+        "brokers": brokers,
+        "topics": topics,
+        "partitions": partitions,
+        "replicas": REPLICAS * partitions,
+        "runs": runs,
+    }
