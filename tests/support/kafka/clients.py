@@ -148,9 +148,13 @@ class Clients:
         """Create topics with these replica lists."""
         return self._create({name: {"replicas": lists, "config": config or {}} for name, lists in topics.items()})
 
-    def create_anywhere(self, topics: Mapping[str, tuple[int, int]]) -> dict[str, str]:
+    def create_anywhere(
+        self, topics: Mapping[str, tuple[int, int]], config: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
         """Create topics of as many partitions and replicas, placed by the brokers."""
-        return self._create({name: {"partitions": size[0], "factor": size[1]} for name, size in topics.items()})
+        return self._create(
+            {name: {"partitions": size[0], "factor": size[1], "config": config or {}} for name, size in topics.items()}
+        )
 
     def would_create(self, configs: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
         """What brokers would say of new topics with these configs; nothing is created."""
