@@ -7,7 +7,6 @@ decide nothing: it ends with 0 unless something could not be done at all.
 
 from __future__ import annotations
 
-import compileall
 import json
 import os
 import sys
@@ -17,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:1] = [str(ROOT), str(ROOT / "tests")]
 
-from benchmarks.common import machine  # noqa: E402
+from benchmarks.common import compile_package, machine  # noqa: E402
 from benchmarks.kafka import load, side_by_side, taking_over  # noqa: E402
 from support.kafka.jars import NEWEST  # noqa: E402
 from topiarist.core.backlog import AHEAD  # noqa: E402
@@ -33,8 +32,7 @@ def main() -> int:
     if rounds < 1 or not set(parts) <= set(PARTS):
         print(f"ROUNDS={rounds}, PARTS={' '.join(parts)}: wanted a number, and some of {PARTS}", file=sys.stderr)
         return 2
-    # An installed package has its bytecode; here it may be that nobody has made it yet.
-    compileall.compile_dir(ROOT / "operator" / "topiarist", quiet=2)
+    compile_package()
     start = time.monotonic()
     report = {
         "date": time.strftime("%Y-%m-%d"),
