@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.common import topiarist
-from support.kafka.clients import compiled
 from support.kafka.cluster import Cluster
 from support.kafka.jars import NEWEST, jars
 from support.kafka.processes import java
+from support.kafka.programs import compiled
 from support.kafka.tools import main_class
 from support.runs import document
 

@@ -27,9 +27,10 @@ from benchmarks.kafka import scene
 from benchmarks.kafka.contenders import apply, lay_out
 from benchmarks.kafka.side_by_side import REPLICAS, named, warm
 from benchmarks.kafka.taking_over import States
-from support.kafka.clients import Clients, Program
+from support.kafka.clients import Clients
 from support.kafka.cluster import Cluster
 from support.kafka.jars import NEWEST
+from support.kafka.programs import Program
 from topiarist.core.backlog import AHEAD
 
 TOPICS, PARTITIONS = 2000, 12

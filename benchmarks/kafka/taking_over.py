@@ -20,9 +20,10 @@ from benchmarks.common import process
 from benchmarks.kafka import scene
 from benchmarks.kafka.contenders import apply, lay_out
 from benchmarks.kafka.side_by_side import CONFIG, PARTITIONS, REPLICAS, named, spread, warm
-from support.kafka.clients import Clients, Program
+from support.kafka.clients import Clients
 from support.kafka.cluster import Cluster
 from support.kafka.jars import NEWEST
+from support.kafka.programs import Program
 
 SIZES = (1, 100, 1000)
 _AT_A_TIME = 200
