@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from support.kafka.bed import Bed, Fresh
-from support.kafka.clients import Clients, ConfigParser, Program
+from support.kafka.clients import Clients, ConfigParser
 from support.kafka.cluster import Cluster
 from support.kafka.jars import NEWEST
+from support.kafka.programs import Program
 from support.kafka.zookeeper import ZooKeeper
 
 RELEASES = tuple(os.environ.get("TOPIARIST_KAFKA", "3.9.2 2.8.2 2.4.1").split())

@@ -14,8 +14,9 @@ from kafka.conftest import AUTOMATIC
 from kafka.seen import Seen, manifests, seen
 from support import checker
 from support.kafka.bed import Bed
-from support.kafka.clients import Clients, Program
+from support.kafka.clients import Clients
 from support.kafka.cluster import Cluster
+from support.kafka.programs import Program
 from support.kafka.zookeeper import ZooKeeper
 from support.proxy import Connection, Proxy
 from support.runs import ended

@@ -13,7 +13,7 @@ from support.waiting import is_alive, wait_until
 RUN = """
 import sys
 sys.path[:0] = sys.argv[1:]
-from support.kafka.clients import Program
+from support.kafka.programs import Program
 from support.kafka.jars import NEWEST
 from support.kafka.zookeeper import ZooKeeper
 server = ZooKeeper(NEWEST).start()

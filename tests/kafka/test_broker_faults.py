@@ -14,10 +14,11 @@ import pytest
 
 from kafka.scenes import RACKS, Scene, check_messages, counted, first, mixed
 from support.kafka.bed import Bed
-from support.kafka.clients import Clients, Program
+from support.kafka.clients import Clients
 from support.kafka.cluster import Cluster
 from support.kafka.jars import NEWEST
 from support.kafka.moves import done, held_back
+from support.kafka.programs import Program
 from support.kafka.zookeeper import ZooKeeper
 from support.proxy import Proxy
 from topiarist.errors import Exit

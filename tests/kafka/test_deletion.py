@@ -12,8 +12,9 @@ import pytest
 
 from kafka.looks import agreed, look
 from support.kafka.bed import Bed
-from support.kafka.clients import Clients, Program
+from support.kafka.clients import Clients
 from support.kafka.cluster import Cluster
+from support.kafka.programs import Program
 from support.kafka.zookeeper import ZooKeeper
 from support.runs import Ended, start
 from topiarist.errors import Exit

@@ -189,7 +189,7 @@ def test_partitions_that_nobody_waits_for_are_told_and_no_failure() -> None:
 
 
 class Clock:
-    """Time that passes only where somebody sleeps, or looks: each look takes ten seconds."""
+    """Time that passes only where somebody sleeps, or where a test says so."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -221,6 +221,23 @@ def test_progress_gives_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ended((), (3,), (), (4,), ()) is Exit.DONE
     assert clock.now > 60
     assert ended((), (), (), ()) is Exit.ERROR
+
+
+@pytest.mark.parametrize(("comes", "looks"), [(0.0, 1), (0.3, 10), (0.65, 15), (1.3, 20), (10.0, 30), (100.0, 80)])
+def test_an_end_is_noticed_soon_after_it_has_come(comes: float, looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most a quarter of the time later, and at most two seconds; and nobody is asked all the time for that."""
+    clock = Clock()
+    monkeypatch.setattr(waiting, "time", clock)
+
+    class Slow(Played):
+        def look(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, Sight]:
+            self.looks = [{"orders": Sight(None, clock.now < comes)}]
+            return super().look(topics)
+
+    slow = Slow({})
+    waited(slow, report("orders"), seconds=300)
+    assert comes <= clock.now <= min(comes * 1.25 + 0.02, comes + 2.0) + 1e-6
+    assert len(slow.asked) <= looks
 
 
 def test_zookeeper_is_left_alone_most_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,8 @@ from topiarist.reconcile import Outcome, Report, Result, Watched, waited
 from topiarist.settings import Settings
 
 _SLICE, _FIRST, _LONGEST = 0.1, 0.02, 2.0
+_LONGER = 1.25
+"""So many times as long as the last is a pause: an end is noticed at most a quarter later than it came."""
 _SHARE = 4
 """So many times as long as a look takes nobody looks again: ZooKeeper has others to answer."""
 
@@ -42,7 +44,7 @@ class _Patience:
 
     def looked(self, *, progress: bool, since: float) -> None:
         """A look that began at ``since`` is over."""
-        pause, took = 2 * self._pause, time.monotonic() - since
+        pause, took = _LONGER * self._pause, time.monotonic() - since
         if progress:
             self.renew()
             pause = _FIRST

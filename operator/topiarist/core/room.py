@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from topiarist.core.change import AddPartitions, Change, CreateTopic, Finding, TopicPlan, UpdateConfig
 from topiarist.core.holding import hold
@@ -20,16 +21,26 @@ MOST_NOTIFICATIONS = 10_000
 """That may be there at a time, whoever sent them and however many runs it took."""
 
 _WARN, _REFUSE = 0.7, 0.9
+_MEMORY = 1 << 14
+"""Sizes kept: the topics of a cluster share few distinct replica lists."""
+
 _LATER = "run again when brokers have taken them away: they do so when these are 15 minutes old"
 _LARGER = "ask for less; or raise jute.maxbuffer on all servers and brokers, then zookeeper.maxBuffer in the Cluster"
 
 
 def assignment_bytes(lists: Sequence[Replicas], first: int = 0) -> int:
     """Bytes of these replica lists as JSON, ``"0":[1,2,3],`` each; ``first`` is the id of the first partition."""
-    return sum(
-        len(str(partition)) + 6 + sum(len(str(broker)) + 1 for broker in replicas) - (len(replicas) > 0)
-        for partition, replicas in enumerate(lists, first)
-    )
+    return _ids_bytes(first, len(lists)) + sum(map(_list_bytes, lists))
+
+
+@lru_cache(maxsize=_MEMORY)
+def _ids_bytes(first: int, count: int) -> int:
+    return sum(len(str(partition)) + 6 for partition in range(first, first + count))
+
+
+@lru_cache(maxsize=_MEMORY)
+def _list_bytes(replicas: Replicas) -> int:
+    return sum(len(str(broker)) + 1 for broker in replicas) - (len(replicas) > 0)
 
 
 def within_room(topics: Iterable[TopicPlan], room: Room) -> tuple[list[TopicPlan], list[str]]:

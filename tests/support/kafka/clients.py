@@ -7,23 +7,10 @@ line tools does in seconds is a matter of milliseconds here; each request takes 
 
 from __future__ import annotations
 
-import hashlib
-import json
-import subprocess
-import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
-from support.kafka.jars import HERE, NEWEST, JarsError, cache, jars
-from support.kafka.processes import java
-from topiarist.adapters.embedded import find_java
-
-_SOURCES = HERE / "java"
-
-
-class KafkaError(Exception):
-    """A request that failed as a whole, in the words of the Java exception."""
+from support.kafka.programs import Program
 
 
 class Partition(NamedTuple):
@@ -60,54 +47,6 @@ class Judgement(NamedTuple):
     refused: str | None
     broken: str | None
     values: Mapping[str, str]
-
-
-class Program:
-    """A Java program of ours: ``ask`` it things until the ``with`` block ends."""
-
-    def __init__(self, main: str, release: str) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="topiarist-kafka-clients-")
-        command = java(jars(release), Path(self._folder.name), [main], quiet=True)
-        command[command.index("-cp") + 1] += f":{compiled()}"
-        self._log = Path(self._folder.name, "log").open("w+")  # noqa: SIM115 - open as long as the process runs
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, start_new_session=True
-        )
-
-    @property
-    def pid(self) -> int:
-        """The id of the Java process."""
-        return self._process.pid
-
-    @property
-    def folder(self) -> Path:
-        """Where its log is; it goes when the program ends."""
-        return Path(self._folder.name)
-
-    def ask(self, **request: Any) -> Any:
-        """The answer to a request. Raises ``KafkaError``."""
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            self._log.seek(0)
-            raise KafkaError(f"the Java program ended: {self._log.read()[-3000:]}")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise KafkaError(answer["error"])
-        return answer["result"]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        # It ends at once when its input does: also if it is our process that goes.
-        with self._process:
-            pass
-        self._log.close()
-        self._folder.cleanup()
 
 
 class Clients:
@@ -148,9 +87,13 @@ class Clients:
         """Create topics with these replica lists."""
         return self._create({name: {"replicas": lists, "config": config or {}} for name, lists in topics.items()})
 
-    def create_anywhere(self, topics: Mapping[str, tuple[int, int]]) -> dict[str, str]:
+    def create_anywhere(
+        self, topics: Mapping[str, tuple[int, int]], config: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
         """Create topics of as many partitions and replicas, placed by the brokers."""
-        return self._create({name: {"partitions": size[0], "factor": size[1]} for name, size in topics.items()})
+        return self._create(
+            {name: {"partitions": size[0], "factor": size[1], "config": config or {}} for name, size in topics.items()}
+        )
 
     def would_create(self, configs: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
         """What brokers would say of new topics with these configs; nothing is created."""
@@ -214,36 +157,6 @@ class ConfigParser:
         """What Kafka says of each map of overrides; ``tiered``: on brokers with remote storage."""
         found = self._program.ask(op="judge", tiered=tiered, configs=[dict(config) for config in configs])
         return [Judgement(one["refused"], one["broken"], one.get("values", {})) for one in found]
-
-
-def compiled() -> Path:
-    """The folder with our Java programs, compiled once for each version of their sources. Raises ``JarsError``."""
-    sources = sorted(_SOURCES.glob("*.java"))
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
-    folder = cache() / f"classes-{digest}"
-    if folder.is_dir():
-        return folder
-    with tempfile.TemporaryDirectory(prefix="compiling-", dir=cache()) as temporary:
-        target = Path(temporary, "classes")
-        _run_javac(["--release", "17", "-cp", str(jars(NEWEST) / "*"), "-d", str(target), *map(str, sources)])
-        try:
-            target.rename(folder)
-        except OSError:  # another process was faster
-            assert folder.is_dir()
-    return folder
-
-
-def _run_javac(words: Sequence[str]) -> None:
-    javac = Path(find_java()).resolve().with_name("javac")
-    try:
-        subprocess.run([javac, *words], capture_output=True, text=True, check=True)
-    except FileNotFoundError:
-        raise JarsError(
-            f"a JDK is needed, not only a JRE: there is no {javac} (Debian and Ubuntu: "
-            "apt install openjdk-17-jdk-headless; macOS: brew install openjdk@17), or set JAVA_HOME to one"
-        ) from None
-    except subprocess.CalledProcessError as error:
-        raise JarsError(f"the Java programs of the tests do not compile:\n{error.stderr}") from None
 
 
 def _topic(found: Mapping[str, Any]) -> Topic:

@@ -15,6 +15,7 @@ _SETTINGS = {
     "clientPortAddress": "127.0.0.1",
     "tickTime": "1000",
     "minSessionTimeout": "2000",
+    "maxSessionTimeout": "60000",
     "maxClientCnxns": "0",
     "admin.enableServer": "false",
     "forceSync": "no",

@@ -1,0 +1,56 @@
+"""Figures from real brokers, one JSON document: ``make bench-kafka``; a person hears on standard error how far it is.
+
+ROUNDS (2) is how often what is compared is done by everybody, PARTS which of ``side``, ``waiting`` and ``load`` are
+measured, PACES (1000 0) how many replicas per broker may be ahead in the runs of ``load``, 0 for no limit. Seconds
+decide nothing: it ends with 0 unless something could not be done at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path[:1] = [str(ROOT), str(ROOT / "tests")]
+
+from benchmarks.common import compile_package, machine  # noqa: E402
+from benchmarks.kafka import load, side_by_side, taking_over  # noqa: E402
+from support.kafka.jars import NEWEST  # noqa: E402
+from topiarist.core.backlog import AHEAD  # noqa: E402
+
+PARTS = ("side", "waiting", "load")
+
+
+def main() -> int:
+    """Run what was asked for, and print it."""
+    rounds = int(os.environ.get("ROUNDS") or 2)
+    paces = [int(word) for word in (os.environ.get("PACES") or f"{AHEAD} 0").split()]
+    parts = (os.environ.get("PARTS") or " ".join(PARTS)).split()
+    if rounds < 1 or not set(parts) <= set(PARTS):
+        print(f"ROUNDS={rounds}, PARTS={' '.join(parts)}: wanted a number, and some of {PARTS}", file=sys.stderr)
+        return 2
+    compile_package()
+    start = time.monotonic()
+    report = {
+        "date": time.strftime("%Y-%m-%d"),
+        "command": "make bench-kafka",
+        "machine": machine(),
+        "kafka": NEWEST,
+        "rounds": rounds,
+    }
+    if "side" in parts:
+        report["side_by_side"] = side_by_side.measure(rounds)
+    if "waiting" in parts:
+        report["waiting"] = taking_over.measure(rounds)
+    if "load" in parts:
+        report["load"] = load.measure(paces)
+    report["minutes"] = round((time.monotonic() - start) / 60, 1)
+    print(json.dumps(report, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
