@@ -1,15 +1,15 @@
 """Kubernetes Events for what a person should notice: once when it happens, never again on each pass.
 
-What happened is told from two standings of one Topic on one cluster, before and after a pass.
+What happened is told from one Topic on one cluster before and after a pass. Before is what its status says, which is
+still known after a restart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from topiarist.core.change import AddPartitions, Adopt, CreateTopic, DeleteTopic, UpdateConfig
-from topiarist.core.drift import Asked
 from topiarist.errors import Reason
 from topiarist.kubernetes.passes import State, View
 from topiarist.kubernetes.words import told
@@ -41,16 +41,17 @@ _WARNINGS = {
 """Reasons that other operators have a word for; all others are their own."""
 
 
-def events(cluster: str, before: View | None, after: View, known: Asked | None) -> Iterator[Event]:
-    """What happened to a Topic on a cluster; ``known`` is what it was asked for when it last was as asked."""
+def events(cluster: str, before: Mapping[str, Any], after: View) -> Iterator[Event]:
+    """What happened to a Topic on a cluster; ``before`` is that cluster's part of its status, empty if it has none."""
     if after.plan and after.outcome and after.outcome.result is Result.DONE:
         for change in after.plan.changes:
-            if type(change) in _DONE and not (isinstance(change, Adopt) and known):
+            if type(change) in _DONE and not (isinstance(change, Adopt) and "applied" in before):
                 yield Event(_DONE[type(change)], f"{cluster}: {action([change])}")
-    was = {(refusal.reason, refusal.message) for refusal in before.refusals} if before else set()
+    was = {(refusal["reason"], refusal["message"]) for refusal in before.get("refusals", ())}
     for refusal in after.refusals:
-        if (refusal.reason, refusal.message) not in was and not refusal.reason.retryable:
+        words = told(refusal)
+        if (refusal.reason.value, words) not in was and not refusal.reason.retryable:
             word = _WARNINGS.get(refusal.reason, refusal.reason.value)
-            yield Event(word, f"{cluster}: {told(refusal)}", warning=True)
-    if before and before.state is State.DRIFTED and after.state in (State.IN_STEP, State.CHANGED):
+            yield Event(word, f"{cluster}: {words}", warning=True)
+    if before.get("state") == State.DRIFTED.value and after.state in (State.IN_STEP, State.CHANGED):
         yield Event("DriftCorrected", f"{cluster}: as asked again")

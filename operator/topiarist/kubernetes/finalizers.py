@@ -1,8 +1,8 @@
-"""Which Topics carry our finalizer, and which are let go: it keeps a resource until its topic is gone, never longer.
+"""Which Topics carry our finalizer, and which are let go: it keeps a resource until its topic has gone, no longer.
 
-Only ``deletionPolicy: Delete`` needs one. It goes when the topic is gone from every cluster that the Topic is meant for,
-and wherever there is nothing that we may delete: another Topic has the claim, the topic was never ours, there is no such
-Cluster any more, or ``topiarist.dev/retain`` says so.
+Only ``deletionPolicy: Delete`` needs one. It goes when the topic has gone from every cluster that the Topic is meant
+for, and wherever there is nothing that we may delete: another Topic has the claim, the topic was never ours, there is
+no such Cluster any more, or ``topiarist.dev/retain`` says so.
 """
 
 from __future__ import annotations

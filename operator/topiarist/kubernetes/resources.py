@@ -48,8 +48,8 @@ def dotted(path: Path) -> str:
 class Resource:
     """One custom resource as last seen. ``manifest`` is None if there are ``problems``, which then say why.
 
-    ``version`` is the resource version, which grows; ``created`` is an RFC 3339 time. ``deleting``: somebody has asked for its deletion. ``status`` is what the API
-    server has.
+    ``version`` is the resource version, which grows; ``created`` is an RFC 3339 time. ``deleting``: somebody has asked
+    for its deletion. ``status`` is what the API server has.
     """
 
     kind: str
