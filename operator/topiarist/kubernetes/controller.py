@@ -30,7 +30,7 @@ from topiarist.kubernetes.passes import Order, Seen, State, View, look
 from topiarist.kubernetes.resources import Resource, annotations_of
 from topiarist.kubernetes.scribe import Scribe
 from topiarist.kubernetes.sessions import Secrets, Session, secret_keys
-from topiarist.kubernetes.statuses import cluster_status, differs, last_asked, topic_status
+from topiarist.kubernetes.statuses import Status, cluster_status, differs, last_asked, topic_status
 from topiarist.kubernetes.store import Key, Store
 from topiarist.reconcile import Result
 
@@ -178,7 +178,7 @@ class Controller:
             views = {name: views[key] for name, views in self._views.items() if key in views}
             status = topic_status(topic, views, now)
             if cluster in views:
-                part = next((each for each in topic.status.get("clusters", ()) if each["name"] == cluster), {})
+                part: Status = next((each for each in topic.status.get("clusters", ()) if each["name"] == cluster), {})
                 works += [self._scribe.event(topic, event, now) for event in events(cluster, part, views[cluster])]
             if differs(topic, status):
                 works.append(self._scribe.status(topic, status))
