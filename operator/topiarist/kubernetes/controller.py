@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,6 +26,7 @@ from topiarist.kubernetes.candidates import Candidate, candidates
 from topiarist.kubernetes.events import events
 from topiarist.kubernetes.finalizers import finalizers
 from topiarist.kubernetes.loop import Loop
+from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.pace import Digestion
 from topiarist.kubernetes.passes import Order, Seen, State, View, look
 from topiarist.kubernetes.resources import Resource, annotations_of
@@ -44,7 +46,9 @@ log = logging.getLogger(__name__)
 class Controller:
     """Runs the loops of all Clusters in the operator's namespace. ``owner`` is ours in every record."""
 
-    def __init__(self, api: Api, home: str, owner: str, instance: str) -> None:
+    def __init__(self, api: Api, home: str, owner: str, instance: str, metrics: Metrics, period: float) -> None:
+        self._metrics = metrics
+        self._period = period
         self.store = Store(home, self._mark)
         self._api = api
         self._owner = owner
@@ -80,18 +84,21 @@ class Controller:
         """Have a loop for each Cluster that there is, and none for others."""
         for name in self.store.clusters.keys() - self._loops.keys():
             session = Session(self._owner, Path(self._folder.name))
-            loop = Loop(lambda name=name, session=session: self._pass(name, session))  # type: ignore[misc]
+            loop = Loop(lambda name=name, session=session: self._pass(name, session), self._period)  # type: ignore[misc]
             self._loops[name] = loop, asyncio.create_task(loop.run(), name=f"cluster {name}")
         for name in self._loops.keys() - self.store.clusters.keys():
             self._loops.pop(name)[1].cancel()
             gone = self._views.pop(name, {})
+            self._metrics.forget(name)
             asyncio.create_task(self._tell(gone.keys()))
 
     async def _pass(self, name: str, session: Session) -> tuple[bool, bool]:
         """One pass over one cluster: whether it went well, and whether there is more to see soon."""
+        begun = time.monotonic()
         home, spec = self.store.clusters.get(name), self.store.cluster(name)
         seen = Seen([]) if home is None or spec is None else await self._seen(session, home, spec)
         before = self._views.get(name, {})
+        self._metrics.passed(name, seen, before.values(), time.monotonic() - begun, time.time())
         self._views[name] = {view.candidate.resource.key: view for view in seen.views}
         if home is not None:
             await self._report(home, seen)

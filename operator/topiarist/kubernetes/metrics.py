@@ -34,7 +34,7 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         self.reconciled = Counter(
             "controller_runtime_reconcile",
-            "Passes, by cluster and result.",
+            "Passes by result.",
             ["controller", "result"],
             registry=registry,
         )
@@ -59,7 +59,7 @@ class Metrics:
         )
         self.session = Gauge(
             "topiarist_zookeeper_session_state",
-            "1 if the last pass could use its session.",
+            "1 if the last pass had one.",
             ["cluster"],
             registry=registry,
         )
