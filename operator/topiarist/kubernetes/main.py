@@ -1,7 +1,7 @@
-"""The operator as a process: log in, ask for our rights, wait for the Lease, see everything once, then watch and work.
+"""The operator as a process: log in, ask for our rights, wait for the Lease, see everything once, watch and work.
 
-SIGTERM ends it in order: what is under way is finished, the Lease is given up. Losing the Lease ends it at once: another
-replica is at work already, and the lock in ZooKeeper refuses whatever we still had under way.
+SIGTERM ends it in order: what is under way is finished, the Lease is given up. Losing the Lease ends it at once:
+another replica is at work already, and the lock in ZooKeeper refuses whatever we still had under way.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def run(words: Words) -> int:
 
 def login() -> kopf.ConnectionInfo:
     """As the pod's ServiceAccount, or by a kubeconfig. Raises ``CredentialsInvalid`` if there is neither."""
-    found = kopf.login_with_service_account() or kopf.login_with_kubeconfig()
+    settings = handlers.settings()
+    found = kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(settings=settings)
     if found is None:
         message = "found neither the token of a ServiceAccount nor a kubeconfig"
         raise TopiaristError(Reason.CREDENTIALS_INVALID, message, "run it in a pod, or set KUBECONFIG")
@@ -65,11 +66,14 @@ def login() -> kopf.ConnectionInfo:
 
 
 async def _run(words: Words) -> int:
-    stop, signalled = asyncio.Event(), list[int]()
+    stop, ended_by = asyncio.Event(), list[int]()
+
+    def end(number: signal.Signals) -> None:
+        ended_by.append(number)
+        stop.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(
-            number, lambda number=number: (signalled.append(number), stop.set())
-        )
+        asyncio.get_running_loop().add_signal_handler(number, end, number)
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     async with Api(login) as api:
         metrics = Metrics()
@@ -85,7 +89,7 @@ async def _run(words: Words) -> int:
                 work.cancel()
         finally:
             await probes.stop()
-    return 128 + signalled[0] if signalled and signalled[0] == signal.SIGINT else 0
+    return 130 if ended_by[0] == signal.SIGINT else 0
 
 
 async def _lead(words: Words, api: Api, controller: Controller, probes: Probes, identity: str) -> None:

@@ -1,4 +1,4 @@
-"""What the operator may do, asked once at its start: a missing right is named then, and not met in the middle of work."""
+"""What the operator may do, asked once at its start: a missing right is named then, not met in the middle of work."""
 
 from __future__ import annotations
 
