@@ -11,8 +11,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from support.kafka.clients import compiled
 from support.kafka.jars import RELEASES, JarsError, jars, pin
+from support.kafka.programs import compiled
 
 
 def main(arguments: list[str]) -> int:
