@@ -62,7 +62,7 @@ class Controller:
         """Until cancelled; what is under way is finished first."""
         try:
             while True:
-                self._attend()
+                await self._attend()
                 await asyncio.sleep(1.0)
         finally:
             self._stopping = True
@@ -80,7 +80,7 @@ class Controller:
         if name in self._loops:
             self._loops[name][0].mark()
 
-    def _attend(self) -> None:
+    async def _attend(self) -> None:
         """Have a loop for each Cluster that there is, and none for others."""
         for name in self.store.clusters.keys() - self._loops.keys():
             session = Session(self._owner, Path(self._folder.name))
@@ -90,7 +90,7 @@ class Controller:
             self._loops.pop(name)[1].cancel()
             gone = self._views.pop(name, {})
             self._metrics.forget(name)
-            asyncio.create_task(self._tell(gone.keys()))
+            await self._tell(gone.keys())
 
     async def _pass(self, name: str, session: Session) -> tuple[bool, bool]:
         """One pass over one cluster: whether it went well, and whether there is more to see soon."""
