@@ -186,7 +186,7 @@ class Controller:
             status = topic_status(topic, views, now)
             if cluster in views:
                 part: Status = next((each for each in topic.status.get("clusters", ()) if each["name"] == cluster), {})
-                works += [self._scribe.event(topic, event, now) for event in events(cluster, part, views[cluster])]
+                works += [self._scribe.event(topic, event) for event in events(cluster, part, views[cluster])]
             if differs(topic, status):
                 works.append(self._scribe.status(topic, status))
             if (wanted := finalizers(topic, views)) != topic.finalizers:

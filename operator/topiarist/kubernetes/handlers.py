@@ -58,6 +58,7 @@ def settings() -> kopf.OperatorSettings:
     made.networking.request_timeout = 30
     made.networking.connect_timeout = 10
     made.peering.standalone = True
+    made.scanning.disabled = True  # our kinds are known, and nobody gives us the right to list definitions
     made.posting.enabled = False
     made.persistence.finalizer = FINALIZER
     made.process.ultimate_exiting_timeout = 25

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from topiarist import schema
@@ -50,13 +51,13 @@ class Scribe:
         path = f"{folder(of.kind, of.namespace)}/{of.name}"
         await self._write(of, "the finalizers", path, {"metadata": metadata}, fieldManager=MANAGER)
 
-    async def event(self, about: Resource, event: Event, now: str) -> None:
+    async def event(self, about: Resource, event: Event) -> None:
         """Tell what happened to a resource."""
         body = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"generateName": f"{about.name}.", "namespace": about.namespace},
-            "eventTime": now,
+            "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "type": "Warning" if event.warning else "Normal",
             "reason": event.reason,
             "action": event.reason,
