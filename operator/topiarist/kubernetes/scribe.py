@@ -56,7 +56,7 @@ class Scribe:
         body = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"generateName": f"{about.name}.", "namespace": about.namespace},
+            "metadata": {"generateName": f"{about.name}-", "namespace": about.namespace},
             "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "type": "Warning" if event.warning else "Normal",
             "reason": event.reason,
@@ -75,13 +75,13 @@ class Scribe:
         try:
             await self._api.create(f"/apis/events.k8s.io/v1/namespaces/{about.namespace}/events", body)
         except ApiError as error:
-            log.warning("an event could not be written", extra={"about": about.key, "error": str(error)})
+            log.warning("an event could not be written: %s", error, extra={"about": about.key})
 
     async def _write(self, of: Resource, what: str, path: str, body: Any, content: str = "", **params: str) -> None:
         try:
             answer = await self._api.patch(path, body, *([content] if content else []), **params)
         except ApiError as error:
             if not (error.missing or error.conflict):
-                log.warning("%s could not be written", what, extra={"of": of.key, "error": str(error)})
+                log.warning("%s could not be written: %s", what, error, extra={"of": of.key})
             return
         self._seen(resource(answer, of))
