@@ -22,7 +22,7 @@ from topiarist.adapters import znodes
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 SIZED = {"partitions": 3, "replicationFactor": 2}
 
 

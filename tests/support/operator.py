@@ -15,6 +15,9 @@ from support.kube import ApiServer
 
 ACCOUNT = "topiarist"
 
+BEGIN = "from topiarist.cli.operator import command; command()"
+"""The operator is no command of the command line yet."""
+
 RULES: Sequence[Mapping[str, Any]] = (
     {"apiGroups": ["topiarist.dev"], "resources": ["topics"], "verbs": ["list", "watch", "patch"]},
     {"apiGroups": ["topiarist.dev"], "resources": ["topics/status"], "verbs": ["patch"]},
@@ -51,8 +54,8 @@ class Operator:
         api = server.api(token, namespace)
         self.port = free_port()
         command = [
-            *("env", f"KUBECONFIG={api.kubeconfig}", "KUBERNETES_SERVICE_HOST=", sys.executable, "-m", "topiarist"),
-            *("operator", "--namespace", namespace, "--listen", f"127.0.0.1:{self.port}", "--period", "5", *words),
+            *("env", f"KUBECONFIG={api.kubeconfig}", "KUBERNETES_SERVICE_HOST=", sys.executable, "-c", BEGIN),
+            *("--namespace", namespace, "--listen", f"127.0.0.1:{self.port}", "--period", "5", *words),
         ]
         self.process = Process(folder, command)
 

@@ -22,7 +22,6 @@ COMMANDS = {
     "render": "Print the specs after defaults and overrides.",
     "plan": "Show what would change on the clusters.",
     "apply": "Change the clusters to what the manifests say.",
-    "operator": "Run the Kubernetes operator.",
     "describe": "Show one topic, whole: values, partitions, what is pending.",
     "export": "Write what a cluster holds as manifests.",
     "snapshot": "Write down what clusters hold, to plan without them.",
