@@ -1,4 +1,4 @@
-"""``topiarist operator``: the Kubernetes operator."""
+"""The Kubernetes operator as a process. Not in the table of commands yet: it is being built."""
 
 from __future__ import annotations
 
