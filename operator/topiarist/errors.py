@@ -111,13 +111,17 @@ class Reason(str, Enum):
     DATA_LOSS = "DataLoss", Exit.REFUSED
     DELETED_OUTSIDE = "DeletedOutside", Exit.REFUSED
     DELETION_DISABLED = "DeletionDisabled", Exit.REFUSED
+    DELETION_HELD = "DeletionHeld", Exit.REFUSED
     DELETION_IN_PROGRESS = "DeletionInProgress", Exit.REFUSED, True
+    DISRUPTIVE = "Disruptive", Exit.REFUSED
+    DRIFT_DETECTED = "DriftDetected", Exit.REFUSED
     EXCLUDED_BROKERS = "ExcludedBrokers", Exit.REFUSED
     FEWER_PARTITIONS = "FewerPartitions", Exit.REFUSED
     INTERNAL_TOPIC = "InternalTopic", Exit.REFUSED
     MIN_ISR_ABOVE_REPLICAS = "MinIsrAboveReplicas", Exit.REFUSED
     NAME_COLLISION = "NameCollision", Exit.REFUSED
     NOT_ADOPTED = "NotAdopted", Exit.REFUSED
+    NOT_ALLOWED = "NotAllowed", Exit.REFUSED
     NOT_OWNED = "NotOwned", Exit.REFUSED
     NOT_TAKEN_OVER = "NotTakenOver", Exit.REFUSED, True
     PARTITIONS_MALFORMED = "PartitionsMalformed", Exit.REFUSED
@@ -125,6 +129,7 @@ class Reason(str, Enum):
     PROTECTED_TOPIC = "ProtectedTopic", Exit.REFUSED
     RACKS_INCOMPLETE = "RacksIncomplete", Exit.REFUSED
     REASSIGNMENT_IN_PROGRESS = "ReassignmentInProgress", Exit.REFUSED, True
+    RESOURCE_CONFLICT = "ResourceConflict", Exit.REFUSED
     REPLICATION_FACTOR_DIFFERS = "ReplicationFactorDiffers", Exit.REFUSED
     TOO_FEW_BROKERS = "TooFewBrokers", Exit.REFUSED, True
     TOO_LARGE = "TooLarge", Exit.REFUSED
@@ -146,6 +151,7 @@ class Reason(str, Enum):
 
     # What became of a topic at apply.
     STATE_CONFLICT = "StateConflict", Exit.MOVED, True
+    NOT_SENT = "NotSent", Exit.DONE, True
     OUTCOME_UNKNOWN = "OutcomeUnknown", Exit.ERROR, True
     WRITE_FAILED = "WriteFailed", Exit.ERROR
 

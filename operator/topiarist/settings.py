@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topiarist.core.backlog import AHEAD
-from topiarist.core.plan import Run
+from topiarist.core.plan import EVERY, Run
 from topiarist.core.policy import Allowance
 from topiarist.core.state import Release
 
@@ -43,9 +43,9 @@ class Settings:
         """What planning has to know of the run."""
         return Run(
             owner=self.owner,
-            take_ownership=self.take_ownership,
+            take_ownership=EVERY if self.take_ownership else (),
             adopt=self.adopt,
-            recreate=self.recreate,
+            recreate=EVERY if self.recreate else (),
             without_brokers=self.without_brokers,
             allow_unknown_brokers=self.allow_unknown_brokers,
         )

@@ -17,7 +17,7 @@ from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground, Topic
 from topiarist.adapters.zookeeper import ZooKeeperCluster
 from topiarist.core.change import Plan
-from topiarist.core.plan import Run
+from topiarist.core.plan import EVERY, Run
 from topiarist.core.state import TopicRecord
 from topiarist.core.waiting import Sight
 from topiarist.errors import Reason
@@ -123,7 +123,7 @@ def test_another_owners_tombstone_is_theirs(ours: Playground) -> None:
     with opened(ours.connect) as port:
         results(port, planned(port, ABSENT))
         ours.settle()
-        shop, taking = Run(owner="shop"), Run(owner="shop", take_ownership=True)
+        shop, taking = Run(owner="shop"), Run(owner="shop", take_ownership=EVERY)
         assert not planned(port, ABSENT, run=shop).topics
         refused = planned(port, wish("orders"), run=shop)
         assert [finding.reason for finding in refused.topics[0].refusals] == [Reason.NOT_OWNED]

@@ -15,7 +15,7 @@ from topiarist.adapters import znodes
 from topiarist.adapters.playground import Playground, Topic
 from topiarist.adapters.zookeeper import ZooKeeperCluster
 from topiarist.core.change import Plan
-from topiarist.core.plan import Run
+from topiarist.core.plan import EVERY, Run
 from topiarist.core.release import plan_release, wanted
 from topiarist.core.state import Freeze, TopicRecord
 from topiarist.errors import Reason, TopiaristError
@@ -166,7 +166,7 @@ def test_the_owner_of_the_record_decides(ours: Playground, client: KazooClient) 
         refused = released(port, "orders")
         assert [finding.reason for finding in refused.topics[0].refusals] == [Reason.NOT_OWNED]
         assert not refused.pending
-        taking = released(port, "orders", run=Run(take_ownership=True))
+        taking = released(port, "orders", run=Run(take_ownership=EVERY))
         assert results(port, taking) == {"orders": Result.DONE}
 
 

@@ -16,7 +16,7 @@ from support import checker
 from support.proxy import Proxy
 from support.wishes import planned, results, wish
 from topiarist.adapters.playground import Playground
-from topiarist.core.plan import Run
+from topiarist.core.plan import EVERY, Run
 from topiarist.errors import Reason
 from topiarist.reconcile import Result
 
@@ -91,7 +91,7 @@ def test_an_owner_cannot_touch_anothers_topics(cluster: Playground) -> None:
         results(port, planned(port, *WISHES))
         other = planned(port, wish("configure", config={"retention.ms": 9}), run=Run(owner="team-b"))
         assert [finding.reason for finding in other.topics[0].refusals] == [Reason.NOT_OWNED]
-        taken = Run(owner="team-b", take_ownership=True)
+        taken = Run(owner="team-b", take_ownership=EVERY)
         assert results(port, planned(port, wish("configure", config={"retention.ms": 9}), run=taken)) == {
             "configure": Result.DONE
         }

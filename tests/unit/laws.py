@@ -6,10 +6,11 @@ from typing import Any
 
 from support.states import Written
 from topiarist import schema
-from topiarist.cli.policies import judged
+from topiarist.adapters.manifests import annotations_of
 from topiarist.core.guardrails import Policy, Rule
 from topiarist.core.spec import ClusterSpec, Manifest, TopicSpec, merge
 from topiarist.desired import Desired
+from topiarist.judging import judged
 from unit.builders import NAMED, manifest
 
 
@@ -50,4 +51,4 @@ def desired(*specs: TopicSpec) -> Desired:
 def ruled(policies: list[Policy], *specs: TopicSpec, alone: bool = True) -> Desired:
     """What the policies say of these topics; ``alone`` as ``validate`` asks it."""
     wanted = desired(*specs)
-    return judged(wanted, policies, wanted.clusters, alone=alone)
+    return judged(wanted, policies, wanted.clusters, annotations_of, alone=alone)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from topiarist.core.change import Plan
 from topiarist.core.names import collision_key
-from topiarist.core.plan import Run, make_plan
+from topiarist.core.plan import EVERY, Run, make_plan
 from topiarist.core.spec import ClusterSpec, RackAwareness, TopicSpec, merge
 from topiarist.core.state import Broker, ClusterState, Fault, Gate, Replicas, TopicRecord, TopicState
 from topiarist.errors import Reason
@@ -192,9 +192,9 @@ class _Maker:
     def run(self) -> Run:
         """The flags of a run."""
         return Run(
-            take_ownership=self.rarely(False, True),
+            take_ownership=self.rarely((), EVERY),
             adopt=self.pick(((), ("*",), ("o*",))),
-            recreate=self.rarely(False, True),
+            recreate=self.rarely((), EVERY),
             without_brokers=self.rarely(frozenset(), frozenset({_UNKNOWN, 3})),
             allow_unknown_brokers=self.rarely(False, True),
         )

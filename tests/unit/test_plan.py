@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from topiarist.core.change import Adopt, CreateTopic, DeleteTopic, Risk
-from topiarist.core.plan import Run
+from topiarist.core.plan import EVERY, Run
 from topiarist.core.state import ClusterState, Fault, TopicRecord
 from unit.builders import RACKS, again, cluster, kinds, lists, noticed, only, refused, spec, state, topic
 
@@ -14,7 +14,7 @@ THEIRS = TopicRecord("k8s/team/release", ("retention.ms",))
 TOMBSTONE = TopicRecord("default", absent=True)
 KEPT = {"retention.ms": "1000"}
 PLAIN = Run()
-TAKE = Run(take_ownership=True)
+TAKE = Run(take_ownership=EVERY)
 ALL = Run(adopt=("*",))
 
 
@@ -115,7 +115,7 @@ def test_an_owner_of_its_own() -> None:
     run = Run(owner="team")
     assert refused(only(state(topic()), spec(), run)) == ["NotOwned"]
     assert only(state(), spec(), run).record_after == TopicRecord("team")
-    taken = only(state(topic()), spec(), Run(owner="team", take_ownership=True))
+    taken = only(state(topic()), spec(), Run(owner="team", take_ownership=EVERY))
     assert (kinds(taken), taken.record_after) == (["Adopt"], TopicRecord("team"))
 
 
@@ -123,13 +123,13 @@ def test_an_owner_of_its_own() -> None:
 MISSING = {
     "none": (None, PLAIN, ["CreateTopic"], []),
     "ours": (OURS, PLAIN, [], ["DeletedOutside"]),
-    "ours, --recreate": (OURS, Run(recreate=True), ["CreateTopic"], []),
+    "ours, --recreate": (OURS, Run(recreate=EVERY), ["CreateTopic"], []),
     "ours, --adopt": (OURS, ALL, [], ["DeletedOutside"]),
     "tombstone": (TOMBSTONE, PLAIN, ["CreateTopic"], []),
     "others'": (THEIRS, PLAIN, [], ["NotOwned"]),
-    "others', --recreate": (THEIRS, Run(recreate=True), [], ["NotOwned"]),
+    "others', --recreate": (THEIRS, Run(recreate=EVERY), [], ["NotOwned"]),
     "others', --take-ownership": (THEIRS, TAKE, [], ["DeletedOutside"]),
-    "others', both": (THEIRS, Run(recreate=True, take_ownership=True), ["CreateTopic"], []),
+    "others', both": (THEIRS, Run(recreate=EVERY, take_ownership=EVERY), ["CreateTopic"], []),
 }
 
 
@@ -219,7 +219,7 @@ def test_a_marked_topic_is_left_alone() -> None:
         state(deleting=marked, records={"orders": OURS}),
     ):
         assert refused(only(seen, spec(partitions=9))) == ["DeletionInProgress"]
-        assert kinds(only(seen, spec(partitions=9), Run(recreate=True, adopt=("*",)))) == []
+        assert kinds(only(seen, spec(partitions=9), Run(recreate=EVERY, adopt=("*",)))) == []
 
 
 def test_an_unreadable_topic_is_refused_with_its_reason() -> None:

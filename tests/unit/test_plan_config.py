@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topiarist.core.change import UpdateConfig
-from topiarist.core.plan import Run
+from topiarist.core.plan import EVERY, Run
 from topiarist.core.spec import ClusterSpec
 from topiarist.core.state import Release, TopicRecord
 from unit.builders import again, cluster, items, kinds, lists, noticed, only, plan, refused, spec, state, topic
@@ -171,7 +171,7 @@ def test_a_stale_record_removes_nothing() -> None:
 def test_keys_of_an_earlier_owner_are_removed_with_the_topic_taken_over() -> None:
     """Taking a topic over takes over what its record says was set."""
     theirs = topic(record=TopicRecord("team", ("retention.ms",)), config={"retention.ms": "4"})
-    found = only(state(theirs), spec(), Run(take_ownership=True))
+    found = only(state(theirs), spec(), Run(take_ownership=EVERY))
     assert items(found) == {"retention.ms": ("4", None)}
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from topiarist.cli.policies import judged
+from topiarist.adapters.manifests import annotations_of
 from topiarist.core.spec import ClusterSpec
 from topiarist.desired import Desired
 from topiarist.errors import InvalidManifests
+from topiarist.judging import judged
 from unit.builders import cluster, plan, spec, state
 from unit.laws import desired, labelled, policy, ruled
 
@@ -27,7 +28,7 @@ def said(found: Desired) -> list[str]:
 def test_without_policies_nothing_is_judged() -> None:
     """The very same, with a guard that lets everything pass."""
     wanted = desired(spec("a", PROD))
-    assert judged(wanted, [], wanted.clusters, alone=True) is wanted
+    assert judged(wanted, [], wanted.clusters, annotations_of, alone=True) is wanted
     found = plan(state(), spec("a", PROD))
     assert wanted.guard(found) is found
 

@@ -10,7 +10,7 @@ from support.states import cluster, spec, topic
 from topiarist.core.change import GiveUp, Risk
 from topiarist.core.evolve import evolve
 from topiarist.core.names import name_problem
-from topiarist.core.plan import Run, make_plan
+from topiarist.core.plan import EVERY, Run, make_plan
 from topiarist.core.release import Wanted, plan_release, wanted
 from topiarist.core.spec import ClusterSpec
 from topiarist.core.state import Fault, Freeze, Gate, TopicRecord
@@ -69,7 +69,7 @@ def test_a_pattern_means_our_own_only() -> None:
     assert not absent
     named, _ = plan_release(SEEN, "prod", wanted(["legacy-b"]), Run())
     assert [finding.reason for finding in named.topics[0].refusals] == [Reason.NOT_OWNED]
-    taken, _ = plan_release(SEEN, "prod", wanted(["legacy-b"]), Run(take_ownership=True))
+    taken, _ = plan_release(SEEN, "prod", wanted(["legacy-b"]), Run(take_ownership=EVERY))
     assert taken.topics[0].changes == (GiveUp(),)
 
 

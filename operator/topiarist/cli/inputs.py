@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import click
 
-from topiarist import schema
+from topiarist import judging, schema
 from topiarist.adapters import manifests
-from topiarist.cli import platform, policies, terminal
+from topiarist.cli import platform, terminal
 from topiarist.core.claims import cluster_map
 from topiarist.core.spec import ClusterSpec, Manifest
 from topiarist.core.units import count
@@ -37,7 +37,7 @@ def load(settings: Settings, *, offline: bool = False, ruled: bool = True) -> De
     desired = resolve(topics, clusters, only=only, strict=not offline, broken=broken)
     found = [schema.policy(manifest) for manifest in loaded.manifests if manifest.kind == "Policy"]
     if ruled:
-        desired = policies.judged(desired, found, clusters, alone=offline)
+        desired = judging.judged(desired, found, clusters, manifests.annotations_of, alone=offline)
     homeless = () if offline or settings.snapshot else _without_address(desired.wanted)
     if complaints := {*loaded.complaints, *doubles, *desired.complaints, *homeless}:
         raise InvalidManifests(list(complaints), loaded.more)

@@ -61,5 +61,8 @@ class DriftPolicy(str, Enum):
     CORRECT = "Correct"
 
 
+DISRUPTIVE_ONLY = frozenset({"Disruptive"})
+"""The risks that changes may have where a ``Cluster`` says nothing."""
+
 OWN_NAMESPACE = (AllowedTopics(),)
 """What holds where a ``Cluster`` says nothing: its own namespace, and any name."""

@@ -21,11 +21,11 @@ def plan_missing(draft: Draft, record: TopicRecord | None) -> None:
     run = draft.context.run
     if draft.spec.absent:
         return
-    if record and record.owner != run.owner and not run.take_ownership:
+    if record and record.owner != run.owner and not run.takes(draft.spec.topic):
         draft.refuse_foreign(record)
         return
     create = _creation(draft)
-    if record and not record.absent and not run.recreate:
+    if record and not record.absent and not run.recreates(draft.spec.topic):
         draft.refuse(
             Reason.DELETED_OUTSIDE,
             "was ours and has been deleted by others; created again it would be empty",

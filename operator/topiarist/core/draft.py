@@ -19,20 +19,40 @@ LEAVE_TO_KAFKA = "leave it to Kafka: take it out of the manifests"
 """What to do about a manifest for one of Kafka's own topics."""
 
 
+EVERY = ("*",)
+"""The pattern that fits every topic."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run may do, and as whom. ``adopt`` are glob patterns of topics that may be taken over with differences."""
+    """What a run may do, and as whom.
+
+    ``adopt`` are glob patterns of topics that may be taken over with differences, ``take_ownership`` of topics that may
+    be taken from their owners, ``recreate`` of topics that may be created again after somebody else deleted them.
+    """
 
     owner: str = "default"
-    take_ownership: bool = False
+    take_ownership: tuple[str, ...] = ()
     adopt: tuple[str, ...] = ()
-    recreate: bool = False
+    recreate: tuple[str, ...] = ()
     without_brokers: frozenset[int] = frozenset()
     allow_unknown_brokers: bool = False
 
     def adopts(self, topic: str) -> bool:
         """Whether the run was told to take this topic over although it differs."""
-        return any(fnmatchcase(topic, pattern) for pattern in self.adopt)
+        return _fits(topic, self.adopt)
+
+    def takes(self, topic: str) -> bool:
+        """Whether the run was told to take this topic from whoever owns it."""
+        return _fits(topic, self.take_ownership)
+
+    def recreates(self, topic: str) -> bool:
+        """Whether the run was told to create this topic again although somebody else deleted it."""
+        return _fits(topic, self.recreate)
+
+
+def _fits(topic: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(topic, pattern) for pattern in patterns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from topiarist.core import differences, faults
 from topiarist.core.change import AddPartitions, Adopt, CreateTopic, DeleteTopic, Finding, Plan, TopicPlan, UpdateConfig
 from topiarist.core.creation import plan_missing
 from topiarist.core.differences import record_after
-from topiarist.core.draft import LEAVE_TO_KAFKA, Context, Draft, Run
+from topiarist.core.draft import EVERY, LEAVE_TO_KAFKA, Context, Draft, Run
 from topiarist.core.holding import hold
 from topiarist.core.names import INTERNAL_TOPICS, unify
 from topiarist.core.placing import Placing
@@ -38,7 +38,7 @@ from topiarist.core.state import ClusterState, TopicRecord, TopicState
 from topiarist.core.waiting import sight, waits_for
 from topiarist.errors import Reason
 
-__all__ = ["Context", "Run", "make_plan", "plan_topic"]
+__all__ = ["EVERY", "Context", "Run", "make_plan", "plan_topic"]
 
 
 def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSpec], run: Run) -> Plan:
@@ -144,7 +144,7 @@ def _touchable(draft: Draft) -> bool:
 def _plan_existing(draft: Draft, topic: TopicState) -> None:
     run, record = draft.context.run, topic.valid_record
     _notice_stale(draft, topic)
-    if record and record.owner != run.owner and not run.take_ownership:
+    if record and record.owner != run.owner and not run.takes(topic.name):
         draft.refuse_foreign(record)
         return
     if record and topic.changed_outside:

@@ -73,7 +73,7 @@ def _topic(state: ClusterState, name: str, record: TopicRecord | None, run: Run)
     if record is None:
         fault = state.faults[name]
         refusal = Finding(Reason.ZNODE_UNREADABLE, f"{fault.where}: {fault.why}", instead="mend it, then ask again")
-    elif record.owner != run.owner and not run.take_ownership:
+    elif record.owner != run.owner and not run.takes(name):
         message = f"the record is that of owner {record.owner}, this run is {run.owner}"
         refusal = Finding(Reason.NOT_OWNED, message, instead="leave it to its owner, or run with --take-ownership")
     else:

@@ -14,7 +14,7 @@ from enum import Enum
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, Protocol
 
-from topiarist.core.allowed import OWN_NAMESPACE, AllowedTopics, DriftPolicy
+from topiarist.core.allowed import DISRUPTIVE_ONLY, OWN_NAMESPACE, AllowedTopics, DriftPolicy
 from topiarist.core.budgets import Budgets
 from topiarist.core.credentials import NOBODY, Credentials
 from topiarist.core.names import PROTECTED
@@ -79,7 +79,7 @@ class ClusterSpec:
     source: Source | None = None
     allowed_topics: tuple[AllowedTopics, ...] = OWN_NAMESPACE
     adopt: tuple[str, ...] = ()
-    allow_risk: frozenset[str] = frozenset()
+    allow_risk: frozenset[str] = DISRUPTIVE_ONLY
     allow_deletion: bool = False
     drift_policy: DriftPolicy = DriftPolicy.REPORT
 

@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from topiarist.core import configs
-from topiarist.core.allowed import DriftPolicy
+from topiarist.core.allowed import DISRUPTIVE_ONLY, DriftPolicy
 from topiarist.core.guardrails import Policy, Rule, Subject
 from topiarist.core.rules import config_problem, key_step
 from topiarist.core.spec import ClusterSpec, Manifest, RackAwareness, Source
@@ -153,7 +153,7 @@ def cluster_spec(manifest: Manifest) -> ClusterSpec:
         source=manifest.source,
         allowed_topics=allowed_topics(spec),
         adopt=tuple(spec.get("adopt", ())),
-        allow_risk=frozenset(spec.get("allowRisk", ())),
+        allow_risk=frozenset(spec.get("allowRisk", DISRUPTIVE_ONLY)),
         allow_deletion=spec.get("allowDeletion", False),
         drift_policy=DriftPolicy(spec.get("driftPolicy", DriftPolicy.REPORT)),
         **{field: value for field, value in given.items() if value is not None},

@@ -8,15 +8,14 @@ makes a refusal of it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from topiarist.adapters import manifests
 from topiarist.core import facts
 from topiarist.core.change import Change, Finding, Plan, TopicPlan
 from topiarist.core.guardrails import Policy, Rule, Subject, doubles, guarded
-from topiarist.core.spec import ClusterSpec, TopicSpec, origin
+from topiarist.core.spec import ClusterSpec, Manifest, TopicSpec, origin
 from topiarist.core.units import count
 from topiarist.desired import Desired
 from topiarist.errors import Complaint, InvalidManifests, Place
@@ -26,9 +25,17 @@ if TYPE_CHECKING:
 
 _SHOWN_CLUSTERS = 3
 
+Annotations = Callable[[Manifest], Mapping[str, str]]
+"""Gives ``metadata.annotations`` of a topic's document; asked for only where a rule asks."""
+
 
 def judged(
-    desired: Desired, policies: Sequence[Policy], clusters: Mapping[str, ClusterSpec], *, alone: bool
+    desired: Desired,
+    policies: Sequence[Policy],
+    clusters: Mapping[str, ClusterSpec],
+    annotations: Annotations,
+    *,
+    alone: bool,
 ) -> Desired:
     """``desired`` with what ``policies`` say of it: complaints, warnings, and the guard for its plans.
 
@@ -37,7 +44,7 @@ def judged(
     """
     if not policies:
         return desired
-    bench = Bench(policies)
+    bench = Bench(policies, annotations)
     bench.judge(desired)
     complaints, warnings = [*desired.complaints, *bench.complaints()], [*desired.warnings, *_idle(policies, clusters)]
     if alone:
@@ -73,11 +80,12 @@ class _Faults:
 class Bench:
     """The rules of a run, compiled, and what those about topics say of its topics."""
 
-    def __init__(self, policies: Sequence[Policy]) -> None:
+    def __init__(self, policies: Sequence[Policy], annotations: Annotations) -> None:
         # Loaded here and not above: a run without policies must not wait for it.
         from topiarist.adapters.cel import Court
 
         self._policies = policies
+        self._annotations = annotations
         self._court: Court = Court(rule for policy in policies for rule in policy.rules)
         self._faults = _Faults()
         self._findings: dict[str, dict[str, list[Finding]]] = defaultdict(lambda: defaultdict(list))
@@ -93,7 +101,8 @@ class Bench:
                     self._topic(spec, selection.rules(spec), shared)
 
     def _topic(self, spec: TopicSpec, rules: Sequence[Rule], shared: facts.Facts) -> None:
-        for rule, fault in self._court.judge(rules, facts.of_topic(spec, shared, _annotations(rules, spec))):
+        known = facts.of_topic(spec, shared, _asked_for(rules, spec, self._annotations))
+        for rule, fault in self._court.judge(rules, known):
             if fault:
                 self._faults.add(rule, spec, fault)
                 continue
@@ -123,7 +132,7 @@ class Bench:
 
         A topic that comes without its spec, from a saved plan, was judged when that was made.
         """
-        changes = _Changes(self._court, self._policies, plan)
+        changes = _Changes(self._court, self._policies, self._annotations, plan)
         left = guarded(plan, self._findings.get(plan.cluster, {}), changes.judge)
         if found := [*changes.faults.complaints()]:
             raise InvalidManifests(found)
@@ -133,8 +142,9 @@ class Bench:
 class _Changes:
     """What rules about changes say of one plan."""
 
-    def __init__(self, court: Court, policies: Sequence[Policy], plan: Plan) -> None:
+    def __init__(self, court: Court, policies: Sequence[Policy], annotations: Annotations, plan: Plan) -> None:
         self.faults = _Faults()
+        self._annotations = annotations
         self._court = court
         self._brokers = len(plan.brokers)
         clusters = [topic.spec.cluster for topic in plan.topics if topic.spec]
@@ -146,7 +156,7 @@ class _Changes:
         rules = self._selection.rules(spec) if spec else ()
         if spec is None or not rules:
             return
-        known = facts.of_topic(spec, facts.of_cluster(spec.cluster), _annotations(rules, spec))
+        known = facts.of_topic(spec, facts.of_cluster(spec.cluster), _asked_for(rules, spec, self._annotations))
         for rule, fault in self._court.judge(rules, {**known, **facts.of_change(topic, change, self._brokers)}):
             if fault:
                 self.faults.add(rule, spec, fault)
@@ -169,10 +179,10 @@ class _Selection:
         return [rule for policy, rules in self._rules.items() if policy.covers(spec) for rule in rules]
 
 
-def _annotations(rules: Iterable[Rule], spec: TopicSpec) -> Mapping[str, str]:
+def _asked_for(rules: Iterable[Rule], spec: TopicSpec, annotations: Annotations) -> Mapping[str, str]:
     """The annotations of a topic's document, if a rule asks for them."""
     asked = any("annotations" in rule.expression for rule in rules)
-    return manifests.annotations_of(spec.manifest) if asked else {}
+    return annotations(spec.manifest) if asked else {}
 
 
 def _idle(policies: Iterable[Policy], clusters: Mapping[str, ClusterSpec]) -> Iterator[Complaint]:

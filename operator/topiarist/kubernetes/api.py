@@ -1,0 +1,167 @@
+"""The API server, as much of it as kopf leaves to us: statuses, finalizers, Leases, Events, Secrets, our own rights.
+
+One HTTP session, logged in as kopf is. Errors are ``ApiError``: what the server said, and whether to try again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+import kopf
+
+TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=10)
+
+IN_FLIGHT = 16
+"""Requests under way at any time: more only wait at the server."""
+
+_JSON = "application/json"
+MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+JSON_PATCH = "application/json-patch+json"
+
+
+class ApiError(Exception):
+    """What the API server answered in place of an object; ``code`` is the HTTP status, 0 if there was no answer."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+    @property
+    def missing(self) -> bool:
+        """Whether the object is not there."""
+        return self.code == 404
+
+    @property
+    def conflict(self) -> bool:
+        """Whether somebody was faster, or the object is there already."""
+        return self.code == 409
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.code in (0, 429) or self.code >= 500
+
+
+class Api:
+    """The API server. Use as an async context manager; ``login`` is asked again when a token has expired."""
+
+    def __init__(self, login: Callable[[], kopf.ConnectionInfo]) -> None:
+        self._login = login
+        self._room = asyncio.Semaphore(IN_FLIGHT)
+        self._session: aiohttp.ClientSession | None = None
+        self._renewing = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        self._session = _open(self._login())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session:
+            await self._session.close()
+
+    async def get(self, path: str, **params: str) -> dict[str, Any]:
+        """An object, or a list of them."""
+        return await self._request("GET", path, params=params)
+
+    async def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """A new object below the collection at ``path``."""
+        return await self._request("POST", path, body)
+
+    async def replace(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """An object as a whole, if it still has the resource version that ``body`` names."""
+        return await self._request("PUT", path, body)
+
+    async def patch(self, path: str, body: Any, content: str = MERGE, **params: str) -> dict[str, Any]:
+        """A part of an object."""
+        return await self._request("PATCH", path, body, content=content, params=params)
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content: str = _JSON,
+        params: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        async with self._room:
+            session = self._session
+            assert session is not None
+            try:
+                return await _ask(session, method, path, json=body, params=params, headers={"Content-Type": content})
+            except ApiError as error:
+                if error.code != 401:
+                    raise
+            await self._renew(session)
+            return await _ask(self._session, method, path, json=body, params=params, headers={"Content-Type": content})
+
+    async def _renew(self, stale: aiohttp.ClientSession) -> None:
+        """Log in again, once for all who found the token expired."""
+        async with self._renewing:
+            if self._session is stale:
+                self._session = _open(self._login())
+                await stale.close()
+
+
+async def _ask(session: aiohttp.ClientSession | None, method: str, path: str, **words: Any) -> dict[str, Any]:
+    assert session is not None
+    try:
+        async with session.request(method, path, **words) as answer:
+            if answer.ok:
+                found: dict[str, Any] = await answer.json()
+                return found
+            raise ApiError(answer.status, await _said(answer))
+    except (TimeoutError, aiohttp.ClientError, OSError) as error:
+        raise ApiError(0, f"no answer from the API server: {error or type(error).__name__}") from error
+
+
+async def _said(answer: aiohttp.ClientResponse) -> str:
+    """The message of a ``Status``, or whatever there was in its place."""
+    try:
+        status = await answer.json()
+        return str(status["message"])
+    except (aiohttp.ContentTypeError, ValueError, KeyError, TypeError):
+        return f"HTTP {answer.status} {answer.reason}"
+
+
+def _open(info: kopf.ConnectionInfo) -> aiohttp.ClientSession:
+    headers = {"User-Agent": "topiarist", "Accept": _JSON}
+    if info.token:
+        headers["Authorization"] = f"{info.scheme or 'Bearer'} {info.token}"
+    connector = aiohttp.TCPConnector(limit=IN_FLIGHT, ssl=_tls(info))
+    return aiohttp.ClientSession(info.server, headers=headers, connector=connector, timeout=TIMEOUT)
+
+
+def _tls(info: kopf.ConnectionInfo) -> ssl.SSLContext:
+    """Whom we trust, and with what we prove who we are."""
+    data = _text(info.ca_data)
+    context = ssl.create_default_context(cafile=info.ca_path or None, cadata=data or None)
+    if info.insecure:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    certificate, key = _text(info.certificate_data), _text(info.private_key_data)
+    if certificate and key:
+        with tempfile.TemporaryDirectory() as folder:  # the ssl module reads certificates from files only
+            paths = Path(folder, "certificate"), Path(folder, "key")
+            for path, text in zip(paths, (certificate, key), strict=True):
+                path.touch(0o600)
+                path.write_text(text)
+            context.load_cert_chain(*paths)
+    elif info.certificate_path:
+        context.load_cert_chain(info.certificate_path, info.private_key_path)
+    return context
+
+
+def _text(data: bytes | str | None) -> str:
+    """What a kubeconfig has in base64."""
+    return base64.b64decode(data).decode() if data else ""

@@ -1,0 +1,57 @@
+"""Kubernetes Events for what a person should notice: once when it happens, never again on each pass.
+
+What happened is told from one Topic on one cluster before and after a pass. Before is what its status says, which is
+still known after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from topiarist.core.change import AddPartitions, Adopt, CreateTopic, DeleteTopic, UpdateConfig
+from topiarist.errors import Reason
+from topiarist.kubernetes.passes import State, View
+from topiarist.kubernetes.words import told
+from topiarist.reconcile import Result
+from topiarist.render.changes import action
+
+
+class Event(NamedTuple):
+    """What to tell; ``warning`` if somebody has to do something."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+_DONE = {
+    CreateTopic: "TopicCreated",
+    AddPartitions: "PartitionsIncreased",
+    UpdateConfig: "ConfigUpdated",
+    DeleteTopic: "TopicDeleted",
+    Adopt: "Adopted",
+}
+
+_WARNINGS = {
+    Reason.FEWER_PARTITIONS: "PartitionDecreaseRefused",
+    Reason.INVALID_MANIFEST: "ValidationFailed",
+    Reason.CONFIG_INVALID: "ValidationFailed",
+}
+"""Reasons that other operators have a word for; all others are their own."""
+
+
+def events(cluster: str, before: Mapping[str, Any], after: View) -> Iterator[Event]:
+    """What happened to a Topic on a cluster; ``before`` is that cluster's part of its status, empty if it has none."""
+    if after.plan and after.outcome and after.outcome.result is Result.DONE:
+        for change in after.plan.changes:
+            if type(change) in _DONE and not (isinstance(change, Adopt) and "applied" in before):
+                yield Event(_DONE[type(change)], f"{cluster}: {action([change])}")
+    was = {(refusal["reason"], refusal["message"]) for refusal in before.get("refusals", ())}
+    for refusal in after.refusals:
+        words = told(refusal)
+        if (refusal.reason.value, words) not in was and not refusal.reason.retryable:
+            word = _WARNINGS.get(refusal.reason, refusal.reason.value)
+            yield Event(word, f"{cluster}: {words}", warning=True)
+    if before.get("state") == State.DRIFTED.value and after.state in (State.IN_STEP, State.CHANGED):
+        yield Event("DriftCorrected", f"{cluster}: as asked again")

@@ -1,0 +1,129 @@
+"""Leader election among several replicas of the operator, by a Lease and the rules of controller-runtime.
+
+Only the leader runs passes; the others wait and hold no watches. Time is measured here, from the moment at which a
+change of the Lease was seen, so clocks need not agree. A leader that cannot renew in time must not go on: ``hold``
+returns, and the process ends. That a leader which was stopped for longer writes nothing is not the Lease's doing but
+that of the lock in ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from topiarist.kubernetes.api import Api, ApiError
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Seconds: how long a Lease counts, for how long its holder tries to renew it, and how often it is looked at."""
+
+    duration: float = 15.0
+    renewal: float = 10.0
+    retry: float = 2.0
+
+
+class Lease:
+    """One Lease; ``identity`` is unique to this process."""
+
+    def __init__(self, api: Api, namespace: str, name: str, identity: str, terms: Terms = Terms()) -> None:
+        self._api = api
+        self._folder = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._name = name
+        self._identity = identity
+        self._terms = terms
+        self._seen: Any = None
+        self._seen_at = 0.0
+
+    async def acquire(self, waiting: Callable[[str], None]) -> None:
+        """Return when the Lease is ours; ``waiting`` hears who holds it, at each change."""
+        told = None
+        while not await self._try():
+            holder = (self._seen or {}).get("holderIdentity") or ""
+            if holder != told:
+                waiting(holder)
+                told = holder
+            await asyncio.sleep(self._pause())
+
+    async def hold(self) -> None:
+        """Renew the Lease for as long as that succeeds in time; returns when it is lost."""
+        renewed = time.monotonic()
+        while time.monotonic() - renewed < self._terms.renewal:
+            await asyncio.sleep(self._terms.retry)
+            left = self._terms.renewal - (time.monotonic() - renewed)
+            try:
+                async with asyncio.timeout(max(left, 0.0)):
+                    if await self._try():
+                        renewed = time.monotonic()
+                    elif self._seen["holderIdentity"] != self._identity:
+                        return
+            except TimeoutError:
+                return
+
+    async def release(self) -> None:
+        """Give the Lease up, if it is ours, so that nobody has to wait for its end."""
+        try:
+            found = await self._api.get(f"{self._folder}/{self._name}")
+            if found["spec"].get("holderIdentity") == self._identity:
+                spec = {**found["spec"], "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _now()}
+                await self._api.replace(f"{self._folder}/{self._name}", {**found, "spec": spec})
+        except ApiError:
+            return  # it ends by itself
+
+    async def _try(self) -> bool:
+        """Take the Lease or renew it, if nobody else holds it; False also if the API server cannot be asked."""
+        try:
+            try:
+                found = await self._api.get(f"{self._folder}/{self._name}")
+            except ApiError as error:
+                if not error.missing:
+                    raise
+                return await self._create()
+            return await self._take(found)
+        except ApiError:
+            return False
+
+    async def _create(self) -> bool:
+        metadata = {"name": self._name}
+        body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": self._spec({})}
+        self._see((await self._api.create(self._folder, body))["spec"])
+        return True
+
+    async def _take(self, found: dict[str, Any]) -> bool:
+        spec = found.get("spec") or {}
+        self._see(spec)
+        holder = spec.get("holderIdentity")
+        ends = self._seen_at + float(spec.get("leaseDurationSeconds") or 0)
+        if holder and holder != self._identity and time.monotonic() < ends:
+            return False
+        body = {**found, "spec": self._spec(spec)}
+        self._see((await self._api.replace(f"{self._folder}/{self._name}", body))["spec"])
+        return True
+
+    def _see(self, spec: dict[str, Any]) -> None:
+        if spec != self._seen:
+            self._seen, self._seen_at = spec, time.monotonic()
+
+    def _spec(self, old: dict[str, Any]) -> dict[str, Any]:
+        ours = old.get("holderIdentity") == self._identity
+        now = _now()
+        return {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": int(self._terms.duration),
+            "acquireTime": old["acquireTime"] if ours else now,
+            "renewTime": now,
+            "leaseTransitions": old.get("leaseTransitions", 0) + (0 if ours or not old else 1),
+        }
+
+    def _pause(self) -> float:
+        return self._terms.retry * random.uniform(1.0, 1.2)
+
+
+def _now() -> str:
+    """The time as a Lease has it: for people, nobody decides by it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

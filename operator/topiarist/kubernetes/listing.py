@@ -1,0 +1,65 @@
+"""All that the API server holds of ours, page by page: before the first pass, and again from time to time.
+
+A pass must never begin with only a part of the Topics: the younger of two claims would win for as long as the older has
+not been seen. And a watch that is interrupted may miss that something was deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from topiarist import schema
+from topiarist.kubernetes.api import Api
+from topiarist.kubernetes.resources import resource
+from topiarist.kubernetes.store import Store
+
+PAGE = 500
+
+PLURALS = {"Topic": "topics", "Cluster": "clusters", "Policy": "policies"}
+
+
+def folder(kind: str, namespace: str = "") -> str:
+    """The path of the collection of a kind, in one namespace or in all."""
+    where = f"/namespaces/{namespace}" if namespace else ""
+    return f"/apis/{schema.VERSION}{where}/{PLURALS[kind]}"
+
+
+async def fill(store: Store, api: Api, namespaces: tuple[str, ...]) -> None:
+    """Bring the store up to date; ``namespaces`` are those whose Topics count (none: all)."""
+    places = {"Cluster": (store.home,), "Policy": (store.home,), "Topic": namespaces or ("",)}
+    for kind, where in places.items():
+        for namespace in where:
+            there, version = set(), 0
+            async for page in _pages(api, folder(kind, namespace)):
+                version = version or int(page["metadata"]["resourceVersion"])
+                for body in page["items"]:
+                    known = store.find(kind, body["metadata"])
+                    found = resource({**body, "kind": kind, "apiVersion": schema.VERSION}, known)
+                    there.add(found.uid)
+                    store.put(found)
+            for known in store.all(kind):
+                gone = known.uid not in there and known.version <= version
+                if gone and namespace in ("", known.namespace):
+                    store.drop(known)
+
+
+async def namespaces(store: Store, api: Api) -> None:
+    """Bring the labels of all namespaces up to date."""
+    pages = [page["items"] async for page in _pages(api, "/api/v1/namespaces")]
+    found = {body["metadata"]["name"]: body["metadata"] for page in pages for body in page}
+    for name in {*store.namespaces} - {*found}:
+        store.namespace(name, None)
+    for name, metadata in found.items():
+        store.namespace(name, metadata.get("labels") or {}, leaving="deletionTimestamp" in metadata)
+
+
+async def _pages(api: Api, path: str) -> AsyncIterator[Mapping[str, Any]]:
+    following = ""
+    while True:
+        words = {"limit": str(PAGE), **({"continue": following} if following else {})}
+        page = await api.get(path, **words)
+        yield page
+        following = page["metadata"].get("continue", "")
+        if not following:
+            return

@@ -1,0 +1,186 @@
+"""One pass over one cluster: what its Topics ask for, the plan, what of it may be done, and what became of each topic.
+
+The command line's pass (``reconcile``) with the operator's answers to what a person would be asked. Nothing of
+Kubernetes is called here: ``loop`` hands the order in and writes what comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import NamedTuple
+
+from topiarist.core.allowed import DriftPolicy
+from topiarist.core.change import Finding, Plan, TopicPlan
+from topiarist.core.drift import Asked, report_only
+from topiarist.core.plan import Run
+from topiarist.core.spec import ClusterSpec, TopicSpec
+from topiarist.core.spending import within_budgets
+from topiarist.core.state import ClusterState, TopicState
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes import permission
+from topiarist.kubernetes.candidates import Candidate
+from topiarist.kubernetes.resources import FINALIZER, Resource
+from topiarist.reconcile import Cluster, Outcome, Pace, Pass, Report, Result, reconcile
+
+PAUSED = "paused"
+"""The annotation by which a Topic or a Cluster is left alone for a while."""
+
+
+class State(str, Enum):
+    """How a topic stands on a cluster, in a word.
+
+    ``CHANGED``: written in this pass, seen as asked in one of the next. ``WAITING``: for what passes by itself, as a
+    reassignment or a broker that is away. ``REFUSED``: until somebody does something.
+    """
+
+    ABSENT = "Absent"
+    CHANGED = "Changed"
+    DRIFTED = "Drifted"
+    IN_STEP = "InStep"
+    OBSERVED = "Observed"
+    PAUSED = "Paused"
+    REFUSED = "Refused"
+    WAITING = "Waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a pass is to do.
+
+    ``resource`` is the Cluster, ``known`` what each topic was asked for when it last was as asked, ``guard`` what the
+    policies leave of a plan, ``deletions`` how many topics were deleted within a day. ``held`` says of topics, by name,
+    why they must not be deleted although their resources are.
+    """
+
+    resource: Resource
+    cluster: ClusterSpec
+    candidates: Sequence[Candidate]
+    owner: str
+    known: Mapping[str, Asked] = field(default_factory=dict)
+    held: Mapping[str, str] = field(default_factory=dict)
+    guard: Callable[[Plan], Plan] = field(default=lambda plan: plan)
+    deletions: int = 0
+
+
+class View(NamedTuple):
+    """One topic after a pass. ``found`` is the topic as it was read, before anything was done (None: absent)."""
+
+    candidate: Candidate
+    state: State
+    found: TopicState | None = None
+    plan: TopicPlan | None = None
+    refusals: tuple[Finding, ...] = ()
+    outcome: Outcome | None = None
+
+
+class Seen(NamedTuple):
+    """What a pass saw and did. ``error`` ended it before its time, if there is one."""
+
+    views: Sequence[View]
+    state: ClusterState | None = None
+    report: Report | None = None
+    error: TopiaristError | None = None
+
+
+class _Remembered:
+    """The port, and what it read last."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.state: ClusterState | None = None
+
+    def read(self) -> ClusterState:
+        self.state = self._cluster.read()
+        return self.state
+
+    def apply(self, plan: Plan, stop: Callable[[], bool], pace: Pace | None = None) -> Iterator[Outcome]:
+        return self._cluster.apply(plan, stop, pace)
+
+
+def look(cluster: Cluster, order: Order, stop: Callable[[], bool], pace: Pace | None = None) -> Seen:
+    """Carry out one pass; an error that ends it is part of what it saw, with what had been done until then."""
+    meant = {each.spec.topic: _wanted(each, order) for each in order.candidates if not each.objections}
+    chosen = {each.spec.topic: each for each in order.candidates if not each.objections}
+    resources = {name: each.resource for name, each in chosen.items()}
+    remembered = _Remembered(cluster)
+    budgets = order.cluster.budgets
+    budgets = replace(budgets, deletions=max(0, budgets.deletions - order.deletions))
+
+    def allow(plan: Plan) -> Plan:
+        if order.cluster.drift_policy is DriftPolicy.REPORT:
+            plan = report_only(plan, order.known)
+        plan = permission.permitted(order.guard(plan), order.cluster, resources, order.held)
+        return within_budgets(plan, budgets, partial=True)
+
+    specs = sorted(meant.values(), key=lambda spec: spec.topic)
+    job = Pass(order.cluster, specs, _run(order, resources), allow, stop=stop, pace=pace)
+    try:
+        report = reconcile(remembered, job)
+    except TopiaristError as error:
+        return Seen([_objected(each) for each in order.candidates if each.objections], remembered.state, None, error)
+    plans = {plan.topic: plan for plan in report.plan.topics}
+    outcomes = {outcome.topic: outcome for outcome in report.outcomes}
+    state = remembered.state
+    views = []
+    for each in order.candidates:
+        topic = each.spec.topic
+        if each.objections:
+            views.append(_objected(each))
+        else:
+            found = state.topics.get(topic) if state else None
+            views.append(_view(each._replace(spec=meant[topic]), found, plans.get(topic), outcomes.get(topic)))
+    return Seen(views, state, report, report.error)
+
+
+def _run(order: Order, resources: Mapping[str, Resource]) -> Run:
+    """As whom, and what has been answered for."""
+
+    def agreed(annotation: str) -> tuple[str, ...]:
+        names = (name for name, each in resources.items() if permission.answered(order.cluster, each, annotation))
+        return tuple(sorted(names))
+
+    return Run(
+        owner=order.owner,
+        adopt=order.cluster.adopt,
+        take_ownership=agreed(permission.TAKE_OWNERSHIP),
+        recreate=agreed(permission.RECREATE),
+    )
+
+
+def _wanted(candidate: Candidate, order: Order) -> TopicSpec:
+    """What a Topic asks for now: that it be deleted, if it is being deleted; nothing, as long as it is paused."""
+    resource, spec, _ = candidate
+    paused = "true" in (resource.annotation(PAUSED), order.resource.annotation(PAUSED))
+    leaving = resource.deleting and FINALIZER in resource.finalizers
+    return replace(spec, absent=spec.absent or leaving, observe=paused or (spec.observe and not leaving))
+
+
+def _objected(candidate: Candidate) -> View:
+    return View(candidate, State.REFUSED, refusals=candidate.objections)
+
+
+def _view(candidate: Candidate, found: TopicState | None, plan: TopicPlan | None, outcome: Outcome | None) -> View:
+    refusals = plan.refusals if plan else ()
+    if outcome and outcome.result not in (Result.DONE, Result.ALREADY):
+        refusals = (*refusals, Finding(outcome.reason or Reason.NOT_SENT, outcome.message or outcome.result.value))
+    state = _state(candidate, found, plan, refusals)
+    return View(candidate, state, found, plan, refusals, outcome)
+
+
+def _state(
+    candidate: Candidate, found: TopicState | None, plan: TopicPlan | None, refusals: Sequence[Finding]
+) -> State:
+    spec, reasons = candidate.spec, {refusal.reason for refusal in refusals}
+    if spec.observe:
+        return State.PAUSED if spec.manifest.spec.get("mode") != "Observe" else State.OBSERVED
+    if any(not reason.retryable for reason in reasons - {Reason.DRIFT_DETECTED}):
+        return State.REFUSED
+    if Reason.DRIFT_DETECTED in reasons:
+        return State.DRIFTED
+    if reasons or (spec.absent and found is not None):
+        return State.WAITING
+    if plan and plan.to_do:
+        return State.CHANGED
+    return State.ABSENT if spec.absent else State.IN_STEP

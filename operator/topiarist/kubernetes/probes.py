@@ -1,0 +1,61 @@
+"""What kubelet and Prometheus ask: ``/healthz``, ``/readyz`` and ``/metrics`` over HTTP.
+
+Alive is a process whose event loop answers and whose passes end; ready is one that has seen everything, or waits for
+its turn. That a ZooKeeper is up is neither: a restart would not bring it back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from topiarist.kubernetes.metrics import Metrics
+
+LONGEST_PASS = 1800.0
+"""Seconds after which a cluster whose pass has not ended counts as stuck."""
+
+
+class Probes:
+    """The server. ``alive`` gives each cluster with the time at which its loop last ended a pass."""
+
+    def __init__(self, metrics: Metrics, alive: Callable[[], Iterable[tuple[str, float]]]) -> None:
+        self.ready = False
+        self._metrics = metrics
+        self._alive = alive
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; gives the port, which is a free one if 0 was wanted."""
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/healthz", self._healthz),
+                web.get("/readyz", self._readyz),
+                web.get("/metrics", self._figures),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host, port)
+        await site.start()
+        return int(self._runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Listen no more."""
+        if self._runner:
+            await self._runner.cleanup()
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        stuck = [name for name, ended in self._alive() if time.monotonic() - ended > LONGEST_PASS]
+        if stuck:
+            return web.Response(status=500, text=f"no pass has ended for too long: {', '.join(sorted(stuck))}\n")
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok\n") if self.ready else web.Response(status=503, text="not all seen yet\n")
+
+    async def _figures(self, _: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(self._metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

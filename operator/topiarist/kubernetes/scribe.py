@@ -1,0 +1,87 @@
+"""Everything that the operator writes to the API server about our resources: statuses, finalizers, Events.
+
+Several at a time, each by itself: one that fails is logged and tried again after the next pass, since what is to be
+written follows from that pass alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from topiarist import schema
+from topiarist.kubernetes.api import APPLY, Api, ApiError
+from topiarist.kubernetes.conditions import shortened
+from topiarist.kubernetes.events import Event
+from topiarist.kubernetes.listing import folder
+from topiarist.kubernetes.resources import Resource, resource
+from topiarist.kubernetes.statuses import Status
+
+MANAGER = "topiarist"
+"""Our name as a field manager: what we write below ``status`` is ours, whoever else writes there."""
+
+log = logging.getLogger(__name__)
+
+
+class Scribe:
+    """Writes, and hands what the API server made of it to ``seen``. ``instance`` names this process in Events."""
+
+    def __init__(self, api: Api, seen: Callable[[Resource], None], instance: str) -> None:
+        self._api = api
+        self._seen = seen
+        self._instance = instance
+
+    async def all(self, works: Iterable[Coroutine[Any, Any, None]]) -> None:
+        """Do all of these, as many at a time as the API server is asked."""
+        await asyncio.gather(*works)
+
+    async def status(self, of: Resource, status: Status) -> None:
+        """Write a status, whole."""
+        metadata = {"name": of.name, "namespace": of.namespace, "uid": of.uid}
+        body = {"apiVersion": schema.VERSION, "kind": of.kind, "metadata": metadata, "status": status}
+        path = f"{folder(of.kind, of.namespace)}/{of.name}/status"
+        await self._write(of, "the status", path, body, APPLY, fieldManager=MANAGER, force="true")
+
+    async def finalizers(self, of: Resource, wanted: Sequence[str]) -> None:
+        """Write the finalizers, unless the resource has changed meanwhile: then a pass comes anyway."""
+        metadata = {"finalizers": [*wanted], "resourceVersion": str(of.version)}
+        path = f"{folder(of.kind, of.namespace)}/{of.name}"
+        await self._write(of, "the finalizers", path, {"metadata": metadata}, fieldManager=MANAGER)
+
+    async def event(self, about: Resource, event: Event) -> None:
+        """Tell what happened to a resource."""
+        body = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"generateName": f"{about.name}-", "namespace": about.namespace},
+            "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "type": "Warning" if event.warning else "Normal",
+            "reason": event.reason,
+            "action": event.reason,
+            "note": shortened(event.message),
+            "reportingController": f"{schema.GROUP}/operator",
+            "reportingInstance": self._instance,
+            "regarding": {
+                "apiVersion": schema.VERSION,
+                "kind": about.kind,
+                "namespace": about.namespace,
+                "name": about.name,
+                "uid": about.uid,
+            },
+        }
+        try:
+            await self._api.create(f"/apis/events.k8s.io/v1/namespaces/{about.namespace}/events", body)
+        except ApiError as error:
+            log.warning("an event could not be written: %s", error, extra={"about": about.key})
+
+    async def _write(self, of: Resource, what: str, path: str, body: Any, content: str = "", **params: str) -> None:
+        try:
+            answer = await self._api.patch(path, body, *([content] if content else []), **params)
+        except ApiError as error:
+            if not (error.missing or error.conflict):
+                log.warning("%s could not be written: %s", what, error, extra={"of": of.key})
+            return
+        self._seen(resource(answer, of))

@@ -1,0 +1,241 @@
+"""One pass of the operator over one cluster, in memory: what is done, what is held back, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from support import bodies, states
+from topiarist import schema
+from topiarist.adapters.memory import MemoryCluster
+from topiarist.core.drift import Asked, asked
+from topiarist.core.spec import merge
+from topiarist.core.state import TopicRecord, TopicState
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes.candidates import candidates
+from topiarist.kubernetes.passes import Order, Seen, State, View, look
+from topiarist.kubernetes.resources import FINALIZER, Resource
+
+OWNER = "k8s/shop/topiarist"
+DELETING = {"deletionTimestamp": "2026-02-01T00:00:00Z", "finalizers": [FINALIZER]}
+SHORT, LONG = "3600000", "604800000"
+
+
+def order(home: Resource, *topics: Resource, known: Mapping[str, Asked] | None = None, **fields: Any) -> Order:
+    """What a pass over the cluster ``home`` is to do for these Topics."""
+    assert home.manifest is not None
+    spec = schema.cluster_spec(home.manifest)
+    specs = [(each, merge(each.manifest, spec)) for each in topics if each.manifest is not None]
+    return Order(home, spec, candidates(spec, home.namespace, specs, {}), OWNER, known=known or {}, **fields)
+
+
+def passed(port: MemoryCluster, wanted: Order) -> dict[str, View]:
+    """A pass, and the view of each topic."""
+    seen = look(port, wanted, lambda: False)
+    assert seen.error is None
+    return {view.candidate.spec.topic: view for view in seen.views}
+
+
+def reasons(view: View) -> list[Reason]:
+    """Why something was refused."""
+    return [refusal.reason for refusal in view.refusals]
+
+
+def ours(name: str, partitions: int = 3, **config: str) -> TopicState:
+    """A topic of the operator's on the cluster."""
+    named = {key.replace("_", "."): text for key, text in config.items()}
+    return states.topic(name, partitions, config=named, ours=sorted(named), owner=OWNER)
+
+
+def test_what_is_declared_is_made_and_then_in_step() -> None:
+    """The pass after it has nothing to do."""
+    port = MemoryCluster(states.cluster())
+    wanted = order(bodies.cluster(), bodies.topic("orders"))
+    assert passed(port, wanted)["orders"].state is State.CHANGED
+    view = passed(port, wanted)["orders"]
+    assert (view.state, port.writes) == (State.IN_STEP, 1)
+    assert view.found is not None
+    assert len(view.found.replicas) == 3
+
+
+def test_a_topic_of_others_is_not_taken_over() -> None:
+    """Only the Cluster's adopt says that it may be."""
+    port = MemoryCluster(states.cluster(states.topic("orders", ours=None, config={"flush.ms": "7"})))
+    topic = bodies.topic("orders", config={"flush.ms": 8})
+    view = passed(port, order(bodies.cluster(), topic))["orders"]
+    assert (view.state, reasons(view)) == (State.REFUSED, [Reason.NOT_ADOPTED])
+    assert passed(port, order(bodies.cluster(adopt=["ord*"]), topic))["orders"].state is State.CHANGED
+
+
+def test_drift_is_reported_or_corrected() -> None:
+    """As the Cluster's driftPolicy says."""
+    topic = bodies.topic("orders", config={"retention.ms": SHORT})
+    for policy, state, there in (("Report", State.DRIFTED, LONG), ("Correct", State.CHANGED, SHORT)):
+        home = bodies.cluster(driftPolicy=policy, allowRisk=["Disruptive", "DataLoss"])
+        answered = bodies.topic(
+            "orders", config={"retention.ms": SHORT}, meta={"annotations": {"topiarist.dev/allow-risk": "DataLoss"}}
+        )
+        port = MemoryCluster(states.cluster(ours("orders", retention_ms=LONG)))
+        assert topic.manifest is not None
+        known = {"orders": asked(merge(topic.manifest, schema.cluster_spec(home.manifest)))}  # type: ignore[arg-type]
+        assert passed(port, order(home, answered, known=known))["orders"].state is state
+        assert port.state.topics["orders"].config == {"retention.ms": there}
+
+
+@pytest.mark.parametrize(
+    ("allowed", "annotated", "state"),
+    [
+        ([], "DataLoss", State.REFUSED),
+        (["DataLoss"], "", State.REFUSED),
+        (["DataLoss"], "Disruptive", State.REFUSED),
+        (["DataLoss"], "DataLoss", State.CHANGED),
+    ],
+)
+def test_data_loss_takes_two_words(allowed: list[str], annotated: str, state: State) -> None:
+    """The Cluster's and the Topic's."""
+    port = MemoryCluster(states.cluster(ours("orders", retention_ms=LONG)))
+    notes = {"annotations": {"topiarist.dev/allow-risk": annotated}}
+    topic = bodies.topic("orders", config={"retention.ms": SHORT}, meta=notes)
+    view = passed(port, order(bodies.cluster(allowRisk=allowed), topic))["orders"]
+    assert view.state is state
+    assert reasons(view) == ([Reason.DATA_LOSS] if state is State.REFUSED else [])
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_growth_is_disruptive(allowed: bool) -> None:
+    """It is done unless the Cluster says that nothing disruptive may be."""
+    port = MemoryCluster(states.cluster(ours("orders")))
+    home = bodies.cluster() if allowed else bodies.cluster(allowRisk=[])
+    view = passed(port, order(home, bodies.topic("orders", partitions=6)))["orders"]
+    assert (view.state, reasons(view)) == ((State.CHANGED, []) if allowed else (State.REFUSED, [Reason.DISRUPTIVE]))
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_ensure_absent_takes_the_clusters_word(allowed: bool) -> None:
+    """It is allowDeletion; once gone, absent is absent."""
+    port = MemoryCluster(states.cluster(ours("orders")))
+    wanted = order(bodies.cluster(allowDeletion=allowed), bodies.topic("orders", ensure="Absent"))
+    view = passed(port, wanted)["orders"]
+    if allowed:
+        assert view.state is State.WAITING
+        assert "orders" not in port.state.topics
+        assert passed(port, wanted)["orders"].state is State.ABSENT
+    else:
+        assert (view.state, reasons(view)) == (State.REFUSED, [Reason.DATA_LOSS])
+
+
+def test_a_topic_whose_resource_is_deleted_goes_with_it() -> None:
+    """By our finalizer only: without it the topic stays."""
+    port = MemoryCluster(states.cluster(ours("orders"), ours("kept")))
+    going = bodies.topic("orders", deletionPolicy="Delete", meta=DELETING)
+    kept = bodies.topic("kept", meta={**DELETING, "finalizers": ["another"]})
+    views = passed(port, order(bodies.cluster(allowDeletion=True), going, kept))
+    assert views["kept"].state is State.IN_STEP
+    assert [*port.state.topics] == ["kept"]
+
+
+def test_a_held_deletion_says_why_and_how_to_let_go() -> None:
+    """That of a namespace that goes as a whole, or where the Cluster does not allow any."""
+    going = bodies.topic("orders", deletionPolicy="Delete", meta=DELETING)
+    port = MemoryCluster(states.cluster(ours("orders")))
+    for home, held in (
+        (bodies.cluster(allowDeletion=True), {"orders": "its namespace is being deleted"}),
+        (bodies.cluster(), {}),
+    ):
+        view = passed(port, order(home, going, held=held))["orders"]
+        assert (view.state, reasons(view)) == (State.REFUSED, [Reason.DELETION_HELD])
+        assert "topiarist.dev/retain" in view.refusals[0].instead
+    assert "orders" in port.state.topics
+
+
+def test_deletions_of_a_day_share_one_budget() -> None:
+    """Over it none is done: so many at once were not meant."""
+    going = [bodies.topic(f"t{number}", deletionPolicy="Delete", meta=DELETING) for number in range(3)]
+    state = states.cluster(*(ours(f"t{number}") for number in range(3)))
+    home = bodies.cluster(allowDeletion=True, budgets={"deletions": 5})
+    for before, left in ((3, 3), (2, 0)):
+        port = MemoryCluster(state)
+        views = passed(port, order(home, *going, deletions=before))
+        assert len(port.state.topics) == left
+        assert all((Reason.BUDGET_EXCEEDED in reasons(view)) is bool(left) for view in views.values())
+
+
+def test_budgets_hold_back_only_what_they_count() -> None:
+    """Too many new partitions keep no config from being set."""
+    port = MemoryCluster(states.cluster(ours("old")))
+    home = bodies.cluster(budgets={"newPartitions": 2})
+    views = passed(port, order(home, bodies.topic("new"), bodies.topic("old", config={"flush.ms": 7})))
+    assert (views["new"].state, views["old"].state) == (State.REFUSED, State.CHANGED)
+
+
+def test_what_is_paused_or_observed_is_left_alone() -> None:
+    """With what would be done."""
+    port = MemoryCluster(states.cluster())
+    pause = {"annotations": {"topiarist.dev/paused": "true"}}
+    topics = [bodies.topic("a", meta=pause), bodies.topic("b", mode="Observe"), bodies.topic("c")]
+    views = passed(port, order(bodies.cluster(), *topics))
+    assert {name: view.state for name, view in views.items()} == {
+        "a": State.PAUSED,
+        "b": State.OBSERVED,
+        "c": State.CHANGED,
+    }
+    assert [*port.state.topics] == ["c"]
+    views = passed(port, order(bodies.cluster(meta=pause), *topics))
+    assert views["c"].state is State.PAUSED
+
+
+def test_a_topic_deleted_by_others_is_not_made_again_in_silence() -> None:
+    """Under either drift policy; two answers make it again."""
+    gone = states.cluster(records={"orders": TopicRecord(OWNER)})
+    notes = {"annotations": {"topiarist.dev/recreate": "true"}}
+    for home, topic, state in (
+        (bodies.cluster(driftPolicy="Correct"), bodies.topic("orders"), State.REFUSED),
+        (bodies.cluster(driftPolicy="Correct"), bodies.topic("orders", meta=notes), State.REFUSED),
+        (bodies.cluster(allowRisk=["DataLoss"]), bodies.topic("orders"), State.REFUSED),
+        (bodies.cluster(allowRisk=["DataLoss"]), bodies.topic("orders", meta=notes), State.CHANGED),
+    ):
+        view = passed(MemoryCluster(gone), order(home, topic))["orders"]
+        assert view.state is state
+        assert reasons(view) == ([Reason.DELETED_OUTSIDE] if state is State.REFUSED else [])
+
+
+def test_of_two_claims_the_older_counts() -> None:
+    """The other says whose it is; when the older one goes, the claim passes on and nothing is deleted."""
+    first, second = bodies.topic("orders"), bodies.topic("more-orders", topicName="orders")
+    port = MemoryCluster(states.cluster())
+    seen = look(port, order(bodies.cluster(), second, first), lambda: False)
+    by_name = {view.candidate.resource.name: view for view in seen.views}
+    assert by_name["orders"].state is State.CHANGED
+    assert reasons(by_name["more-orders"]) == [Reason.RESOURCE_CONFLICT]
+    assert by_name["more-orders"].refusals[0].message == "Topic shop/orders declares topic orders too, and came first"
+    going = bodies.topic("orders", deletionPolicy="Delete", meta=DELETING)
+    seen = look(port, order(bodies.cluster(allowDeletion=True), going, second), lambda: False)
+    by_name = {view.candidate.resource.name: view for view in seen.views}
+    assert by_name["more-orders"].state is State.IN_STEP
+    assert reasons(by_name["orders"]) == [Reason.RESOURCE_CONFLICT]
+    assert "orders" in port.state.topics
+
+
+def test_what_is_wrong_with_one_topic_is_that_topics_affair() -> None:
+    """The others are done; the place is the field."""
+    wrong = bodies.topic("wrong", config={"retention.ms": "soon"})
+    views = passed(MemoryCluster(states.cluster()), order(bodies.cluster(), wrong, bodies.topic("right")))
+    assert views["right"].state is State.CHANGED
+    assert reasons(views["wrong"]) == [Reason.CONFIG_INVALID]
+    assert views["wrong"].refusals[0].message.startswith("spec.config[retention.ms]: ")
+
+
+def test_a_cluster_that_cannot_be_read_ends_the_pass() -> None:
+    """With its reason; what stands against a topic anyway is said all the same."""
+
+    class Away(MemoryCluster):
+        def read(self) -> Any:
+            raise TopiaristError(Reason.UNREACHABLE, "no answer")
+
+    stranger = bodies.topic("orders", meta={"namespace": "elsewhere"})
+    seen: Seen = look(Away(states.cluster()), order(bodies.cluster(), stranger, bodies.topic("mine")), lambda: False)
+    assert seen.error is not None
+    assert seen.error.reason is Reason.UNREACHABLE
+    assert [reasons(view) for view in seen.views] == [[Reason.NOT_ALLOWED]]
