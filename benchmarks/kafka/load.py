@@ -102,7 +102,7 @@ def _ask(clients: Clients) -> Callable[[], object]:
 
     def ask() -> None:
         if wrong := clients.create_anywhere({f"asked-{next(numbers)}": (1, 1)}):
-            raise RuntimeError(str(wrong))
+            raise RuntimeError(next(iter(wrong.values())))
 
     return ask
 
