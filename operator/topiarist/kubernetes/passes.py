@@ -18,7 +18,7 @@ from topiarist.core.plan import Run
 from topiarist.core.spec import ClusterSpec, TopicSpec
 from topiarist.core.spending import within_budgets
 from topiarist.core.state import ClusterState, TopicState
-from topiarist.core.waiting import behind
+from topiarist.core.waiting import behind, brings
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import permission
 from topiarist.kubernetes.candidates import Candidate
@@ -32,8 +32,8 @@ PAUSED = "paused"
 class State(str, Enum):
     """How a topic stands on a cluster, in a word.
 
-    ``CHANGED``: written, and not yet taken over by the controller as far as was seen. ``WAITING``: for what passes by
-    itself, as a reassignment or a broker that is away. ``REFUSED``: until somebody does something.
+    ``CHANGED``: new partitions are written, and not yet taken over by the controller as far as was seen. ``WAITING``:
+    for what passes by itself, as a reassignment or a broker that is away. ``REFUSED``: until somebody does something.
     """
 
     ABSENT = "Absent"
@@ -212,6 +212,6 @@ def _state(
         return State.DRIFTED
     if reasons or (spec.absent and found is not None):
         return State.WAITING
-    if plan and plan.to_do:
+    if plan and brings(plan):
         return State.CHANGED
     return State.ABSENT if spec.absent else State.IN_STEP

@@ -36,6 +36,9 @@ _WORST = (
 FINE = frozenset({State.OBSERVED, State.IN_STEP, State.ABSENT})
 """The states in which nothing is left to do, for us or for anybody."""
 
+_PLAIN = FINE | {State.PAUSED}
+"""The states that are their own reason, whatever is refused besides."""
+
 _UNDER_WAY = {
     State.CHANGED: "written, the controller takes it over",
     State.PAUSED: "left alone as long as topiarist.dev/paused says so",
@@ -101,7 +104,7 @@ def _topic(resource: Resource, clusters: Sequence[Status]) -> Standing:
     refusals = [refusal for part in affected for refusal in part.get("refusals", ())]
     return Standing(
         ready=None if worst is State.PAUSED else worst in FINE,
-        reason=refusals[0]["reason"] if refusals and worst not in FINE else worst.value,
+        reason=refusals[0]["reason"] if refusals and worst not in _PLAIN else worst.value,
         message=_message(worst, clusters, affected),
         reconciling=worst in (State.WAITING, State.CHANGED),
         stalled=worst in (State.REFUSED, State.DRIFTED),
