@@ -99,7 +99,7 @@ class Fields:
         options = schema.get("oneOf", ())
         if options:
             return " or ".join(sorted(map(self._kind, options), key="null".__eq__))
-        if "enum" in schema and len(schema["enum"]) < 8:
+        if "enum" in schema and len(schema["enum"]) <= 8:
             return " or ".join(f"`{word}`" for word in schema["enum"])
         if "enum" in schema:
             return f"`{schema['enum'][0]}` to `{schema['enum'][-1]}`"
