@@ -196,8 +196,8 @@ def test_what_nobody_has_looked_at_is_waited_for() -> None:
 
 def test_one_word_for_whatever_conditions_there_are() -> None:
     """Exactly one expression is true, and Argo CD says the same, also of what the code never writes."""
-    switches = product((True, False, None), *[(True, False)] * 5)
-    for ready, reconciling, stalled, drifted, deleting, newer in switches:
+    for ready, switches in product((True, False, None), product((True, False), repeat=5)):
+        reconciling, stalled, drifted, deleting, newer = switches
         standing = Standing(ready, "Why", "words", reconciling=reconciling, stalled=stalled, drifted=drifted)
         status = {"observedGeneration": 1, "conditions": conditions(standing, 1, (), NOW)}
         metadata = {"generation": 2 if newer else 1} | ({"deletionTimestamp": NOW} if deleting else {})
