@@ -19,14 +19,14 @@ INSTALLED = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
     "metadata": {"name": "argocd-cm", "namespace": "argocd"},
-    "data": {"url": "https://argocd.example.com"},
+    "data": {"timeout.reconciliation": "180s"},
 }
 """What Argo CD's own installation has."""
 
 
 def whole(data: dict[str, str]) -> bool:
     """Whether the settings have what was there, and a script for each of our kinds."""
-    return data.keys() == {"url", *SCRIPTS} and all("return {status" in data[key] for key in SCRIPTS)
+    return data.keys() == {"timeout.reconciliation", *SCRIPTS} and all("return {status" in data[key] for key in SCRIPTS)
 
 
 def test_the_patch_leaves_other_settings_alone(server_api: Api) -> None:
