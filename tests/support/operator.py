@@ -15,16 +15,19 @@ from support.kube import ApiServer
 
 ACCOUNT = "topiarist"
 
-BEGIN = "from topiarist.cli.operator import command; command()"
-"""The operator is no command of the command line yet."""
-
 RULES: Sequence[Mapping[str, Any]] = (
     {"apiGroups": ["topiarist.dev"], "resources": ["topics"], "verbs": ["list", "watch", "patch"]},
     {"apiGroups": ["topiarist.dev"], "resources": ["topics/status"], "verbs": ["patch"]},
     {"apiGroups": ["topiarist.dev"], "resources": ["clusters", "policies"], "verbs": ["list", "watch"]},
     {"apiGroups": ["topiarist.dev"], "resources": ["clusters/status", "policies/status"], "verbs": ["patch"]},
     {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
-    {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list", "watch"]},
+    {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
+    {
+        "apiGroups": ["apiextensions.k8s.io"],
+        "resources": ["customresourcedefinitions"],
+        "resourceNames": ["topics.topiarist.dev"],
+        "verbs": ["get"],
+    },
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
 )
 
@@ -54,7 +57,15 @@ class Operator:
         api = server.api(token, namespace)
         self.port = free_port()
         command = [
-            *("env", f"KUBECONFIG={api.kubeconfig}", "KUBERNETES_SERVICE_HOST=", sys.executable, "-c", BEGIN),
+            *(
+                "env",
+                f"KUBECONFIG={api.kubeconfig}",
+                "KUBERNETES_SERVICE_HOST=",
+                sys.executable,
+                "-m",
+                "topiarist",
+                "operator",
+            ),
             *("--namespace", namespace, "--listen", f"127.0.0.1:{self.port}", "--period", "5", *words),
         ]
         self.process = Process(folder, command)
