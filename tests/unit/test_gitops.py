@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,16 @@ from topiarist.adapters.memory import MemoryCluster
 from topiarist.core.drift import asked
 from topiarist.core.spec import merge
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.candidates import candidates
+from topiarist.kubernetes.candidates import candidate, candidates
 from topiarist.kubernetes.conditions import Standing, conditions
-from topiarist.kubernetes.passes import Order, State, View, look
+from topiarist.kubernetes.passes import Order, Seen, State, View, look
 from topiarist.kubernetes.resources import FINALIZER, Resource
-from topiarist.kubernetes.statuses import cluster_status, policy_status, topic_status
+from topiarist.kubernetes.statuses import topic_status
+from topiarist.kubernetes.summaries import cluster_status, policy_status
 
 GITOPS = Path(__file__).parents[2] / "manifests" / "gitops"
 NOW = "2026-01-01T00:00:00Z"
+CLOCK = datetime.fromisoformat(NOW)
 OWNER = "k8s/shop/topiarist"
 DELETING = {"deletionTimestamp": NOW, "finalizers": [FINALIZER]}
 PAUSED = {"annotations": {"topiarist.dev/paused": "true"}}
@@ -88,7 +91,7 @@ def viewed(topic: Resource, *there: Any, home: Resource | None = None, was: bool
     known = {spec.topic: asked(spec)} if was else {}
     port = MemoryCluster(states.cluster(*there))
     for _ in range(passes):
-        order = Order(home, cluster, candidates(cluster, "shop", [(topic, spec)], {}), OWNER, known=known)
+        order = Order(home, cluster, candidates(cluster, "shop", [candidate(topic, spec)], {}), OWNER, known=known)
         (view,) = look(port, order, lambda: False).views
     return view
 
@@ -116,7 +119,7 @@ def test_every_state_of_a_topic(state: State) -> None:
     view, wanted = STANDS[state]
     assert view.state is state
     topic = view.candidate.resource
-    found = body(topic, topic_status(topic, {"prod": view}, NOW))
+    found = body(topic, topic_status(topic, {"prod": view}, {}, NOW))
     assert health(found)[0] == wanted
     assert outcomes(found) == {MEANS[wanted]}
 
@@ -125,24 +128,24 @@ def on_two(state: State, other: State) -> Body:
     """A Topic that stands so on one cluster, and otherwise on another."""
     (one, _), (two, _) = STANDS[state], STANDS[other]
     topic = one.candidate.resource
-    return body(topic, topic_status(topic, {"a": one, "b": two}, NOW))
+    return body(topic, topic_status(topic, {"a": one, "b": two}, {}, NOW))
 
 
 def of_cluster(error: TopiaristError | None, *views: View) -> Body:
     """A Cluster after a pass."""
     home = bodies.cluster()
-    return body(home, cluster_status(home, views, error, {}, NOW))
+    return body(home, cluster_status(home, Seen(views, error=error), CLOCK))
 
 
 def of_policy(*faults: str) -> Body:
     """A Policy whose rules have these faults."""
     found = bodies.policy()
-    return body(found, policy_status(found, faults, NOW))
+    return body(found, policy_status(found, faults, CLOCK))
 
 
 def of_topic(topic: Resource, *there: Any, home: Resource | None = None) -> Body:
     """A Topic after a pass."""
-    return body(topic, topic_status(topic, {"prod": viewed(topic, *there, home=home)}, NOW))
+    return body(topic, topic_status(topic, {"prod": viewed(topic, *there, home=home)}, {}, NOW))
 
 
 def renewed(found: Body) -> Body:
@@ -160,8 +163,8 @@ CASES = {
     "one cluster refuses": (on_two(State.IN_STEP, State.REFUSED), "Degraded", "FewerPartitions: b: "),
     "drift alone": (on_two(State.IN_STEP, State.DRIFTED), "Degraded", "DriftDetected: b: changed on the cluster"),
     "drift beside": (on_two(State.REFUSED, State.DRIFTED), "Degraded", "DriftDetected, FewerPartitions: a: "),
-    "unreadable": (body(WRONG, topic_status(WRONG, {}, NOW)), "Degraded", "InvalidManifest: spec.partitions: "),
-    "for no cluster": (body(GOING, topic_status(GOING, {}, NOW)), "Degraded", "UnknownCluster: "),
+    "unreadable": (body(WRONG, topic_status(WRONG, {}, {}, NOW)), "Degraded", "InvalidManifest: spec.partitions: "),
+    "for no cluster": (body(GOING, topic_status(GOING, {}, {}, NOW)), "Degraded", "UnknownCluster: "),
     "paused, and wrong": (of_topic(bodies.topic("orders", partitions=1, meta=PAUSED), ours()), "Suspended", ""),
     "going": (of_topic(GOING, ours()), "Progressing", ""),
     "gone but for its resource": (of_topic(GOING), "Progressing", "being deleted; "),
