@@ -1,4 +1,4 @@
-"""The samples for GitOps and what the guide shows, as people use them: through a real kubectl."""
+"""The samples for GitOps, and what the guide shows, as people use them: through a real kubectl."""
 
 from __future__ import annotations
 
@@ -63,3 +63,16 @@ def test_what_the_guide_shows_is_accepted(server: ApiServer) -> None:
     for block in shown:
         done = server.admin.kubectl("apply", "-f", "-", given=block.text)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_repository_of_flux_builds(server_api: Api, tmp_path: Path) -> None:
+    """Its controller sends everything through kustomize, which has to write out what is said once and referred to."""
+    for file in (ROOT / "manifests" / "gitops" / "flux").glob("*.yaml"):
+        shutil.copy(file, tmp_path)
+    own = {"resources": sorted(file.name for file in tmp_path.glob("*.yaml"))}
+    (tmp_path / "kustomization.yaml").write_text(json.dumps(own))
+    done = server_api.kubectl("kustomize", tmp_path)
+    assert done.returncode == 0, done.stderr
+    checks = [check for each in yaml.safe_load_all(done.stdout) for check in each["spec"]["healthCheckExprs"]]
+    assert [check["kind"] for check in checks] == ["Cluster", "Policy", "Topic", "Topic"]
+    assert len({tuple(check[word] for word in ("inProgress", "failed", "current")) for check in checks}) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +129,16 @@ def on_two(state: State, other: State) -> Body:
     (one, _), (two, _) = STANDS[state], STANDS[other]
     topic = one.candidate.resource
     return body(topic, topic_status(topic, {"a": one, "b": two}, {}, NOW))
+
+
+@pytest.mark.parametrize(("one", "other"), [*combinations(State, 2)])
+def test_a_topic_on_two_clusters_stands_as_on_the_worse(one: State, other: State) -> None:
+    """Whichever of the two comes first."""
+    order = ("Healthy", "Suspended", "Progressing", "Degraded")
+    wanted = max(STANDS[one][1], STANDS[other][1], key=order.index)
+    for found in (on_two(one, other), on_two(other, one)):
+        assert health(found)[0] == wanted
+        assert outcomes(found) == {MEANS[wanted]}
 
 
 def of_cluster(error: TopiaristError | None, *views: View) -> Body:
