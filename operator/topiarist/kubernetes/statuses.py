@@ -17,6 +17,7 @@ from topiarist.kubernetes.conditions import Standing, conditions
 from topiarist.kubernetes.passes import State, View
 from topiarist.kubernetes.resources import Resource, complaints
 from topiarist.kubernetes.words import told
+from topiarist.render import text
 from topiarist.render.changes import action
 
 Status = Mapping[str, Any]
@@ -50,6 +51,10 @@ _KEPT = ("partitions", "replicationFactor", "topicId", "generation", "applied")
 
 _MOST = 100
 """Refusals, and pending changes, of a topic on a cluster that a status has room for."""
+
+
+_MOST_PLAN = 65_536
+"""Characters of a plan."""
 
 
 def topic_status(
@@ -135,6 +140,8 @@ def _on(name: str, view: View, old: Status) -> Status:
             status["topicId"] = found.topic_id
     if plan and plan.changes and view.state in (State.OBSERVED, State.PAUSED, State.WAITING):
         status["pending"] = [action([change]) for change in plan.changes[:_MOST]]
+    if plan and view.state in (State.OBSERVED, State.PAUSED) and (shown := text.topic(plan)):
+        status["plan"] = shown[:_MOST_PLAN]
     if view.refusals:
         # Those first that the state comes from.
         refusals = sorted(view.refusals, key=lambda each: view.state is State.REFUSED and each.reason.retryable)
