@@ -52,7 +52,6 @@ class Valve(Relay):
             hand_on(client, server)
             back.join()
 
-
     def _connected(self) -> socket.socket:
         """The way to the leader, once it listens."""
         deadline = time.monotonic() + LISTENS
