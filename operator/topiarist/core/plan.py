@@ -38,12 +38,12 @@ from topiarist.core.state import ClusterState, TopicRecord, TopicState
 from topiarist.core.waiting import sight, waits_for
 from topiarist.errors import Reason
 
-__all__ = ["EVERY", "Context", "Run", "make_plan", "plan_topic"]
+__all__ = ["EVERY", "Context", "Run", "context_of", "make_plan", "plan_topic"]
 
 
 def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSpec], run: Run) -> Plan:
     """The plan for one cluster; no two ``specs`` have one name, or names that collide (``desired`` sees to it)."""
-    context = _context(state, cluster, run)
+    context = context_of(state, cluster, run)
     plans, unchanged, declared = [], 0, set()
     for spec in specs:
         declared.add(spec.topic)
@@ -102,7 +102,8 @@ def plan_topic(spec: TopicSpec, context: Context) -> TopicPlan:
     return _finished(draft, topic, record)
 
 
-def _context(state: ClusterState, cluster: ClusterSpec, run: Run) -> Context:
+def context_of(state: ClusterState, cluster: ClusterSpec, run: Run) -> Context:
+    """What is the same for every topic of a plan, found once."""
     placing = Placing(state, cluster, run.without_brokers, run.allow_unknown_brokers)
     unified = unify(chain(state.topics, state.faults))
     return Context(state, cluster, run, placing, cluster.settings(state.broker_defaults), unified)

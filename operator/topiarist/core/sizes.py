@@ -112,23 +112,31 @@ def _replication_factor(draft: Draft, topic: TopicState) -> None:
     wanted = draft.spec.replication_factor
     if wanted is None:
         return
-    widths = set(map(len, topic.replicas)) - {0}  # a partition without replicas is a fault of its own
-    if topic.reassigning:
-        pairs = zip(topic.partition_ids, topic.replicas, strict=True)
-        widths = {len(replicas) for partition, replicas in pairs if partition not in topic.reassigning} - {0}
-    if widths <= {wanted}:
+    found_widths = widths(topic)
+    if found_widths <= {wanted}:
         return
     path = ("replicaAssignment",) if draft.spec.assignment is not None else ("replicationFactor",)
-    found = " and ".join(map(str, sorted(widths)))
+    found = " and ".join(map(str, sorted(found_widths)))
     if "replicationFactor" in draft.spec.ignore or path[0] in draft.spec.ignore:
         draft.notice(Reason.IGNORED, f"replicationFactor: {found} on the cluster, {wanted} in the manifest", path)
         return
-    keep = f"set replicationFactor: {found}, or " if len(widths) == 1 else ""
+    keep = f"set replicationFactor: {found}, or " if len(found_widths) == 1 else ""
     if keep and draft.spec.assignment is not None:
-        keep = f"list {count(min(widths), 'broker')} for each partition, or "
+        keep = f"list {count(min(found_widths), 'broker')} for each partition, or "
     draft.refuse(
         Reason.REPLICATION_FACTOR_DIFFERS,
         f"replication factor {found} -> {wanted}: existing partitions are never moved",
         path,
         instead=f"{keep}reassign with kafka-reassign-partitions",
     )
+
+
+def widths(topic: TopicState) -> set[int]:
+    """The replication factors that a topic has, by which another one is found; empty if none can be told.
+
+    A partition without replicas is a fault of its own, and one under reassignment has some for a while only.
+    """
+    if not topic.reassigning:
+        return set(map(len, topic.replicas)) - {0}
+    pairs = zip(topic.partition_ids, topic.replicas, strict=True)
+    return {len(replicas) for partition, replicas in pairs if partition not in topic.reassigning} - {0}
