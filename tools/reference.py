@@ -186,6 +186,23 @@ def status_part() -> str:
     return "\n" + "\n".join(_definitions(document, Fields(document, linked=True))) + "\n"
 
 
+def drift_part() -> str:
+    """A report's schema: one table for each kind of row and each part of the summary; classes stand elsewhere."""
+    document = json.loads((ROOT / "schemas" / "drift.json").read_text(encoding="utf-8"))
+    kind = document["definitions"]["class"]
+    own = {name: schema for name, schema in document["definitions"].items() if schema is not kind}
+    del kind["enumDescriptions"]
+    text = "\n" + "\n".join(_definitions({"definitions": own}, Fields(document, linked=True))) + "\n"
+    return text.replace("](#class)", "](#findings)")
+
+
+def drift_class_part() -> str:
+    """The classes of findings, from the schema."""
+    kind = json.loads((ROOT / "schemas" / "drift.json").read_text(encoding="utf-8"))["definitions"]["class"]
+    words = zip(kind["enum"], kind["enumDescriptions"], strict=True)
+    return table(("class", "meaning"), ((f"`{word}`", meaning) for word, meaning in words))
+
+
 def _definitions(document: Schema, fields: Fields) -> Iterator[str]:
     for name, schema in document["definitions"].items():
         about = schema["description"]
@@ -290,6 +307,8 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "status-fields": status_part,
     "metrics": metric_part,
     "describe-fields": describe_part,
+    "drift-fields": drift_part,
+    "drift-classes": drift_class_part,
     "modules": module_part,
     "faults": fault_matrix.part,
 }

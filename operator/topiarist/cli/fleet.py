@@ -37,7 +37,8 @@ _PATIENCE = 2.0
 
 class Fleet:
     """Opens one session per cluster and closes them all at the end; with ``keep=False`` each as soon as it has been of
-    use. ``error_code`` is ``DONE`` as long as none failed, ``clusters`` has those whose sessions are kept.
+    use. ``error_code`` is ``DONE`` as long as none failed, ``failed`` has why others did, ``clusters`` those whose
+    sessions are kept.
     """
 
     def __init__(self, specs: Mapping[str, ClusterSpec], settings: Settings, *, keep: bool = True) -> None:
@@ -47,6 +48,7 @@ class Fleet:
         self._open: list[ZooKeeperCluster] = []
         self.clusters: dict[str, ZooKeeperCluster] = {}
         self.error_code = Exit.DONE
+        self.failed: dict[str, TopiaristError] = {}
 
     def __enter__(self) -> Fleet:
         return self
@@ -87,8 +89,8 @@ class Fleet:
         return found
 
     def _gathered(self, work: Callable[[str], T], most: int) -> dict[str, T]:
-        found, failed = for_each(self._specs, work, most)
-        for name, error in failed.items():
+        found, self.failed = for_each(self._specs, work, most)
+        for name, error in self.failed.items():
             self._fail(error, about=f"cluster {name}" if name else "")
         return found
 

@@ -25,6 +25,7 @@ COMMANDS = {
     "describe": "Show one topic, whole: values, partitions, what is pending.",
     "export": "Write what a cluster holds as manifests.",
     "snapshot": "Write down what clusters hold, to plan without them.",
+    "drift": "Report what a fleet holds, against what manifests say.",
     "release": "Give topics up: our record goes, nothing of Kafka's.",
     "freeze": "Stop every writer of a cluster.",
     "thaw": "Let writers in again.",

@@ -14,13 +14,29 @@ from pathlib import Path
 from typing import NamedTuple
 
 from topiarist.adapters.snapshot.reading import named, read_head, read_rows, unusable
-from topiarist.adapters.snapshot.rows import TIME, encode, state_of
+from topiarist.adapters.snapshot.rows import TIME, encode, state_of, time_of
+from topiarist.adapters.snapshot.salvage import Broken, Head, Salvaged, head, salvage
 from topiarist.core.spec import ClusterSpec
 from topiarist.core.state import ClusterState
 from topiarist.core.values import shown
 from topiarist.errors import Reason, TopiaristError
 
-__all__ = ["SUFFIX", "Snapshot", "Snapshots", "dump", "file_name", "load"]
+__all__ = [
+    "SUFFIX",
+    "TIME",
+    "Broken",
+    "Head",
+    "Salvaged",
+    "Snapshot",
+    "Snapshots",
+    "dump",
+    "file_name",
+    "head",
+    "load",
+    "require_chroot",
+    "salvage",
+    "time_of",
+]
 
 SUFFIX = ".jsonl"
 
@@ -45,8 +61,8 @@ def dump(snapshot: Snapshot) -> Iterator[bytes]:
 
 def load(path: Path) -> Snapshot:
     """The snapshot in a file. Raises ``SnapshotUnusable`` with the lines that are not as they should be."""
-    head, *rows = read_rows(path)
-    return Snapshot(head["cluster"], _time(head["takenAt"]), state_of(head, rows))
+    first, *rows = read_rows(path)
+    return Snapshot(first["cluster"], time_of(first["takenAt"]), state_of(first, rows))
 
 
 class Snapshots:
@@ -76,7 +92,7 @@ class Snapshots:
             raise unusable(f"{named(self._path)} has no snapshot of {_called(spec.name)}", f"it has {there}")
         found = load(file)
         self.taken[spec.name] = found.taken
-        _require_chroot(spec, found.state.location, file)
+        require_chroot(spec, found.state.location, file)
         # The limit is none of the cluster's own: it is what a run is told.
         return replace(found.state, room=replace(found.state.room, limit=spec.max_buffer))
 
@@ -88,8 +104,11 @@ class Snapshots:
         raise unusable(f"{named(self._path)} has no file *{SUFFIX}", "make some: topiarist snapshot --out FOLDER")
 
 
-def _require_chroot(spec: ClusterSpec, chroot: str, file: Path) -> None:
-    """Where no cluster id says which cluster is meant, the document's address must at least lead to the same chroot."""
+def require_chroot(spec: ClusterSpec, chroot: str, file: Path) -> None:
+    """Raise ``WrongCluster`` if a snapshot from ``file`` is not of the cluster that a document means.
+
+    Where no cluster id says which cluster is meant, the document's address must at least lead to the same chroot.
+    """
     wanted = "/".join(["", *filter(None, spec.connect.split("/")[1:])])
     if spec.connect and not spec.cluster_id and wanted != chroot:
         raise TopiaristError(
@@ -97,10 +116,6 @@ def _require_chroot(spec: ClusterSpec, chroot: str, file: Path) -> None:
             f"{named(file)} was taken below {chroot or '/'}, and its address leads to {wanted or '/'}",
             "mend the address, take a new snapshot, or say which cluster is meant: clusterId",
         )
-
-
-def _time(text: str) -> datetime:
-    return datetime.strptime(text, TIME).replace(tzinfo=UTC)
 
 
 def _called(name: str) -> str:

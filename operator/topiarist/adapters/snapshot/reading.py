@@ -62,7 +62,7 @@ def read_rows(path: Path) -> list[Row]:
 def _rows(path: Path) -> Iterator[Row]:
     """The rows in order. Raises at once if the first is none, and for the others when all, or ten, are known."""
     checks, problems = Checks(), list[str]()
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(lines(path), start=1):
         try:
             row = parse(line)
             checks.check(row)
@@ -76,7 +76,8 @@ def _rows(path: Path) -> Iterator[Row]:
         raise unusable("\n    ".join(problems))
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def lines(path: Path) -> Iterator[bytes]:
+    """The lines of a regular file, none of them beyond all bounds."""
     try:
         # A pipe would keep us waiting, and a device has no end.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import chain
 from sys import intern
 from typing import Any
@@ -142,6 +143,11 @@ def _record(record: TopicRecord) -> Row:
 
 def _marked(mark: str, head: Row, topics: Sequence[Row]) -> frozenset[str]:
     return frozenset(chain(head[mark], (row["topic"] for row in topics if row[mark])))
+
+
+def time_of(text: str) -> datetime:
+    """A time that a row has."""
+    return datetime.strptime(text, TIME).replace(tzinfo=UTC)
 
 
 def _release(text: str) -> Release:

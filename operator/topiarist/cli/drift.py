@@ -1,0 +1,139 @@
+"""``topiarist drift``: what a whole fleet holds, against what the manifests say, as a report. Sends no write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from topiarist.cli import inputs, options, terminal
+from topiarist.cli.fleet import Fleet
+from topiarist.core.discrepancy import Kind
+from topiarist.core.units import count
+from topiarist.errors import Exit
+from topiarist.settings import Settings
+
+if TYPE_CHECKING:
+    from topiarist.desired import Desired
+    from topiarist.drift.observing import Inputs, Observation
+
+
+@click.command(
+    "drift",
+    cls=options.Command,
+    epilog="""\b
+Examples:
+  topiarist drift topics/ --clusters clusters.yaml --snapshots snapshots --out report
+  topiarist drift topics/ --clusters clusters.yaml --live --out report
+  topiarist drift topics/ --snapshots snapshots --out report --previous report
+  topiarist drift topics/ --snapshots snapshots --out report --fail-on missing
+
+\b
+Exit codes: 0 reported, whatever was found; 2 wrong usage.
+1 an error: also, with a report, clusters or rows that could not be read.
+With --exit-code also: 3 there are findings. With --fail-on: 4 there are such.
+""",
+)
+@options.manifests
+@options.connection
+@options.owner
+@click.option("--snapshots", multiple=True, type=click.Path(), metavar="PATH", help="Snapshots: files, or folders.")
+@click.option("--live", is_flag=True, help="Read the clusters themselves.")
+@click.option("--out", required=True, type=click.Path(), metavar="FOLDER", help="Where the report is to be.")
+@click.option("--previous", type=click.Path(), metavar="FOLDER", help="An earlier report: what is new, since when.")
+@click.option("--exit-code", is_flag=True, help="End with 3 if there are findings.")
+@click.option(
+    "--fail-on",
+    multiple=True,
+    type=click.Choice([kind.value for kind in Kind], case_sensitive=False),
+    metavar="CLASS",
+    help="End with 4 if there are findings of this class.",
+)
+def command(
+    snapshots: tuple[str, ...],
+    live: bool,
+    out: str,
+    previous: str | None,
+    exit_code: bool,
+    fail_on: tuple[str, ...],
+    **values: Any,
+) -> None:
+    """Report which topics on which clusters differ from their manifests, in what, how badly, and since when.
+
+    Reads snapshots, or the clusters themselves, and writes nothing but the report: findings as JSON lines, and a
+    summary as JSON, Markdown and metrics. What differs is what a plan would say.
+    """
+    from topiarist.drift import history, report
+    from topiarist.drift.findings import text_of
+    from topiarist.drift.outputs import Folder
+
+    settings = options.settings(values)
+    if live == bool(snapshots):
+        raise click.UsageError("give --snapshots with a file or folder, or --live: one of the two")
+    # With snapshots no cluster needs an address: what says so to whoever loads is that there is one.
+    desired = inputs.load(replace(settings, snapshot="".join(snapshots[:1])), ruled=False)
+    before = history.load(previous) if previous else history.Previous()
+    now = datetime.now(UTC)
+    seen, found, as_of = _live(desired, settings, now) if live else _recorded(desired, snapshots, now)
+    with Folder(out) as folder, terminal.Progress(len(desired.clusters), settings) as progress:
+        job = report.Job(desired, settings.run, text_of(as_of), before, found, progress.step)
+        summary = report.write(job, seen, folder)
+    _remark(summary, out, settings)
+    raise click.exceptions.Exit(int(_code(summary, exit_code, fail_on)))
+
+
+def _recorded(
+    desired: Desired, snapshots: Sequence[str], now: datetime
+) -> tuple[Iterator[Observation], Inputs, datetime]:
+    """The clusters as snapshots have them, and when the newest was taken."""
+    from topiarist.drift.observing import Recorded
+
+    recorded = Recorded(snapshots, desired.clusters)
+    return recorded.observations(), recorded.inputs, recorded.newest or now
+
+
+def _live(desired: Desired, settings: Settings, now: datetime) -> tuple[Iterator[Observation], Inputs, datetime]:
+    """The clusters as they are, read at the same time; what cannot be read is said on stderr and in the report."""
+    from topiarist.drift.observing import Inputs, Observation
+    from topiarist.reconcile import read
+
+    with Fleet(desired.clusters, settings, keep=False) as fleet:
+        states = fleet.each(lambda name, cluster: read(cluster, desired.clusters[name].cluster_id))
+    found = [
+        Observation(name, now, states[name])
+        if name in states
+        # The reason and no more: what the error says names addresses, and a report may be read by many.
+        else Observation(name, problem=f"could not be read ({fleet.failed[name].reason})")
+        for name in sorted(desired.clusters)
+    ]
+    return iter(found), Inputs(), now
+
+
+def _remark(summary: Mapping[str, Any], out: str, settings: Settings) -> None:
+    """The report in one line, and what of the input a person should know."""
+    if settings.verbosity < 0:
+        return
+    for one in summary["inputs"]["superseded"]:
+        terminal.say(terminal.plain_lines(f"{one['file']}: passed over, {one['newer']} of {one['cluster']} is newer"))
+    for one in summary["inputs"]["strangers"]:
+        terminal.say(terminal.plain_lines(f"{one['file']}: passed over, cluster {one['cluster']} is not of this run"))
+    if broken := summary["inputs"]["broken"]:
+        terminal.say(terminal.plain_lines(f"{count(broken, 'row')} could not be used: {out}/broken.jsonl has them"))
+    for one in summary["byCluster"]:
+        if one["problem"] is not None:
+            terminal.say(terminal.plain_lines(f"cluster {one['cluster']}: not compared: {one['problem']}"))
+    findings, clusters = summary["findings"], summary["clusters"]
+    words = f"{out}: {count(findings['total'], 'finding')} on {count(clusters['compared'], 'cluster')}"
+    terminal.say(terminal.plain_lines(words))
+
+
+def _code(summary: Mapping[str, Any], exit_code: bool, fail_on: Sequence[str]) -> Exit:
+    if summary["clusters"]["unknown"] or summary["inputs"]["broken"]:
+        return Exit.ERROR
+    found = summary["findings"]["byClass"]
+    if any(kind in found for kind in fail_on):
+        return Exit.REFUSED
+    return Exit.CHANGES if exit_code and found else Exit.DONE

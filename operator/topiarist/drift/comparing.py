@@ -1,0 +1,97 @@
+"""One cluster against its specs: the rows of its findings, and how many topics there were.
+
+By ``plan_topic`` and nothing else. A cluster's gate, its limits of size, policies and budgets are left out: they say
+what may be written, and a report is about what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from topiarist.core.change import Adopt, TopicPlan
+from topiarist.core.discrepancies import discrepancies
+from topiarist.core.discrepancy import Discrepancy, undeclared
+from topiarist.core.plan import Context, Run, context_of, plan_topic
+from topiarist.core.spec import ClusterSpec, TopicSpec
+from topiarist.core.state import ClusterState
+from topiarist.drift.findings import Row, recorded, row, text_of, unknown
+from topiarist.drift.observing import Observation
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What came of one cluster: its findings in order of topic, class and field, and what was counted.
+
+    ``declared`` and ``present`` are numbers of topics; of the declared ones ``in_order`` have no finding and of
+    ``unrecorded`` a plan would write our record; ``left_alone`` are there, undeclared, and expected. ``context`` is
+    None if the cluster could not be compared.
+    """
+
+    observation: Observation
+    declared: int
+    rows: list[Row] = field(default_factory=list)
+    present: int = 0
+    in_order: int = 0
+    unrecorded: int = 0
+    left_alone: int = 0
+    context: Context | None = None
+
+    @property
+    def compared(self) -> int:
+        """The declared topics that could be compared."""
+        return self.declared if self.context else 0
+
+
+def compare(seen: Observation, cluster: ClusterSpec, specs: Sequence[TopicSpec], run: Run, as_of: str) -> Comparison:
+    """The findings of one cluster; ``as_of`` is the time of a finding about a cluster that nobody has read."""
+    done = Comparison(seen, len(specs))
+    state = seen.state
+    if state is None or seen.taken is None:
+        done.rows = [row(seen.cluster, "", unknown("", seen.problem), as_of)]
+        return done
+    done.context = context_of(state, cluster, run)
+    done.present = len(state.topics) + len(state.faults)
+    taken = text_of(seen.taken)
+    for topic, one in [*_of_specs(done, done.context, specs), *_of_others(done, state, cluster, specs, run)]:
+        made = row(seen.cluster, topic, one, taken)
+        done.rows.append(recorded(made, state.topics.get(topic), state.records.get(topic)))
+    done.rows.sort(key=lambda made: (made["topic"], made["class"], made["field"]))
+    return done
+
+
+def _of_specs(done: Comparison, context: Context, specs: Sequence[TopicSpec]) -> Iterator[tuple[str, Discrepancy]]:
+    gaps = done.observation.gaps
+    for spec in specs:
+        if gaps and not _known(spec.topic, context.state):
+            yield spec.topic, unknown(spec.topic, "its row is not among those of the snapshot that could be read")
+            continue
+        plan = plan_topic(spec, context)
+        found = discrepancies(plan) if plan.changes or plan.refusals or plan.notices else ()
+        done.in_order += not found
+        done.unrecorded += _recorded(plan)
+        for one in found:
+            yield spec.topic, one
+
+
+def _known(topic: str, state: ClusterState) -> bool:
+    """Whether a state says anything of a topic, if only that it is not there any more."""
+    return topic in state.topics or topic in state.faults or topic in state.records or topic in state.deleting
+
+
+def _recorded(plan: TopicPlan) -> bool:
+    return any(isinstance(change, Adopt) for change in plan.changes)
+
+
+def _of_others(
+    done: Comparison, state: ClusterState, cluster: ClusterSpec, specs: Sequence[TopicSpec], run: Run
+) -> Iterator[tuple[str, Discrepancy]]:
+    """What is there and nobody asked for."""
+    declared = {spec.topic for spec in specs}
+    for name in (*state.topics, *state.faults):
+        if name in declared:
+            continue
+        if one := undeclared(name, state, cluster, run.owner):
+            yield name, one
+        else:
+            done.left_alone += 1

@@ -1,0 +1,146 @@
+"""What is known of each cluster of a report: its state and when that was read, or why nothing is known.
+
+From snapshots, of which the newest of each cluster counts; what cannot be used of them is kept and named, and what is
+missing for it is never taken for missing on the cluster.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from topiarist.adapters.snapshot import SUFFIX, Broken, Head, head, require_chroot, salvage
+from topiarist.core.spec import ClusterSpec
+from topiarist.core.state import ClusterState
+from topiarist.core.values import shown
+from topiarist.errors import Reason, TopiaristError
+from topiarist.reconcile import require_meant
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One cluster as a report sees it: ``state`` is None if nothing is known of it, and ``problem`` then says why.
+
+    ``taken`` is when its reading began. With ``gaps`` the state lacks topics, nobody knows which.
+    """
+
+    cluster: str
+    taken: datetime | None = None
+    state: ClusterState | None = None
+    problem: str = ""
+    gaps: bool = False
+
+
+class Superseded(NamedTuple):
+    """A snapshot that does not count, and the newer one that does."""
+
+    cluster: str
+    file: str
+    taken: datetime
+    newer: str
+
+
+class Stranger(NamedTuple):
+    """A snapshot of a cluster that the run does not know."""
+
+    cluster: str
+    file: str
+
+
+@dataclass(slots=True)
+class Inputs:
+    """What there is to say of the input; ``broken`` grows while clusters are read."""
+
+    superseded: tuple[Superseded, ...] = ()
+    strangers: tuple[Stranger, ...] = ()
+    broken: list[Broken] = field(default_factory=list)
+
+
+class Recorded:
+    """The snapshots at some paths, files or folders, for the clusters of a run.
+
+    Raises ``SnapshotUnusable`` for a path that is not there, or a folder without snapshots.
+    """
+
+    def __init__(self, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> None:
+        self._clusters = clusters
+        self.inputs = Inputs()
+        found: defaultdict[str, list[tuple[datetime, Path]]] = defaultdict(list)
+        for file in sorted({file for path in paths for file in _files(Path(path))}):
+            match head(file):
+                case Head(cluster, taken):
+                    found[cluster].append((taken, file))
+                case broken:
+                    self.inputs.broken.append(broken)
+        newest = {cluster: max(files) for cluster, files in found.items()}
+        self._files = {cluster: newest[cluster] for cluster in clusters if cluster in newest}
+        self.inputs.superseded = tuple(
+            Superseded(cluster, str(file), taken, str(newest[cluster][1]))
+            for cluster, files in sorted(found.items())
+            for taken, file in sorted(files)
+            if file != newest[cluster][1]
+        )
+        self.inputs.strangers = tuple(
+            Stranger(cluster, str(file)) for cluster, (_, file) in sorted(newest.items()) if cluster not in clusters
+        )
+
+    @property
+    def newest(self) -> datetime | None:
+        """When the newest of the snapshots that count was taken; None if there is none."""
+        return max((taken for taken, _ in self._files.values()), default=None)
+
+    def observations(self) -> Iterator[Observation]:
+        """Each cluster of the run in order of name, one read at a time."""
+        return (self._observed(name) for name in sorted(self._clusters))
+
+    def _observed(self, name: str) -> Observation:
+        if name not in self._files:
+            return Observation(name, problem="there is no snapshot of it")
+        taken, file = self._files[name]
+        found = salvage(file)
+        self.inputs.broken.extend(found.broken)
+        if found.state is None:
+            return Observation(name, problem=f"{found.broken[0].why} ({shown(str(file), 4096)})")
+        spec, state = self._clusters[name], found.state
+
+        def check() -> None:
+            require_meant(spec.cluster_id, state.cluster_id)
+            require_chroot(spec, state.location, file)
+
+        problem = why_not(check)
+        return Observation(name, taken, None if problem else state, problem, found.gaps)
+
+
+def why_not(check: Callable[[], None]) -> str:
+    """Why a check fails, in one line; empty if it does not."""
+    try:
+        check()
+    except TopiaristError as error:
+        return str(error.args[0])
+    return ""
+
+
+def without_twins(observations: Iterable[Observation]) -> Iterator[Observation]:
+    """The same, but of several with one cluster id only the first is compared: the others' names are mistaken."""
+    first: dict[str, str] = {}
+    for one in observations:
+        number = one.state.cluster_id if one.state else ""
+        if number and first.setdefault(number, one.cluster) != one.cluster:
+            yield Observation(one.cluster, problem=f"its cluster id, {number}, is that of cluster {first[number]}")
+        else:
+            yield one
+
+
+def _files(path: Path) -> Iterable[Path]:
+    if not path.is_dir():
+        if not path.exists():
+            raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, f"{shown(str(path), 4096)}: there is no such file or folder")
+        return [path]
+    if files := [file for file in path.rglob(f"*{SUFFIX}") if not file.name.startswith(".")]:
+        return files
+    message = f"{shown(str(path), 4096)} has no file *{SUFFIX}"
+    raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, "make some: topiarist snapshot --out FOLDER")
