@@ -18,7 +18,7 @@ from topiarist.settings import Settings
 
 if TYPE_CHECKING:
     from topiarist.desired import Desired
-    from topiarist.drift.observing import Inputs, Observation
+    from topiarist.drift.observing import Observation, Recorded
 
 
 @click.command(
@@ -43,6 +43,13 @@ With --exit-code also: 3 there are findings. With --fail-on: 4 there are such.
 @click.option("--snapshots", multiple=True, type=click.Path(), metavar="PATH", help="Snapshots: files, or folders.")
 @click.option("--live", is_flag=True, help="Read the clusters themselves.")
 @click.option("--out", required=True, type=click.Path(), metavar="FOLDER", help="Where the report is to be.")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "python", "spark"]),
+    default="auto",
+    show_default=True,
+    help="What compares: this process, or Spark; auto takes Spark for 200,000 topics and more.",
+)
 @click.option("--previous", type=click.Path(), metavar="FOLDER", help="An earlier report: what is new, since when.")
 @click.option("--exit-code", is_flag=True, help="End with 3 if there are findings.")
 @click.option(
@@ -52,15 +59,7 @@ With --exit-code also: 3 there are findings. With --fail-on: 4 there are such.
     metavar="CLASS",
     help="End with 4 if there are findings of this class.",
 )
-def command(
-    snapshots: tuple[str, ...],
-    live: bool,
-    out: str,
-    previous: str | None,
-    exit_code: bool,
-    fail_on: tuple[str, ...],
-    **values: Any,
-) -> None:
+def command(snapshots: tuple[str, ...], live: bool, out: str, previous: str | None, **values: Any) -> None:
     """Report which topics on which clusters differ from their manifests, in what, how badly, and since when.
 
     Reads snapshots, or the clusters themselves, and writes nothing but the report: findings as JSON lines, and a
@@ -68,8 +67,10 @@ def command(
     """
     from topiarist.drift import history, report
     from topiarist.drift.findings import text_of
+    from topiarist.drift.observing import Inputs, Recorded
     from topiarist.drift.outputs import Folder
 
+    engine, exit_code, fail_on = (values.pop(name) for name in ("engine", "exit_code", "fail_on"))
     settings = options.settings(values)
     if live == bool(snapshots):
         raise click.UsageError("give --snapshots with a file or folder, or --live: one of the two")
@@ -77,27 +78,32 @@ def command(
     desired = inputs.load(replace(settings, snapshot="".join(snapshots[:1])), ruled=False)
     before = history.load(previous) if previous else history.Previous()
     now = datetime.now(UTC)
-    seen, found, as_of = _live(desired, settings, now) if live else _recorded(desired, snapshots, now)
+    recorded = None if live else Recorded(snapshots, desired.clusters)
+    seen = _live(desired, settings, now) if recorded is None else recorded.observations()
+    as_of = now if recorded is None else recorded.newest or now
+    found = Inputs() if recorded is None else recorded.inputs
     with Folder(out) as folder, terminal.Progress(len(desired.clusters), settings) as progress:
         job = report.Job(desired, settings.run, text_of(as_of), before, found, progress.step)
-        summary = report.write(job, seen, folder)
+        if recorded is not None and _by_spark(engine, recorded):
+            from topiarist.drift import spark_report
+
+            summary = spark_report.write(job, recorded, folder)
+        else:
+            summary = report.write(job, seen, folder)
     _remark(summary, out, settings)
     raise click.exceptions.Exit(int(_code(summary, exit_code, fail_on)))
 
 
-def _recorded(
-    desired: Desired, snapshots: Sequence[str], now: datetime
-) -> tuple[Iterator[Observation], Inputs, datetime]:
-    """The clusters as snapshots have them, and when the newest was taken."""
-    from topiarist.drift.observing import Recorded
+def _by_spark(engine: str, recorded: Recorded) -> bool:
+    """Whether Spark is to compare; nothing of it is imported unless it is."""
+    from topiarist.drift.observing import ENOUGH
 
-    recorded = Recorded(snapshots, desired.clusters)
-    return recorded.observations(), recorded.inputs, recorded.newest or now
+    return engine == "spark" or (engine == "auto" and recorded.rows() >= ENOUGH)
 
 
-def _live(desired: Desired, settings: Settings, now: datetime) -> tuple[Iterator[Observation], Inputs, datetime]:
+def _live(desired: Desired, settings: Settings, now: datetime) -> Iterator[Observation]:
     """The clusters as they are, read at the same time; what cannot be read is said on stderr and in the report."""
-    from topiarist.drift.observing import Inputs, Observation
+    from topiarist.drift.observing import Observation
     from topiarist.reconcile import read
 
     with Fleet(desired.clusters, settings, keep=False) as fleet:
@@ -109,7 +115,7 @@ def _live(desired: Desired, settings: Settings, now: datetime) -> tuple[Iterator
         else Observation(name, problem=f"could not be read ({fleet.failed[name].reason})")
         for name in sorted(desired.clusters)
     ]
-    return iter(found), Inputs(), now
+    return iter(found)
 
 
 def _remark(summary: Mapping[str, Any], out: str, settings: Settings) -> None:

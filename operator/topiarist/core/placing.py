@@ -6,7 +6,7 @@ Everything that is the same for all topics of a plan (which brokers count, which
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import chain
 
@@ -30,13 +30,24 @@ _INSTEAD = {
 
 
 class Placing:
-    """Places the partitions of one plan. ``without`` are brokers that get no replicas, beside the cluster's list."""
+    """Places the partitions of one plan. ``without`` are brokers that get no replicas, beside the cluster's list.
 
-    def __init__(self, state: ClusterState, cluster: ClusterSpec, without: frozenset[int], allow_unknown: bool) -> None:
+    ``holders`` are the brokers that hold replicas of topics that stay, where the state does not have all topics.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        cluster: ClusterSpec,
+        without: frozenset[int],
+        allow_unknown: bool,
+        holders: frozenset[int] | None = None,
+    ) -> None:
         self._state = state
         self._mode = cluster.rack_awareness
         self._excluded = cluster.exclude_brokers | without
         self._allow_unknown = allow_unknown
+        self._holders = holders
         self.brokers = tuple(broker for broker in state.brokers if broker.id not in self._excluded)
 
     @cached_property
@@ -50,7 +61,7 @@ class Placing:
 
         What only holds topics that are being deleted is not missed: nothing of it will be left to hold.
         """
-        holders = set(chain.from_iterable(self._staying()))
+        holders = frozenset(chain.from_iterable(self._staying())) if self._holders is None else self._holders
         return tuple(sorted(holders - {broker.id for broker in self._state.brokers} - self._excluded))
 
     def _staying(self) -> Iterable[Replicas]:
@@ -62,14 +73,7 @@ class Placing:
 
     def load(self) -> dict[int, Load]:
         """Leaders and replicas of every broker now; brokers without any are there too."""
-        leaders: Counter[int] = Counter()
-        replicas: Counter[int] = Counter({broker.id: 0 for broker in self._state.brokers})
-        for brokers, times in self._lists.items():
-            if brokers:
-                leaders[brokers[0]] += times
-            for broker in brokers:
-                replicas[broker] += times
-        return {broker: Load(leaders[broker], replicas[broker]) for broker in sorted(replicas)}
+        return loads(self._lists, [broker.id for broker in self._state.brokers])
 
     def create(self, spec: TopicSpec) -> tuple[Replicas, ...] | Finding:
         """Replica lists for a new topic: the explicit ones, else Kafka's from a start that the name decides."""
@@ -151,6 +155,18 @@ class Placing:
     def _refused(self, error: AssignmentError, field: tuple[str, ...]) -> Finding:
         reason = _REASONS.get(error.kind, Reason.PARTITIONS_MALFORMED)
         return Finding(reason, str(error), field, _INSTEAD.get(reason, ""))
+
+
+def loads(lists: Mapping[Replicas, int], brokers: Iterable[int]) -> dict[int, Load]:
+    """Leaders and replicas of every broker, by how often each list occurs; ``brokers`` are there in any case."""
+    leaders: Counter[int] = Counter()
+    replicas: Counter[int] = Counter(dict.fromkeys(brokers, 0))
+    for ids, times in lists.items():
+        if ids:
+            leaders[ids[0]] += times
+        for broker in ids:
+            replicas[broker] += times
+    return {broker: Load(leaders[broker], replicas[broker]) for broker in sorted(replicas)}
 
 
 def load_after(plan: Plan) -> dict[int, Load]:

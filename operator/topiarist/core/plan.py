@@ -102,10 +102,20 @@ def plan_topic(spec: TopicSpec, context: Context) -> TopicPlan:
     return _finished(draft, topic, record)
 
 
-def context_of(state: ClusterState, cluster: ClusterSpec, run: Run) -> Context:
-    """What is the same for every topic of a plan, found once."""
-    placing = Placing(state, cluster, run.without_brokers, run.allow_unknown_brokers)
-    unified = unify(chain(state.topics, state.faults))
+def context_of(
+    state: ClusterState,
+    cluster: ClusterSpec,
+    run: Run,
+    holders: frozenset[int] | None = None,
+    neighbours: Iterable[str] = (),
+) -> Context:
+    """What is the same for every topic of a plan, found once.
+
+    Where ``state`` has only some topics of a cluster, ``holders`` are the brokers that hold replicas of any that stays,
+    and ``neighbours`` the others by name with which one of them may collide.
+    """
+    placing = Placing(state, cluster, run.without_brokers, run.allow_unknown_brokers, holders)
+    unified = unify(chain(state.topics, state.faults, neighbours))
     return Context(state, cluster, run, placing, cluster.settings(state.broker_defaults), unified)
 
 

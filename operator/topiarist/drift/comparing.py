@@ -45,15 +45,18 @@ class Comparison:
 
 def compare(seen: Observation, cluster: ClusterSpec, specs: Sequence[TopicSpec], run: Run, as_of: str) -> Comparison:
     """The findings of one cluster; ``as_of`` is the time of a finding about a cluster that nobody has read."""
-    done = Comparison(seen, len(specs))
-    state = seen.state
-    if state is None or seen.taken is None:
+    if seen.state is None or seen.taken is None:
+        done = Comparison(seen, len(specs))
         done.rows = [row(seen.cluster, "", unknown("", seen.problem), as_of)]
         return done
-    done.context = context_of(state, cluster, run)
+    return compared(seen, context_of(seen.state, cluster, run), specs, text_of(seen.taken))
+
+
+def compared(seen: Observation, context: Context, specs: Sequence[TopicSpec], taken: str) -> Comparison:
+    """The findings of a cluster of which something is known; its state may have only some topics, and ``specs`` too."""
+    done, state = Comparison(seen, len(specs), context=context), context.state
     done.present = len(state.topics) + len(state.faults)
-    taken = text_of(seen.taken)
-    for topic, one in [*_of_specs(done, done.context, specs), *_of_others(done, state, cluster, specs, run)]:
+    for topic, one in [*_of_specs(done, context, specs), *_of_others(done, context, specs)]:
         made = row(seen.cluster, topic, one, taken)
         done.rows.append(recorded(made, state.topics.get(topic), state.records.get(topic)))
     done.rows.sort(key=lambda made: (made["topic"], made["class"], made["field"]))
@@ -83,15 +86,13 @@ def _recorded(plan: TopicPlan) -> bool:
     return any(isinstance(change, Adopt) for change in plan.changes)
 
 
-def _of_others(
-    done: Comparison, state: ClusterState, cluster: ClusterSpec, specs: Sequence[TopicSpec], run: Run
-) -> Iterator[tuple[str, Discrepancy]]:
+def _of_others(done: Comparison, context: Context, specs: Sequence[TopicSpec]) -> Iterator[tuple[str, Discrepancy]]:
     """What is there and nobody asked for."""
-    declared = {spec.topic for spec in specs}
+    state, declared = context.state, {spec.topic for spec in specs}
     for name in (*state.topics, *state.faults):
         if name in declared:
             continue
-        if one := undeclared(name, state, cluster, run.owner):
+        if one := undeclared(name, state, context.cluster, context.run.owner):
             yield name, one
         else:
             done.left_alone += 1

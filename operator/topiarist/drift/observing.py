@@ -7,18 +7,21 @@ missing for it is never taken for missing on the cluster.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from topiarist.adapters.snapshot import SUFFIX, Broken, Head, head, require_chroot, salvage
+from topiarist.adapters.snapshot import SUFFIX, Broken, Head, head, read_head, require_chroot, salvage
 from topiarist.core.spec import ClusterSpec
 from topiarist.core.state import ClusterState
 from topiarist.core.values import shown
 from topiarist.errors import Reason, TopiaristError
 from topiarist.reconcile import require_meant
+
+ENOUGH = 200_000
+"""Topics from which on Spark is worth its start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +96,21 @@ class Recorded:
         """When the newest of the snapshots that count was taken; None if there is none."""
         return max((taken for taken, _ in self._files.values()), default=None)
 
+    @property
+    def files(self) -> Mapping[str, tuple[datetime, Path]]:
+        """The snapshot that counts for each cluster that has one, and when it was taken."""
+        return self._files
+
+    def rows(self) -> int:
+        """How many rows the snapshots that count say that they have."""
+        return sum(read_head(file)["rows"] for _, file in self._files.values())
+
     def observations(self) -> Iterator[Observation]:
         """Each cluster of the run in order of name, one read at a time."""
-        return (self._observed(name) for name in sorted(self._clusters))
+        return (self.observed(name) for name in sorted(self._clusters))
 
-    def _observed(self, name: str) -> Observation:
+    def observed(self, name: str) -> Observation:
+        """What is known of one cluster; what cannot be used of its file is added to ``inputs``."""
         if name not in self._files:
             return Observation(name, problem="there is no snapshot of it")
         taken, file = self._files[name]
@@ -105,23 +118,17 @@ class Recorded:
         self.inputs.broken.extend(found.broken)
         if found.state is None:
             return Observation(name, problem=f"{found.broken[0].why} ({shown(str(file), 4096)})")
-        spec, state = self._clusters[name], found.state
+        problem = self.mistaken(name, found.state)
+        return Observation(name, taken, None if problem else found.state, problem, found.gaps)
 
-        def check() -> None:
-            require_meant(spec.cluster_id, state.cluster_id)
-            require_chroot(spec, state.location, file)
-
-        problem = why_not(check)
-        return Observation(name, taken, None if problem else state, problem, found.gaps)
-
-
-def why_not(check: Callable[[], None]) -> str:
-    """Why a check fails, in one line; empty if it does not."""
-    try:
-        check()
-    except TopiaristError as error:
-        return str(error.args[0])
-    return ""
+    def mistaken(self, name: str, state: ClusterState) -> str:
+        """Why a state is not that of the cluster that a document means; empty if it is."""
+        try:
+            require_meant(self._clusters[name].cluster_id, state.cluster_id)
+            require_chroot(self._clusters[name], state.location, self._files[name][1])
+        except TopiaristError as error:
+            return str(error.args[0])
+        return ""
 
 
 def without_twins(observations: Iterable[Observation]) -> Iterator[Observation]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from topiarist.core.plan import Run
 from topiarist.desired import Desired
-from topiarist.drift.comparing import compare
+from topiarist.drift.comparing import Comparison, compare
 from topiarist.drift.history import Previous
 from topiarist.drift.observing import Inputs, Observation, without_twins
 from topiarist.drift.outputs import Folder
@@ -38,14 +38,29 @@ def write(job: Job, observations: Iterable[Observation], folder: Folder) -> dict
 
     Gives the summary. Raises ``TopiaristError`` (Unwritable), and then there is no report.
     """
+    return settle(job, (compare_one(job, seen) for seen in without_twins(observations)), folder)
+
+
+def compare_one(job: Job, seen: Observation) -> Comparison:
+    """One cluster of a job."""
+    return compare(seen, job.desired.clusters[seen.cluster], job.desired.specs[seen.cluster], job.run, job.as_of)
+
+
+def settle(
+    job: Job, comparisons: Iterable[Comparison], folder: Folder, also: Callable[[Tally], None] = lambda tally: None
+) -> dict[str, Any]:
+    """Write what came of all clusters, in order of name, however they were compared; gives the summary.
+
+    ``also`` adds what was found of the fleet as a whole elsewhere.
+    """
     tally = Tally(job.as_of, job.run.owner)
-    for seen in without_twins(observations):
-        specs = job.desired.specs[seen.cluster]
-        done = compare(seen, job.desired.clusters[seen.cluster], specs, job.run, job.as_of)
-        job.previous.settle(seen.cluster, done.rows)
+    for done in comparisons:
+        name = done.observation.cluster
+        job.previous.settle(name, done.rows)
         folder.add(done.rows)
-        tally.add(done, specs)
+        tally.add(done, job.desired.specs[name])
         job.step()
+    also(tally)
     summary = tally.summary(job.previous, job.inputs)
     folder.commit(summary, job.previous.unseen, job.inputs.broken)
     return summary

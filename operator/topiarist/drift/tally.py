@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from topiarist.core.change import Load
 from topiarist.core.spec import TopicSpec
+from topiarist.core.state import ClusterState, TopicState
 from topiarist.drift import history
 from topiarist.drift.comparing import Comparison
 from topiarist.drift.findings import NEW, Row, text_of
@@ -52,8 +54,17 @@ class Tally:
         for name in ("declared", "compared", "present", "in_order", "unrecorded", "left_alone"):
             self._topics[name] += getattr(done, name)
         if done.context:
-            self._fleet.add(done.observation.cluster, specs, done.context)
-            self._unbalanced.extend(unbalanced(done.observation.cluster, done.context))
+            self.add_load(done.observation.cluster, done.context.placing.load(), done.context.state)
+            for spec in specs:
+                self.add_shape(done.observation.cluster, spec, done.context.state.topics.get(spec.topic))
+
+    def add_load(self, cluster: str, loads: Mapping[int, Load], state: ClusterState) -> None:
+        """What the brokers of a cluster carry; from whoever has counted it."""
+        self._unbalanced.extend(unbalanced(cluster, loads, {broker.id for broker in state.brokers}))
+
+    def add_shape(self, cluster: str, spec: TopicSpec, topic: TopicState | None) -> None:
+        """A declared topic, to be compared between clusters; one that is the same everywhere may be left out."""
+        self._fleet.add(cluster, spec, topic)
 
     def _row(self, row: Row) -> None:
         for name, numbers in self._by.items():
@@ -89,7 +100,7 @@ class Tally:
                 for owner, numbers in sorted(self._owners.items(), key=lambda item: (-item[1].total(), item[0] or ""))
             ],
             "uneven": {"total": len(uneven), "topics": [_uneven(one) for one in islice(uneven, MOST)]},
-            "unbalanced": self._unbalanced,
+            "unbalanced": sorted(self._unbalanced, key=lambda one: str(one["cluster"])),
             "inputs": _inputs(inputs),
             "trend": history.trend(previous.trend, now),
         }

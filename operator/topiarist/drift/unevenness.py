@@ -7,13 +7,12 @@ cluster a small value is kept, and equal ones once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 from topiarist.core.change import Load
 from topiarist.core.differences import THROTTLES
-from topiarist.core.plan import Context
 from topiarist.core.sizes import widths
 from topiarist.core.spec import TopicSpec
 from topiarist.core.state import TopicState
@@ -49,17 +48,16 @@ class Fleet:
         self._shapes: dict[Shape, Shape] = {}
         self._topics: defaultdict[tuple[str, str], list[tuple[str, Shape, Shape]]] = defaultdict(list)
 
-    def add(self, cluster: str, specs: Sequence[TopicSpec], context: Context) -> None:
-        """Remember the topics of a cluster that are declared and there."""
-        for spec in specs:
-            topic = context.state.topics.get(spec.topic)
-            if topic and not spec.absent:
-                asked, there = self._once(_asked(spec)), self._once(_there(topic))
-                self._topics[spec.topic, _name(spec)].append((cluster, asked, there))
+    def add(self, cluster: str, spec: TopicSpec, topic: TopicState | None) -> None:
+        """Remember a topic of a cluster, if it is declared and there."""
+        if topic and not spec.absent:
+            asked, there = self._once(_asked(spec)), self._once(_there(topic))
+            self._topics[spec.topic, _name(spec)].append((cluster, asked, there))
 
     def uneven(self) -> Iterator[Uneven]:
         """Each field of each topic that is uneven, in order of topic, manifest and field."""
         for (topic, manifest), seen in sorted(self._topics.items()):
+            seen.sort(key=lambda one: one[0])
             shapes = {there for _, _, there in seen}
             fields = set(chain.from_iterable(map(_fields, shapes))) if len(shapes) > 1 else set()
             for field in sorted(fields):
@@ -70,12 +68,10 @@ class Fleet:
         return self._shapes.setdefault(shape, shape)
 
 
-def unbalanced(cluster: str, context: Context) -> Iterator[dict[str, Any]]:
+def unbalanced(cluster: str, loads: Mapping[int, Load], registered: Collection[int]) -> Iterator[dict[str, Any]]:
     """The kinds of load on a cluster that one broker has far more of than the mean; only registered brokers count."""
-    registered = {broker.id for broker in context.state.brokers}
-    loads = {broker: load for broker, load in context.placing.load().items() if broker in registered}
     for kind in Load._fields:
-        numbers = {broker: getattr(load, kind) for broker, load in loads.items()}
+        numbers = {broker: getattr(load, kind) for broker, load in loads.items() if broker in registered}
         if numbers and _leans(numbers):
             yield {
                 "cluster": cluster,

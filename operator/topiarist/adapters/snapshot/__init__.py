@@ -33,8 +33,10 @@ __all__ = [
     "file_name",
     "head",
     "load",
+    "read_head",
     "require_chroot",
     "salvage",
+    "state_of",
     "time_of",
 ]
 
