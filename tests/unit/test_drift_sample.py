@@ -1,0 +1,38 @@
+"""A fleet with drift of every kind, the counts of which are known: a report finds exactly that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from support import drifted
+from support.fleets import lines, short, summary
+from topiarist.cli.main import run
+from topiarist.core.discrepancy import Kind
+
+
+def test_a_report_finds_what_was_made_to_differ_and_nothing_else(tmp_path: Path) -> None:
+    """Every class there is; what means the same, lacks only a record or has been touched is no finding."""
+    sample = drifted.make(tmp_path, clusters=9, topics=50, each=4)
+    out = tmp_path / "report"
+    words = ["drift", str(sample.manifests), "--snapshots", str(sample.snapshots), "--out", str(out), "-q"]
+    assert run(words) == 1  # one of the clusters has no snapshot
+    found = short(lines(out))
+    assert len(found) == len(set(found))
+    assert set(found) == sample.expected
+    assert {row[2] for row in found} == {kind.value for kind in Kind}
+    assert summary(out)["findings"]["byClass"] == Counter(row[2] for row in found)
+    assert summary(out)["topics"]["unrecorded"] == 4
+    assert summary(out)["topics"]["leftAlone"] == 4
+
+
+def test_two_makings_are_equal(tmp_path: Path) -> None:
+    """To the byte; a fleet that has no room for its drift is not made."""
+    one, two = (drifted.make(tmp_path / name, clusters=5, topics=100, each=4) for name in ("a", "b"))
+    assert one.expected == two.expected
+    for path in one.snapshots.iterdir():
+        assert path.read_bytes() == (two.snapshots / path.name).read_bytes()
+    with pytest.raises(ValueError, match="no room"):
+        drifted.make(tmp_path / "c", clusters=5, topics=50, each=4)
