@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from support.fleets import LISTS, asked, described, held, holding, lines, recorded, report, short, summary
-from topiarist.core.state import TopicState
+from topiarist.adapters.snapshot import salvage
+from topiarist.core.state import TopicRecord, TopicState
 
 NAMES = ("clicks", "orders", "users")
 
@@ -60,6 +61,7 @@ def test_a_cluster_without_a_snapshot_is_one_row(manifests: Path, tmp_path: Path
     assert (row["message"], row["takenAt"]) == ("there is no snapshot of it", "2025-01-31T12:00:00Z")
     found = summary(tmp_path / "report")
     assert found["clusters"] == {"wanted": 2, "compared": 1, "unknown": 1}
+    assert found["byOwner"] == []  # a cluster as a whole is nobody's
     assert (found["topics"]["declared"], found["topics"]["compared"]) == (6, 3)
     text = (tmp_path / "report" / "summary.md").read_text()
     assert "**1 cluster could not be compared:**\n\n- `us`: there is no snapshot of it" in text
@@ -112,7 +114,18 @@ def test_what_a_broken_snapshot_still_says_is_reported(manifests: Path, tmp_path
     ]
 
 
-@pytest.mark.parametrize("content", ["", "?\n", '{"kind":"topic"}\n'])
+def test_a_topic_that_is_known_to_be_gone_is_missing_beside_a_gap_too(manifests: Path, tmp_path: Path) -> None:
+    """A record that has no topic says so: others have deleted it, whatever the lost rows were about."""
+    gone = holding("eu", held("clicks"), held("users"), records={"orders": TopicRecord("default")})
+    path = recorded(tmp_path / "snapshots", "eu", gone)
+    path.write_text(path.read_text() + "?\n")
+    report(manifests, tmp_path / "report", "-q")
+    (row,) = lines(tmp_path / "report")
+    assert (row["topic"], row["class"], row["reasons"]) == ("orders", "missing", ["DeletedOutside"])
+    assert row["owner"] == "default"
+
+
+@pytest.mark.parametrize("content", ["", "?\n", '{"kind":"topic"}\n', "?\n?\n"])
 def test_a_file_that_begins_as_no_snapshot_is_named(manifests: Path, tmp_path: Path, content: str) -> None:
     """Nobody knows of which cluster it is: the cluster that has no other is unknown, and the file is kept aside."""
     eu(tmp_path).write_text(content)
@@ -147,3 +160,20 @@ def test_a_path_without_snapshots_is_an_error(
     assert f"error: {tmp_path / path}" in (said := capsys.readouterr().err)
     assert why in said
     assert not (tmp_path / "report").exists()
+
+
+@pytest.mark.parametrize(("content", "line"), [("", 0), ("?\n?\n", 1), ('{"kind":"topic"}\n{}\n', 1)])
+def test_without_its_first_row_nothing_of_a_file_counts(tmp_path: Path, content: str, line: int) -> None:
+    """It says of which cluster the others are: one complaint, and not one for each line."""
+    path = tmp_path / "eu.jsonl"
+    path.write_text(content)
+    found = salvage(path)
+    assert found.state is None
+    assert [one.line for one in found.broken] == [line]
+
+
+def test_what_cannot_be_read_at_all_is_a_complaint_too(tmp_path: Path) -> None:
+    """A file that has gone since its folder was listed."""
+    found = salvage(tmp_path / "gone.jsonl")
+    assert (found.state, [one.line for one in found.broken]) == (None, [0])
+    assert "cannot be read" in found.broken[0].why

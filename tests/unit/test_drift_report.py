@@ -227,6 +227,14 @@ def test_a_broker_with_far_too_much_is_told(tmp_path: Path) -> None:
     assert len(BROKERS) == 3
 
 
+def test_one_partition_more_than_others_is_no_load(tmp_path: Path) -> None:
+    """On a small cluster it is more than a fifth of the mean, and nothing can be done about it."""
+    recorded(tmp_path / "snapshots", "eu", holding("eu", held("orders", replicas=((1, 2), (1, 3), (2, 3)))))
+    manifests = described(tmp_path / "manifests", ["eu"], asked("orders", ["eu"]))
+    report(manifests, tmp_path / "report", "-q")
+    assert summary(tmp_path / "report")["unbalanced"] == []
+
+
 def test_metrics_have_every_class_of_every_cluster(fleet: Path, tmp_path: Path) -> None:
     """Also with 0: an alert must see that it is over."""
     report(fleet, tmp_path / "report", "-q")
@@ -288,6 +296,29 @@ def test_a_run_that_fails_leaves_the_earlier_report(
     monkeypatch.setattr("topiarist.drift.outputs.os.fsync", _full)
     recorded(tmp_path / "snapshots", "eu", holding("eu"))
     assert report(fleet, out, "-q") == 1
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["manifests", "report", "snapshots"]
+
+
+def test_an_earlier_report_comes_back_if_the_new_one_cannot_be_put_there(
+    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is out of the way already when the new one is to take its place."""
+    out = tmp_path / "report"
+    report(fleet, out, "-q")
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    rename = Path.rename
+
+    def second(path: Path, target: Path) -> Path:
+        if (path / "summary.json").exists() and path.name.startswith(".topiarist") and not tried:
+            tried.append(path)
+            raise OSError(5, "Input/output error")
+        return rename(path, target)
+
+    tried: list[Path] = []
+    monkeypatch.setattr(Path, "rename", second)
+    assert report(fleet, out, "-q") == 1
+    assert len(tried) == 1
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["manifests", "report", "snapshots"]
 

@@ -175,9 +175,8 @@ def _lists(pairs: Iterable[tuple[int, Replicas]]) -> str:
 
 
 def _joined(one: Discrepancy, other: Discrepancy) -> Discrepancy:
-    """Two that are about the same: refused if either is, with the words of both."""
+    """Two that are about the same, with the words of both; what is only said comes last, and decides nothing."""
     return one._replace(
-        planned=Planned.REFUSED if Planned.REFUSED in (one.planned, other.planned) else one.planned,
         risk=max((risk for risk in (one.risk, other.risk) if risk is not None), default=None),
         because=one.because or other.because,
         reasons=tuple(dict.fromkeys((*one.reasons, *other.reasons))),

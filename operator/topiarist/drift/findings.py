@@ -49,7 +49,7 @@ def row(cluster: str, topic: str, found: Discrepancy, taken: str) -> Row:
 def recorded(found: Row, topic: TopicState | None, record: TopicRecord | None) -> Row:
     """The row with what our record says of its topic: of an existing one, if it is valid, else of one that is gone."""
     whose = topic.valid_record if topic else record
-    changed = topic.changed_outside if topic and topic.record_valid else False
+    changed = topic.changed_outside if topic else False
     return {**found, "owner": whose.owner if whose else None, "changedOutside": changed}
 
 

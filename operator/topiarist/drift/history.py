@@ -57,7 +57,7 @@ class Previous:
                 row["status"] = STANDING
         blind = {row["topic"] for row in found if row["class"] == Kind.UNKNOWN.value}
         for old in before.values():
-            if old["class"] != Kind.UNKNOWN.value and ("" in blind or old["topic"] in blind):
+            if "" in blind or old["topic"] in blind:
                 self.unseen.append(old)
             else:
                 self.resolved += 1
