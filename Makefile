@@ -27,7 +27,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo test test-faults test-kafka test-kubernetes kube soak record-faults check vectors bench bench-kafka
-.PHONY: bench-operator mutants fuzz golden generate constraints clean need-python need-java
+.PHONY: bench-operator bench-drift test-spark mutants fuzz golden generate constraints clean need-python need-java
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +49,9 @@ test-kafka: need-java .venv/ready  ## with real Kafka brokers, fetched by Maven;
 test-kubernetes: .venv/ready  ## with a real API server, built once with Go; without Go skipped, but failed in CI
 	@tools/kube/build.sh >/dev/null || test "$$CI" != true
 	$(BIN)/python -m pytest -rs -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/kubernetes
+
+test-spark: need-java .venv/ready  ## the tests of drift reports by Spark; they are part of make test
+	$(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/spark
 
 kube:  ## build the API server, etcd and kubectl for these tests: some minutes, once
 	@tools/kube/build.sh
@@ -73,8 +76,9 @@ check: .venv/ready  ## style, types, layers, generated files, fast tests
 vectors: .venv/ready  ## Kafka's test vectors through our functions: make vectors FILES="a.json b.jsonl"
 	@$(BIN)/python tests/vectors/run.py $(FILES)
 
+# -P: beside these scripts there is a folder called operator, which would be taken for Python's own module.
 bench: need-java .venv/ready  ## the figures of the README, as JSON
-	@$(BIN)/python benchmarks/run.py
+	@$(BIN)/python -P benchmarks/run.py
 
 bench-kafka: need-java .venv/ready  ## figures from real brokers, as JSON; ROUNDS=3 PARTS="side waiting load" PACES="1000 0"
 	@$(BIN)/python tools/kafka_jars.py 3.9.2 >&2
@@ -83,6 +87,9 @@ bench-kafka: need-java .venv/ready  ## figures from real brokers, as JSON; ROUND
 bench-operator: need-java .venv/ready  ## figures of the operator beside a real API server, as JSON; TOPICS=10000
 	@tools/kube/build.sh >/dev/null
 	@TOPICS="$(TOPICS)" $(BIN)/python benchmarks/operator/run.py
+
+bench-drift: need-java .venv/ready  ## figures of drift reports over a sample fleet, as JSON; CLUSTERS=201 TOPICS=1000
+	@CLUSTERS="$(CLUSTERS)" TOPICS="$(TOPICS)" EACH="$(EACH)" RUNS="$(RUNS)" $(BIN)/python -P benchmarks/drift.py
 
 mutants: need-java .venv/ready  ## take away each guard of the write path in turn: some test turns red (MUTANTS="text...")
 	$(BIN)/python tools/mutants.py $(MUTANTS)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession, types
 
 from support.fleets import TAKEN, asked, described, held, holding
+from support.nearly import nearly
 from topiarist import schema
 from topiarist.adapters.snapshot import Snapshot, dump, file_name
 from topiarist.core.plan import Run, context_of, plan_topic
@@ -80,11 +81,13 @@ def test_both_engines_find_the_same(spark: SparkSession, seed: int, run: Run) ->
     """Rows and counts of random fleets, of clusters with everything odd that a cluster can be."""
     with TemporaryDirectory() as folder:
         found = [make_world(seed + number, 1 + number % 10, (0.0, 0.08, 0.25)[number % 3]) for number in range(60)]
-        fleet = Fleet(found, run, Path(folder))
+        close = [nearly(world, seed + number) for number, world in enumerate(found)]
+        fleet = Fleet([*found, *close], run, Path(folder))
         there, wanted = fleet.there(spark), fleet.here()
     rows = [row for done in there.done for row in done.rows]
     assert ordered(rows) == ordered([row for done in wanted.values() for row in done.rows])
     assert len(rows) > 0
+    assert sum(totals.in_order for totals in there.totals.values()) > 50
     for name, done in wanted.items():
         totals = there.totals[name]
         left = [one for one in there.done if one.cluster == name]

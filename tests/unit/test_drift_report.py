@@ -327,6 +327,38 @@ def _full(_descriptor: int) -> None:
     raise OSError(28, "No space left on device")
 
 
+def test_without_java_there_is_no_spark(
+    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says what is missing and how to do without; nothing is left behind."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    assert report(fleet, tmp_path / "report", "--engine", "spark") == 1
+    said = capsys.readouterr().err
+    assert "error: Java 17 or later is needed to compare by Spark" in said
+    assert "--engine python" in said
+    assert not (tmp_path / "report").exists()
+
+
+def test_without_pyspark_there_is_no_spark(
+    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names the extra that brings it; a small report needs none of it."""
+    monkeypatch.setattr("topiarist.drift.engines.importlib.util.find_spec", lambda name: None)
+    assert report(fleet, tmp_path / "report", "--engine", "spark") == 1
+    assert "pip install 'topiarist[drift]'" in capsys.readouterr().err
+    assert report(fleet, tmp_path / "report") == 0
+
+
+@pytest.mark.parametrize(("rows", "code"), [(10, 0), (9, 1)])
+def test_a_large_fleet_is_compared_by_spark(
+    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, code: int
+) -> None:
+    """By the rows that the snapshots say they have; here there is none to do it."""
+    monkeypatch.setattr("topiarist.drift.engines.ENOUGH", rows)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    assert report(fleet, tmp_path / "report", "-q") == code
+
+
 def test_two_clusters_with_one_id_are_not_both_compared(fleet: Path, tmp_path: Path) -> None:
     """One of their documents leads to the wrong cluster: the later one by name is not compared, and this is said."""
     recorded(tmp_path / "snapshots", "us", replace(holding("us"), cluster_id="eu"))

@@ -212,7 +212,7 @@ class EmbeddedZooKeeper:
             return False
 
 
-def find_java() -> str:
+def find_java(purpose: str = "run a ZooKeeper here") -> str:
     """The Java to use: that of ``JAVA_HOME`` if it is set, else the one on the path; checked to be 17 or later."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java") or ""
@@ -226,7 +226,7 @@ def find_java() -> str:
     found = f"{java} is version {version[1]}" if version else f"{java or 'java'} is not there"
     raise TopiaristError(
         Reason.PREREQUISITE_MISSING,
-        f"Java {JAVA_NEEDED} or later is needed to run a ZooKeeper here, {found}: install one (Debian and Ubuntu: "
+        f"Java {JAVA_NEEDED} or later is needed to {purpose}, {found}: install one (Debian and Ubuntu: "
         f"apt install openjdk-17-jre-headless; macOS: brew install openjdk@17) or set JAVA_HOME",
     )
 

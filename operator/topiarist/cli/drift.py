@@ -95,10 +95,13 @@ def command(snapshots: tuple[str, ...], live: bool, out: str, previous: str | No
 
 
 def _by_spark(engine: str, recorded: Recorded) -> bool:
-    """Whether Spark is to compare; nothing of it is imported unless it is."""
-    from topiarist.drift.observing import ENOUGH
+    """Whether Spark is to compare; nothing of it is imported unless it is. Raises ``TopiaristError`` without it."""
+    from topiarist.drift import engines
 
-    return engine == "spark" or (engine == "auto" and recorded.rows() >= ENOUGH)
+    chosen = engine == "spark" or (engine == "auto" and recorded.rows() >= engines.ENOUGH)
+    if chosen:
+        engines.require_spark()
+    return chosen
 
 
 def _live(desired: Desired, settings: Settings, now: datetime) -> Iterator[Observation]:

@@ -20,9 +20,6 @@ from topiarist.core.values import shown
 from topiarist.errors import Reason, TopiaristError
 from topiarist.reconcile import require_meant
 
-ENOUGH = 200_000
-"""Topics from which on Spark is worth its start."""
-
 
 @dataclass(frozen=True, slots=True)
 class Observation:

@@ -18,17 +18,16 @@ _MIN_ISR = "min.insync.replicas"
 def equal(owner: str) -> Column:
     """Whether the plan of a joined row, ``d`` and ``a``, has neither change nor refusal nor notice about a difference.
 
-    What its record lacks is no difference, but that it is somebody else's is.
+    What its record lacks is no difference, but that it is somebody else's is. A record without a topic has neither
+    replicas nor config, so nothing of it is ever equal.
     """
     replicas = f.col("a.replicas")
     conditions = [
         f.col("d.topic") == f.col("a.topic"),
-        f.col("a.kind") == "topic",
         f.col("a.fault").isNull(),
         ~f.col("a.deleting"),
         ~f.col("d.absent"),
         f.size("d.ignore") == 0,
-        f.size(replicas) > 0,
         f.col("a.partitionIds").isNull(),
         f.forall(replicas, lambda brokers: f.size(brokers) > 0),
         f.col("d.partitions").isNull() | (f.col("d.partitions") == f.size(replicas)),
