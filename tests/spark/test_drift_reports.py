@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from support.fleets import LISTS, asked, described, held, holding, recorded, report, summary
+from support.fleets import LISTS, asked, described, held, holding, lines, recorded, report, summary
 from topiarist.core.state import TopicState
 
 
@@ -36,7 +37,7 @@ def both(manifests: Path, tmp_path: Path) -> None:
     """Run both engines and compare all that they write."""
     codes = {engine: report(manifests, tmp_path / engine, "-q", "--engine", engine) for engine in ("python", "spark")}
     assert codes["python"] == codes["spark"]
-    for path in (tmp_path / "python").iterdir():
+    for path in filter(Path.is_file, (tmp_path / "python").iterdir()):
         assert (tmp_path / "spark" / path.name).read_text() == path.read_text(), path.name
 
 
@@ -45,6 +46,22 @@ def test_the_reports_are_the_same(fleet: Path, tmp_path: Path) -> None:
     """Also where names collide: the missing topic says with which, and the one that is there is unexpected."""
     both(fleet, tmp_path)
     assert summary(tmp_path / "spark")["findings"]["byReason"] == {"NameCollision": 1}
+
+
+def test_findings_are_there_as_parquet(spark: SparkSession, fleet: Path, tmp_path: Path) -> None:
+    """Every field of every line, by the day on which the cluster was read; the same files from a second run."""
+    for name in ("one", "two"):
+        report(fleet, tmp_path / name, "-q", "--engine", "spark")
+    place = tmp_path / "one" / "findings.parquet"
+    rows = spark.read.parquet(str(place))
+    made = [row.asDict() for row in rows.collect()]
+    assert {str(row.pop("date")) for row in made} == {"2025-01-31"}
+    key = itemgetter("cluster", "topic", "class", "field")
+    assert sorted(made, key=key) == sorted(lines(tmp_path / "one"), key=key)
+    files = sorted(path.relative_to(place) for path in place.rglob("*") if path.is_file())
+    assert files == [Path("date=2025-01-31/part.parquet")]
+    for file in files:
+        assert (place / file).read_bytes() == (tmp_path / "two" / "findings.parquet" / file).read_bytes()
 
 
 def test_what_is_broken_is_named_by_its_line(spark: SparkSession, fleet: Path, tmp_path: Path) -> None:

@@ -43,6 +43,17 @@ def test_a_snapshot_of_a_stranger_is_named(manifests: Path, tmp_path: Path) -> N
     assert summary(tmp_path / "report")["inputs"]["strangers"] == [{"cluster": "us", "file": str(path)}]
 
 
+def test_of_many_strangers_some_are_named(manifests: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run of one cluster of a large fleet does not fill the screen with the others; the summary has them all."""
+    for number in range(12):
+        recorded(tmp_path / "snapshots", f"other-{number:02d}", holding(f"other-{number:02d}"))
+    assert report(manifests, tmp_path / "report") == 0
+    said = capsys.readouterr().err
+    assert said.count("is not of this run") == 10
+    assert "and 2 more of these\n" in said
+    assert len(summary(tmp_path / "report")["inputs"]["strangers"]) == 12
+
+
 def test_snapshots_may_be_given_one_by_one(manifests: Path, tmp_path: Path) -> None:
     """Files and folders together; a file that is given twice counts once."""
     recorded(tmp_path / "other", "us", holding("us"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,8 @@ from topiarist.settings import Settings
 if TYPE_CHECKING:
     from topiarist.desired import Desired
     from topiarist.drift.observing import Observation, Recorded
+
+_SHOWN = 10
 
 
 @click.command(
@@ -125,18 +127,23 @@ def _remark(summary: Mapping[str, Any], out: str, settings: Settings) -> None:
     """The report in one line, and what of the input a person should know."""
     if settings.verbosity < 0:
         return
-    for one in summary["inputs"]["superseded"]:
-        terminal.say(terminal.plain_lines(f"{one['file']}: passed over, {one['newer']} of {one['cluster']} is newer"))
-    for one in summary["inputs"]["strangers"]:
-        terminal.say(terminal.plain_lines(f"{one['file']}: passed over, cluster {one['cluster']} is not of this run"))
-    if broken := summary["inputs"]["broken"]:
-        terminal.say(terminal.plain_lines(f"{count(broken, 'row')} could not be used: {out}/broken.jsonl has them"))
-    for one in summary["byCluster"]:
-        if one["problem"] is not None:
-            terminal.say(terminal.plain_lines(f"cluster {one['cluster']}: not compared: {one['problem']}"))
+    inputs = summary["inputs"]
+    _some(f"{one['file']}: passed over, {one['newer']} of {one['cluster']} is newer" for one in inputs["superseded"])
+    _some(f"{one['file']}: passed over, cluster {one['cluster']} is not of this run" for one in inputs["strangers"])
+    problems = ((one["cluster"], one["problem"]) for one in summary["byCluster"] if one["problem"] is not None)
+    _some(f"cluster {cluster}: not compared: {problem}" for cluster, problem in problems)
+    if broken := inputs["broken"]:
+        _some([f"{count(broken, 'row')} could not be used: {out}/broken.jsonl has them"])
     findings, clusters = summary["findings"], summary["clusters"]
-    words = f"{out}: {count(findings['total'], 'finding')} on {count(clusters['compared'], 'cluster')}"
-    terminal.say(terminal.plain_lines(words))
+    _some([f"{out}: {count(findings['total'], 'finding')} on {count(clusters['compared'], 'cluster')}"])
+
+
+def _some(lines: Iterable[str]) -> None:
+    """The first lines of what may be many, and how many more there are."""
+    found = [*lines]
+    more = [f"and {len(found) - _SHOWN:,} more of these"] if len(found) > _SHOWN else []
+    for line in (*found[:_SHOWN], *more):
+        terminal.say(terminal.plain_lines(line))
 
 
 def _code(summary: Mapping[str, Any], exit_code: bool, fail_on: Sequence[str]) -> Exit:

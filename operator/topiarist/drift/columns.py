@@ -1,4 +1,4 @@
-"""Spark's schemas, made of ours: what ``schemas/snapshot.json`` says of a row, and what ``desired_rows`` makes.
+"""Spark's schemas, made of ours: rows of snapshots and findings as ``schemas/`` has them, and specs as rows.
 
 Explicit, so that nothing is inferred from data: a file without a single override still has the column.
 """
@@ -51,6 +51,13 @@ def actual() -> types.StructType:
     return types.StructType([*fields.values(), types.StructField(CORRUPT, types.StringType())])
 
 
+def finding() -> types.StructType:
+    """A line of ``findings.jsonl``."""
+    definitions = schema.schema("drift")["definitions"]
+    fields = definitions["finding"]["properties"].items()
+    return types.StructType([types.StructField(name, _type(inner, definitions)) for name, inner in fields])
+
+
 def _type(inner: Mapping[str, Any], definitions: Mapping[str, Any]) -> types.DataType:
     """What Spark calls the type of a field; null is always allowed."""
     if "$ref" in inner:
@@ -65,5 +72,5 @@ def _type(inner: Mapping[str, Any], definitions: Mapping[str, Any]) -> types.Dat
         fields = inner["properties"].items()
         return types.StructType([types.StructField(name, _type(field, definitions)) for name, field in fields])
     if kind == "integer":
-        return types.IntegerType() if inner["maximum"] < 2**31 else types.LongType()
+        return types.IntegerType() if inner.get("maximum", 2**31) < 2**31 else types.LongType()
     return {"string": types.StringType(), "boolean": types.BooleanType()}[kind]

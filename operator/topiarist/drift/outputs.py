@@ -44,6 +44,7 @@ class Folder:
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
+        self._last: list[Callable[[Path], None]] = []
         if self._path.exists() and not _ours(self._path):
             _unwritable(path, "there is something else than a drift report; name a folder that is new or empty")
         try:
@@ -68,11 +69,17 @@ class Folder:
         """Write findings."""
         self._guarded(lambda: self._findings.writelines(map(_line, rows)))
 
+    def at_end(self, work: Callable[[Path], None]) -> None:
+        """Have ``work`` done in the folder, with its path, once all findings are in it, and before it is put there."""
+        self._last.append(work)
+
     def commit(self, summary: Mapping[str, Any], unseen: Iterable[Row], broken: Iterable[Broken]) -> None:
         """Write the rest, bring all of it to the disk, and put it in its place."""
 
         def finish() -> None:
             _synced(self._findings)
+            for work in self._last:
+                work(self._aside)
             self._write(UNSEEN, map(_line, unseen))
             self._write(BROKEN, (_line(one._asdict()) for one in broken))
             for name, text in _WRITERS.items():

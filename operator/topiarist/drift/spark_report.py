@@ -13,9 +13,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from topiarist.adapters.snapshot import read_head, state_of
 from topiarist.core.plan import context_of
-from topiarist.drift import spark
+from topiarist.drift import parquet, spark
 from topiarist.drift.comparing import Comparison
 from topiarist.drift.desired_rows import row_of, spec_of
 from topiarist.drift.observing import Observation, Recorded, without_twins
@@ -34,7 +36,9 @@ def write(job: Job, recorded: Recorded, folder: Folder) -> dict[str, Any]:
         for name, one in seen.items()
         if one.state is not None
     }
-    found = _found(job, recorded, frames) if frames else Found({}, [])
+    started = spark.session()
+    folder.at_end(lambda place: parquet.write(started, place))
+    found = _found(started, job, recorded, frames) if frames else Found({}, [])
     whole = {name for name, each in frames.items() if found.totals[name].rows == each.head["rows"]}
 
     def also(tally: Tally) -> None:
@@ -60,14 +64,14 @@ def _heads(job: Job, recorded: Recorded) -> Iterator[Observation]:
         yield Observation(name, taken, None if problem else state, problem)
 
 
-def _found(job: Job, recorded: Recorded, frames: Mapping[str, Frame]) -> Found:
+def _found(started: SparkSession, job: Job, recorded: Recorded, frames: Mapping[str, Frame]) -> Found:
     with TemporaryDirectory(prefix="topiarist-drift-") as place:
         desired = Path(place, "desired.jsonl")
         with desired.open("w", encoding="utf-8") as file:
             for name in frames:
                 file.writelines(json.dumps(row_of(spec)) + "\n" for spec in job.desired.specs[name])
         files = [str(recorded.files[name][1]) for name in frames]
-        return spark.run_job(spark.session(), str(desired), files, frames, job.run)
+        return spark.run_job(started, str(desired), files, frames, job.run)
 
 
 def _comparisons(
