@@ -59,7 +59,7 @@ With --exit-code also: 3 there are findings. With --fail-on: 4 there are such.
     multiple=True,
     type=click.Choice([kind.value for kind in Kind], case_sensitive=False),
     metavar="CLASS",
-    help="End with 4 if there are findings of this class.",
+    help=f"End with 4 if there are findings of this class: {', '.join(kind.value for kind in Kind)}.",
 )
 def command(snapshots: tuple[str, ...], live: bool, out: str, previous: str | None, **values: Any) -> None:
     """Report which topics on which clusters differ from their manifests, in what, how badly, and since when.
