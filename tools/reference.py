@@ -87,7 +87,7 @@ class Fields:
         schema = self._resolved(schema)
         words = zip(schema.get("enum", ()), schema.get("enumDescriptions", ()), strict=False)
         parts = [schema.get("description", ""), *(f"`{word}`: {meaning}" for word, meaning in words)]
-        if "default" in schema:
+        if schema.get("default", "") != "":
             parts.append(f"Default: `{plain(schema['default'])}`.")
         return " ".join(filter(None, parts))
 
