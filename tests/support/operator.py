@@ -1,63 +1,80 @@
-"""The operator as a process of its own, with a ServiceAccount and no more rights than it needs."""
+"""The operator as a process of its own, with the ServiceAccount and the rights that the chart gives it."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from support.helm import Document, Values, render
 from support.kafka.processes import Process, free_port
 from support.kube import ApiServer
-
-ACCOUNT = "topiarist"
+from topiarist.cli.operator import command
 
 BEGIN = "from topiarist.cli.operator import command; command()"
 """The operator is no command of the command line yet."""
 
-RULES: Sequence[Mapping[str, Any]] = (
-    {"apiGroups": ["topiarist.dev"], "resources": ["topics"], "verbs": ["list", "watch", "patch"]},
-    {"apiGroups": ["topiarist.dev"], "resources": ["topics/status"], "verbs": ["patch"]},
-    {"apiGroups": ["topiarist.dev"], "resources": ["clusters", "policies"], "verbs": ["list", "watch"]},
-    {"apiGroups": ["topiarist.dev"], "resources": ["clusters/status", "policies/status"], "verbs": ["patch"]},
-    {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
-    {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list", "watch"]},
-    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
-)
+RELEASE = "topiarist"
+
+WITHOUT: Values = {"crds": {"enabled": False}, "admissionPolicies": {"enabled": False}, "rbac": {"aggregate": False}}
+"""What the operator's rights are rendered without: what there is one of for the whole API server, and people's roles."""
+
+PATHS = {
+    "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
+    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+}
 
 
-def account(server: ApiServer, namespace: str, rules: Sequence[Mapping[str, Any]] = RULES) -> str:
-    """A ServiceAccount with these rights everywhere; gives a token of it."""
+def rights(namespace: str, values: Values | None = None) -> list[Document]:
+    """The ServiceAccount with its roles and bindings, as the chart has them for a release of these values."""
+    found = render({**(values or {}), **WITHOUT}, name=RELEASE, namespace=namespace)
+    return [one for one in found if one["kind"] in PATHS]
+
+
+def grant(server: ApiServer, given: Sequence[Document]) -> str:
+    """Make an account with its roles and bindings; gives a token of it."""
     api = server.admin
-    name = f"{ACCOUNT}-{namespace}"
-    api.make(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": ACCOUNT}})
-    api.make("/apis/rbac.authorization.k8s.io/v1/clusterroles", {"metadata": {"name": name}, "rules": list(rules)})
-    api.make(
-        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-        {
-            "metadata": {"name": name},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
-        },
-    )
-    return api.token_of(namespace, ACCOUNT)
+    for one in given:
+        api.make(PATHS[one["kind"]].format(one["metadata"].get("namespace")), one)
+    (account,) = (one["metadata"] for one in given if one["kind"] == "ServiceAccount")
+    return api.token_of(account["namespace"], account["name"])
+
+
+def account(server: ApiServer, namespace: str, *words: str, secrets: Sequence[str] = ()) -> str:
+    """A token of an account that may do what an operator with these words needs; it may read these Secrets."""
+    return grant(server, rights(namespace, {**values_of(words), "secretNames": [*secrets]}))
+
+
+def values_of(words: Sequence[str]) -> Values:
+    """The values that let the chart start the operator with these words."""
+    said = command.make_context("operator", [*words]).params
+    return {"watchNamespaces": [*said["namespaces"]], "leaderElection": {"enabled": said["leader_election"]}}
 
 
 class Operator:
-    """``with Operator(server, namespace, folder) as operator:``, ready when the block begins."""
+    """``with Operator(server, namespace, folder) as operator:``, ready when the block begins.
 
-    def __init__(self, server: ApiServer, namespace: str, folder: Path, *words: str, token: str = "") -> None:
-        token = token or account(server, namespace)
-        api = server.api(token, namespace)
+    Without a token it gets an account of its own, with the rights that the chart gives it for its words; ``secrets``
+    are the Secrets that it may read.
+    """
+
+    def __init__(
+        self, server: ApiServer, namespace: str, folder: Path, *words: str, token: str = "", secrets: Sequence[str] = ()
+    ) -> None:
+        api = server.api(token or account(server, namespace, *words, secrets=secrets), namespace)
         self.port = free_port()
-        command = [
+        program = [
             *("env", f"KUBECONFIG={api.kubeconfig}", "KUBERNETES_SERVICE_HOST=", sys.executable, "-c", BEGIN),
             *("--namespace", namespace, "--listen", f"127.0.0.1:{self.port}", "--period", "5", *words),
         ]
-        self.process = Process(folder, command)
+        self.process = Process(folder, program)
 
     def asked(self, path: str) -> tuple[int, str]:
         """What it answers; 0 if it does not."""
