@@ -106,9 +106,9 @@ def _side_by_side(session: Session, client: KazooClient, count: int) -> tuple[fl
 
 
 def _requests(session: Session, count: int) -> int:
-    before = session.requests
+    before = session.requests.total()
     read(session, count)
-    return session.requests - before
+    return session.requests.total() - before
 
 
 def _server_cpu(server: EmbeddedZooKeeper, work: partial[None]) -> float:

@@ -93,6 +93,7 @@ class Probe:
             "failed": len(self.failures),
             "median_seconds": round(statistics.median(self.seconds), 3),
             "most_seconds": round(max(self.seconds), 3),
+            "longer_than_a_second": sum(seconds > 1.0 for seconds in self.seconds),
         }
 
 
@@ -102,7 +103,7 @@ def _ask(clients: Clients) -> Callable[[], object]:
 
     def ask() -> None:
         if wrong := clients.create_anywhere({f"asked-{next(numbers)}": (1, 1)}):
-            raise RuntimeError(str(wrong))
+            raise RuntimeError(next(iter(wrong.values())))
 
     return ask
 

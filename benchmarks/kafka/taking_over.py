@@ -87,8 +87,9 @@ def theirs(kafka: Cluster) -> Iterator[tuple[int, float]]:
             answer = pool.submit(clients.create_anywhere, sizes, CONFIG)
             states.wait()
             seconds = time.perf_counter() - start
-            if wrong := answer.result():
-                raise RuntimeError(str(wrong))
+            # A client whose request has timed out sends it again, and hears that the topics are there.
+            if wrong := [text for text in answer.result().values() if "TopicExistsException" not in text]:
+                raise RuntimeError(wrong[0])
             yield size, seconds
 
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from support.helm import Document, of_kind, render
+from support.rights import given, rights, single
+from topiarist.kubernetes.rights import Right, wanted
 
 CLUSTER = {"prod": {"spec": {"zookeeper": {"connect": "zk:2181"}}}}
 
@@ -43,26 +47,37 @@ def test_secrets_and_leases_are_those_of_the_release(everything: dict[str, Any])
             assert (one["kind"], one["metadata"]["namespace"]) == ("Role", "kafka")
 
 
-def test_the_lease_is_known_by_name(everything: dict[str, Any]) -> None:
-    """All but its creation, of which the name cannot be said; without election there is no right at all."""
-    found = [rule for rule in rules(render(everything)) if rule["resources"] == ["leases"]]
-    assert [(rule["verbs"], rule.get("resourceNames")) for rule in found] == [
-        (["create"], None),
-        (["get", "update"], ["kept"]),
-    ]
-    assert not [rule for rule in rules(render()) if "leases" in rule["resources"]]
+@pytest.mark.parametrize(
+    ("values", "watched", "lease"),
+    [
+        ({}, (), False),
+        ({"leaderElection": {"enabled": True}, "secretNames": ["zookeeper"]}, (), True),
+        ({"watchNamespaces": ["payments", "kafka"]}, ("payments", "kafka"), False),
+        ({"watchNamespaces": ["payments", "search"]}, ("payments", "search", "kafka"), False),
+    ],
+    ids=str,
+)
+def test_the_operator_gets_what_it_asks_for(values: dict[str, Any], watched: tuple[str, ...], lease: bool) -> None:
+    """Exactly that, in these places: what it asks for at its start, and the Secrets that are named."""
+    asked = {right for several in wanted("kafka", watched, lease=lease) for right in single(several)}
+    secrets = {Right("", "secrets", ("get",), "kafka", name) for name in values.get("secretNames", ())}
+    assert set(given(rights("kafka", values))) == asked | secrets
 
 
-def test_only_the_named_namespaces_are_touched() -> None:
-    """With ``watchNamespaces`` there is a Role in each of them, and no ClusterRole for the operator."""
-    found = render({"watchNamespaces": ["a", "b"], "rbac": {"aggregate": False}})
-    assert not of_kind(found, "ClusterRole")
-    assert not of_kind(found, "ClusterRoleBinding")
-    assert [one["metadata"]["namespace"] for one in of_kind(found, "Role")] == ["kafka", "a", "b"]
-    for role, binding in zip(of_kind(found, "Role"), of_kind(found, "RoleBinding"), strict=True):
-        assert binding["metadata"]["namespace"] == role["metadata"]["namespace"]
-        assert binding["roleRef"]["name"] == role["metadata"]["name"]
-        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "topiarist", "namespace": "kafka"}]
+def test_roles_are_bound_where_they_are() -> None:
+    """Each to the operator's account."""
+    for values in ({}, {"watchNamespaces": ["a", "b"]}):
+        found = rights("kafka", values)
+        for kind in ("Role", "ClusterRole"):
+            bound = {
+                (one["metadata"].get("namespace"), one["roleRef"]["name"]): one["subjects"]
+                for one in of_kind(found, f"{kind}Binding")
+                if one["roleRef"]["kind"] == kind
+            }
+            roles = {(one["metadata"].get("namespace"), one["metadata"]["name"]) for one in of_kind(found, kind)}
+            assert set(bound) == roles
+            for subjects in bound.values():
+                assert subjects == [{"kind": "ServiceAccount", "name": "topiarist", "namespace": "kafka"}]
 
 
 def test_people_get_what_their_role_says() -> None:

@@ -64,7 +64,7 @@ def test_the_default_makes_this() -> None:
         ({"networkPolicy": {"enabled": True}}, {"NetworkPolicy": 1}),
         ({"podDisruptionBudget": {"enabled": True}}, {"PodDisruptionBudget": 1}),
         ({"clusters": {"prod": {"spec": {"zookeeper": {"connect": "zk:2181"}}}}}, {"Cluster": 1}),
-        ({"watchNamespaces": ["a", "b"]}, {"Role": 2, "RoleBinding": 2, "ClusterRole": -1, "ClusterRoleBinding": -1}),
+        ({"watchNamespaces": ["a", "b"]}, {"Role": 3, "RoleBinding": 3}),
         ({"rbac": {"aggregate": False}}, {"ClusterRole": -3}),
         ({"rbac": {"create": False}}, {"ClusterRole": -1, "ClusterRoleBinding": -1, "Role": -1, "RoleBinding": -1}),
         ({"serviceAccount": {"create": False}}, {"ServiceAccount": -1}),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import base64
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import kopf
 import pytest
@@ -14,100 +13,43 @@ from kubernetes.resources import cluster, create, path
 from support.helm import Document, Values
 from support.kube import ApiServer
 from support.kubeapi import Api as Client
-from support.operator import Operator, grant, rights
+from support.operator import Operator
+from support.rights import given, grant, less, rights, single
 from support.waiting import wait_until
+from topiarist.adapters.embedded import EmbeddedZooKeeper
+from topiarist.adapters.playground import Playground
 from topiarist.errors import TopiaristError
 from topiarist.kubernetes.api import Api
-from topiarist.kubernetes.lease import Lease, Terms
-from topiarist.kubernetes.rights import require_rights
+from topiarist.kubernetes.rights import Right, require_rights, wanted
 
-CASES: dict[str, Values] = {
-    "everywhere": {"leaderElection": {"enabled": True}, "secretNames": ["zookeeper"]},
-    "namespaces": {"watchNamespaces": ["payments", "search"]},
-}
-ROLES = ("Role", "ClusterRole")
-
-
-class Right(NamedTuple):
-    """One verb on one resource, in one role."""
-
-    kind: str
-    namespace: str
-    group: str
-    resource: str
-    verb: str
-
-    def __str__(self) -> str:
-        return f"{self.verb}-{self.resource.replace('/', '-')}-{self.namespace or 'everywhere'}"
-
-
-def each(documents: Sequence[Document]) -> Iterator[Right]:
-    """All rights in all roles."""
-    for role in documents:
-        if role["kind"] in ROLES:
-            for rule in role["rules"]:
-                for resource in rule["resources"]:
-                    for verb in rule["verbs"]:
-                        where = role["metadata"].get("namespace", "")
-                        yield Right(role["kind"], where, rule["apiGroups"][0], resource, verb)
-
-
-def less(documents: Sequence[Document], right: Right) -> list[Document]:
-    """The same without one right."""
-
-    def kept(role: Document) -> list[dict[str, Any]]:
-        here = role["kind"] == right.kind and role["metadata"].get("namespace", "") == right.namespace
-        found = []
-        for rule in role["rules"]:
-            for resource in rule["resources"]:
-                taken = {right.verb} if here and resource == right.resource else set()
-                if verbs := [verb for verb in rule["verbs"] if verb not in taken]:
-                    found.append({**rule, "resources": [resource], "verbs": verbs})
-        return found
-
-    return [{**one, "rules": kept(one)} if one["kind"] in ROLES else one for one in documents]
-
-
-BY_WORK = {("namespaces", "list"), ("namespaces", "watch"), ("secrets", "get")} | {
-    ("leases", verb) for verb in ("create", "get", "update")
-}
-"""Rights that are not asked for at the start: tests of their own show what fails without."""
-
-HOME = "home"
-ASKED = [
-    pytest.param(case, right, id=f"{case}-{right}")
-    for case, values in CASES.items()
-    for right in each(rights(HOME, values))
-    if (right.resource, right.verb) not in BY_WORK
+PATIENCE = 120.0
+HOME, OTHER = "home", "other"
+EVERYWHERE: Values = {"leaderElection": {"enabled": True}}
+CASES = [
+    *(pytest.param((), right) for several in wanted(HOME, (), lease=True) for right in single(several)),
+    *(
+        pytest.param((OTHER,), right)
+        for several in wanted(HOME, (OTHER, HOME), lease=False)
+        for right in single(several)
+        if right.namespace == OTHER
+    ),
 ]
+"""All rights of an operator that watches everywhere, and those that one which does not has in a namespace."""
 
 
 class Account:
-    """An account in a namespace of the test's, with the rights of a case or with one fewer."""
+    """An account with some rights, and what the operator says at its start that it may not."""
 
-    def __init__(self, server: ApiServer, namespace: str, case: str, without: Right | None = None) -> None:
-        values = dict(CASES[case])
-        self.namespace = namespace
-        self.watched = tuple(f"{namespace}-{name}" for name in values.get("watchNamespaces", ()))
-        for name in self.watched:
-            server.admin.make("/api/v1/namespaces", {"metadata": {"name": name}})
-        given = rights(namespace, {**values, "watchNamespaces": [*self.watched]})
-        if without is not None:
-            where = {"": "", HOME: namespace}.get(without.namespace, f"{namespace}-{without.namespace}")
-            given = less(given, without._replace(namespace=where))
-        self.token = grant(server, given)
-        self._info = kopf.ConnectionInfo(server=server.url, ca_path=str(server.ca), token=self.token)
-
-    def api(self) -> Api:
-        """The operator's own client."""
-        return Api(lambda: self._info)
+    def __init__(self, server: ApiServer, documents: list[Document], asked: list[Right]) -> None:
+        self._asked = asked
+        self._info = kopf.ConnectionInfo(server=server.url, ca_path=str(server.ca), token=grant(server, documents))
 
     def missing(self) -> str:
-        """What the operator says at its start that it may not; empty if there is nothing."""
+        """Empty if there is nothing."""
 
         async def ask() -> None:
-            async with self.api() as api:
-                await require_rights(api, self.namespace, self.watched)
+            async with Api(lambda: self._info) as api:
+                await require_rights(api, self._asked)
 
         try:
             asyncio.run(ask())
@@ -116,27 +58,63 @@ class Account:
         return ""
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_the_rights_of_the_chart_are_enough_to_begin(server: ApiServer, namespace: str, case: str) -> None:
+@pytest.mark.parametrize("watched", [(), (OTHER,)], ids=["everywhere", "namespaces"])
+def test_the_rights_of_the_chart_are_enough_to_begin(
+    server: ApiServer, namespace: str, watched: tuple[str, ...]
+) -> None:
     """The operator misses none of those that it asks for."""
-    account = Account(server, namespace, case)
-    wait_until(lambda: account.missing() == "", "the roles have arrived")
+    names = [f"{namespace}-{name}" for name in watched]
+    for name in names:
+        server.admin.make("/api/v1/namespaces", {"metadata": {"name": name}})
+    asked = [*wanted(namespace, [*names, namespace] if names else (), lease=True)]
+    account = Account(server, rights(namespace, {**EVERYWHERE, "watchNamespaces": names}), asked)
+    wait_until(lambda: account.missing() == "", "the roles have arrived", patience=PATIENCE)
 
 
-@pytest.mark.parametrize(("case", "right"), ASKED)
-def test_with_one_right_fewer_it_does_not_begin(server: ApiServer, namespace: str, case: str, right: Right) -> None:
+@pytest.mark.parametrize(("watched", "right"), CASES, ids=str)
+def test_with_one_right_fewer_it_does_not_begin(
+    server: ApiServer, namespace: str, watched: tuple[str, ...], right: Right
+) -> None:
     """And it names that right, and no other."""
-    account = Account(server, namespace, case, right)
-    where = {HOME: namespace}.get(right.namespace, f"{namespace}-{right.namespace}")
-    if (right.kind, right.resource) == ("ClusterRole", "clusters") or right.resource == "policies" and not right.namespace:
-        where = namespace  # it has to see them at home, and is given that everywhere
-    place = f"in namespace {where}" if right.namespace or where == namespace else "in all namespaces"
-    resource, _, part = right.resource.partition("/")
-    wanted = f"may not: {right.verb} {resource}{'/' * bool(part)}{part}.{right.group} {place}"
-    wait_until(lambda: account.missing().endswith(wanted), wanted)
+
+    def here(name: str) -> str:
+        return {"": "", HOME: namespace}.get(name, f"{namespace}-{name}")
+
+    names = [here(name) for name in watched]
+    for name in names:
+        server.admin.make("/api/v1/namespaces", {"metadata": {"name": name}})
+    right = right._replace(namespace=here(right.namespace))
+    if right.name == OTHER:
+        right = right._replace(name=here(OTHER))
+    asked = [*wanted(namespace, [*names, namespace] if names else (), lease=True)]
+    whole = rights(namespace, {**EVERYWHERE, "watchNamespaces": names})
+    assert right in set(given(whole))
+    account = Account(server, less(whole, right), asked)
+    wait_until(
+        lambda: account.missing() == f"the operator's ServiceAccount may not: {right}",
+        f"only this is missing: {right}",
+        patience=PATIENCE,
+    )
 
 
-def test_every_right_is_accounted_for() -> None:
-    """Those that no question is asked about are those with a test of their own; each case has all of its rights tried."""
-    found = {(right.resource, right.verb) for values in CASES.values() for right in each(rights(HOME, values))}
-    assert {(param.values[1].resource, param.values[1].verb) for param in ASKED} | BY_WORK == found
+def test_a_secret_that_is_not_named_is_not_read(server: ApiServer, api: Client, namespace: str, tmp_path: Path) -> None:
+    """The Cluster says so; named in the values it is read, and the session is opened with it."""
+    data = {"password": base64.b64encode(b"secret").decode()}
+    api.make(f"/api/v1/namespaces/{namespace}/secrets", {"metadata": {"name": "zookeeper"}, "data": data})
+    login = {"username": "topiarist", "password": {"secretKeyRef": {"name": "zookeeper", "key": "password"}}}
+    with EmbeddedZooKeeper() as zookeeper, Playground(f"{zookeeper.connect}/kafka", 3) as kafka:
+        body = cluster("prod", zookeeper={"connect": kafka.connect, "digest": login}, kafkaVersion="3.9")
+        assert create(api, namespace, body).status == 201
+
+        def ready() -> dict[str, str]:
+            found = api.call("GET", path(namespace, body, "prod")).body.get("status", {}).get("conditions", ())
+            return next((dict(each) for each in found if each["type"] == "Ready"), {})
+
+        with Operator(server, namespace, tmp_path / "operator"):
+            wait_until(lambda: 'secrets "zookeeper" is forbidden' in ready().get("message", ""), "it is said", patience=PATIENCE)
+        role = next(one for one in rights(namespace, {"secretNames": ["zookeeper"]}) if one["kind"] == "Role")
+        where = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles"
+        assert api.call("PUT", f"{where}/{role['metadata']['name']}", role).status == 200
+        token = api.token_of(namespace, "topiarist")
+        with Operator(server, namespace, tmp_path / "operator", token=token):
+            wait_until(lambda: ready().get("status") == "True", "the Cluster is ready", patience=PATIENCE)

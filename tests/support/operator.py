@@ -10,42 +10,14 @@ from typing import Self
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from support.helm import Document, Values, render
+from support.helm import Values
 from support.kafka.processes import Process, free_port
 from support.kube import ApiServer
+from support.rights import grant, rights
 from topiarist.cli.operator import command
 
-BEGIN = "from topiarist.cli.operator import command; command()"
-"""The operator is no command of the command line yet."""
-
-RELEASE = "topiarist"
-
-WITHOUT: Values = {"crds": {"enabled": False}, "admissionPolicies": {"enabled": False}, "rbac": {"aggregate": False}}
-"""What the operator's rights are rendered without: what there is one of for the whole API server, and people's roles."""
-
-PATHS = {
-    "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
-    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
-    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
-    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-}
-
-
-def rights(namespace: str, values: Values | None = None) -> list[Document]:
-    """The ServiceAccount with its roles and bindings, as the chart has them for a release of these values."""
-    found = render({**(values or {}), **WITHOUT}, name=RELEASE, namespace=namespace)
-    return [one for one in found if one["kind"] in PATHS]
-
-
-def grant(server: ApiServer, given: Sequence[Document]) -> str:
-    """Make an account with its roles and bindings; gives a token of it."""
-    api = server.admin
-    for one in given:
-        api.make(PATHS[one["kind"]].format(one["metadata"].get("namespace")), one)
-    (account,) = (one["metadata"] for one in given if one["kind"] == "ServiceAccount")
-    return api.token_of(account["namespace"], account["name"])
-
+PROGRAM = ("-m", "topiarist", "operator")
+"""What a Python interpreter is to run."""
 
 def account(server: ApiServer, namespace: str, *words: str, secrets: Sequence[str] = ()) -> str:
     """A token of an account that may do what an operator with these words needs; it may read these Secrets."""
@@ -71,7 +43,7 @@ class Operator:
         api = server.api(token or account(server, namespace, *words, secrets=secrets), namespace)
         self.port = free_port()
         program = [
-            *("env", f"KUBECONFIG={api.kubeconfig}", "KUBERNETES_SERVICE_HOST=", sys.executable, "-c", BEGIN),
+            *("env", f"KUBECONFIG={api.kubeconfig}", "KUBERNETES_SERVICE_HOST=", sys.executable, *PROGRAM),
             *("--namespace", namespace, "--listen", f"127.0.0.1:{self.port}", "--period", "5", *words),
         ]
         self.process = Process(folder, program)

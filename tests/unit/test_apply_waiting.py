@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support.states import cluster, spec, topic
+from topiarist import patience
 from topiarist.cli import waiting
 from topiarist.core.change import Plan
 from topiarist.core.plan import Run, make_plan
@@ -217,7 +218,8 @@ def test_progress_gives_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
         everything = {"new": new("new", 0, 1), "orders": new("orders", 3, 4)}
         return waited(Slow(*looks, everything), written(), seconds=30).exit
 
-    monkeypatch.setattr(waiting, "time", clock)
+    for module in (patience, waiting):
+        monkeypatch.setattr(module, "time", clock)
     assert ended((), (3,), (), (4,), ()) is Exit.DONE
     assert clock.now > 60
     assert ended((), (), (), ()) is Exit.ERROR
@@ -227,7 +229,8 @@ def test_progress_gives_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_end_is_noticed_soon_after_it_has_come(comes: float, looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """At most a quarter of the time later, and at most two seconds; and nobody is asked all the time for that."""
     clock = Clock()
-    monkeypatch.setattr(waiting, "time", clock)
+    for module in (patience, waiting):
+        monkeypatch.setattr(module, "time", clock)
 
     class Slow(Played):
         def look(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, Sight]:
@@ -250,7 +253,8 @@ def test_zookeeper_is_left_alone_most_of_the_time(monkeypatch: pytest.MonkeyPatc
             clock.now += 0.25
             return super().look(topics)
 
-    monkeypatch.setattr(waiting, "time", clock)
+    for module in (patience, waiting):
+        monkeypatch.setattr(module, "time", clock)
     first, second = GROWN.topics
     watch = paced(Slow({"new": new("new", 0)}, {"new": new("new", 1), "orders": new("orders")}))
     watch.settled(first, Outcome("new", Result.DONE))

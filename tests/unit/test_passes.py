@@ -14,7 +14,7 @@ from topiarist.core.drift import Asked, asked
 from topiarist.core.spec import merge
 from topiarist.core.state import TopicRecord, TopicState
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.candidates import candidates
+from topiarist.kubernetes.candidates import candidate, candidates
 from topiarist.kubernetes.passes import Order, Seen, State, View, look
 from topiarist.kubernetes.resources import FINALIZER, Resource
 
@@ -27,7 +27,7 @@ def order(home: Resource, *topics: Resource, known: Mapping[str, Asked] | None =
     """What a pass over the cluster ``home`` is to do for these Topics."""
     assert home.manifest is not None
     spec = schema.cluster_spec(home.manifest)
-    specs = [(each, merge(each.manifest, spec)) for each in topics if each.manifest is not None]
+    specs = [candidate(each, merge(each.manifest, spec)) for each in topics if each.manifest is not None]
     return Order(home, spec, candidates(spec, home.namespace, specs, {}), OWNER, known=known or {}, **fields)
 
 

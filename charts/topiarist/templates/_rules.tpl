@@ -1,20 +1,25 @@
-{{/* Where Topics are: read them, set our finalizer, write their status, tell what happened to them. */}}
-{{- define "topiarist.rules.topics" -}}
+{{/* Where Topics may be: read them, set our finalizer, write their status, tell what happened to them. */}}
+{{- define "topiarist.rules.watched" -}}
 - apiGroups: [topiarist.dev]
   resources: [topics]
   verbs: [list, watch, patch]
 - apiGroups: [topiarist.dev]
   resources: [topics/status]
   verbs: [patch]
+- apiGroups: [topiarist.dev]
+  resources: [clusters, policies]
+  verbs: [list, watch]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]
 {{- end }}
 
-{{- define "topiarist.rules.read" -}}
-- apiGroups: [topiarist.dev]
-  resources: [clusters, policies]
-  verbs: [list, watch]
+{{/* Whether Topics go because their definition does: then no topic may go with them. */}}
+{{- define "topiarist.rules.definition" -}}
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  resourceNames: [topics.topiarist.dev]
+  verbs: [get]
 {{- end }}
 
 {{/* The operator's own namespace: statuses of Clusters and Policies, the Secrets that are named, the Lease. */}}
@@ -30,14 +35,9 @@
   verbs: [get]
 {{- end }}
 {{- if .Values.leaderElection.enabled }}
-# The name of what is to be created cannot be said.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [create]
-- apiGroups: [coordination.k8s.io]
-  resources: [leases]
-  resourceNames: [{{ include "topiarist.release" . }}]
-  verbs: [get, update]
+  verbs: [get, create, update]
 {{- end }}
 {{- end }}
 

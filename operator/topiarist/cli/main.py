@@ -28,6 +28,7 @@ COMMANDS = {
     "release": "Give topics up: our record goes, nothing of Kafka's.",
     "freeze": "Stop every writer of a cluster.",
     "thaw": "Let writers in again.",
+    "operator": "Run the Kubernetes operator.",
     "dev": "Run a playground: a real ZooKeeper with a seeded cluster.",
     "completion": "Print the completion script for a shell.",
 }

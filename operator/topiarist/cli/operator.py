@@ -1,8 +1,9 @@
-"""The Kubernetes operator as a process. Not in the table of commands yet: it is being built."""
+"""``topiarist operator``: the Kubernetes operator as a process. All that it needs is imported when it begins."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -23,10 +24,17 @@ _NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 )
 @click.option("--leader-election", is_flag=True, help="Work only while this process holds the Lease.")
 @click.option("--listen", metavar="HOST:PORT", default="0.0.0.0:8080", show_default=True, help="Probes and metrics.")
-@click.option("--period", type=float, default=60.0, show_default=True, help="Seconds between passes of a cluster.")
-def command(
-    namespace: str | None, release: str, namespaces: tuple[str, ...], leader_election: bool, listen: str, period: float
-) -> None:
+@click.option(
+    "--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True, help="How lines are logged."
+)
+@click.option(
+    "--period",
+    type=click.FloatRange(min=1),
+    default=60.0,
+    show_default=True,
+    help="Seconds between passes of a cluster.",
+)
+def command(namespace: str | None, namespaces: tuple[str, ...], listen: str, **words: Any) -> None:
     """Make topics what the Topic resources of a Kubernetes cluster say, and keep them so.
 
     Clusters and Policies are read from the operator's own namespace, Topics from wherever a Cluster allows it.
@@ -39,5 +47,6 @@ def command(
     host, _, port = listen.rpartition(":")
     if not port.isdigit():
         raise click.UsageError(f"--listen {listen}: wanted HOST:PORT, such as 0.0.0.0:8080")
-    words = Words(home, release, namespaces, leader_election, host or "0.0.0.0", int(port), period)
-    raise click.exceptions.Exit(run(words))
+    raise click.exceptions.Exit(
+        run(Words(home, namespaces=namespaces, host=host or "0.0.0.0", port=int(port), **words))
+    )

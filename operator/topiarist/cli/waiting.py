@@ -19,47 +19,9 @@ from topiarist.core.change import TopicPlan
 from topiarist.core.units import count
 from topiarist.core.waiting import FINISHED, brings, under_way
 from topiarist.errors import Reason, TopiaristError
+from topiarist.patience import Patience
 from topiarist.reconcile import Outcome, Report, Result, Watched, waited
 from topiarist.settings import Settings
-
-_SLICE, _FIRST, _LONGEST = 0.1, 0.02, 2.0
-_LONGER = 1.25
-"""So many times as long as the last is a pause: an end is noticed at most a quarter later than it came."""
-_SHARE = 4
-"""So many times as long as a look takes nobody looks again: ZooKeeper has others to answer."""
-
-
-class _Patience:
-    """When to look again, and when to give up: ``timeout`` seconds after something has last moved on."""
-
-    def __init__(self, timeout: float, stop: Callable[[], bool]) -> None:
-        self._timeout = timeout
-        self._stop = stop
-        self._pause = _FIRST
-        self.renew()
-
-    def renew(self) -> None:
-        """Something has moved on."""
-        self._end = time.monotonic() + self._timeout
-
-    def looked(self, *, progress: bool, since: float) -> None:
-        """A look that began at ``since`` is over."""
-        pause, took = _LONGER * self._pause, time.monotonic() - since
-        if progress:
-            self.renew()
-            pause = _FIRST
-        self._pause = min(max(pause, _SHARE * took), _LONGEST)
-
-    @property
-    def over(self) -> bool:
-        """Whether to give up."""
-        return time.monotonic() >= self._end
-
-    def pause(self) -> None:
-        """Until it is worth looking again: longer each time, not beyond the end, and not if somebody wants to stop."""
-        until = min(time.monotonic() + self._pause, self._end)
-        while not self._stop() and (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, _SLICE))
 
 
 class Watch:
@@ -69,7 +31,7 @@ class Watch:
         self._cluster = cluster
         self._settings = settings
         self._backlog = Backlog(settings.wait_ahead)
-        self._patience = _Patience(settings.wait_timeout, stop)
+        self._patience = Patience(settings.wait_timeout, stop)
         self._stop = stop
         self._plans: dict[str, TopicPlan] = {}
         self._outcomes: dict[str, Outcome] = {}
@@ -163,7 +125,7 @@ def wait(
         terminal.say(
             f"waiting for the controller to {_work(left)}, at most {settings.wait_timeout:g} s without progress"
         )
-    patience = _Patience(settings.wait_timeout, stop)
+    patience = Patience(settings.wait_timeout, stop)
     with terminal.Progress(len(left), settings) as progress:
         while not stop():
             since = time.monotonic()

@@ -18,7 +18,7 @@ from topiarist.core.change import TopicPlan
 from topiarist.core.state import Replicas
 from topiarist.core.waiting import Sight, Stage, awaited, brings, stage, under_way
 
-AHEAD = 1000
+AHEAD = 250
 """Replicas per broker that may be ahead of the controller."""
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 
 from topiarist.core.change import Change, Finding
+from topiarist.core.names import fits
 from topiarist.core.placing import Placing
 from topiarist.core.spec import ClusterSpec, TopicSpec
 from topiarist.core.state import ClusterState, Release, TopicRecord
@@ -40,19 +40,15 @@ class Run:
 
     def adopts(self, topic: str) -> bool:
         """Whether the run was told to take this topic over although it differs."""
-        return _fits(topic, self.adopt)
+        return fits(topic, self.adopt)
 
     def takes(self, topic: str) -> bool:
         """Whether the run was told to take this topic from whoever owns it."""
-        return _fits(topic, self.take_ownership)
+        return fits(topic, self.take_ownership)
 
     def recreates(self, topic: str) -> bool:
         """Whether the run was told to create this topic again although somebody else deleted it."""
-        return _fits(topic, self.recreate)
-
-
-def _fits(topic: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(topic, pattern) for pattern in patterns)
+        return fits(topic, self.recreate)
 
 
 @dataclass(frozen=True, slots=True)

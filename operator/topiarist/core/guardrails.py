@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from fnmatch import fnmatchcase
 
 from topiarist.core.change import Change, Finding, Plan, TopicPlan
 from topiarist.core.holding import hold
-from topiarist.core.spec import ClusterSpec, Origin, Source, TopicSpec
+from topiarist.core.names import fits
+from topiarist.core.spec import ClusterSpec, Origin, Source, TopicSpec, has_labels
 from topiarist.core.units import count
 from topiarist.errors import Complaint, Path, Place, Reason
 
@@ -83,16 +83,12 @@ class Policy:
     def means(self, cluster: ClusterSpec) -> bool:
         """Whether the policy is for topics of this cluster."""
         named = not self.clusters or cluster.name in self.clusters
-        return named and _has(cluster.labels, self.cluster_labels)
+        return named and has_labels(cluster.labels, self.cluster_labels)
 
     def covers(self, spec: TopicSpec) -> bool:
         """Whether the policy is for a topic of a cluster that it means."""
-        named = not self.topics or any(fnmatchcase(spec.topic, pattern) for pattern in self.topics)
-        return named and _has(spec.manifest.labels, self.labels)
-
-
-def _has(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    return all(labels.get(key) == value for key, value in wanted.items())
+        named = not self.topics or fits(spec.topic, self.topics)
+        return named and has_labels(spec.manifest.labels, self.labels)
 
 
 def guarded(

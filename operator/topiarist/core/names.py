@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 
 from topiarist.core.quoting import escaped, quoted
 
@@ -59,3 +60,8 @@ def unify(names: Iterable[str]) -> dict[str, str]:
 def collide(one: str, other: str) -> bool:
     """Whether two names are the same to Kafka's metrics. A name collides with itself."""
     return collision_key(one) == collision_key(other)
+
+
+def fits(name: str, patterns: Iterable[str]) -> bool:
+    """Whether one of these shell patterns means ``name``; case matters."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -7,11 +7,10 @@ written as all plans are. Tombstones and stale records go too: a record needs no
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from topiarist.core.change import Finding, GiveUp, Plan, TopicPlan
-from topiarist.core.names import name_problem
+from topiarist.core.names import fits, name_problem
 from topiarist.core.plan import Run, behind_gate
 from topiarist.core.quoting import quoted
 from topiarist.core.state import ClusterState, TopicRecord
@@ -44,7 +43,7 @@ def wanted(words: Iterable[str]) -> Wanted:
 def plan_release(state: ClusterState, cluster: str, what: Wanted, run: Run) -> tuple[Plan, Sequence[str]]:
     """The plan that releases ``what`` from the cluster of this name, and the names that have no record to release."""
     found = _records(state)
-    names = {name for name in found if any(fnmatchcase(name, pattern) for pattern in what.patterns)}
+    names = {name for name in found if fits(name, what.patterns)}
     names = {name for name in names if found[name].owner == run.owner}.union(what.names)
     known = sorted(name for name in names if name in found or name in state.faults)
     topics = behind_gate([_topic(state, name, found.get(name), run) for name in known], state)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import NamedTuple, TypeVar
 
 from topiarist.core.change import (
@@ -92,7 +91,7 @@ def guard(plan: Plan, cluster: ClusterSpec, *, seen: Iterable[Broker], allow_unk
             if not allow_unknown_brokers and (unknown := sorted(named - then)):
                 message = f"broker {', '.join(map(str, unknown))} was not registered when the plan was made"
                 return Finding(Reason.UNKNOWN_BROKERS, message, instead="if it is meant: --allow-unknown-brokers")
-        if _spoils(change) and any(fnmatchcase(topic.topic, pattern) for pattern in cluster.protected):
+        if _spoils(change) and cluster.protects(topic.topic):
             message = "belongs to other software, which relies on it as it is"
             instead = "ask its owner; Cluster.spec.protected lists the names (--clusters gives the document)"
             return Finding(Reason.PROTECTED_TOPIC, message, instead=instead)

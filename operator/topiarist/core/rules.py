@@ -7,12 +7,11 @@ word. Whether a cluster's *state* allows what a spec asks is the business of ``p
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import NamedTuple
 
 from topiarist.core import configs, explicit
-from topiarist.core.names import name_problem
+from topiarist.core.names import fits, name_problem
 from topiarist.core.quoting import quoted, shown
 from topiarist.core.spec import NEWEST, ClusterSpec, Origin, TopicSpec, item_origin, name_path, origin
 from topiarist.core.state import Release
@@ -85,7 +84,7 @@ def config_problem(cluster: ClusterSpec, key: str, text: str) -> tuple[str, str]
 @lru_cache(maxsize=_MEMORY)
 def _config_problem(key: str, text: str, release: Release, vendors: tuple[str, ...]) -> tuple[str, str] | None:
     if key not in configs.CONFIGS:
-        if _matches(key, vendors):
+        if fits(key, vendors):
             return None
         return _unknown(key)
     if not configs.known(key, release):
@@ -131,7 +130,7 @@ def _unknown_keys(spec: TopicSpec) -> Iterator[Complaint]:
 
 def knows(cluster: ClusterSpec, key: str) -> bool:
     """Whether a config key is Kafka's, in whatever release, or one that the cluster allows beside them."""
-    return key in configs.CONFIGS or _matches(key, cluster.allow_unknown_configs)
+    return key in configs.CONFIGS or fits(key, cluster.allow_unknown_configs)
 
 
 def config_faults(
@@ -144,7 +143,7 @@ def config_faults(
     found = {
         ConfigFault(key, f"{_named(key)}: {_NO_SUCH}")
         for key in config
-        if key not in configs.CONFIGS and not _matches(key, cluster.allow_unknown_configs)
+        if key not in configs.CONFIGS and not fits(key, cluster.allow_unknown_configs)
     }
     for release in releases:
         for key, text in config.items():
@@ -180,10 +179,6 @@ def remedy(faults: Sequence[ConfigFault], own: Collection[str]) -> str:
     if others := [key for key in keys if key in configs.CONFIGS and key not in own]:
         ways.append(f"give {', '.join(others)} in the manifest too, with a value that fits")
     return "; ".join(ways)
-
-
-def _matches(key: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(key, pattern) for pattern in patterns)
 
 
 def version(release: Release) -> str:

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, Protocol
 
 from topiarist.core.allowed import DISRUPTIVE_ONLY, OWN_NAMESPACE, AllowedTopics, DriftPolicy
 from topiarist.core.budgets import Budgets
 from topiarist.core.credentials import NOBODY, Credentials
-from topiarist.core.names import PROTECTED
+from topiarist.core.names import PROTECTED, fits
 from topiarist.core.state import Release, Replicas
 from topiarist.core.values import config_text
 from topiarist.errors import Path, Place
@@ -90,7 +89,7 @@ class ClusterSpec:
 
     def protects(self, topic: str) -> bool:
         """Whether a topic belongs to other software: no growth, deletion or change of cleanup."""
-        return any(fnmatchcase(topic, pattern) for pattern in self.protected)
+        return fits(topic, self.protected)
 
     def settings(self, dynamic: Mapping[str, str]) -> Mapping[str, str]:
         """What is known of the brokers' settings: the manifest's ``brokerConfig``, overridden by ``dynamic`` ones."""
@@ -155,7 +154,12 @@ def selects(layer: Mapping[str, Any], cluster: ClusterSpec) -> bool:
     if cluster.name in layer.get("clusters", ()):
         return True
     wanted = layer.get("clusterSelector", {}).get("matchLabels", {})
-    return bool(wanted) and all(cluster.labels.get(key) == value for key, value in wanted.items())
+    return bool(wanted) and has_labels(cluster.labels, wanted)
+
+
+def has_labels(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    """Whether all of ``wanted`` are among ``labels``, with their values."""
+    return all(labels.get(key) == value for key, value in wanted.items())
 
 
 def _layers(manifest: Manifest, cluster: ClusterSpec) -> Iterator[tuple[Path, Mapping[str, Any]]]:

@@ -118,6 +118,12 @@ def stage(plan: TopicPlan, now: Sight, seen: Collection[int] = ()) -> Stage:
     return Stage(True, Reason.NOT_TAKEN_OVER, f"{message} {'is' if len(brokers) == 1 else 'are'} not registered")
 
 
+def behind(now: Sight, partitions: Collection[int]) -> bool:
+    """Whether the controller still has to take over some of these partitions, as far as a broker of theirs is there."""
+    left = [number for number in partitions if number in now.replicas and number not in now.taken]
+    return any(not set(now.replicas[number]) <= set(now.missing) for number in left)
+
+
 def waits_for(now: Sight) -> str:
     """What keeps a topic that is marked for deletion, as far as that can be seen."""
     if now.missing:

@@ -7,15 +7,14 @@ counts. One that is being deleted gives way to any other: the claim passes on.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from topiarist.core.allowed import AllowedTopics, From, LabelSelector, Operator
 from topiarist.core.change import Finding
-from topiarist.core.names import collision_key
+from topiarist.core.names import collision_key, fits
 from topiarist.core.rules import complaints
-from topiarist.core.spec import ClusterSpec, TopicSpec
+from topiarist.core.spec import ClusterSpec, TopicSpec, has_labels
 from topiarist.errors import Reason
 from topiarist.kubernetes.resources import Resource
 
@@ -32,25 +31,39 @@ class Candidate(NamedTuple):
     objections: tuple[Finding, ...] = ()
 
 
+def candidate(resource: Resource, spec: TopicSpec) -> Candidate:
+    """A Topic by itself: what is wrong with its spec on this cluster, whatever the cluster holds."""
+    wrong = (
+        Finding(_REASONS[found.reason], f"{found.place}: {found.message}", instead=found.hint)
+        for found in complaints(spec)
+    )
+    return Candidate(resource, spec, tuple(wrong))
+
+
 def candidates(
-    cluster: ClusterSpec, home: str, specs: Iterable[tuple[Resource, TopicSpec]], namespaces: Mapping[str, Labels]
+    cluster: ClusterSpec, home: str, single: Iterable[Candidate], namespaces: Mapping[str, Labels]
 ) -> list[Candidate]:
-    """All that are meant for a cluster, in the order of their topics.
+    """All that are meant for a cluster, in the order of their topics; ``single`` has each by itself.
 
     ``home`` is the namespace of the ``Cluster``, ``namespaces`` has the labels of those that are known.
     """
     claims: dict[str, list[Candidate]] = defaultdict(list)
     found = []
-    for resource, spec in specs:
+    for each in single:
+        resource, spec, _ = each
         if allowed(cluster.allowed_topics, resource.namespace, spec.topic, home=home, namespaces=namespaces):
-            claims[collision_key(spec.topic)].append(Candidate(resource, spec))
+            claims[collision_key(spec.topic)].append(each)
         else:
-            found.append(Candidate(resource, spec, (_not_allowed(resource, spec),)))
+            found.append(each._replace(objections=(_not_allowed(resource, spec),)))
     for rivals in claims.values():
-        first, *others = sorted(rivals, key=lambda rival: (rival.resource.deleting, rival.resource.age))
-        found.append(first._replace(objections=tuple(_invalid(first.spec))))
+        first, *others = sorted(rivals, key=_precedence) if len(rivals) > 1 else rivals
+        found.append(first)
         found.extend(other._replace(objections=(_conflict(first, other),)) for other in others)
     return sorted(found, key=lambda each: (each.spec.topic, each.resource.age))
+
+
+def _precedence(rival: Candidate) -> tuple[bool, tuple[str, str]]:
+    return rival.resource.deleting, rival.resource.age
 
 
 def allowed(
@@ -58,9 +71,7 @@ def allowed(
 ) -> bool:
     """Whether a namespace may declare a topic of this name; one that is not known has no labels."""
     return any(
-        _means(rule, namespace, home, namespaces.get(namespace, {}))
-        and any(fnmatchcase(topic, pattern) for pattern in rule.names)
-        for rule in rules
+        _means(rule, namespace, home, namespaces.get(namespace, {})) and fits(topic, rule.names) for rule in rules
     )
 
 
@@ -73,7 +84,7 @@ def _means(rule: AllowedTopics, namespace: str, home: str, labels: Labels) -> bo
 
 
 def _selected(selector: LabelSelector, labels: Labels) -> bool:
-    if any(labels.get(key) != value for key, value in selector.labels.items()):
+    if not has_labels(labels, selector.labels):
         return False
     for key, operator, values in selector.requirements:
         there = key in labels
@@ -100,9 +111,3 @@ def _conflict(first: Candidate, other: Candidate) -> Finding:
     else:
         message = f"topic {other.spec.topic} collides with {first.spec.topic} of {where}, which came first"
     return Finding(Reason.RESOURCE_CONFLICT, message, instead="delete one of the two, or give it another topicName")
-
-
-def _invalid(spec: TopicSpec) -> Iterator[Finding]:
-    """What is wrong with a spec on this cluster, whatever the cluster holds."""
-    for found in complaints(spec):
-        yield Finding(_REASONS[found.reason], f"{found.place}: {found.message}", instead=found.hint)

@@ -1,7 +1,7 @@
 """The operator's work: what the API server holds, a loop for each Cluster, and what each pass has to tell.
 
-``handlers`` and ``listing`` feed the store, which marks clusters here. A pass takes what the store has at that moment,
-works in a thread, and comes back with views; from these follow statuses, finalizers, Events and metrics.
+``handlers`` and ``listing`` feed the store, which marks clusters here. A pass (``rounds``) takes what the store has at
+that moment and works in a thread; from its views follow statuses, finalizers, Events and metrics.
 """
 
 from __future__ import annotations
@@ -10,35 +10,29 @@ import asyncio
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from topiarist import judging
-from topiarist.core.change import DeleteTopic, Plan
-from topiarist.core.guardrails import Policy
-from topiarist.core.spec import ClusterSpec
-from topiarist.desired import Desired
-from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.api import Api, ApiError
-from topiarist.kubernetes.candidates import Candidate, candidates
-from topiarist.kubernetes.events import events
+from topiarist.errors import TopiaristError
+from topiarist.kubernetes import clock
+from topiarist.kubernetes.api import Api
+from topiarist.kubernetes.events import cluster_events, topic_events
 from topiarist.kubernetes.finalizers import finalizers
-from topiarist.kubernetes.loop import Loop
+from topiarist.kubernetes.loop import Ending, Loop
 from topiarist.kubernetes.metrics import Metrics
-from topiarist.kubernetes.pace import Digestion
-from topiarist.kubernetes.passes import Order, Seen, State, View, look
-from topiarist.kubernetes.resources import Resource, annotations_of
+from topiarist.kubernetes.passes import Seen, State, View
+from topiarist.kubernetes.policing import Policing, of_policy
+from topiarist.kubernetes.resources import Resource
+from topiarist.kubernetes.rounds import Round
 from topiarist.kubernetes.scribe import Scribe
-from topiarist.kubernetes.sessions import Secrets, Session, secret_keys
-from topiarist.kubernetes.statuses import Status, cluster_status, differs, last_asked, topic_status
-from topiarist.kubernetes.store import Key, Store
-from topiarist.reconcile import Result
+from topiarist.kubernetes.sessions import Session
+from topiarist.kubernetes.statuses import parts, topic_status
+from topiarist.kubernetes.store import REST, Key, Store
+from topiarist.kubernetes.summaries import cluster_status, policy_status
+from topiarist.render.changes import action
 
-DAY = timedelta(days=1)
-
-LEAVING = "its namespace is being deleted, and a topic must not go because of that"
+Works = list[Coroutine[Any, Any, None]]
 
 log = logging.getLogger(__name__)
 
@@ -46,171 +40,131 @@ log = logging.getLogger(__name__)
 class Controller:
     """Runs the loops of all Clusters in the operator's namespace. ``owner`` is ours in every record."""
 
-    def __init__(self, api: Api, home: str, owner: str, instance: str, metrics: Metrics, period: float) -> None:
-        self._metrics = metrics
-        self._period = period
+    def __init__(self, api: Api, home: str, owner: str, instance: str, period: float) -> None:
         self.store = Store(home, self._mark)
+        self.metrics = Metrics(lambda: {name or "rest": loop for name, loop in self._loops.items()})
+        self._loops: dict[str, Loop] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._period = period
         self._api = api
         self._owner = owner
         self._scribe = Scribe(api, self.store.put, instance)
-        self._loops: dict[str, tuple[Loop, asyncio.Task[None]]] = {}
+        self._policing = Policing()
         self._views: dict[str, Mapping[Key, View]] = {}
+        self._away: dict[str, TopiaristError] = {}
+        self._told: dict[Key, tuple[object, ...]] = {}
         self._stopping = False
-        self._folder = tempfile.TemporaryDirectory(prefix="topiarist-")
 
     async def run(self) -> None:
         """Until cancelled; what is under way is finished first."""
-        try:
-            while True:
-                await self._attend()
-                await asyncio.sleep(1.0)
-        finally:
-            self._stopping = True
-            tasks = [task for _, task in self._loops.values()]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            self._folder.cleanup()
+        with tempfile.TemporaryDirectory(prefix="topiarist-") as folder:
+            rest = asyncio.create_task(self._rest().run())
+            try:
+                while True:
+                    await self._attend(Path(folder))
+                    await asyncio.sleep(1.0)
+            finally:
+                self._stopping = True
+                for loop in self._loops.values():
+                    loop.end()
+                await asyncio.gather(rest, *self._tasks.values(), return_exceptions=True)
 
     def alive(self) -> Iterator[tuple[str, float]]:
         """Each cluster, and when its loop last ended a pass (of ``time.monotonic``)."""
-        return ((name, loop.alive) for name, (loop, _) in self._loops.items())
+        return ((name, loop.alive) for name, loop in self._loops.items())
 
     def _mark(self, name: str) -> None:
         if name in self._loops:
-            self._loops[name][0].mark()
+            self._loops[name].mark()
 
-    async def _attend(self) -> None:
+    def _rest(self) -> Loop:
+        """The loop for what no cluster's pass looks at."""
+        loop = self._loops[REST] = Loop(self._tell_rest, self._period)
+        return loop
+
+    async def _attend(self, folder: Path) -> None:
         """Have a loop for each Cluster that there is, and none for others."""
-        for name in self.store.clusters.keys() - self._loops.keys():
-            session = Session(self._owner, Path(self._folder.name))
-            loop = Loop(lambda name=name, session=session: self._pass(name, session), self._period)  # type: ignore[misc]
-            self._loops[name] = loop, asyncio.create_task(loop.run(), name=f"cluster {name}")
-        for name in self._loops.keys() - self.store.clusters.keys():
-            self._loops.pop(name)[1].cancel()
+        for name in self.store.clusters.keys() - self._tasks.keys():
+            round_ = Round(self._api, self._policing, Session(self._owner, folder), lambda: self._stopping)
+            loop = self._loops[name] = Loop(lambda name=name, round_=round_: self._pass(name, round_), self._period)  # type: ignore[misc]
+            self._tasks[name] = asyncio.create_task(loop.run(), name=f"cluster {name}")
+        for name in self._tasks.keys() - self.store.clusters.keys():
+            self._loops.pop(name).end()
+            await self._tasks.pop(name)
             gone = self._views.pop(name, {})
-            self._metrics.forget(name)
-            await self._tell(gone.keys())
+            self._away.pop(name, None)
+            self._policing.faults.pop(name, None)
+            self.metrics.forget(name)
+            await self._scribe.all(self._topics(gone))
 
-    async def _pass(self, name: str, session: Session) -> tuple[bool, bool]:
-        """One pass over one cluster: whether it went well, and whether there is more to see soon."""
-        begun = time.monotonic()
-        home, spec = self.store.clusters.get(name), self.store.cluster(name)
-        seen = Seen([]) if home is None or spec is None else await self._seen(session, home, spec)
-        before = self._views.get(name, {})
-        self._metrics.passed(name, seen, before.values(), time.monotonic() - begun, time.time())
-        self._views[name] = {view.candidate.resource.key: view for view in seen.views}
-        if home is not None:
-            await self._report(home, seen)
-        await self._tell(before.keys() | self._views[name].keys(), name)
-        return seen.error is None, any(view.state is State.CHANGED for view in seen.views)
+    async def _pass(self, name: str, round_: Round) -> Ending:
+        """One pass over one cluster, and all that is to be told of it."""
+        home = self.store.clusters.get(name)
+        if home is None:
+            return Ending.WELL
+        begun, before = time.monotonic(), self._views.get(name, {})
+        seen = await round_.look(self.store, home, self._owner)
+        views = {view.candidate.resource.key: view for view in seen.views}
+        self._views[name] = views
+        self._away.pop(name, None)
+        if seen.error:
+            self._away[name] = seen.error
+        self.metrics.passed(name, seen, before.values(), time.monotonic() - begun, clock.now())
+        self.metrics.asked(name, round_.requests())
+        _log(name, seen)
+        works = [*self._cluster(home, seen), *self._topics({**before, **views}, name)]
+        await self._scribe.all(works)
+        if seen.error:
+            return Ending.FAILED
+        soon = any(view.state is State.CHANGED or view.unsent for view in seen.views)
+        return Ending.SOON if soon else Ending.WELL
 
-    async def _seen(self, session: Session, home: Resource, spec: ClusterSpec) -> Seen:
-        """What a pass saw and did; the store is asked before, the rest is done in a thread."""
-        store = self.store
-        meant, policies = list(store.specs(home.name)), store.rules()
-        labels, leaving = dict(store.namespaces), frozenset(store.leaving)
-        try:
-            secrets = await self._secrets(spec)
-        except ApiError as error:
-            return Seen([], error=TopiaristError(Reason.UNREACHABLE, str(error)))
+    def _cluster(self, home: Resource, seen: Seen) -> Works:
+        """What is to be written about a Cluster."""
+        status = cluster_status(home, seen, clock.now())
+        works: Works = [self._scribe.event(home, event) for event in cluster_events(home, status)]
+        return [*works, self._scribe.status(home, status)] if status != home.status else works
 
-        def work() -> Seen:
-            found = candidates(spec, home.namespace, meant, labels)
-            known = {each.spec.topic: last_asked(each.resource, home.name) for each in found if not each.objections}
-            order = Order(
-                home,
-                spec,
-                found,
-                self._owner,
-                known={topic: was for topic, was in known.items() if was},
-                held={each.spec.topic: LEAVING for each in found if each.resource.namespace in leaving},
-                guard=_guard(policies, spec, found),
-                deletions=len(_recent(home, datetime.now(UTC))),
-            )
-            return self._looked(session, order, secrets)
-
-        return await asyncio.to_thread(work)
-
-    def _looked(self, session: Session, order: Order, secrets: Secrets) -> Seen:
-        """In a thread: the pass itself. A session that failed is not used again."""
-
-        def stop() -> bool:
-            return self._stopping
-
-        try:
-            cluster = session.cluster(order.cluster, secrets)
-            seen = look(cluster, order, stop, Digestion(cluster, stop))
-        except TopiaristError as error:
-            seen = Seen([], error=error)
-        if seen.error is not None:
-            session.close()
-            log.warning("a pass has ended early", extra={"cluster": order.cluster.name, "error": str(seen.error)})
-        return seen
-
-    async def _secrets(self, spec: ClusterSpec) -> Secrets:
-        """What is in the Secrets that a Cluster names, as of now; keys that are not there are left out."""
-        found = {}
-        for name in {key.name for key in secret_keys(spec.credentials)}:
-            try:
-                data = (await self._api.get(f"/api/v1/namespaces/{self.store.home}/secrets/{name}")).get("data", {})
-            except ApiError as error:
-                if not error.missing:
-                    raise
-                continue
-            found.update({key: data[key.key] for key in secret_keys(spec.credentials) if key.name == name})
-        return found
-
-    async def _report(self, home: Resource, seen: Seen) -> None:
-        """Write the status of a Cluster."""
-        now = datetime.now(UTC)
-        facts: dict[str, Any] = {
-            key: home.status[key] for key in ("clusterId", "brokers", "deletions") if key in home.status
-        }
-        if seen.state is not None:
-            facts |= {"clusterId": seen.state.cluster_id, "brokers": len(seen.state.brokers)}
-        deleted = [_text(now) for view in seen.views if _deleted(view)]
-        facts["deletions"] = [*_recent(home, now), *deleted]
-        status = cluster_status(home, seen.views, seen.error, facts, _text(now))
-        if differs(home, status):
-            await self._scribe.status(home, status)
-
-    async def _tell(self, keys: Iterable[Key], cluster: str = "") -> None:
-        """Write the statuses and finalizers of Topics where they differ, and Events of what happened on a cluster."""
-        now, works = _text(datetime.now(UTC)), []
+    def _topics(self, keys: Iterable[Key], cluster: str = "") -> Works:
+        """What is to be written about Topics: statuses, finalizers, Events of what happened on ``cluster``."""
+        now, works, sure = clock.seconds(clock.now()), Works(), not self.store.unread
         for key in keys:
             topic = self.store.topics.get(key)
             if topic is None:
+                self._told.pop(key, None)
                 continue
-            views = {name: views[key] for name, views in self._views.items() if key in views}
-            status = topic_status(topic, views, now)
-            if cluster in views:
-                part: Status = next((each for each in topic.status.get("clusters", ()) if each["name"] == cluster), {})
-                works += [self._scribe.event(topic, event) for event in events(cluster, part, views[cluster])]
-            if differs(topic, status):
+            views = {name: self._views.get(name, {}).get(key) for name in self.store.meant(topic)}
+            seen = (topic, sure, *views.items(), *(self._away.get(name) for name in views))
+            if self._told.get(key) == seen:
+                continue
+            before = len(works)
+            if view := views.get(cluster):
+                works += [self._scribe.event(topic, event) for event in topic_events(cluster, parts(topic), view)]
+            status = topic_status(topic, views, self._away, now)
+            if status != topic.status:
                 works.append(self._scribe.status(topic, status))
-            if (wanted := finalizers(topic, views)) != topic.finalizers:
+            if (wanted := finalizers(topic, views, sure=sure)) != topic.finalizers:
                 works.append(self._scribe.finalizers(topic, wanted))
+            if len(works) == before:
+                self._told[key] = seen  # nothing to tell until something of this has changed
+        return works
+
+    async def _tell_rest(self) -> Ending:
+        """The statuses of Policies, and of Topics that are meant for no cluster."""
+        works: Works = []
+        faults = [fault for found in self._policing.faults.values() for fault in found]
+        for policy in self.store.policies.values():
+            status = policy_status(policy, list(dict.fromkeys(of_policy(policy.name, faults))), clock.now())
+            if status != policy.status:
+                works.append(self._scribe.status(policy, status))
+        works += self._topics([topic.key for topic in self.store.homeless()])
         await self._scribe.all(works)
+        return Ending.WELL
 
 
-def _guard(policies: Sequence[Policy], spec: ClusterSpec, found: Sequence[Candidate]) -> Callable[[Plan], Plan]:
-    """What the policies leave of the plan of a cluster."""
-    specs = tuple(each.spec for each in found if not each.objections)
-    desired = Desired({spec.name: specs}, {spec.name: spec})
-    return judging.judged(desired, policies, {spec.name: spec}, annotations_of, alone=False).guard
-
-
-def _deleted(view: View) -> bool:
-    done = view.outcome is not None and view.outcome.result is Result.DONE and view.plan is not None
-    return done and any(isinstance(change, DeleteTopic) for change in view.plan.changes)  # type: ignore[union-attr]
-
-
-def _recent(home: Resource, now: datetime) -> list[str]:
-    """When topics of a Cluster were deleted within the last day."""
-    times: list[str] = home.status.get("deletions", [])
-    return [time for time in times if now - datetime.fromisoformat(time) < DAY]
-
-
-def _text(time: datetime) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+def _log(cluster: str, seen: Seen) -> None:
+    """What a pass has done; one that did nothing says nothing."""
+    for view in seen.views:
+        if view.outcome and view.plan:
+            what = {"cluster": cluster, "topic": view.outcome.topic, "changes": action(view.plan.changes)}
+            log.info(view.outcome.message or view.outcome.result.value, extra=what)

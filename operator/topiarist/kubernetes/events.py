@@ -1,7 +1,7 @@
 """Kubernetes Events for what a person should notice: once when it happens, never again on each pass.
 
-What happened is told from one Topic on one cluster before and after a pass. Before is what its status says, which is
-still known after a restart.
+What happened is told from one Topic on one cluster, or a Cluster, before and after a pass. Before is what its status
+says, which is still known after a restart.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from topiarist.core.change import AddPartitions, Adopt, CreateTopic, DeleteTopic, UpdateConfig
 from topiarist.errors import Reason
 from topiarist.kubernetes.passes import State, View
+from topiarist.kubernetes.resources import Resource
 from topiarist.kubernetes.words import told
 from topiarist.reconcile import Result
 from topiarist.render.changes import action
@@ -34,15 +35,33 @@ _DONE = {
 }
 
 _WARNINGS = {
-    Reason.FEWER_PARTITIONS: "PartitionDecreaseRefused",
-    Reason.INVALID_MANIFEST: "ValidationFailed",
-    Reason.CONFIG_INVALID: "ValidationFailed",
+    Reason.FEWER_PARTITIONS.value: "PartitionDecreaseRefused",
+    Reason.INVALID_MANIFEST.value: "ValidationFailed",
+    Reason.CONFIG_INVALID.value: "ValidationFailed",
+    Reason.UNREACHABLE.value: "ZooKeeperUnavailable",
+    Reason.SESSION_LOST.value: "ZooKeeperUnavailable",
 }
 """Reasons that other operators have a word for; all others are their own."""
 
 
-def events(cluster: str, before: Mapping[str, Any], after: View) -> Iterator[Event]:
-    """What happened to a Topic on a cluster; ``before`` is that cluster's part of its status, empty if it has none."""
+def cluster_events(home: Resource, status: Mapping[str, Any]) -> Iterator[Event]:
+    """What happened to a Cluster whose next status is ``status``: it can be used no more, or again."""
+    before, after = (
+        next((each for each in found.get("conditions", ()) if each["type"] == "Ready"), None)
+        for found in (home.status, status)
+    )
+    if after is None or after["reason"] == (before or {}).get("reason"):
+        return
+    if after["status"] == "False":
+        word = _WARNINGS.get(str(after["reason"]), str(after["reason"]))
+        yield Event(word, after["message"], warning=True)
+    elif before:
+        yield Event("Reachable", "can be used again")
+
+
+def topic_events(cluster: str, parts: Mapping[str, Mapping[str, Any]], after: View) -> Iterator[Event]:
+    """What happened to a Topic on a cluster; ``parts`` is what its status says of each, before."""
+    before = parts.get(cluster, {})
     if after.plan and after.outcome and after.outcome.result is Result.DONE:
         for change in after.plan.changes:
             if type(change) in _DONE and not (isinstance(change, Adopt) and "applied" in before):
@@ -51,7 +70,7 @@ def events(cluster: str, before: Mapping[str, Any], after: View) -> Iterator[Eve
     for refusal in after.refusals:
         words = told(refusal)
         if (refusal.reason.value, words) not in was and not refusal.reason.retryable:
-            word = _WARNINGS.get(refusal.reason, refusal.reason.value)
+            word = _WARNINGS.get(refusal.reason.value, refusal.reason.value)
             yield Event(word, f"{cluster}: {words}", warning=True)
     if before.get("state") == State.DRIFTED.value and after.state in (State.IN_STEP, State.CHANGED):
         yield Event("DriftCorrected", f"{cluster}: as asked again")

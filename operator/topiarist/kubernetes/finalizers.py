@@ -17,19 +17,28 @@ from topiarist.kubernetes.resources import FINALIZER, Resource
 _NOT_OURS = {Reason.NOT_OWNED, Reason.NOT_ADOPTED, Reason.RESOURCE_CONFLICT, Reason.NOT_ALLOWED}
 
 
-def finalizers(resource: Resource, views: Mapping[str, View]) -> tuple[str, ...]:
-    """The finalizers that a Topic should have; ``views`` are those of all clusters that it is meant for."""
+def finalizers(resource: Resource, views: Mapping[str, View | None], *, sure: bool) -> tuple[str, ...]:
+    """The finalizers that a Topic should have.
+
+    ``views`` are those of all clusters that it is meant for, None of those that have not been seen; ``sure`` if it is
+    known which these are.
+    """
     others = tuple(each for each in resource.finalizers if each != FINALIZER)
-    return (*others, FINALIZER) if _keeps(resource, views) else others
+    return (*others, FINALIZER) if _keeps(resource, views, sure=sure) else others
 
 
-def _keeps(resource: Resource, views: Mapping[str, View]) -> bool:
-    if resource.annotation(RETAIN) == "true" or not views:
+def _keeps(resource: Resource, views: Mapping[str, View | None], *, sure: bool) -> bool:
+    if resource.annotation(RETAIN) == "true":
         return False
-    if resource.deleting:
-        return FINALIZER in resource.finalizers and not all(map(_settled, views.values()))
-    wanted = resource.manifest is not None and resource.manifest.spec.get("deletionPolicy") == "Delete"
-    return wanted and not all(map(_settled, views.values()))
+    there = FINALIZER in resource.finalizers
+    if resource.deleting and not there:
+        return False  # nobody may add one any more
+    if resource.manifest is None or not sure:
+        return there
+    if not resource.deleting and resource.manifest.spec.get("deletionPolicy") != "Delete":
+        return False
+    settled = [_settled(view) if view else None for view in views.values()]
+    return False in settled or (there and None in settled)
 
 
 def _settled(view: View) -> bool:

@@ -13,9 +13,9 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
+from topiarist.kubernetes import clock
 from topiarist.kubernetes.api import Api, ApiError
 
 
@@ -70,7 +70,7 @@ class Lease:
         try:
             found = await self._api.get(f"{self._folder}/{self._name}")
             if found["spec"].get("holderIdentity") == self._identity:
-                spec = {**found["spec"], "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _now()}
+                spec = {**found["spec"], "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": clock.precise()}
                 await self._api.replace(f"{self._folder}/{self._name}", {**found, "spec": spec})
         except ApiError:
             return  # it ends by itself
@@ -111,7 +111,7 @@ class Lease:
 
     def _spec(self, old: dict[str, Any]) -> dict[str, Any]:
         ours = old.get("holderIdentity") == self._identity
-        now = _now()
+        now = clock.precise()
         return {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": int(self._terms.duration),
@@ -122,8 +122,3 @@ class Lease:
 
     def _pause(self) -> float:
         return self._terms.retry * random.uniform(1.0, 1.2)
-
-
-def _now() -> str:
-    """The time as a Lease has it: for people, nobody decides by it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -44,10 +44,13 @@ async def fill(store: Store, api: Api, namespaces: tuple[str, ...]) -> None:
                     store.drop(known)
 
 
-async def namespaces(store: Store, api: Api) -> None:
-    """Bring the labels of all namespaces up to date."""
-    pages = [page["items"] async for page in _pages(api, "/api/v1/namespaces")]
-    found = {body["metadata"]["name"]: body["metadata"] for page in pages for body in page}
+async def namespaces(store: Store, api: Api, names: tuple[str, ...]) -> None:
+    """Bring the labels of namespaces up to date; ``names`` are those that count (none: all)."""
+    if names:
+        bodies = [await api.get(f"/api/v1/namespaces/{name}") for name in names]
+    else:
+        bodies = [body async for page in _pages(api, "/api/v1/namespaces") for body in page["items"]]
+    found = {body["metadata"]["name"]: body["metadata"] for body in bodies}
     for name in {*store.namespaces} - {*found}:
         store.namespace(name, None)
     for name, metadata in found.items():

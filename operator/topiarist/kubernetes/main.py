@@ -17,13 +17,12 @@ from dataclasses import dataclass
 import kopf
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes import handlers, listing
+from topiarist.kubernetes import handlers, listing, logs
 from topiarist.kubernetes.api import Api, ApiError
 from topiarist.kubernetes.controller import Controller
 from topiarist.kubernetes.lease import Lease
-from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.probes import Probes
-from topiarist.kubernetes.rights import require_rights
+from topiarist.kubernetes.rights import require_rights, wanted
 
 AGAIN = 300.0
 """Seconds after which everything is listed again: a watch that broke may have missed that something is gone."""
@@ -42,6 +41,12 @@ class Words:
     host: str = "0.0.0.0"
     port: int = 8080
     period: float = 60.0
+    log_format: str = "json"
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The namespaces that are watched; none: all."""
+        return tuple(sorted({self.namespace, *self.namespaces})) if self.namespaces else ()
 
     @property
     def owner(self) -> str:
@@ -51,7 +56,7 @@ class Words:
 
 def run(words: Words) -> int:
     """Run until a signal comes; gives the exit code. Raises ``TopiaristError`` if it cannot begin."""
-    handlers.quiet()
+    logs.begin(words.log_format)
     return asyncio.run(_run(words))
 
 
@@ -76,13 +81,12 @@ async def _run(words: Words) -> int:
         asyncio.get_running_loop().add_signal_handler(number, end, number)
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     async with Api(login) as api:
-        metrics = Metrics()
-        controller = Controller(api, words.namespace, words.owner, identity, metrics, words.period)
-        probes = Probes(metrics, controller.alive)
+        controller = Controller(api, words.namespace, words.owner, identity, words.period)
+        probes = Probes(controller.metrics.registry, controller.alive)
         port = await probes.start(words.host, words.port)
         log.info("listening", extra={"port": port})
         try:
-            await require_rights(api, words.namespace, words.namespaces)
+            await require_rights(api, [*wanted(words.namespace, words.watched, lease=words.leader_election)])
             async with asyncio.TaskGroup() as tasks:
                 work = tasks.create_task(_lead(words, api, controller, probes, identity))
                 await stop.wait()
@@ -95,6 +99,8 @@ async def _run(words: Words) -> int:
 async def _lead(words: Words, api: Api, controller: Controller, probes: Probes, identity: str) -> None:
     """Wait for the Lease if there is one, and work as long as it is ours."""
     lease = Lease(api, words.namespace, words.release, identity) if words.leader_election else None
+    leader = controller.metrics.leader.labels(words.release)
+    leader.set(0)
     if lease:
         probes.ready = True  # a standby is as ready as it can be
 
@@ -103,6 +109,7 @@ async def _lead(words: Words, api: Api, controller: Controller, probes: Probes, 
 
         await lease.acquire(waiting)
         log.info("the Lease is ours")
+    leader.set(1)
     try:
         async with asyncio.TaskGroup() as tasks:
             if lease:
@@ -111,7 +118,7 @@ async def _lead(words: Words, api: Api, controller: Controller, probes: Probes, 
             probes.ready = True
             tasks.create_task(controller.run())
             tasks.create_task(_again(words, api, controller))
-            tasks.create_task(_watch(words, controller))
+            tasks.create_task(handlers.watch(controller.store, login, words.watched))
     finally:
         if lease:
             await asyncio.shield(lease.release())
@@ -127,9 +134,8 @@ async def _see(words: Words, api: Api, controller: Controller) -> None:
     """List everything, as often as it takes."""
     while True:
         try:
-            if not words.namespaces:
-                await listing.namespaces(controller.store, api)
-            await listing.fill(controller.store, api, words.namespaces)
+            await listing.namespaces(controller.store, api, words.watched)
+            await listing.fill(controller.store, api, words.watched)
             return
         except ApiError as error:
             if not error.retryable:
@@ -142,14 +148,3 @@ async def _again(words: Words, api: Api, controller: Controller) -> None:
     while True:
         await asyncio.sleep(AGAIN)
         await _see(words, api, controller)
-
-
-async def _watch(words: Words, controller: Controller) -> None:
-    registry = handlers.registry(controller.store, login, namespaces=not words.namespaces)
-    await kopf.operator(
-        registry=registry,
-        settings=handlers.settings(),
-        standalone=True,
-        clusterwide=not words.namespaces,
-        namespaces=sorted({*words.namespaces, words.namespace}) if words.namespaces else (),
-    )

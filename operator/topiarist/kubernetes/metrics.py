@@ -6,13 +6,17 @@ No label for each topic: with ten thousand of them, whoever stores the figures w
 from __future__ import annotations
 
 from collections import Counter as Counts
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from topiarist import __version__
 from topiarist.core.change import AddPartitions, Adopt, Change, CreateTopic, DeleteTopic, GiveUp, UpdateConfig
 from topiarist.errors import Reason
+from topiarist.kubernetes.loop import Loop
 from topiarist.kubernetes.passes import Seen, State, View
 
 _ACTIONS = {
@@ -26,74 +30,94 @@ _ACTIONS = {
 
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
+_RUNTIME = "controller_runtime_reconcile"
+
 
 class Metrics:
-    """All of them, in a registry of their own."""
+    """All of them, in a registry of their own; ``loops`` gives those of the clusters, by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, loops: Callable[[], Mapping[str, Loop]] = dict) -> None:
         self.registry = registry = CollectorRegistry()
-        self.reconciled = Counter(
-            "controller_runtime_reconcile",
-            "Passes by result.",
-            ["controller", "result"],
-            registry=registry,
-        )
-        self.errors = Counter(
-            "controller_runtime_reconcile_errors", "Passes that an error ended.", ["controller"], registry=registry
+        self._reconciled = Counter(_RUNTIME, "Passes by result.", ["controller", "result"], registry=registry)
+        self._errors = Counter(f"{_RUNTIME}_errors", "Passes that an error ended.", ["controller"], registry=registry)
+        self._seconds = Histogram(
+            f"{_RUNTIME}_time_seconds", "Time of a pass.", ["controller"], registry=registry, buckets=_BUCKETS
         )
         self.leader = Gauge(
-            "leader_election_master_status", "Whether this process is the leader.", ["name"], registry=registry
+            "leader_election_master_status", "1 if this process is the leader.", ["name"], registry=registry
         )
-        self.topics = Gauge("topiarist_topics", "Topics, by how they stand.", ["cluster", "state"], registry=registry)
-        self.changes = Counter(
+        self._topics = Gauge("topiarist_topics", "Topics, by how they stand.", ["cluster", "state"], registry=registry)
+        self._changes = Counter(
             "topiarist_topic_changes", "Changes, by outcome.", ["cluster", "action", "outcome"], registry=registry
         )
-        self.drift = Counter(
+        self._drift = Counter(
             "topiarist_drift_detected", "Topics found changed outside.", ["cluster", "kind"], registry=registry
         )
-        self.duration = Histogram(
+        self._duration = Histogram(
             "topiarist_pass_duration_seconds", "Time of a pass.", ["cluster"], registry=registry, buckets=_BUCKETS
         )
-        self.succeeded = Gauge(
+        self._succeeded = Gauge(
             "topiarist_last_successful_pass_timestamp_seconds", "End of the last one.", ["cluster"], registry=registry
         )
-        self.session = Gauge(
-            "topiarist_zookeeper_session_state",
-            "1 if the last pass had one.",
-            ["cluster"],
-            registry=registry,
+        self._session = Gauge(
+            "topiarist_zookeeper_session_state", "1 if the last pass had one.", ["cluster"], registry=registry
         )
-        self.requests = Counter("topiarist_zookeeper_requests", "Requests sent.", ["cluster"], registry=registry)
+        self._requests = Counter(
+            "topiarist_zookeeper_requests", "Requests, by answer.", ["cluster", "op", "result"], registry=registry
+        )
         build = Gauge("topiarist_build_info", "1, with the version.", ["version"], registry=registry)
         build.labels(__version__).set(1)
+        registry.register(_Queue(loops))
 
-    def passed(self, cluster: str, seen: Seen, before: Iterable[View], seconds: float, now: float) -> None:
+    def passed(self, cluster: str, seen: Seen, before: Iterable[View], seconds: float, now: datetime) -> None:
         """Take in one pass."""
-        self.reconciled.labels(cluster, "error" if seen.error else "success").inc()
-        self.duration.labels(cluster).observe(seconds)
-        self.session.labels(cluster).set(seen.error is None or not seen.error.reason.retryable)
+        self._reconciled.labels(cluster, "error" if seen.error else "success").inc()
+        self._seconds.labels(cluster).observe(seconds)
+        self._duration.labels(cluster).observe(seconds)
+        self._session.labels(cluster).set(seen.state is not None)
         if seen.error:
-            self.errors.labels(cluster).inc()
+            self._errors.labels(cluster).inc()
             return
-        self.succeeded.labels(cluster).set(now)
+        self._succeeded.labels(cluster).set(now.timestamp())
         states = Counts(view.state for view in seen.views)
         for state in State:
-            self.topics.labels(cluster, state.value).set(states[state])
+            self._topics.labels(cluster, state.value).set(states[state])
         drifted = {view.candidate.resource.key for view in before if view.state is State.DRIFTED}
         for view in seen.views:
             if view.outcome and view.plan:
                 for change in view.plan.changes:
-                    self.changes.labels(cluster, _ACTIONS[type(change)], view.outcome.result.name.lower()).inc()
+                    self._changes.labels(cluster, _ACTIONS[type(change)], view.outcome.result.value).inc()
             if view.state is State.DRIFTED and view.candidate.resource.key not in drifted:
-                for kind in sorted(_drifted(view)):
-                    self.drift.labels(cluster, kind).inc()
+                for kind in _drifted(view):
+                    self._drift.labels(cluster, kind).inc()
+
+    def asked(self, cluster: str, requests: Mapping[tuple[str, str], int]) -> None:
+        """Count what was asked of a cluster's ZooKeeper in a pass, by operation and result."""
+        for (operation, result), number in requests.items():
+            self._requests.labels(cluster, operation, result).inc(number)
 
     def forget(self, cluster: str) -> None:
-        """A Cluster is gone: its figures go too."""
-        for state in State:
-            self.topics.remove(cluster, state.value)
-        for gauge in (self.succeeded, self.session):
-            gauge.remove(cluster)
+        """A cluster that is gone leaves no figures that stand still."""
+        for metric in (self._succeeded, self._session, self._topics):
+            metric.remove_by_labels({"cluster": cluster})
+
+
+class _Queue(Collector):
+    """The clusters as a work queue: those that a pass has been called for, how often, and how often again."""
+
+    def __init__(self, loops: Callable[[], Mapping[str, Loop]]) -> None:
+        self._loops = loops
+
+    def collect(self) -> Iterator[Metric]:
+        """As they are now."""
+        depth = GaugeMetricFamily("workqueue_depth", "1 if a pass is called for.", labels=["name"])
+        adds = CounterMetricFamily("workqueue_adds", "Calls for a pass.", labels=["name"])
+        retries = CounterMetricFamily("workqueue_retries", "Passes after one that failed.", labels=["name"])
+        for name, loop in self._loops().items():
+            depth.add_metric([name], loop.marked)
+            adds.add_metric([name], loop.marks)
+            retries.add_metric([name], loop.retries)
+        yield from (depth, adds, retries)
 
 
 def _drifted(view: View) -> set[str]:

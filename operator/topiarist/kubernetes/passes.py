@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from topiarist.core.allowed import DriftPolicy
 from topiarist.core.change import Finding, Plan, TopicPlan
@@ -18,11 +18,12 @@ from topiarist.core.plan import Run
 from topiarist.core.spec import ClusterSpec, TopicSpec
 from topiarist.core.spending import within_budgets
 from topiarist.core.state import ClusterState, TopicState
+from topiarist.core.waiting import behind
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import permission
 from topiarist.kubernetes.candidates import Candidate
-from topiarist.kubernetes.resources import FINALIZER, Resource
-from topiarist.reconcile import Cluster, Outcome, Pace, Pass, Report, Result, reconcile
+from topiarist.kubernetes.resources import Resource
+from topiarist.reconcile import Cluster, Outcome, Pace, Pass, Report, Result, Watched, reconcile
 
 PAUSED = "paused"
 """The annotation by which a Topic or a Cluster is left alone for a while."""
@@ -31,8 +32,8 @@ PAUSED = "paused"
 class State(str, Enum):
     """How a topic stands on a cluster, in a word.
 
-    ``CHANGED``: written in this pass, seen as asked in one of the next. ``WAITING``: for what passes by itself, as a
-    reassignment or a broker that is away. ``REFUSED``: until somebody does something.
+    ``CHANGED``: written, and not yet taken over by the controller as far as was seen. ``WAITING``: for what passes by
+    itself, as a reassignment or a broker that is away. ``REFUSED``: until somebody does something.
     """
 
     ABSENT = "Absent"
@@ -51,7 +52,7 @@ class Order:
 
     ``resource`` is the Cluster, ``known`` what each topic was asked for when it last was as asked, ``guard`` what the
     policies leave of a plan, ``deletions`` how many topics were deleted within a day. ``held`` says of topics, by name,
-    why they must not be deleted although their resources are.
+    why they must not be deleted although their resources are. ``settling`` are the topics that were ``CHANGED`` last.
     """
 
     resource: Resource
@@ -62,6 +63,7 @@ class Order:
     held: Mapping[str, str] = field(default_factory=dict)
     guard: Callable[[Plan], Plan] = field(default=lambda plan: plan)
     deletions: int = 0
+    settling: frozenset[str] = frozenset()
 
 
 class View(NamedTuple):
@@ -74,6 +76,11 @@ class View(NamedTuple):
     refusals: tuple[Finding, ...] = ()
     outcome: Outcome | None = None
 
+    @property
+    def unsent(self) -> bool:
+        """Whether the pass has left it for the next one."""
+        return self.outcome is not None and self.outcome.result is Result.NOT_SENT
+
 
 class Seen(NamedTuple):
     """What a pass saw and did. ``error`` ended it before its time, if there is one."""
@@ -82,6 +89,10 @@ class Seen(NamedTuple):
     state: ClusterState | None = None
     report: Report | None = None
     error: TopiaristError | None = None
+
+
+class Port(Cluster, Watched, Protocol):
+    """A cluster that can be written to and watched."""
 
 
 class _Remembered:
@@ -99,7 +110,7 @@ class _Remembered:
         return self._cluster.apply(plan, stop, pace)
 
 
-def look(cluster: Cluster, order: Order, stop: Callable[[], bool], pace: Pace | None = None) -> Seen:
+def look(cluster: Port, order: Order, stop: Callable[[], bool], pace: Pace | None = None) -> Seen:
     """Carry out one pass; an error that ends it is part of what it saw, with what had been done until then."""
     meant = {each.spec.topic: _wanted(each, order) for each in order.candidates if not each.objections}
     chosen = {each.spec.topic: each for each in order.candidates if not each.objections}
@@ -130,8 +141,26 @@ def look(cluster: Cluster, order: Order, stop: Callable[[], bool], pace: Pace | 
             views.append(_objected(each))
         else:
             found = state.topics.get(topic) if state else None
-            views.append(_view(each._replace(spec=meant[topic]), found, plans.get(topic), outcomes.get(topic)))
-    return Seen(views, state, report, report.error)
+            wanted = each if meant[topic] is each.spec else each._replace(spec=meant[topic])
+            views.append(_view(wanted, found, plans.get(topic), outcomes.get(topic)))
+    try:
+        return Seen(_settled(cluster, views, order.settling), state, report, report.error)
+    except TopiaristError as error:
+        return Seen(views, state, report, report.error or error)
+
+
+def _settled(cluster: Watched, views: list[View], settling: frozenset[str]) -> list[View]:
+    """The views; what was written before, and its controller has not taken over yet, is no more than changed."""
+    asked = {
+        view.candidate.spec.topic: range(len(view.found.replicas))
+        for view in views
+        if view.state is State.IN_STEP and view.candidate.spec.topic in settling and view.found
+    }
+    if not asked:
+        return views
+    sights = cluster.look(asked)
+    late = {topic for topic, partitions in asked.items() if behind(sights[topic], partitions)}
+    return [view._replace(state=State.CHANGED) if view.candidate.spec.topic in late else view for view in views]
 
 
 def _run(order: Order, resources: Mapping[str, Resource]) -> Run:
@@ -153,7 +182,9 @@ def _wanted(candidate: Candidate, order: Order) -> TopicSpec:
     """What a Topic asks for now: that it be deleted, if it is being deleted; nothing, as long as it is paused."""
     resource, spec, _ = candidate
     paused = "true" in (resource.annotation(PAUSED), order.resource.annotation(PAUSED))
-    leaving = resource.deleting and FINALIZER in resource.finalizers
+    leaving = resource.deleting
+    if not leaving and not paused:
+        return spec
     return replace(spec, absent=spec.absent or leaving, observe=paused or (spec.observe and not leaving))
 
 

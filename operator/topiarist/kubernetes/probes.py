@@ -10,9 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-
-from topiarist.kubernetes.metrics import Metrics
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 LONGEST_PASS = 1800.0
 """Seconds after which a cluster whose pass has not ended counts as stuck."""
@@ -21,9 +19,9 @@ LONGEST_PASS = 1800.0
 class Probes:
     """The server. ``alive`` gives each cluster with the time at which its loop last ended a pass."""
 
-    def __init__(self, metrics: Metrics, alive: Callable[[], Iterable[tuple[str, float]]]) -> None:
+    def __init__(self, registry: CollectorRegistry, alive: Callable[[], Iterable[tuple[str, float]]]) -> None:
         self.ready = False
-        self._metrics = metrics
+        self._registry = registry
         self._alive = alive
         self._runner: web.AppRunner | None = None
 
@@ -58,4 +56,4 @@ class Probes:
         return web.Response(text="ok\n") if self.ready else web.Response(status=503, text="not all seen yet\n")
 
     async def _figures(self, _: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(self._metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

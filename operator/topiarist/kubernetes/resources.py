@@ -77,6 +77,11 @@ class Resource:
         """Sorts the older before the younger."""
         return self.created, self.uid
 
+    @property
+    def let_go(self) -> bool:
+        """Whether it is being deleted, and no longer by us: whatever it asked for, it asks no more."""
+        return self.deleting and FINALIZER not in self.finalizers
+
     def annotation(self, name: str) -> str:
         """The value of one of our annotations; empty if it is not there."""
         return self.source.annotations.get(f"{schema.GROUP}/{name}", "")

@@ -2,47 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from topiarist import schema
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api import Api
 
-_EVERYWHERE = (
-    (schema.GROUP, "topics", "", ("list", "watch", "patch")),
-    (schema.GROUP, "topics", "status", ("patch",)),
-    ("events.k8s.io", "events", "", ("create",)),
-)
 
-_AT_HOME = (
-    (schema.GROUP, "clusters", "", ("list", "watch")),
-    (schema.GROUP, "clusters", "status", ("patch",)),
-    (schema.GROUP, "policies", "", ("list", "watch")),
-    (schema.GROUP, "policies", "status", ("patch",)),
-)
+class Right(NamedTuple):
+    """Verbs on a kind of object: in a namespace (empty: in all), on one object only if it has a ``name``."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        what = f"{'/'.join(self.verbs)} {self.resource}{'.' * bool(self.group)}{self.group}"
+        named = f" {self.name}" if self.name else ""
+        return f"{what}{named} in {f'namespace {self.namespace}' if self.namespace else 'all namespaces'}"
 
 
-async def require_rights(api: Api, home: str, namespaces: tuple[str, ...]) -> None:
+def wanted(home: str, namespaces: Sequence[str], *, lease: bool) -> Iterator[Right]:
+    """All rights that the operator needs, but for the Secrets that Clusters name.
+
+    ``namespaces`` are those that are watched, ``home`` among them; none: all.
+    """
+    yield Right(schema.GROUP, "clusters/status", ("patch",), home)
+    yield Right(schema.GROUP, "policies/status", ("patch",), home)
+    if lease:
+        yield Right("coordination.k8s.io", "leases", ("get", "create", "update"), home)
+    yield Right("apiextensions.k8s.io", "customresourcedefinitions", ("get",), name=f"topics.{schema.GROUP}")
+    if not namespaces:
+        yield Right("", "namespaces", ("get", "list", "watch"))
+    for namespace in namespaces:
+        yield Right("", "namespaces", ("get",), namespace, namespace)
+    for namespace in namespaces or [""]:
+        yield Right(schema.GROUP, "topics", ("list", "watch", "patch"), namespace)
+        yield Right(schema.GROUP, "topics/status", ("patch",), namespace)
+        yield Right(schema.GROUP, "clusters", ("list", "watch"), namespace)
+        yield Right(schema.GROUP, "policies", ("list", "watch"), namespace)
+        yield Right("events.k8s.io", "events", ("create",), namespace)
+
+
+async def require_rights(api: Api, rights: Sequence[Right]) -> None:
     """Raise ``NoPermission`` with every right that is missing."""
-    missing = []
-    places = [(home, _AT_HOME), *((each, _EVERYWHERE) for each in namespaces or ("",))]
-    for namespace, wanted in places:
-        for group, resource, part, verbs in wanted:
-            for verb in verbs:
-                if not await _may(api, namespace, group, resource, part, verb):
-                    where = f"in namespace {namespace}" if namespace else "in all namespaces"
-                    missing.append(f"{verb} {resource}{'/' * bool(part)}{part}.{group} {where}")
+    single = [right._replace(verbs=(verb,)) for right in rights for verb in right.verbs]
+    answers = await asyncio.gather(*(_may(api, right) for right in single))
+    missing = [str(right) for right, there in zip(single, answers, strict=True) if not there]
     if missing:
         raise TopiaristError(
             Reason.NO_PERMISSION,
             f"the operator's ServiceAccount may not: {'; '.join(missing)}",
-            "the chart's Role and RoleBinding give these rights",
+            "the chart's Roles and bindings give these rights",
         )
 
 
-async def _may(api: Api, namespace: str, group: str, resource: str, part: str, verb: str) -> bool:
-    asked: dict[str, Any] = {"group": group, "resource": resource, "subresource": part, "verb": verb}
-    asked["namespace"] = namespace
+async def _may(api: Api, right: Right) -> bool:
+    resource, _, part = right.resource.partition("/")
+    asked = {"group": right.group, "resource": resource, "subresource": part, "verb": right.verbs[0]}
+    asked |= {"namespace": right.namespace, "name": right.name}
     body = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",

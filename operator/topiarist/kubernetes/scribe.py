@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from topiarist import schema
+from topiarist.kubernetes import clock
 from topiarist.kubernetes.api import APPLY, Api, ApiError
 from topiarist.kubernetes.conditions import shortened
 from topiarist.kubernetes.events import Event
@@ -57,7 +57,7 @@ class Scribe:
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"generateName": f"{about.name}-", "namespace": about.namespace},
-            "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "eventTime": clock.precise(),
             "type": "Warning" if event.warning else "Normal",
             "reason": event.reason,
             "action": event.reason,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,7 @@ class Session:
         self._folder = folder
         self._open: ZooKeeperCluster | None = None
         self._opened_for: tuple[object, ...] = ()
+        self._requests: Counter[tuple[str, str]] = Counter()
 
     def cluster(self, spec: ClusterSpec, secrets: Secrets) -> ZooKeeperCluster:
         """The open session. Raises what opening it raises."""
@@ -45,15 +47,20 @@ class Session:
                 connect_timeout=CONNECT_TIMEOUT,
                 lock_timeout=LOCK_TIMEOUT,
                 credentials=in_files(spec.credentials, secrets, self._folder),
-            )
+            ).remember()
             self._opened_for = wanted
         return self._open
 
     def close(self) -> None:
         """End the session, if there is one."""
         if self._open is not None:
+            self._requests.update(self._open.requests)
             self._open.close()
             self._open = None
+
+    def requests(self) -> Counter[tuple[str, str]]:
+        """What was asked of ZooKeeper until now, by operation and result."""
+        return self._requests + Counter(self._open.requests if self._open else {})
 
 
 def references(credentials: Credentials) -> Iterator[Reference]:

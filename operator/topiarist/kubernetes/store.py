@@ -11,23 +11,27 @@ from typing import NamedTuple
 
 from topiarist import schema
 from topiarist.core.guardrails import Policy
-from topiarist.core.spec import ClusterSpec, TopicSpec, merge, selects
-from topiarist.kubernetes.candidates import Labels
+from topiarist.core.spec import ClusterSpec, merge, selects
+from topiarist.kubernetes.candidates import Candidate, Labels, candidate
 from topiarist.kubernetes.resources import Resource
 
 Key = tuple[str, str]
 
+REST = ""
+"""In place of a cluster's name: what no cluster's pass looks at, as Policies, and Topics that are meant for none."""
+
 
 class _Merged(NamedTuple):
-    resource: Resource
+    """A Topic on a cluster, made for one state of both."""
+
     cluster: ClusterSpec
-    spec: TopicSpec
+    candidate: Candidate
 
 
 class Store:
     """Topics of all watched namespaces; Clusters and Policies of the operator's own, ``home``.
 
-    ``mark`` is told the name of each cluster that has to be looked at.
+    ``mark`` is told the name of each cluster that has to be looked at, or ``REST``.
     """
 
     def __init__(self, home: str, mark: Callable[[str], None]) -> None:
@@ -39,6 +43,7 @@ class Store:
         self.leaving: set[str] = set()
         self._mark = mark
         self._specs: dict[str, ClusterSpec] = {}
+        self._rules: dict[str, Policy] = {}
         self._merged: dict[tuple[str, Key], _Merged] = {}
 
     def put(self, found: Resource) -> None:
@@ -49,21 +54,24 @@ class Store:
         if known is not None and _same(known, found):
             self._keep(found)
             return
-        affected = set(self._affected(known)) if known else set()
+        affected = {*self._affected(known)} if known else set()
         self._keep(found)
-        self._tell(affected | set(self._affected(found)))
+        self._tell({*affected, *self._affected(found)})
 
     def drop(self, found: Resource) -> None:
         """A resource that is gone."""
-        affected = set(self._affected(found))
+        affected = {*self._affected(found)}
         if found.kind == "Topic":
             self.topics.pop(found.key, None)
             for cluster in self.clusters:
                 self._merged.pop((cluster, found.key), None)
         elif found.namespace == self.home:
             (self.clusters if found.kind == "Cluster" else self.policies).pop(found.name, None)
-            self._specs.pop(found.name, None)
-            self._merged = {key: kept for key, kept in self._merged.items() if key[0] != found.name}
+            if found.kind == "Policy":
+                self._rules.pop(found.name, None)
+            else:
+                self._specs.pop(found.name, None)
+                self._merged = {key: kept for key, kept in self._merged.items() if key[0] != found.name}
         self._tell(affected)
 
     def namespace(self, name: str, labels: Labels | None, *, leaving: bool = False) -> None:
@@ -75,40 +83,48 @@ class Store:
             del self.namespaces[name]
         else:
             self.namespaces[name] = labels
-        self._tell(
-            cluster
-            for (namespace, _), topic in self.topics.items()
-            if namespace == name
-            for cluster in self._affected(topic)
-        )
+        topics = [topic for (namespace, _), topic in self.topics.items() if namespace == name]
+        self._tell({cluster for topic in topics for cluster in self._affected(topic)})
 
     def cluster(self, name: str) -> ClusterSpec | None:
         """What a Cluster says; None if there is none, or none that can be read."""
-        return self._specs.get(name)
+        found = self.clusters.get(name)
+        return self._specs[name] if found and found.manifest is not None else None
 
-    def specs(self, name: str) -> Iterator[tuple[Resource, TopicSpec]]:
-        """The Topics that are meant for a cluster, with what they ask for there."""
+    def meant(self, topic: Resource) -> list[str]:
+        """The clusters that a Topic is meant for, as far as their Clusters can be read, or could before."""
+        alone = len(self.clusters) == 1
+        return [name for name, cluster in self._specs.items() if _means(topic, cluster, alone)]
+
+    @property
+    def unread(self) -> list[str]:
+        """Clusters that cannot be read: nobody knows what is meant for them."""
+        return [name for name, found in self.clusters.items() if found.manifest is None]
+
+    def candidates(self, name: str) -> Iterator[Candidate]:
+        """The Topics that are meant for a cluster, each by itself, with what it asks for there."""
         cluster = self._specs[name]
         alone = len(self.clusters) == 1
         for key, topic in self.topics.items():
-            if topic.manifest is None or not _means(topic, cluster, alone):
+            manifest = topic.manifest
+            if manifest is None or topic.let_go or not _means(topic, cluster, alone):
                 self._merged.pop((name, key), None)
                 continue
             known = self._merged.get((name, key))
-            if known is None or known.resource.manifest is not topic.manifest or known.cluster is not cluster:
-                known = self._merged[name, key] = _Merged(topic, cluster, merge(topic.manifest, cluster))
-            yield topic, known.spec
+            if known is None or known.cluster is not cluster or known.candidate.resource.manifest is not manifest:
+                known = _Merged(cluster, candidate(topic, merge(manifest, cluster)))
+            elif known.candidate.resource is not topic:
+                known = _Merged(cluster, known.candidate._replace(resource=topic))
+            self._merged[name, key] = known
+            yield known.candidate
 
     def rules(self) -> list[Policy]:
-        """The policies that can be read."""
-        return [schema.policy(found.manifest) for found in self.policies.values() if found.manifest is not None]
+        """The policies that can be read; each stays the same object until its Policy changes."""
+        return [*self._rules.values()]
 
     def homeless(self) -> Iterator[Resource]:
         """Topics that are meant for no cluster that there is."""
-        alone = len(self.clusters) == 1
-        for topic in self.topics.values():
-            if topic.manifest is None or not any(_means(topic, each, alone) for each in self._specs.values()):
-                yield topic
+        return (topic for topic in self.topics.values() if not self.meant(topic))
 
     def find(self, kind: str, metadata: Mapping[str, str]) -> Resource | None:
         """The resource of this namespace and name, as it was seen last."""
@@ -126,39 +142,37 @@ class Store:
         if found.kind == "Topic":
             self.topics[found.key] = found
         elif found.namespace == self.home and found.kind == "Policy":
+            earlier = self.policies.get(found.name)
             self.policies[found.name] = found
+            if found.manifest is None:
+                self._rules.pop(found.name, None)
+            elif earlier is None or earlier.manifest is not found.manifest:
+                self._rules[found.name] = schema.policy(found.manifest)
         elif found.namespace == self.home:
             known = self.clusters.get(found.name)
             self.clusters[found.name] = found
-            if found.manifest is None:
-                self._specs.pop(found.name, None)
-            elif known is None or known.manifest is not found.manifest:
+            if found.manifest is not None and (known is None or known.manifest is not found.manifest):
                 self._specs[found.name] = schema.cluster_spec(found.manifest)
 
     def _affected(self, found: Resource) -> Iterator[str]:
         """The clusters to look at because of a resource."""
-        if found.kind == "Policy":
-            yield from self.clusters
-        elif found.kind == "Cluster":
-            yield found.name
+        if found.kind == "Topic":
+            yield from self.meant(found) or [REST]
         else:
-            alone = len(self.clusters) == 1
-            for name, cluster in self._specs.items():
-                if found.manifest is not None and _means(found, cluster, alone):
-                    yield name
+            yield REST
+            yield from self.clusters if found.kind == "Policy" else [found.name]
 
-    def _tell(self, clusters: Iterator[str] | set[str]) -> None:
-        for name in sorted(set(clusters)):
+    def _tell(self, clusters: set[str]) -> None:
+        for name in sorted(clusters):
             self._mark(name)
 
 
 def _means(topic: Resource, cluster: ClusterSpec, alone: bool) -> bool:
     """Whether a Topic is meant for a cluster: by name, by label, or because there is only one."""
-    assert topic.manifest is not None
-    spec: Mapping[str, object] = topic.manifest.spec
-    if "clusters" in spec or "clusterSelector" in spec:
-        return selects(topic.manifest.spec, cluster)
-    return alone
+    if topic.manifest is None:
+        return False
+    spec = topic.manifest.spec
+    return selects(spec, cluster) if "clusters" in spec or "clusterSelector" in spec else alone
 
 
 def _same(known: Resource, found: Resource) -> bool:

@@ -16,7 +16,7 @@ from topiarist.adapters.zookeeper.gate import Turned, turn
 from topiarist.adapters.zookeeper.head import read_head
 from topiarist.adapters.zookeeper.lock import Lock
 from topiarist.adapters.zookeeper.partitions import inspect
-from topiarist.adapters.zookeeper.reading import read_state
+from topiarist.adapters.zookeeper.reading import Memory, read_state
 from topiarist.adapters.zookeeper.session import in_words, open_session
 from topiarist.adapters.zookeeper.sighting import look
 from topiarist.adapters.zookeeper.site import make_root, require_open
@@ -51,6 +51,7 @@ class ZooKeeperCluster:
         self._owner = owner
         self._max_buffer = max_buffer
         self._lock_timeout = lock_timeout
+        self._memory: Memory | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -64,10 +65,20 @@ class ZooKeeperCluster:
         """End the session."""
         self._session.close()
 
+    def remember(self) -> Self:
+        """It will be read again and again: from here on what has not changed is not decoded anew."""
+        self._memory = Memory()
+        return self
+
     def read(self) -> ClusterState:
         """Everything that a plan is made from, in one bulk read."""
         with in_words(self._session):
-            return read_state(self._session, max_buffer=self._max_buffer).state
+            return read_state(self._session, max_buffer=self._max_buffer, memory=self._memory).state
+
+    @property
+    def requests(self) -> Mapping[tuple[str, str], int]:
+        """What was asked of ZooKeeper until now, by operation and result."""
+        return self._session.requests
 
     def apply(self, plan: Plan, stop: Callable[[], bool], pace: Pace | None = None) -> Iterator[Outcome]:
         """Carry out ``plan`` under the cluster's lock, which is held also while ``pace`` holds topics back; nothing to

@@ -22,6 +22,43 @@ _TOPIC_IDS_SINCE: Release = (2, 8)
 _NO_CONFIG: Mapping[str, str] = {}
 
 
+class Memory:
+    """What the last read of a session made of each topic, and of which znodes: what has not changed is not read again.
+
+    Every write of a znode gives it another mzxid, and a session never goes back.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Decoded] = {}
+        self._new: dict[str, _Decoded] = {}
+        self.decoded = 0
+
+    def begin(self) -> None:
+        """A read begins: what it does not find again is forgotten."""
+        self._known, self._new, self.decoded = self._new, {}, 0
+
+    def topic(self, nodes: TopicNodes, pool: Pool) -> TopicState | Fault | None:
+        """As ``topic_state``; ``decoded`` counts the topics of which something had changed."""
+        stamp = _stamp(nodes.topic), _stamp(nodes.config), _stamp(nodes.record)
+        found = self._known.get(nodes.name)
+        if found is None or found.stamp != stamp:
+            self.decoded += 1
+            found = _Decoded(stamp, topic_state(nodes, pool))
+        self._new[nodes.name] = found
+        return found.state
+
+
+class _Decoded(NamedTuple):
+    """A topic, and the last changes of the znodes that it was made from."""
+
+    stamp: tuple[int | Failure, ...]
+    state: TopicState | Fault | None
+
+
+def _stamp(node: Node | Failure) -> int | Failure:
+    return node if isinstance(node, Failure) else node.mzxid
+
+
 class TopicNodes(NamedTuple):
     """The znodes of one topic as they stand: raw, with their versions. ``marked``: its deletion has been asked for."""
 
@@ -39,13 +76,16 @@ class Reading(NamedTuple):
     head: Head
 
 
-def read_state(session: Session, *, max_buffer: int) -> Reading:
+def read_state(session: Session, *, max_buffer: int, memory: Memory | None = None) -> Reading:
     """Everything that a plan needs. Topics with odd or forbidden znodes are in ``faults``; the others are whole.
 
-    ``max_buffer`` is the smallest ``jute.maxbuffer`` in play, in bytes. Raises what ``read_head`` raises.
+    ``max_buffer`` is the smallest ``jute.maxbuffer`` in play, in bytes; ``memory`` is that of the session's reads, if
+    more follow. Raises what ``read_head`` raises.
     """
     head = read_head(session)
-    found = _Found(list(head.warnings))
+    if memory:
+        memory.begin()
+    found = _Found(list(head.warnings), memory.topic if memory else topic_state)
     for nodes in _read_all(session, head):
         found.take(nodes)
     for name, record in _read_orphans(session, head):
@@ -100,6 +140,7 @@ class _Found:
     """What the bulk read has brought so far."""
 
     warnings: list[str]
+    decode: Callable[[TopicNodes, Pool], TopicState | Fault | None]
     topics: dict[str, TopicState] = field(default_factory=dict)
     records: dict[str, TopicRecord] = field(default_factory=dict)
     faults: dict[str, Fault] = field(default_factory=dict)
@@ -107,7 +148,7 @@ class _Found:
 
     def take(self, nodes: TopicNodes) -> None:
         """Decode one topic; it may have gone since its name was read, and leave its record."""
-        state = topic_state(nodes, self.pool)
+        state = self.decode(nodes, self.pool)
         if isinstance(state, TopicState):
             self.topics[nodes.name] = state
         elif state is not None:

@@ -12,6 +12,7 @@ import logging
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -43,6 +44,12 @@ MOST_DROPS = 5
 
 _POLL = 0.05
 
+_OPERATIONS = {
+    **{1: "create", 2: "delete", 3: "exists", 4: "getData", 5: "setData", 8: "getChildren", 9: "sync"},
+    **{12: "getChildren2", 14: "multi", 15: "create2", 22: "multiRead"},
+}
+"""ZooKeeper's requests by their opcodes."""
+
 
 class Interrupted(Exception):
     """The connection dropped under a request: a read may be sent again, a write has an unknown outcome."""
@@ -63,7 +70,9 @@ class Request(Protocol):
 
 
 class Pending(Protocol):
-    """An answer that is still to come (kazoo's ``AsyncResult``)."""
+    """An answer that is still to come (kazoo's ``AsyncResult``), and the opcode of what was asked."""
+
+    opcode: int
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         """The answer; raises what kazoo raises."""
@@ -73,8 +82,9 @@ class Session:
     """An open session. ``hosts`` and ``chroot`` are for messages and paths; the chroot is empty if there is none.
 
     ``interruptions`` counts dropped connections: whoever sends writes compares it with what it was. ``lost`` says that
-    the session has ended, for good. ``requests`` counts what was sent, ``round_trip`` is the shortest time in which an
-    answer came, in seconds. Use as a context manager, or ``close`` it.
+    the session has ended, for good. ``requests`` counts what was asked, by operation and result (ok,
+    error, lost), ``round_trip`` is the shortest time in which an answer came, in seconds. Use as a context manager, or
+    ``close`` it.
     """
 
     def __init__(self, client: Any, handler: Handler, entry: Entry, hosts: str) -> None:
@@ -84,7 +94,7 @@ class Session:
         self.chroot: str = client.chroot
         self.interruptions = 0
         self.lost = False
-        self.requests = 0
+        self.requests: Counter[tuple[str, str]] = Counter()
         self.round_trip = math.inf
         self.multiread: bool | None = None
         self._handler = handler
@@ -122,15 +132,17 @@ class Session:
     def send(self, request: Request) -> Pending:
         """Queue a request; its answer comes with ``result``. Answers come in the order of requests."""
         pending: Pending = self.client.handler.async_result()
-        self.requests += 1
+        pending.opcode = request.type
         # The queue is kazoo's own way for requests of any kind; it has no public name for it.
         self.client._call(request, pending)
         return pending
 
     def result(self, pending: Pending) -> Any:
         """The answer to ``send``. ``Interrupted`` if the connection dropped first; ZooKeeper's errors as kazoo's."""
+        result = "lost"
         try:
             answer = pending.get(timeout=0.0 if self.lost else 2 * SESSION_TIMEOUT)
+            result = "ok"
         except ConnectionLoss:
             raise Interrupted from None
         except SessionClosedRequireSaslError as error:
@@ -138,6 +150,11 @@ class Session:
             raise self._ended() from error
         except (SessionExpiredError, ConnectionClosedError, KazooTimeoutError, AuthFailedError) as error:
             raise self._ended() from error
+        except KazooException:
+            result = "error"
+            raise
+        finally:
+            self.requests[_OPERATIONS.get(pending.opcode, "other"), result] += 1
         self._begun = True
         return answer
 

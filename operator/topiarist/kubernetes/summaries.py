@@ -1,0 +1,85 @@
+"""What the operator writes below ``status`` of a Cluster and of a Policy: how its topics stand, whether it can be used.
+
+As ``statuses`` for Topics: nothing in it changes on a pass that changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from topiarist.core.change import DeleteTopic
+from topiarist.core.state import ClusterState
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes import clock
+from topiarist.kubernetes.conditions import Standing, conditions
+from topiarist.kubernetes.passes import Seen, State, View
+from topiarist.kubernetes.resources import Resource, complaints
+from topiarist.kubernetes.statuses import FINE, Status
+from topiarist.reconcile import Result
+
+
+def cluster_status(resource: Resource, seen: Seen, now: datetime) -> Status:
+    """The status of a Cluster after a pass; after one that an error ended, the counts are those of before."""
+    counts = _counts(seen.views) if seen.error is None else resource.status.get("topics", _counts(()))
+    deleted = [clock.seconds(now) for view in seen.views if _deleted(view)]
+    standing = _cluster(resource, seen.state, seen.error, counts)
+    old = resource.status.get("conditions", ())
+    return {
+        **{key: resource.status[key] for key in ("clusterId", "brokers") if key in resource.status},
+        **({"clusterId": seen.state.cluster_id, "brokers": len(seen.state.brokers)} if seen.state else {}),
+        "observedGeneration": resource.generation,
+        "conditions": conditions(standing, resource.generation, old, clock.seconds(now)),
+        "topics": counts,
+        "deletions": [*recent_deletions(resource, now), *deleted],
+    }
+
+
+def recent_deletions(resource: Resource, now: datetime) -> list[str]:
+    """When topics of a Cluster were deleted within the last day."""
+    return [time for time in resource.status.get("deletions", ()) if clock.within_a_day(time, now)]
+
+
+def policy_status(resource: Resource, faults: Sequence[str], now: datetime) -> Status:
+    """The status of a Policy; ``faults`` say what is wrong with its rules."""
+    wrong = [*complaints(resource), *faults]
+    standing = (
+        Standing(False, Reason.INVALID_MANIFEST.value, "\n".join(wrong), stalled=True)
+        if wrong
+        else Standing(True, "Judging", "its rules are judged by")
+    )
+    old = resource.status.get("conditions", ())
+    return {
+        "observedGeneration": resource.generation,
+        "conditions": conditions(standing, resource.generation, old, clock.seconds(now)),
+    }
+
+
+def _counts(views: Iterable[View]) -> Mapping[str, int]:
+    states = Counter(view.state for view in views)
+    return {
+        "total": states.total(),
+        "ready": sum(states[state] for state in FINE),
+        "drifted": states[State.DRIFTED],
+        "refused": states[State.REFUSED],
+    }
+
+
+def _cluster(
+    resource: Resource, state: ClusterState | None, error: TopiaristError | None, counts: Mapping[str, int]
+) -> Standing:
+    if resource.problems:
+        return Standing(False, Reason.INVALID_MANIFEST.value, "\n".join(complaints(resource)), stalled=True)
+    if error is None and state is not None and state.gate.reason:
+        return Standing(False, state.gate.reason.value, state.gate.message, stalled=not state.gate.reason.retryable)
+    if error:
+        retryable = error.reason.retryable
+        return Standing(False, error.reason.value, str(error.args[0]), reconciling=retryable, stalled=not retryable)
+    words = ", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "total")
+    return Standing(True, "Reachable", f"topics: {words}", drifted=counts["drifted"] > 0)
+
+
+def _deleted(view: View) -> bool:
+    done = view.outcome is not None and view.outcome.result is Result.DONE
+    return done and view.plan is not None and any(isinstance(change, DeleteTopic) for change in view.plan.changes)
