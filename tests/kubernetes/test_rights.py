@@ -9,6 +9,7 @@ from pathlib import Path
 import kopf
 import pytest
 
+from conftest import BROKERS
 from kubernetes.resources import cluster, create, path
 from support.helm import Document, Values
 from support.kube import ApiServer
@@ -102,7 +103,7 @@ def test_a_secret_that_is_not_named_is_not_read(server: ApiServer, api: Client, 
     data = {"password": base64.b64encode(b"secret").decode()}
     api.make(f"/api/v1/namespaces/{namespace}/secrets", {"metadata": {"name": "zookeeper"}, "data": data})
     login = {"username": "topiarist", "password": {"secretKeyRef": {"name": "zookeeper", "key": "password"}}}
-    with EmbeddedZooKeeper() as zookeeper, Playground(f"{zookeeper.connect}/kafka", 3) as kafka:
+    with EmbeddedZooKeeper() as zookeeper, Playground(f"{zookeeper.connect}/kafka", BROKERS) as kafka:
         body = cluster("prod", zookeeper={"connect": kafka.connect, "digest": login}, kafkaVersion="3.9")
         assert create(api, namespace, body).status == 201
 
@@ -111,7 +112,9 @@ def test_a_secret_that_is_not_named_is_not_read(server: ApiServer, api: Client, 
             return next((dict(each) for each in found if each["type"] == "Ready"), {})
 
         with Operator(server, namespace, tmp_path / "operator"):
-            wait_until(lambda: 'secrets "zookeeper" is forbidden' in ready().get("message", ""), "it is said", patience=PATIENCE)
+            wait_until(
+                lambda: 'secrets "zookeeper" is forbidden' in ready().get("message", ""), "it is said", patience=PATIENCE
+            )
         role = next(one for one in rights(namespace, {"secretNames": ["zookeeper"]}) if one["kind"] == "Role")
         where = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles"
         assert api.call("PUT", f"{where}/{role['metadata']['name']}", role).status == 200
