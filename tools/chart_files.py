@@ -27,7 +27,7 @@ _MARKS = '  {{{{- include "topiarist.marks" (list . dict {}) | nindent 2 }}}}\n'
 
 
 def files(manifests: Mapping[str, str]) -> dict[Path, str]:
-    """Files of the chart with their text; ``manifests`` are those of ``manifests/`` that are made, by their names there."""
+    """Files of the chart with their text; ``manifests`` are the made ones of ``manifests/``, by their names there."""
     made = {CHART / "values.yaml": values(json.loads(SCHEMA.read_text(encoding="utf-8")))}
     for name, text in manifests.items():
         folder, _, file = name.partition("/")

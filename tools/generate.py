@@ -1,7 +1,7 @@
 """Writes what is generated: the topic configs in ``schemas/``, definitions and admission policies in ``manifests/``.
 
 The configs come from the table in ``topiarist.core.configs``, the definitions from ``schemas/``, the admission policies
-from ``topiarist.crd`` and from the samples in ``manifests/policies``; what the chart has of them is made by ``chart_files``.
+from ``topiarist.crd`` and from the samples in ``manifests/policies``. ``chart_files`` makes what the chart has of it.
 
 Usage: ``python tools/generate.py`` writes; ``python tools/generate.py --check`` only says what is out of step, and then
 ends with 1.

@@ -1,4 +1,4 @@
-"""Alert rules and dashboard: every expression is PromQL, and names what the operator exports; every alert is explained."""
+"""Alert rules and dashboard: every expression is PromQL and names what the operator exports; alerts are explained."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from topiarist.kubernetes.loop import Ending, Loop
 from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.passes import State
 from topiarist.reconcile import Result
+
 
 async def nothing() -> Ending:
     """A pass that is never called."""
@@ -95,7 +96,7 @@ def test_every_alert_speaks_of_this_release() -> None:
 
 
 def test_every_alert_says_what_is_wrong() -> None:
-    """A severity that is one of three, a summary, a description; labels in their text are ones that the expression has."""
+    """A severity, a summary, a description; labels in their text are ones that the expression has."""
     for rule in alerts():
         assert rule["labels"]["severity"] in {row[0] for row in table(PAGE, "severity")}, rule["alert"]
         assert {"summary", "description"} == set(rule["annotations"])
@@ -166,7 +167,8 @@ def test_every_panel_can_be_read() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         grid = panel["gridPos"]
-        cells = {(x, y) for x in range(grid["x"], grid["x"] + grid["w"]) for y in range(grid["y"], grid["y"] + grid["h"])}
+        left, top = grid["x"], grid["y"]
+        cells = {(x, y) for x in range(left, left + grid["w"]) for y in range(top, top + grid["h"])}
         assert not cells & taken, panel["title"]
         assert max(x for x, _ in cells) < 24
         taken |= cells

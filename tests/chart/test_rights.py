@@ -1,4 +1,4 @@
-"""Who may do what: no wildcards, no Secrets but those that are named, nothing outside the namespaces that are watched."""
+"""Who may do what: no wildcards, no Secrets but those that are named, exactly what the operator asks for."""
 
 from __future__ import annotations
 

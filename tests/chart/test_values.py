@@ -83,7 +83,7 @@ def test_the_defaults_are_what_the_schema_says() -> None:
 
 
 def test_every_value_has_an_effect(everything: dict[str, Any]) -> None:
-    """Something else is rendered with it than without; ``everything.yaml`` and OTHERWISE have another than the default."""
+    """Something else is rendered with it than without; ``everything.yaml`` and OTHERWISE differ from the default."""
     base = put(put(everything, "replicas", None), "crds.enabled", False)
     rendered = render(base)
 

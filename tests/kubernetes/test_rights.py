@@ -112,9 +112,8 @@ def test_a_secret_that_is_not_named_is_not_read(server: ApiServer, api: Client, 
             return next((dict(each) for each in found if each["type"] == "Ready"), {})
 
         with Operator(server, namespace, tmp_path / "operator"):
-            wait_until(
-                lambda: 'secrets "zookeeper" is forbidden' in ready().get("message", ""), "it is said", patience=PATIENCE
-            )
+            said = 'secrets "zookeeper" is forbidden'
+            wait_until(lambda: said in ready().get("message", ""), "the Cluster says so", patience=PATIENCE)
         role = next(one for one in rights(namespace, {"secretNames": ["zookeeper"]}) if one["kind"] == "Role")
         where = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles"
         assert api.call("PUT", f"{where}/{role['metadata']['name']}", role).status == 200

@@ -113,7 +113,8 @@ class Build:
 
     def _shell(self, command: str) -> None:
         told = _PLACES.sub(lambda found: str(self._root / found[1]), command)
+        words = ["/bin/sh", "-ec", told]
         done = subprocess.run(
-            ["/bin/sh", "-ec", told], cwd=self._folder, env=self.environment, capture_output=True, text=True, check=False
+            words, cwd=self._folder, env=self.environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{told}\n{done.stdout}\n{done.stderr}"

@@ -19,6 +19,7 @@ from topiarist.cli.operator import command
 PROGRAM = ("-m", "topiarist", "operator")
 """What a Python interpreter is to run."""
 
+
 def account(server: ApiServer, namespace: str, *words: str, secrets: Sequence[str] = ()) -> str:
     """A token of an account that may do what an operator with these words needs; it may read these Secrets."""
     return grant(server, rights(namespace, {**values_of(words), "secretNames": [*secrets]}))
