@@ -14,7 +14,7 @@ import yaml
 from kubernetes.resources import create, topic
 from kubernetes.site import DEFINITION, OTHERS, RELEASE, Site
 from support.helm import CHART, only, render
-from support.kube import ROOT, ApiServer, NoGo, binaries
+from support.kube import ROOT, ApiServer
 from support.kubeapi import Answer
 from support.waiting import wait_until
 
@@ -26,12 +26,9 @@ EVERYTHING = yaml.safe_load((ROOT / "tests" / "chart" / "everything.yaml").read_
 
 
 @pytest.fixture
-def blank(tmp_path: Path) -> Iterator[Site]:
+def blank(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
     """On an API server that knows nothing of us."""
-    try:
-        binaries()
-    except NoGo as missing:
-        pytest.skip(str(missing))
+    request.getfixturevalue("server")  # it says what to do where there is none to be had
     with ApiServer(tmp_path / "kube") as server:
         yield Site(server, "kafka")
 
@@ -128,6 +125,17 @@ def test_a_cluster_that_is_wrong_stops_the_upgrade(site: Site) -> None:
     with pytest.raises(helm_python.HelmError, match='Unsupported value: "Perhaps"'):
         site.upgrade({**OTHERS, "clusters": {"prod": wrong}})
     assert site.cluster()["spec"]["rackAwareness"] == "Enforced"
+
+
+def test_leader_election_comes_and_goes(site: Site) -> None:
+    """With the Deployment's strategy, of which the API server takes no mixture."""
+    for several in (False, True, False):
+        values = {**OTHERS, "replicas": 2 if several else 1, "leaderElection": {"enabled": several}}
+        (site.upgrade if site.there("apis/apps/v1 deployments/topiarist") else site.install)(values)
+        strategy = site.there("apis/apps/v1 deployments/topiarist")["spec"]["strategy"]
+        assert strategy["type"] == ("RollingUpdate" if several else "Recreate")
+        rules = site.there("apis/rbac.authorization.k8s.io/v1 roles/topiarist")["rules"]
+        assert (["leases"] in [rule["resources"] for rule in rules]) is several
 
 
 def test_definitions_go_only_if_that_is_wanted(blank: Site) -> None:

@@ -1,4 +1,4 @@
-"""What ``helm install`` leaves, at work: the operator as the Deployment starts it, asked as kubelet and helm test do."""
+"""What ``helm install`` leaves, at work: the operator as the Deployment starts it, asked as kubelet and helm ask it."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def test_topics_come_about(
         assert client.exists("/brokers/topics/orders")
         for probe in ("livenessProbe", "readinessProbe"):
             assert operator.asked(container[probe]["httpGet"]["path"])[0] == 200
-        assert "Forbidden" not in operator.process.log()
-        assert tested(operator, site).returncode == 0
-    assert tested(operator, site).returncode != 0
+        assert "forbidden" not in operator.process.log()
+        assert asked_as_helm_does(operator, site).returncode == 0
+    assert asked_as_helm_does(operator, site).returncode != 0
 
 
-def tested(operator: Operator, site: Site) -> subprocess.CompletedProcess[str]:
+def asked_as_helm_does(operator: Operator, site: Site) -> subprocess.CompletedProcess[str]:
     """The program of helm test, run against an operator."""
     command = only(render(namespace=site.namespace), "Pod")["spec"]["containers"][0]["command"]
     words = [sys.executable, *command[1:-1], f"http://127.0.0.1:{operator.port}"]
