@@ -76,30 +76,6 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{/* Whole numbers as such: Helm has them as floats, and would write 6.048e+08. Larger ones have lost digits already. */}}
-{{- define "topiarist.integers" -}}
-{{- range $key, $value := . }}
-{{- if kindIs "map" $value }}
-{{- include "topiarist.integers" $value }}
-{{- else if kindIs "slice" $value }}
-{{- $items := dict }}
-{{- range $at, $item := $value }}
-{{- $_ := set $items (printf "%06d" $at) $item }}
-{{- end }}
-{{- include "topiarist.integers" $items }}
-{{- $list := list }}
-{{- range $item := $items }}
-{{- $list = append $list $item }}
-{{- end }}
-{{- $_ := set $ $key $list }}
-{{- else if kindIs "float64" $value }}
-{{- if and (eq $value (floor $value)) (lt $value 9007199254740992.0) (gt $value -9007199254740992.0) }}
-{{- $_ := set $ $key (int64 $value) }}
-{{- end }}
-{{- end }}
-{{- end }}
-{{- end }}
-
 {{/* Names of the Secrets that something names by secretKeyRef, at any depth, each with a blank behind it. */}}
 {{- define "topiarist.secretKeyRefs" -}}
 {{- if kindIs "map" . }}
