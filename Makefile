@@ -27,7 +27,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo test test-faults test-kafka test-kubernetes kube soak record-faults check vectors bench bench-kafka
-.PHONY: mutants fuzz golden generate constraints clean need-python need-java
+.PHONY: bench-operator mutants fuzz golden generate constraints clean need-python need-java
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -79,6 +79,10 @@ bench: need-java .venv/ready  ## the figures of the README, as JSON
 bench-kafka: need-java .venv/ready  ## figures from real brokers, as JSON; ROUNDS=3 PARTS="side waiting load" PACES="1000 0"
 	@$(BIN)/python tools/kafka_jars.py 3.9.2 >&2
 	@ROUNDS="$(ROUNDS)" PARTS="$(PARTS)" PACES="$(PACES)" $(BIN)/python benchmarks/kafka/run.py
+
+bench-operator: need-java .venv/ready  ## figures of the operator beside a real API server, as JSON; TOPICS=10000
+	@tools/kube/build.sh >/dev/null
+	@TOPICS="$(TOPICS)" $(BIN)/python benchmarks/operator/run.py
 
 mutants: need-java .venv/ready  ## take away each guard of the write path in turn: some test turns red (MUTANTS="text...")
 	$(BIN)/python tools/mutants.py $(MUTANTS)

@@ -25,6 +25,7 @@ from topiarist.core.configdefs import LIMITS  # noqa: E402
 from topiarist.core.configs import CONFIGS, ConfigDef  # noqa: E402
 from topiarist.core.facts import CHANGE, TOPIC  # noqa: E402
 from topiarist.core.spec import OLDEST  # noqa: E402
+from topiarist.kubernetes.metrics import Metrics  # noqa: E402
 
 PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 LARGEST = 2**31 - 1
@@ -100,7 +101,7 @@ class Fields:
         options = schema.get("oneOf", ())
         if options:
             return " or ".join(sorted(map(self._kind, options), key="null".__eq__))
-        if "enum" in schema and len(schema["enum"]) < 8:
+        if "enum" in schema and len(schema["enum"]) <= 8:
             return " or ".join(f"`{word}`" for word in schema["enum"])
         if "enum" in schema:
             return f"`{schema['enum'][0]}` to `{schema['enum'][-1]}`"
@@ -236,6 +237,17 @@ def fact_part() -> str:
     return table(("name", "is", "subject", "meaning"), rows)
 
 
+def metric_part() -> str:
+    """What the operator tells Prometheus, from its registry; the library has no public way to ask for labels."""
+    rows = []
+    for collector in Metrics().registry._collector_to_names:
+        for family in collector.collect():
+            labels = getattr(collector, "_labelnames", ()) or getattr(family, "_labelnames", ())
+            name = f"`{family.name}{'_total' if family.type == 'counter' else ''}`"
+            rows.append((name, family.type, ", ".join(f"`{label}`" for label in labels), family.documentation))
+    return table(("metric", "type", "labels", "meaning"), sorted(rows))
+
+
 def _values(one: ConfigDef) -> str:
     if one.words:
         return ("any of " if one.form == "words" else "") + ", ".join(f"`{word}`" for word in one.words)
@@ -284,6 +296,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "report-fields": report_part,
     "snapshot-fields": snapshot_part,
     "status-fields": status_part,
+    "metrics": metric_part,
     "describe-fields": describe_part,
     "modules": module_part,
     "chart-values": chart_part,

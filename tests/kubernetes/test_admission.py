@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +13,9 @@ from kubernetes.resources import cluster, create, path, replace, topic
 from support.kube import ROOT, ApiServer
 from support.kubeapi import Answer, Api, documents, text
 from support.waiting import wait_until
+from topiarist.cli.main import run
 
+ADMISSION = ROOT / "manifests" / "admission"
 ISR = "min.insync.replicas"
 LOST = "a number this large has lost digits on its way here; quote it"
 NAMES = "not the name of a config; wanted 1 to 255 of"
@@ -153,7 +158,7 @@ WARNED = [(topic(partitions=2), True), (topic(partitions=3), False), (topic(), F
 def judged(server: ApiServer) -> dict[str, str]:
     """For each policy made of a sample, a namespace where it holds, and nothing else of them."""
     found = {}
-    for file in sorted((ROOT / "manifests" / "admission").glob("policy-*.yaml")):
+    for file in sorted(ADMISSION.glob("policy-*.yaml")):
         name = file.stem.removeprefix("policy-")
         found[name] = f"judged-by-{name}"
         labels = {"judged-by": name}
@@ -208,5 +213,23 @@ def test_rules_that_warn_only_warn(api: Api, judged: dict[str, str], body: dict[
 
 
 def test_every_sample_is_tried(judged: dict[str, str]) -> None:
-    """No policy is made that no test has tried."""
+    """No policy is made that no test has tried, nor a rule that no test has broken, but for the one that warns."""
     assert judged.keys() == {name for name, *_ in KEPT} == {name for name, *_ in BROKEN}
+    made = [one for name in judged for one in documents(ADMISSION / f"policy-{name}.yaml")]
+    words = [each["message"] for one in made for each in one["spec"].get("validations", ())]
+    broken = {message for *_, message in BROKEN} | {"rule at-least"}
+    assert {re.search(r"rule [a-z-]+", each)[0] for each in words} == broken  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("name", "body", "broken"), [*((*each, "") for each in KEPT), *BROKEN])
+def test_validate_says_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, body: dict[str, Any], broken: str
+) -> None:
+    """What is denied here is an error there, by the same rule; what passes here is none, with harmless defaults."""
+    clusters = [cluster(each, defaults={"partitions": 6, "replicationFactor": 1}) for each in "ab"]
+    judged = {**body, "spec": {"clusters": ["a", "b"], **body["spec"]}}
+    for document in (judged, *clusters):
+        (tmp_path / f"{document['kind']}-{document['metadata']['name']}.yaml").write_text(json.dumps(document))
+    code = run(["validate", str(tmp_path), str(ROOT / "manifests" / "policies" / f"{name}.yaml")])
+    said = capsys.readouterr().err
+    assert (code, f", {broken})" in said) == (bool(broken), bool(broken)), said

@@ -9,6 +9,7 @@ import pytest
 from kubernetes.resources import cluster, create, policy, replace, resource, rule, topic
 from support.kubeapi import Api
 from topiarist import schema
+from topiarist.kubernetes.passes import State
 
 LONG = ".".join(["a" * 62] * 4)
 """A name of 251 characters: good for a resource, too long for a topic."""
@@ -233,3 +234,12 @@ def test_the_status_is_apart(api: Api, namespace: str) -> None:
     assert (answer.body["status"], answer.body["spec"]["partitions"]) == (status, 3)
     wrong = {**body, "status": {**status, "conditions": [{**condition, "status": "Yes"}]}}
     assert api.call("PATCH", where, wrong, "application/apply-patch+yaml").status == 422
+
+
+def test_every_state_of_a_topic_can_be_written(api: Api, namespace: str) -> None:
+    """All that the operator may say, and nothing else."""
+    create(api, namespace, topic())
+    where = f"{TOPICS.format(namespace)}/a/status"
+    for state, code in (*((state.value, 200) for state in State), ("Lost", 422)):
+        status = {"status": {"clusters": [{"name": "prod", "state": state}]}}
+        assert api.call("PATCH", where, status, "application/merge-patch+json").status == code, state

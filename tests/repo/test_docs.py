@@ -14,9 +14,11 @@ import pytest
 from support.pages import PAGES, ROOT, anchors, blocks, code, links, table
 from topiarist.cli.main import COMMANDS, cli
 from topiarist.errors import Exit, Reason
+from topiarist.kubernetes import events, passes, permission
 
 PACKAGE = ROOT / "operator" / "topiarist"
 OPERATIONS = ROOT / "docs" / "operations.md"
+KUBERNETES = ROOT / "docs" / "kubernetes.md"
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 each_page_of_ours = pytest.mark.parametrize(
@@ -141,6 +143,29 @@ def test_every_reason_is_explained() -> None:
     ]
     assert sorted(listed) == sorted(wanted)
     assert all(len(row) == 5 and row[3] and row[4] for row in rows)
+
+
+def test_every_annotation_is_explained() -> None:
+    """Those by which the operator is told something, and no others."""
+    known = {permission.RISK, permission.RECREATE, permission.TAKE_OWNERSHIP, permission.RETAIN, passes.PAUSED}
+    assert {row[0] for row in table(KUBERNETES.read_text(), "annotation")} == {
+        f"topiarist.dev/{name}" for name in known
+    }
+
+
+def test_every_event_is_explained() -> None:
+    """Those that have a word of their own; the others have that of their reason."""
+    listed = {row[0] for row in table(KUBERNETES.read_text(), "event")}
+    assert {*events._DONE.values(), *events._WARNINGS.values(), "DriftDetected", "DriftCorrected"} <= listed
+
+
+def test_every_reason_to_look_into_exists() -> None:
+    """What the operator's guide says to do about, apart from what is no reason at all."""
+    rows = table(KUBERNETES.read_text(), "reason")
+    named = {word for row in rows[1:] for word in re.findall(r"\w+", row[0])}
+    assert named <= {reason.value for reason in Reason}
+    operators = {row[0] for row in table(OPERATIONS.read_text(), "reason") if row[3].startswith("in Kubernetes:")}
+    assert operators <= named
 
 
 def test_every_exit_code_is_explained() -> None:

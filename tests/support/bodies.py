@@ -41,3 +41,9 @@ def cluster(name: str = "prod", *, meta: Mapping[str, Any] = {}, **spec: Any) ->
     """A Cluster in the namespace ``shop``."""
     where = {"zookeeper": {"connect": "zk:2181"}, "kafkaVersion": "3.9"}
     return resource(body("Cluster", name, {**where, **spec}, **meta))
+
+
+def policy(name: str = "sizes", **spec: Any) -> Resource:
+    """A Policy in the namespace ``shop``; with one rule that is always kept if nothing else is said."""
+    rules = [{"name": "a", "expression": "true", "message": "No."}]
+    return resource(body("Policy", name, {"rules": rules, **spec}))

@@ -49,6 +49,11 @@ class Operator:
         ]
         self.process = Process(folder, program)
 
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self.process.pid
+
     def asked(self, path: str) -> tuple[int, str]:
         """What it answers; 0 if it does not."""
         try:

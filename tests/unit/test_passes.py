@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from support import bodies, states
 from topiarist import schema
 from topiarist.adapters.memory import MemoryCluster
-from topiarist.core.drift import Asked, asked
 from topiarist.core.spec import merge
 from topiarist.core.state import TopicRecord, TopicState
 from topiarist.errors import Reason, TopiaristError
@@ -23,12 +21,12 @@ DELETING = {"deletionTimestamp": "2026-02-01T00:00:00Z", "finalizers": [FINALIZE
 SHORT, LONG = "3600000", "604800000"
 
 
-def order(home: Resource, *topics: Resource, known: Mapping[str, Asked] | None = None, **fields: Any) -> Order:
+def order(home: Resource, *topics: Resource, **fields: Any) -> Order:
     """What a pass over the cluster ``home`` is to do for these Topics."""
     assert home.manifest is not None
     spec = schema.cluster_spec(home.manifest)
     specs = [candidate(each, merge(each.manifest, spec)) for each in topics if each.manifest is not None]
-    return Order(home, spec, candidates(spec, home.namespace, specs, {}), OWNER, known=known or {}, **fields)
+    return Order(home, spec, candidates(spec, home.namespace, specs, {}), OWNER, **fields)
 
 
 def passed(port: MemoryCluster, wanted: Order) -> dict[str, View]:
@@ -66,21 +64,21 @@ def test_a_topic_of_others_is_not_taken_over() -> None:
     topic = bodies.topic("orders", config={"flush.ms": 8})
     view = passed(port, order(bodies.cluster(), topic))["orders"]
     assert (view.state, reasons(view)) == (State.REFUSED, [Reason.NOT_ADOPTED])
-    assert passed(port, order(bodies.cluster(adopt=["ord*"]), topic))["orders"].state is State.CHANGED
+    assert passed(port, order(bodies.cluster(adopt=["ord*"]), topic))["orders"].state is State.IN_STEP
 
 
 def test_drift_is_reported_or_corrected() -> None:
     """As the Cluster's driftPolicy says."""
-    topic = bodies.topic("orders", config={"retention.ms": SHORT})
-    for policy, state, there in (("Report", State.DRIFTED, LONG), ("Correct", State.CHANGED, SHORT)):
+    for policy, state, there in (("Report", State.DRIFTED, LONG), ("Correct", State.IN_STEP, SHORT)):
         home = bodies.cluster(driftPolicy=policy, allowRisk=["Disruptive", "DataLoss"])
         answered = bodies.topic(
-            "orders", config={"retention.ms": SHORT}, meta={"annotations": {"topiarist.dev/allow-risk": "DataLoss"}}
+            "orders",
+            config={"retention.ms": SHORT},
+            meta={"annotations": {"topiarist.dev/allow-risk": "DataLoss"}},
+            status={"clusters": [{"name": "prod", "applied": {"partitions": 3, "config": {"retention.ms": SHORT}}}]},
         )
         port = MemoryCluster(states.cluster(ours("orders", retention_ms=LONG)))
-        assert topic.manifest is not None
-        known = {"orders": asked(merge(topic.manifest, schema.cluster_spec(home.manifest)))}  # type: ignore[arg-type]
-        assert passed(port, order(home, answered, known=known))["orders"].state is state
+        assert passed(port, order(home, answered))["orders"].state is state
         assert port.state.topics["orders"].config == {"retention.ms": there}
 
 
@@ -90,7 +88,7 @@ def test_drift_is_reported_or_corrected() -> None:
         ([], "DataLoss", State.REFUSED),
         (["DataLoss"], "", State.REFUSED),
         (["DataLoss"], "Disruptive", State.REFUSED),
-        (["DataLoss"], "DataLoss", State.CHANGED),
+        (["DataLoss"], "DataLoss", State.IN_STEP),
     ],
 )
 def test_data_loss_takes_two_words(allowed: list[str], annotated: str, state: State) -> None:
@@ -132,7 +130,7 @@ def test_a_topic_whose_resource_is_deleted_goes_with_it() -> None:
     going = bodies.topic("orders", deletionPolicy="Delete", meta=DELETING)
     kept = bodies.topic("kept", meta={**DELETING, "finalizers": ["another"]})
     views = passed(port, order(bodies.cluster(allowDeletion=True), going, kept))
-    assert views["kept"].state is State.IN_STEP
+    assert "kept" not in views
     assert [*port.state.topics] == ["kept"]
 
 
@@ -167,7 +165,7 @@ def test_budgets_hold_back_only_what_they_count() -> None:
     port = MemoryCluster(states.cluster(ours("old")))
     home = bodies.cluster(budgets={"newPartitions": 2})
     views = passed(port, order(home, bodies.topic("new"), bodies.topic("old", config={"flush.ms": 7})))
-    assert (views["new"].state, views["old"].state) == (State.REFUSED, State.CHANGED)
+    assert (views["new"].state, views["old"].state) == (State.REFUSED, State.IN_STEP)
 
 
 def test_what_is_paused_or_observed_is_left_alone() -> None:

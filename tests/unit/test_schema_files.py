@@ -16,6 +16,7 @@ import pytest
 from topiarist import schema
 from topiarist.adapters.manifests import load
 from topiarist.core.configs import CONFIGS
+from topiarist.kubernetes.passes import State
 from topiarist.schema import explain
 
 ROOT = Path(__file__).parents[2]
@@ -81,6 +82,13 @@ def test_all_topic_configs_are_in_the_schemas(kind: str) -> None:
     config = schema.schema(kind)["definitions"]["config"]
     assert list(config["properties"]) == list(CONFIGS)
     assert config["additionalProperties"]
+
+
+def test_a_status_has_the_states_of_the_code() -> None:
+    """Whoever reads a status can count on the words; one that the API server did not know would never be written."""
+    state = schema.schema("status")["definitions"]["topicOnCluster"]["properties"]["state"]
+    assert state["enum"] == sorted(State)
+    assert len(state["enumDescriptions"]) == len(State)
 
 
 def test_generated_parts_are_in_step() -> None:

@@ -45,12 +45,16 @@ def candidates(
 ) -> list[Candidate]:
     """All that are meant for a cluster, in the order of their topics; ``single`` has each by itself.
 
+    One that is being deleted without our finalizer asks for nothing any more: it is left out.
+
     ``home`` is the namespace of the ``Cluster``, ``namespaces`` has the labels of those that are known.
     """
     claims: dict[str, list[Candidate]] = defaultdict(list)
     found = []
     for each in single:
         resource, spec, _ = each
+        if resource.let_go:
+            continue
         if allowed(cluster.allowed_topics, resource.namespace, spec.topic, home=home, namespaces=namespaces):
             claims[collision_key(spec.topic)].append(each)
         else:

@@ -17,6 +17,7 @@ from topiarist.kubernetes.conditions import Standing, conditions
 from topiarist.kubernetes.passes import State, View
 from topiarist.kubernetes.resources import Resource, complaints
 from topiarist.kubernetes.words import told
+from topiarist.render import text
 from topiarist.render.changes import action
 
 Status = Mapping[str, Any]
@@ -36,6 +37,9 @@ _WORST = (
 FINE = frozenset({State.OBSERVED, State.IN_STEP, State.ABSENT})
 """The states in which nothing is left to do, for us or for anybody."""
 
+_PLAIN = FINE | {State.PAUSED}
+"""The states that are their own reason, whatever is refused besides."""
+
 _UNDER_WAY = {
     State.CHANGED: "written, the controller takes it over",
     State.PAUSED: "left alone as long as topiarist.dev/paused says so",
@@ -49,6 +53,10 @@ _MOST = 100
 """Refusals, and pending changes, of a topic on a cluster that a status has room for."""
 
 
+_MOST_PLAN = 65_536
+"""Characters of a plan."""
+
+
 def topic_status(
     resource: Resource, views: Mapping[str, View | None], away: Mapping[str, TopiaristError], now: str
 ) -> Status:
@@ -57,9 +65,9 @@ def topic_status(
     ``views`` are those of all clusters that it is meant for, None where the last pass saw nothing of it, ``away`` says
     why; ``now`` is an RFC 3339 time.
     """
-    old = parts(resource)
+    old = {name: resource.on(name) for name in views}
     new = [
-        _on(name, view, old.get(name, {})) if view else _unseen(name, resource, old.get(name), away.get(name))
+        _on(name, view, old[name]) if view else _unseen(name, resource, old[name], away.get(name))
         for name, view in sorted(views.items())
     ]
     status: dict[str, Any] = {
@@ -72,19 +80,6 @@ def topic_status(
     if resource.manifest is not None:
         status["topicName"] = resource.manifest.spec.get("topicName", resource.name)
     return status
-
-
-def parts(resource: Resource) -> Mapping[str, Status]:
-    """What the status of a Topic says of each cluster."""
-    return {each["name"]: each for each in resource.status.get("clusters", ())}
-
-
-def last_asked(part: Status) -> Asked | None:
-    """What a Topic was asked for when it last was as asked on a cluster; None if it never was."""
-    applied = part.get("applied")
-    if applied is None:
-        return None
-    return Asked(applied.get("partitions"), applied.get("config", {}), applied.get("removeUnmanaged", False))
 
 
 def _topic(resource: Resource, clusters: Sequence[Status]) -> Standing:
@@ -101,7 +96,7 @@ def _topic(resource: Resource, clusters: Sequence[Status]) -> Standing:
     refusals = [refusal for part in affected for refusal in part.get("refusals", ())]
     return Standing(
         ready=None if worst is State.PAUSED else worst in FINE,
-        reason=refusals[0]["reason"] if refusals and worst not in FINE else worst.value,
+        reason=refusals[0]["reason"] if refusals and worst not in _PLAIN else worst.value,
         message=_message(worst, clusters, affected),
         reconciling=worst in (State.WAITING, State.CHANGED),
         stalled=worst in (State.REFUSED, State.DRIFTED),
@@ -132,6 +127,8 @@ def _on(name: str, view: View, old: Status) -> Status:
             status["topicId"] = found.topic_id
     if plan and plan.changes and view.state in (State.OBSERVED, State.PAUSED, State.WAITING):
         status["pending"] = [action([change]) for change in plan.changes[:_MOST]]
+    if plan and view.state in (State.OBSERVED, State.PAUSED) and (shown := text.topic(plan)):
+        status["plan"] = shown[:_MOST_PLAN]
     if view.refusals:
         # Those first that the state comes from.
         refusals = sorted(view.refusals, key=lambda each: view.state is State.REFUSED and each.reason.retryable)
@@ -144,14 +141,14 @@ def _on(name: str, view: View, old: Status) -> Status:
     return status
 
 
-def _unseen(name: str, resource: Resource, old: Status | None, why: TopiaristError | None) -> Status:
+def _unseen(name: str, resource: Resource, old: Status, why: TopiaristError | None) -> Status:
     """The part of a cluster of which the last pass saw nothing: as it was, unless the Topic asks for something new."""
-    if old is not None and resource.status.get("observedGeneration") == resource.generation:
+    if old and resource.status.get("observedGeneration") == resource.generation:
         return old
     status: dict[str, Any] = {"name": name, "state": State.WAITING.value}
     reason, message = (why.reason, str(why.args[0])) if why else (Reason.NOT_SENT, "not looked at yet")
     status["refusals"] = [{"reason": reason.value, "message": message}]
-    return status | {key: old[key] for key in _KEPT if old and key in old}
+    return status | {key: old[key] for key in _KEPT if key in old}
 
 
 def _applied(now: Asked) -> Status:

@@ -107,7 +107,7 @@ class Store:
         alone = len(self.clusters) == 1
         for key, topic in self.topics.items():
             manifest = topic.manifest
-            if manifest is None or topic.let_go or not _means(topic, cluster, alone):
+            if manifest is None or not _means(topic, cluster, alone):
                 self._merged.pop((name, key), None)
                 continue
             known = self._merged.get((name, key))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from topiarist.core.change import Finding, Plan
+from topiarist.core.change import Finding, Plan, TopicPlan
 from topiarist.core.units import count
 from topiarist.errors import Reason
 from topiarist.render import blocks, brokers, groups, outcomes, shared, summary
@@ -45,6 +45,12 @@ def plans(found: Sequence[Plan], page: Page, *, applying: bool = False) -> str:
         lines.append(summary.line(page, summary.total(found), f"All {count(len(found), 'cluster')}"))
         lines.append("")
     return "\n".join(lines[:-1]) + "\n" if lines else ""
+
+
+def topic(plan: TopicPlan) -> str:
+    """The plan of one topic by itself; empty if there is nothing to say of it."""
+    page = Page(column=column_for([plan.topic]))
+    return "\n".join(line.rstrip() for line in blocks.topic(page, plan, groups.Groups()))
 
 
 def plan_lines(plan: Plan, page: Page, *, applying: bool = False) -> Iterator[str]:

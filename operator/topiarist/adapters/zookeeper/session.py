@@ -50,6 +50,9 @@ _OPERATIONS = {
 }
 """ZooKeeper's requests by their opcodes."""
 
+_OPCODE = "topiarist_opcode"
+"""The attribute of a pending answer that says what was asked; what kazoo has sent by itself has none."""
+
 
 class Interrupted(Exception):
     """The connection dropped under a request: a read may be sent again, a write has an unknown outcome."""
@@ -70,9 +73,7 @@ class Request(Protocol):
 
 
 class Pending(Protocol):
-    """An answer that is still to come (kazoo's ``AsyncResult``), and the opcode of what was asked."""
-
-    opcode: int
+    """An answer that is still to come (kazoo's ``AsyncResult``)."""
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         """The answer; raises what kazoo raises."""
@@ -132,7 +133,7 @@ class Session:
     def send(self, request: Request) -> Pending:
         """Queue a request; its answer comes with ``result``. Answers come in the order of requests."""
         pending: Pending = self.client.handler.async_result()
-        pending.opcode = request.type
+        setattr(pending, _OPCODE, request.type)
         # The queue is kazoo's own way for requests of any kind; it has no public name for it.
         self.client._call(request, pending)
         return pending
@@ -154,7 +155,7 @@ class Session:
             result = "error"
             raise
         finally:
-            self.requests[_OPERATIONS.get(pending.opcode, "other"), result] += 1
+            self.requests[_OPERATIONS.get(getattr(pending, _OPCODE, 0), "other"), result] += 1
         self._begun = True
         return answer
 

@@ -1,0 +1,1 @@
+"""Figures of the Kubernetes operator, beside a real API server and a real ZooKeeper."""
