@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,9 @@ def test_installed_upgraded_and_taken_away(blank: Site, older: Path) -> None:
     assert "Older" not in columns(blank.definition())
     (container,) = blank.there("apis/apps/v1 deployments/topiarist")["spec"]["template"]["spec"]["containers"]
     assert not container["image"].endswith(":0.0.1")
+
+    refused = partial(create, blank.api, blank.namespace, topic("bad", config={"/": 1}), keep=False)
+    wait_until(lambda: refused().status == 422, "the admission policy has arrived")
 
     blank.uninstall()
     for gone in (
