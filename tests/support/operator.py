@@ -53,8 +53,8 @@ class Operator:
     """``with Operator(server, namespace, folder) as operator:``, ready when the block begins."""
 
     def __init__(self, server: ApiServer, namespace: str, folder: Path, *words: str, token: str = "") -> None:
-        token = token or account(server, namespace)
-        api = server.api(token, namespace)
+        self.token = token or account(server, namespace)
+        api = server.api(self.token, namespace)
         self.port = free_port()
         command = [
             *(
