@@ -41,7 +41,8 @@ class Operator:
     def __init__(
         self, server: ApiServer, namespace: str, folder: Path, *words: str, token: str = "", secrets: Sequence[str] = ()
     ) -> None:
-        api = server.api(token or account(server, namespace, *words, secrets=secrets), namespace)
+        self.token = token or account(server, namespace, *words, secrets=secrets)
+        api = server.api(self.token, namespace)
         self.port = free_port()
         program = [
             *("env", f"KUBECONFIG={api.kubeconfig}", "KUBERNETES_SERVICE_HOST=", sys.executable, *PROGRAM),
