@@ -14,10 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from conftest import BROKERS
 from kubernetes.resources import cluster, create, topic
+from kubernetes.scene import Scene
+from support.clients import connected
 from support.kube import ROOT, ApiServer, NoGo, binaries, install_definitions
 from support.kubeapi import Api, documents, text
+from support.operator import Operator
 from support.waiting import wait_until
+from topiarist.adapters.embedded import EmbeddedZooKeeper
+from topiarist.adapters.playground import Playground
 
 LIMIT = 600
 """Seconds for one test: only what hangs takes this long."""
@@ -80,3 +86,24 @@ def config_admission(server: ApiServer) -> None:
     for body in (topic(config={"/": 1}), cluster(brokerConfig={"/": 1})):
         refused = partial(create, server.admin, "default", body, keep=False)
         wait_until(lambda: refused().status == 422, "the admission policy has arrived")  # noqa: B023
+
+
+@pytest.fixture(scope="module")
+def zookeeper() -> Iterator[EmbeddedZooKeeper]:
+    """A real ZooKeeper."""
+    with EmbeddedZooKeeper() as server:
+        yield server
+
+
+@pytest.fixture
+def scene(server: ApiServer, api: Api, namespace: str, zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> Iterator[Scene]:
+    """All of it at work, and nothing declared yet."""
+    connect = f"{zookeeper.connect}/{namespace}"
+    with (
+        Playground(connect, BROKERS) as kafka,
+        connected(connect) as client,
+        Operator(server, namespace, tmp_path / "operator") as operator,
+    ):
+        yield Scene(api, namespace, kafka, client)
+        assert operator.process.alive, operator.process.log()
+        assert "Traceback" not in operator.process.log(), operator.process.log()
