@@ -41,3 +41,27 @@ def cluster(name: str = "prod", *, meta: Mapping[str, Any] = {}, **spec: Any) ->
     """A Cluster in the namespace ``shop``."""
     where = {"zookeeper": {"connect": "zk:2181"}, "kafkaVersion": "3.9"}
     return resource(body("Cluster", name, {**where, **spec}, **meta))
+
+
+def policy(name: str, *rules: Mapping[str, Any], meta: Mapping[str, Any] = {}, **spec: Any) -> Resource:
+    """A Policy in the namespace ``shop``; what a rule does not say is filled in."""
+    whole = [{"name": f"r{number}", "message": "No.", **rule} for number, rule in enumerate(rules)]
+    return resource(body("Policy", name, {"rules": whole, **spec}, **meta))
+
+
+def again(of: Resource, *, status: Mapping[str, Any] | None = None, **metadata: Any) -> Resource:
+    """The same resource as the API server would give it later: its spec as it was."""
+    assert of.manifest is not None
+    plain = {
+        "namespace": of.namespace,
+        "uid": of.uid,
+        "generation": of.generation,
+        "creationTimestamp": of.created,
+        "labels": dict(of.labels),
+        "annotations": dict(of.source.annotations),
+        "finalizers": list(of.finalizers),
+    }
+    if of.deleting:
+        plain["deletionTimestamp"] = "2026-02-01T00:00:00Z"
+    made = body(of.kind, of.name, of.manifest.spec, **{**plain, **metadata})
+    return resource({**made, "status": of.status if status is None else status}, of)

@@ -8,6 +8,7 @@ status is written only if it differs from what the API server has. ``summaries``
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import dedent
 from typing import Any
 
 from topiarist.core.drift import Asked, asked
@@ -17,7 +18,10 @@ from topiarist.kubernetes.conditions import Standing, conditions
 from topiarist.kubernetes.passes import State, View
 from topiarist.kubernetes.resources import Resource, complaints
 from topiarist.kubernetes.words import told
+from topiarist.render import blocks
 from topiarist.render.changes import action
+from topiarist.render.groups import Groups
+from topiarist.render.page import Page
 
 Status = Mapping[str, Any]
 
@@ -47,6 +51,9 @@ _KEPT = ("partitions", "replicationFactor", "topicId", "generation", "applied")
 
 _MOST = 100
 """Refusals, and pending changes, of a topic on a cluster that a status has room for."""
+
+_LONGEST_PLAN = 65_536
+"""Characters of a plan's text that a status has room for."""
 
 
 def topic_status(
@@ -99,9 +106,10 @@ def _topic(resource: Resource, clusters: Sequence[Status]) -> Standing:
     worst = min((State(part["state"]) for part in clusters), key=_WORST.index)
     affected = [part for part in clusters if part["state"] == worst]
     refusals = [refusal for part in affected for refusal in part.get("refusals", ())]
+    refused = bool(refusals) and worst not in (*FINE, State.PAUSED)
     return Standing(
         ready=None if worst is State.PAUSED else worst in FINE,
-        reason=refusals[0]["reason"] if refusals and worst not in FINE else worst.value,
+        reason=refusals[0]["reason"] if refused else worst.value,
         message=_message(worst, clusters, affected),
         reconciling=worst in (State.WAITING, State.CHANGED),
         stalled=worst in (State.REFUSED, State.DRIFTED),
@@ -112,10 +120,14 @@ def _topic(resource: Resource, clusters: Sequence[Status]) -> Standing:
 
 
 def _message(worst: State, clusters: Sequence[Status], affected: Sequence[Status]) -> str:
+    if worst is State.OBSERVED:
+        pending = sum(len(part.get("pending", ())) for part in clusters)
+        words = f"{count(pending, 'change')} pending, which nobody makes" if pending else "no difference"
+        return f"observed on {count(len(clusters), 'cluster')}: {words}"
     if worst in FINE:
         return f"as asked on {count(len(clusters), 'cluster')}"
     first, *others = affected
-    refusals = first.get("refusals", ())
+    refusals = () if worst is State.PAUSED else first.get("refusals", ())
     words = refusals[0]["message"] if refusals else _UNDER_WAY[worst]
     more = f"; and {count(len(others), 'other cluster')}" if others else ""
     return f"{first['name']}: {words}{more}"
@@ -132,6 +144,8 @@ def _on(name: str, view: View, old: Status) -> Status:
             status["topicId"] = found.topic_id
     if plan and plan.changes and view.state in (State.OBSERVED, State.PAUSED, State.WAITING):
         status["pending"] = [action([change]) for change in plan.changes[:_MOST]]
+    if plan and view.state is State.OBSERVED and (lines := [*blocks.topic(Page(), plan, Groups())]):
+        status["plan"] = dedent("\n".join(lines))[:_LONGEST_PLAN]
     if view.refusals:
         # Those first that the state comes from.
         refusals = sorted(view.refusals, key=lambda each: view.state is State.REFUSED and each.reason.retryable)
@@ -148,7 +162,8 @@ def _unseen(name: str, resource: Resource, old: Status | None, why: TopiaristErr
     """The part of a cluster of which the last pass saw nothing: as it was, unless the Topic asks for something new."""
     if old is not None and resource.status.get("observedGeneration") == resource.generation:
         return old
-    status: dict[str, Any] = {"name": name, "state": State.WAITING.value}
+    hopeless = why is not None and not why.reason.retryable
+    status: dict[str, Any] = {"name": name, "state": (State.REFUSED if hopeless else State.WAITING).value}
     reason, message = (why.reason, str(why.args[0])) if why else (Reason.NOT_SENT, "not looked at yet")
     status["refusals"] = [{"reason": reason.value, "message": message}]
     return status | {key: old[key] for key in _KEPT if old and key in old}
