@@ -180,8 +180,8 @@ def _run(order: Order, resources: Mapping[str, Resource]) -> Run:
 
 
 def _wanted(candidate: Candidate, order: Order) -> TopicSpec:
-    """What a Topic asks for now: under ``deletionPolicy: Delete`` that it be deleted, if it is being deleted; nothing, as
-    long as it is paused. What is only observed is not deleted either.
+    """What a Topic asks for now: that it be deleted, if it is being deleted and its ``deletionPolicy`` is ``Delete``;
+    nothing, as long as it is paused. What is only observed is not deleted either.
     """
     resource, spec, _ = candidate
     paused = "true" in (resource.annotation(PAUSED), order.resource.annotation(PAUSED))
