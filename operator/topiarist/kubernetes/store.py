@@ -56,11 +56,11 @@ class Store:
             return
         affected = {*self._affected(known)} if known else set()
         self._keep(found)
-        self._tell({*affected, *self._affected(found)})
+        self._tell({*affected, *self._affected(found, comes_or_goes=known is None)})
 
     def drop(self, found: Resource) -> None:
         """A resource that is gone."""
-        affected = {*self._affected(found)}
+        affected = {*self._affected(found, comes_or_goes=True)}
         if found.kind == "Topic":
             self.topics.pop(found.key, None)
             for cluster in self.clusters:
@@ -154,13 +154,16 @@ class Store:
             if found.manifest is not None and (known is None or known.manifest is not found.manifest):
                 self._specs[found.name] = schema.cluster_spec(found.manifest)
 
-    def _affected(self, found: Resource) -> Iterator[str]:
-        """The clusters to look at because of a resource."""
+    def _affected(self, found: Resource, *, comes_or_goes: bool = False) -> Iterator[str]:
+        """The clusters to look at because of a resource.
+
+        All of them if it is a Cluster that comes or goes: the only one is meant by whoever names none.
+        """
         if found.kind == "Topic":
             yield from self.meant(found) or [REST]
         else:
-            yield REST
-            yield from self.clusters if found.kind == "Policy" else [found.name]
+            yield from (REST, found.name) if found.kind == "Cluster" else (REST,)
+            yield from self.clusters if found.kind == "Policy" or comes_or_goes else ()
 
     def _tell(self, clusters: set[str]) -> None:
         for name in sorted(clusters):
