@@ -152,11 +152,13 @@ def test_a_policy_marks_every_cluster() -> None:
 def test_clusters_and_policies_of_other_namespaces_are_nobodys() -> None:
     """Whoever may make a Topic must not bring a Cluster along."""
     for made in (bodies.cluster("x", meta={"namespace": "other"}), bodies.policy("x", meta={"namespace": "other"})):
-        kept = Kept(A, made)
+        kept = Kept(A)
+        kept.put(made)
         assert [*kept.clusters] == ["a"]
         assert kept.policies == {}
         kept.drop(bodies.cluster("a", meta={"namespace": "other"}))
         assert [*kept.clusters] == ["a"]
+        assert kept.marked() == []
 
 
 def test_a_namespace_marks_the_clusters_of_its_topics() -> None:

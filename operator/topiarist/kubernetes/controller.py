@@ -83,19 +83,32 @@ class Controller:
         return loop
 
     async def _attend(self, folder: Path) -> None:
-        """Have a loop for each Cluster that there is, and none for others."""
+        """Have a loop for each Cluster that there is, and none for others; nobody waits for one that is ending."""
+        for name, task in [*self._tasks.items()]:
+            if name not in self.store.clusters:
+                self._loops[name].end()
+            if task.done():
+                await self._forget(name)
         for name in self.store.clusters.keys() - self._tasks.keys():
             round_ = Round(self._api, self._policing, Session(self._owner, folder), lambda: self._stopping)
-            loop = self._loops[name] = Loop(lambda name=name, round_=round_: self._pass(name, round_), self._period)  # type: ignore[misc]
-            self._tasks[name] = asyncio.create_task(loop.run(), name=f"cluster {name}")
-        for name in self._tasks.keys() - self.store.clusters.keys():
-            self._loops.pop(name).end()
-            await self._tasks.pop(name)
-            gone = self._views.pop(name, {})
-            self._away.pop(name, None)
-            self._policing.faults.pop(name, None)
-            self.metrics.forget(name)
-            await self._scribe.all(self._topics(gone))
+            self._tasks[name] = asyncio.create_task(self._passes(name, round_), name=f"cluster {name}")
+
+    async def _passes(self, name: str, round_: Round) -> None:
+        """All passes of one cluster."""
+        loop = self._loops[name] = Loop(lambda: self._pass(name, round_), self._period)
+        try:
+            await loop.run()
+        finally:
+            await round_.close()
+
+    async def _forget(self, name: str) -> None:
+        """A cluster whose passes have ended: what was meant for it is told so."""
+        del self._loops[name], self._tasks[name]
+        gone = self._views.pop(name, {})
+        self._away.pop(name, None)
+        self._policing.faults.pop(name, None)
+        self.metrics.forget(name)
+        await self._scribe.all(self._topics(gone))
 
     async def _pass(self, name: str, round_: Round) -> Ending:
         """One pass over one cluster, and all that is to be told of it."""
@@ -112,7 +125,8 @@ class Controller:
         self.metrics.passed(name, seen, before.values(), time.monotonic() - begun, clock.now())
         self.metrics.asked(name, round_.requests())
         _log(name, seen)
-        works = [*self._cluster(home, seen), *self._topics({**before, **views}, name)]
+        keys = {**before, **views, **(dict.fromkeys(self.store.keys(name)) if seen.error else {})}
+        works = [*self._cluster(home, seen), *self._topics(keys, name)]
         await self._scribe.all(works)
         if seen.error:
             return Ending.FAILED

@@ -49,7 +49,7 @@ class Round:
         """One pass over the cluster of ``home``; whatever goes wrong is part of what it saw."""
         spec = store.cluster(home.name)
         if spec is None:
-            await asyncio.to_thread(self._session.close)
+            await self.close()
             return Seen([], error=TopiaristError(Reason.INVALID_MANIFEST, "the Cluster cannot be read"))
         meant, policies = list(store.candidates(home.name)), store.rules()
         labels = dict(store.namespaces)
@@ -58,7 +58,8 @@ class Round:
             secrets = await self._secrets(home.namespace, {key.name for key in secret_keys(spec.credentials)})
             held = await self._held(store, meant)
         except ApiError as error:
-            return Seen([], error=TopiaristError(Reason.UNREACHABLE, str(error)))
+            reason = Reason.NO_PERMISSION if error.forbidden else Reason.UNREACHABLE
+            return Seen([], error=TopiaristError(reason, str(error)))
 
         def work() -> Seen:
             found = candidates(spec, home.namespace, meant, labels)
@@ -78,6 +79,10 @@ class Round:
             return self._looked(order, secrets)
 
         return await asyncio.to_thread(work)
+
+    async def close(self) -> None:
+        """End the session, once no pass is under way and none will come."""
+        await asyncio.to_thread(self._session.close)
 
     def requests(self) -> Mapping[tuple[str, str], int]:
         """What was asked of ZooKeeper since the last call, by operation and result."""
