@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 from support import bodies, states
 from support.clock import played
+from support.waiting import wait_until
+from topiarist.core.spec import ClusterSpec
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import controller as module
 from topiarist.kubernetes.api import ApiError
@@ -17,6 +20,7 @@ from topiarist.kubernetes.controller import Controller
 from topiarist.kubernetes.loop import Ending
 from topiarist.kubernetes.passes import Seen, State, View
 from topiarist.kubernetes.resources import FINALIZER, Resource
+from topiarist.kubernetes.sessions import Session
 from unit.views import view
 
 
@@ -227,6 +231,75 @@ def test_a_cluster_that_is_gone_lets_its_topics_go(monkeypatch: pytest.MonkeyPat
         assert world.rounds.closed == 2
 
     run(work)
+
+
+def test_no_cluster_waits_for_what_a_gone_one_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand statuses are still to be written, and a new Cluster is looked at all the same."""
+    home = bodies.cluster("old")
+    world = World(home, *(bodies.topic(f"t{number}", clusters=["old"]) for number in range(1000)))
+    slow, looked = asyncio.Event(), asyncio.Event()
+    patch = world.server.patch
+
+    async def waiting(*words: Any, **more: Any) -> dict[str, Any]:
+        if "old" not in world.controller.store.clusters:
+            await slow.wait()
+        return await patch(*words, **more)
+
+    monkeypatch.setattr(world.server, "patch", waiting)
+    monkeypatch.setattr(module, "Round", lambda *_: world.rounds)
+    topics = [*world.controller.store.topics.values()]
+    world.rounds.seen = lambda: Seen([view(topic, State.IN_STEP, home=home) for topic in topics], states.cluster())
+
+    def seen() -> Seen:
+        looked.set()
+        return Seen([], states.cluster())
+
+    async def work() -> None:
+        running = asyncio.create_task(world.controller.run())
+        await asyncio.sleep(3)
+        world.rounds.seen = seen
+        world.controller.store.drop(home)
+        await asyncio.sleep(3)
+        world.controller.store.put(world.server.give(bodies.cluster("new")))
+        async with asyncio.timeout(10):
+            await looked.wait()
+        slow.set()
+        await asyncio.sleep(3)
+        assert world.server.reason("t999") == "UnknownCluster"
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    run(work)
+
+
+def test_any_number_of_clusters_may_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a thread of its own: the one that answers is looked at while forty others are waited for."""
+    release, done = threading.Event(), threading.Event()
+
+    class Hanging(Session):
+        def cluster(self, spec: ClusterSpec, _secrets: Any) -> Any:
+            if spec.name == "good":
+                done.set()
+            else:
+                release.wait()
+            raise AWAY
+
+    monkeypatch.setattr(module, "Session", Hanging)
+    clusters = [bodies.cluster(f"bad{number:02}") for number in range(40)]
+
+    async def work() -> None:
+        world = World(*clusters)
+        running = asyncio.create_task(world.controller.run())
+        try:
+            await asyncio.sleep(0)
+            world.controller.store.put(world.server.give(bodies.cluster("good")))
+            await asyncio.to_thread(wait_until, done.is_set, "the good one is looked at")
+        finally:
+            release.set()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(work())
 
 
 def test_the_rest_is_told_by_itself() -> None:

@@ -52,6 +52,7 @@ class Controller:
         self._policing = Policing()
         self._views: dict[str, Mapping[Key, View]] = {}
         self._away: dict[str, TopiaristError] = {}
+        self._left: set[Key] = set()
         self._told: dict[Key, tuple[object, ...]] = {}
         self._stopping = False
 
@@ -88,7 +89,7 @@ class Controller:
             if name not in self.store.clusters:
                 self._loops[name].end()
             if task.done():
-                await self._forget(name)
+                self._forget(name)
         for name in self.store.clusters.keys() - self._tasks.keys():
             round_ = Round(self._api, self._policing, Session(self._owner, folder), lambda: self._stopping)
             self._tasks[name] = asyncio.create_task(self._passes(name, round_), name=f"cluster {name}")
@@ -101,14 +102,14 @@ class Controller:
         finally:
             await round_.close()
 
-    async def _forget(self, name: str) -> None:
-        """A cluster whose passes have ended: what was meant for it is told so."""
+    def _forget(self, name: str) -> None:
+        """A cluster whose passes have ended: the loop for the rest tells what was meant for it."""
         del self._loops[name], self._tasks[name]
-        gone = self._views.pop(name, {})
+        self._left.update(self._views.pop(name, {}))
         self._away.pop(name, None)
         self._policing.faults.pop(name, None)
         self.metrics.forget(name)
-        await self._scribe.all(self._topics(gone))
+        self._mark(REST)
 
     async def _pass(self, name: str, round_: Round) -> Ending:
         """One pass over one cluster, and all that is to be told of it."""
@@ -164,14 +165,15 @@ class Controller:
         return works
 
     async def _tell_rest(self) -> Ending:
-        """The statuses of Policies, and of Topics that are meant for no cluster."""
+        """The statuses of Policies, and of Topics that are meant for no cluster, or were for one that is gone."""
         works: Works = []
         faults = [fault for found in self._policing.faults.values() for fault in found]
         for policy in self.store.policies.values():
             status = policy_status(policy, list(dict.fromkeys(of_policy(policy.name, faults))), clock.now())
             if status != policy.status:
                 works.append(self._scribe.status(policy, status))
-        works += self._topics([topic.key for topic in self.store.homeless()])
+        works += self._topics({*self._left, *(topic.key for topic in self.store.homeless())})
+        self._left.clear()
         await self._scribe.all(works)
         return Ending.WELL
 
