@@ -34,7 +34,7 @@ class Estate(NamedTuple):
     home: str
     folder: Path
 
-    def figure(self, name: str, **labels: str) -> float:
+    def figure(self, name: str, /, **labels: str) -> float:
         """One of its metrics; 0 if it is not there."""
         status, text = self.operator.asked("/metrics")
         assert status == 200, text

@@ -37,7 +37,7 @@ def estate(
     """One operator for all tests of this file; at its end it is alive, has logged nothing but JSON, and no secrets."""
     home, folder = "estate", tmp_path_factory.mktemp("estate")
     server.admin.make("/api/v1/namespaces", {"metadata": {"name": home}})
-    with Operator(server, home, folder, "--period", "2") as operator:
+    with Operator(server, home, folder, "--period", "1") as operator:
         yield Estate(server, zookeeper, operator, home, folder)
         log = operator.process.log()
         assert operator.process.alive, log

@@ -158,6 +158,18 @@ def test_a_cluster_that_will_not_come_by_itself() -> None:
     assert told(status_of(topic, {"prod": None}, {"prod": wrong})) == ("False", "False", "True", "WrongCluster")
 
 
+def test_why_a_cluster_cannot_be_seen_may_change() -> None:
+    """Nothing else is known, so the newest reason counts; the same one in other words is not worth a write."""
+    topic = bodies.topic("orders")
+    first = status_of(topic, {"prod": None}, {"prod": AWAY})
+    known = bodies.again(topic, status=first)
+    again = TopiaristError(Reason.UNREACHABLE, "no answer from port 17")
+    assert status_of(known, {"prod": None}, {"prod": again}, LATER) == first
+    wrong = TopiaristError(Reason.CREDENTIALS_INVALID, "no such key")
+    status = status_of(known, {"prod": None}, {"prod": wrong}, LATER)
+    assert told(status) == ("False", "False", "True", "CredentialsInvalid")
+
+
 def test_what_is_new_while_a_cluster_is_away_is_waited_for() -> None:
     """What is known of the cluster is kept, above all what the topic was asked for."""
     topic = bodies.topic("orders", config={"flush.ms": 7})

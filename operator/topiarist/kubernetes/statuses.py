@@ -49,6 +49,20 @@ _UNDER_WAY = {
 _KEPT = ("partitions", "replicationFactor", "topicId", "generation", "applied")
 """What stays true of a cluster that cannot be looked at, as far as anybody knows."""
 
+_UNSEEN = {
+    Reason.NOT_SENT,
+    Reason.INVALID_MANIFEST,
+    Reason.UNREACHABLE,
+    Reason.NOT_A_KAFKA_CLUSTER,
+    Reason.WRONG_CLUSTER,
+    Reason.SESSION_LOST,
+    Reason.LOCKED,
+    Reason.AUTHENTICATION_FAILED,
+    Reason.CREDENTIALS_INVALID,
+    Reason.NO_PERMISSION,
+}
+"""Why a cluster cannot be seen, and so nothing of a topic on it."""
+
 _MOST = 100
 """Refusals, and pending changes, of a topic on a cluster that a status has room for."""
 
@@ -159,14 +173,23 @@ def _on(name: str, view: View, old: Status) -> Status:
 
 
 def _unseen(name: str, resource: Resource, old: Status | None, why: TopiaristError | None) -> Status:
-    """The part of a cluster of which the last pass saw nothing: as it was, unless the Topic asks for something new."""
-    if old is not None and resource.status.get("observedGeneration") == resource.generation:
+    """The part of a cluster of which the last pass saw nothing: as it was, unless the Topic asks for something new, or
+    nothing was known but why the cluster could not be seen.
+    """
+    known = old is not None and resource.status.get("observedGeneration") == resource.generation
+    if old is not None and known and not (why and _overtaken(old, why.reason)):
         return old
     hopeless = why is not None and not why.reason.retryable
     status: dict[str, Any] = {"name": name, "state": (State.REFUSED if hopeless else State.WAITING).value}
     reason, message = (why.reason, str(why.args[0])) if why else (Reason.NOT_SENT, "not looked at yet")
     status["refusals"] = [{"reason": reason.value, "message": message}]
     return status | {key: old[key] for key in _KEPT if old and key in old}
+
+
+def _overtaken(old: Status, reason: Reason) -> bool:
+    """Whether a part says no more than why its cluster could not be seen, and that reason is another one by now."""
+    was = next((refusal["reason"] for refusal in old.get("refusals", ())), None)
+    return was in _UNSEEN and was != reason
 
 
 def _applied(now: Asked) -> Status:
