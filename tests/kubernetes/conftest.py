@@ -5,6 +5,7 @@ Without Go they are skipped, and say what to install; where CI runs, that is a f
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -15,12 +16,14 @@ from pathlib import Path
 import pytest
 
 from conftest import BROKERS
+from kubernetes.estate import Estate, Place
 from kubernetes.resources import cluster, create, topic
 from kubernetes.scene import Scene
 from support.clients import connected
 from support.kube import ROOT, ApiServer, NoGo, binaries, install_definitions
 from support.kubeapi import Api, documents, text
 from support.operator import Operator
+from support.planted import files_must_be_clean
 from support.waiting import wait_until
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground
@@ -107,3 +110,29 @@ def scene(server: ApiServer, api: Api, namespace: str, zookeeper: EmbeddedZooKee
         yield Scene(api, namespace, kafka, client)
         assert operator.process.alive, operator.process.log()
         assert "Traceback" not in operator.process.log(), operator.process.log()
+
+
+@pytest.fixture(scope="module")
+def estate(
+    server: ApiServer, zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Estate]:
+    """One operator for all tests of this file; at its end it is alive, has logged nothing but JSON, and no secrets."""
+    home, folder = f"estate-{next(_numbers)}", tmp_path_factory.mktemp("estate")
+    server.admin.make("/api/v1/namespaces", {"metadata": {"name": home}})
+    with Operator(server, home, folder, "--period", "1") as operator:
+        yield Estate(server, zookeeper, operator, home, folder)
+        log = operator.process.log()
+        assert operator.process.alive, log
+    assert "Traceback" not in log, log
+    assert all(isinstance(json.loads(line), dict) for line in log.splitlines())
+    files_must_be_clean(folder)
+
+
+@pytest.fixture
+def place(estate: Estate, api: Api, namespace: str) -> Iterator[Place]:
+    """A Kafka cluster that is nobody's but the test's, not declared yet."""
+    connect = f"{estate.zookeeper.connect}/{namespace}"
+    with Playground(connect, BROKERS) as kafka, connected(connect) as client:
+        found = Place(estate, api, namespace, kafka, client)
+        yield found
+        found.leave()

@@ -13,15 +13,15 @@ from topiarist.kubernetes.passes import State
 from topiarist.kubernetes.resources import FINALIZER, Resource
 from unit.views import view
 
-GOING = {"deletionTimestamp": "2026-02-01T00:00:00Z"}
-HELD = {**GOING, "finalizers": [FINALIZER]}
+GOING: dict[str, Any] = {"deletionTimestamp": "2026-02-01T00:00:00Z"}
+HELD: dict[str, Any] = {**GOING, "finalizers": [FINALIZER]}
 THERE = [state for state in State if state not in (State.ABSENT, State.OBSERVED)]
 """The states of a topic that is, or may be, on the cluster, and that we may have to delete."""
 
 
 def held(topic: Resource, *states: State | None, sure: bool = True) -> bool:
     """Whether a Topic has our finalizer afterwards, on clusters where it stands so (None: not seen)."""
-    views = {f"c{number}": state and view(topic, state) for number, state in enumerate(states)}
+    views = {f"c{number}": view(topic, state) if state else None for number, state in enumerate(states)}
     return FINALIZER in finalizers(topic, views, sure=sure)
 
 
@@ -53,7 +53,8 @@ def test_a_deletion_waits_until_the_topic_is_gone(state: State) -> None:
 @pytest.mark.parametrize("reason", [Reason.NOT_OWNED, Reason.NOT_ADOPTED, Reason.RESOURCE_CONFLICT, Reason.NOT_ALLOWED])
 def test_what_is_not_ours_to_delete_needs_none(reason: Reason) -> None:
     """Another Topic has the claim, or the topic was never ours: the resource may go at once."""
-    for meta in ({}, {"finalizers": [FINALIZER]}, HELD):
+    metas: list[dict[str, Any]] = [{}, {"finalizers": [FINALIZER]}, HELD]
+    for meta in metas:
         found = topic(**meta)
         assert finalizers(found, {"prod": view(found, State.REFUSED, reason)}, sure=True) == ()
 
@@ -106,12 +107,12 @@ def test_a_topic_that_cannot_be_read_keeps_what_it_has() -> None:
 @pytest.mark.parametrize("sure", [True, False])
 def test_an_annotation_lets_go_whatever_else_is_so(sure: bool) -> None:
     """Its owner's word, for a deletion that is held, and for a Topic that cannot be read."""
-    notes = {"annotations": {"topiarist.dev/retain": "true"}}
+    notes: dict[str, Any] = {"annotations": {"topiarist.dev/retain": "true"}}
     assert not held(topic(**HELD, **notes), State.REFUSED, None, sure=sure)
     assert not held(topic(**notes), State.IN_STEP, sure=sure)
     broken = bodies.topic("orders", partitions=0, meta={"finalizers": [FINALIZER], **notes})
     assert finalizers(broken, {}, sure=sure) == ()
-    other = {"annotations": {"topiarist.dev/retain": "yes"}}
+    other: dict[str, Any] = {"annotations": {"topiarist.dev/retain": "yes"}}
     assert held(topic(**HELD, **other), State.REFUSED, sure=sure)
 
 

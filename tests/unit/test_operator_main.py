@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes import main
+from topiarist.kubernetes import logs
 from topiarist.kubernetes.main import Words, run
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -81,7 +81,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
     path = tmp_path / "kubeconfig"
     path.write_text(json.dumps(config))
     monkeypatch.setenv("KUBECONFIG", str(path))
-    monkeypatch.setattr(main.logs, "begin", lambda _style: None)  # what pytest has set up stays
+    monkeypatch.setattr(logs, "begin", lambda _style: None)  # what pytest has set up stays
     yield server
     server.close()
 
@@ -146,7 +146,7 @@ def test_an_api_server_that_does_not_answer_is_waited_for(
 ) -> None:
     """Already at the start, with a word in the log; then the operator goes on."""
     plain = asyncio.sleep
-    monkeypatch.setattr(main.asyncio, "sleep", lambda _seconds: plain(0))
+    monkeypatch.setattr(asyncio, "sleep", lambda _seconds: plain(0))
     times: list[int] = []
 
     def slow(path: str, body: Any) -> tuple[int, Any]:
@@ -165,7 +165,7 @@ def test_an_api_server_that_does_not_answer_is_waited_for(
 def test_who_has_no_account_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Neither a pod's nor a person's, or a file that is not there."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(main.logs, "begin", lambda _style: None)
+    monkeypatch.setattr(logs, "begin", lambda _style: None)
     for config in ("", str(tmp_path / "none")):
         monkeypatch.setenv("KUBECONFIG", config)
         with pytest.raises(TopiaristError) as caught:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -43,7 +44,7 @@ def ours(partitions: int = 3, **config: str) -> TopicState:
     return states.topic("orders", partitions, config=named, ours=sorted(named), owner=OWNER)
 
 
-RISKS = ([], ["Disruptive"], ["DataLoss"], ["Disruptive", "DataLoss"])
+RISKS: Sequence[list[str]] = ([], ["Disruptive"], ["DataLoss"], ["Disruptive", "DataLoss"])
 
 
 @pytest.mark.parametrize(("allowed", "word"), list(product(RISKS, ["", "true", "Disruptive", "DataLoss", "dataloss"])))

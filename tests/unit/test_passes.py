@@ -196,7 +196,9 @@ def test_an_override_may_have_one_cluster_only_observed() -> None:
 
 def test_only_what_asks_for_it_goes_with_its_resource() -> None:
     """What is retained by now, or only observed, stays, whatever finalizer it has."""
-    for spec, state in (({}, State.IN_STEP), ({"mode": "Observe", "deletionPolicy": "Delete"}, State.OBSERVED)):
+    observed = {"mode": "Observe", "deletionPolicy": "Delete"}
+    cases: list[tuple[dict[str, Any], State]] = [({}, State.IN_STEP), (observed, State.OBSERVED)]
+    for spec, state in cases:
         port = MemoryCluster(states.cluster(ours("orders")))
         going = bodies.topic("orders", meta=DELETING, **spec)
         assert passed(port, order(bodies.cluster(allowDeletion=True), going))["orders"].state is state
