@@ -173,7 +173,8 @@ def test_a_cluster_that_goes_takes_nothing_along(place: Place) -> None:
     assert place.stays("orders", "going")
     labels = {"controller": place.name, "result": "success"}
     passes = place.estate.figure("controller_runtime_reconcile_total", **labels)
-    assert place.estate.figure("topiarist_topics", cluster=place.name, state="InStep") == 0
+    standing = {"cluster": place.name, "state": "InStep"}
+    place.wait(lambda: place.estate.figure("topiarist_topics", **standing) == 0, "its figures have gone")
     place.cluster()
     place.until_ready("orders")
     assert place.estate.figure("controller_runtime_reconcile_total", **labels) > passes
