@@ -48,6 +48,8 @@ class Store:
 
     def put(self, found: Resource) -> None:
         """A resource that is new, or has changed. Nothing is marked if only its status has."""
+        if self._nobodys(found):
+            return
         known = self.find(found.kind, {"namespace": found.namespace, "name": found.name})
         if known is not None and found.version < known.version:
             return  # a page of a list that was begun before what we know came
@@ -56,16 +58,18 @@ class Store:
             return
         affected = {*self._affected(known)} if known else set()
         self._keep(found)
-        self._tell({*affected, *self._affected(found)})
+        self._tell({*affected, *self._affected(found, comes_or_goes=known is None)})
 
     def drop(self, found: Resource) -> None:
         """A resource that is gone."""
-        affected = {*self._affected(found)}
+        if self._nobodys(found):
+            return
+        affected = {*self._affected(found, comes_or_goes=True)}
         if found.kind == "Topic":
             self.topics.pop(found.key, None)
             for cluster in self.clusters:
                 self._merged.pop((cluster, found.key), None)
-        elif found.namespace == self.home:
+        else:
             (self.clusters if found.kind == "Cluster" else self.policies).pop(found.name, None)
             if found.kind == "Policy":
                 self._rules.pop(found.name, None)
@@ -95,6 +99,10 @@ class Store:
         """The clusters that a Topic is meant for, as far as their Clusters can be read, or could before."""
         alone = len(self.clusters) == 1
         return [name for name, cluster in self._specs.items() if _means(topic, cluster, alone)]
+
+    def keys(self, name: str) -> Iterator[Key]:
+        """The Topics that are meant for a cluster, as ``meant`` says."""
+        return (key for key, topic in self.topics.items() if name in self.meant(topic))
 
     @property
     def unread(self) -> list[str]:
@@ -138,29 +146,36 @@ class Store:
             return [*self.topics.values()]
         return [*(self.clusters if kind == "Cluster" else self.policies).values()]
 
+    def _nobodys(self, found: Resource) -> bool:
+        """Whether it is a Cluster or a Policy of another namespace."""
+        return found.kind != "Topic" and found.namespace != self.home
+
     def _keep(self, found: Resource) -> None:
         if found.kind == "Topic":
             self.topics[found.key] = found
-        elif found.namespace == self.home and found.kind == "Policy":
+        elif found.kind == "Policy":
             earlier = self.policies.get(found.name)
             self.policies[found.name] = found
             if found.manifest is None:
                 self._rules.pop(found.name, None)
             elif earlier is None or earlier.manifest is not found.manifest:
                 self._rules[found.name] = schema.policy(found.manifest)
-        elif found.namespace == self.home:
+        else:
             known = self.clusters.get(found.name)
             self.clusters[found.name] = found
             if found.manifest is not None and (known is None or known.manifest is not found.manifest):
                 self._specs[found.name] = schema.cluster_spec(found.manifest)
 
-    def _affected(self, found: Resource) -> Iterator[str]:
-        """The clusters to look at because of a resource."""
+    def _affected(self, found: Resource, *, comes_or_goes: bool = False) -> Iterator[str]:
+        """The clusters to look at because of a resource.
+
+        All of them if it is a Cluster that comes or goes: the only one is meant by whoever names none.
+        """
         if found.kind == "Topic":
             yield from self.meant(found) or [REST]
         else:
-            yield REST
-            yield from self.clusters if found.kind == "Policy" else [found.name]
+            yield from (REST, found.name) if found.kind == "Cluster" else (REST,)
+            yield from self.clusters if found.kind == "Policy" or comes_or_goes else ()
 
     def _tell(self, clusters: set[str]) -> None:
         for name in sorted(clusters):
