@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,6 +12,7 @@ from urllib.request import urlopen
 
 from support.kafka.processes import Process, free_port
 from support.kube import ApiServer
+from support.kubeapi import Api
 
 ACCOUNT = "topiarist"
 
@@ -52,9 +53,18 @@ def account(server: ApiServer, namespace: str, rules: Sequence[Mapping[str, Any]
 class Operator:
     """``with Operator(server, namespace, folder) as operator:``, ready when the block begins."""
 
-    def __init__(self, server: ApiServer, namespace: str, folder: Path, *words: str, token: str = "") -> None:
+    def __init__(
+        self,
+        server: ApiServer,
+        namespace: str,
+        folder: Path,
+        *words: str,
+        token: str = "",
+        through: Callable[[str, str], Api] | None = None,
+    ) -> None:
+        """``words`` are further options; ``through`` gives a client that takes another way to the server."""
         token = token or account(server, namespace)
-        api = server.api(token, namespace)
+        api = (through or server.api)(token, namespace)
         self.port = free_port()
         command = [
             *(

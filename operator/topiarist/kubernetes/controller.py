@@ -21,7 +21,7 @@ from topiarist.kubernetes.events import cluster_events, topic_events
 from topiarist.kubernetes.finalizers import finalizers
 from topiarist.kubernetes.loop import Ending, Loop
 from topiarist.kubernetes.metrics import Metrics
-from topiarist.kubernetes.passes import Seen, State, View
+from topiarist.kubernetes.passes import Seen, View
 from topiarist.kubernetes.policing import Policing, of_policy
 from topiarist.kubernetes.resources import Resource
 from topiarist.kubernetes.rounds import Round
@@ -116,8 +116,7 @@ class Controller:
         await self._scribe.all(works)
         if seen.error:
             return Ending.FAILED
-        soon = any(view.state is State.CHANGED or view.unsent for view in seen.views)
-        return Ending.SOON if soon else Ending.WELL
+        return Ending.SOON if any(view.under_way for view in seen.views) else Ending.WELL
 
     def _cluster(self, home: Resource, seen: Seen) -> Works:
         """What is to be written about a Cluster."""
@@ -140,11 +139,9 @@ class Controller:
             before = len(works)
             if view := views.get(cluster):
                 works += [self._scribe.event(topic, event) for event in topic_events(cluster, parts(topic), view)]
-            status = topic_status(topic, views, self._away, now)
-            if status != topic.status:
-                works.append(self._scribe.status(topic, status))
-            if (wanted := finalizers(topic, views, sure=sure)) != topic.finalizers:
-                works.append(self._scribe.finalizers(topic, wanted))
+            status, wanted = topic_status(topic, views, self._away, now), finalizers(topic, views, sure=sure)
+            if (status, wanted) != (topic.status, topic.finalizers):
+                works.append(self._scribe.topic(topic, status, wanted))
             if len(works) == before:
                 self._told[key] = seen  # nothing to tell until something of this has changed
         return works

@@ -1,0 +1,191 @@
+"""A scene with something of everything to do, and an operator that can be killed at any write of its work.
+
+A topic to create, whose resource gets a finalizer; one to grow and to take over; one to configure; and one to delete,
+whose resource waits for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, Self
+
+from conftest import BROKERS
+from integration.scene import Meddler
+from kubernetes.resources import cluster, path, topic
+from kubernetes.scene import PATIENCE, Scene
+from support import checker, forks
+from support.clients import connected
+from support.kube import ApiServer
+from support.kuberelay import ApiRelay
+from support.operatorforks import OperatorForks
+from support.waiting import wait_until
+from support.writes import Writes
+from topiarist.adapters import znodes
+from topiarist.adapters.playground import Playground, Topic
+from topiarist.core.state import TopicRecord
+
+FINALIZER = "topiarist.dev/finalizer"
+STAYING = ("configure", "create", "grow")
+TRANSACTIONS = 4
+"""One for each topic."""
+
+_REPLICAS = ((1, 2), (2, 3))
+_READY = {"Ready": ("True", "InStep"), "Stalled": ("False", "InStep")}
+_CHANGING = ("lastTransitionTime", "topicId")
+_NOT_OURS = ("/brokers/ids", "/brokers/seqid", "/controller", "/zookeeper", "/config/changes/")
+
+
+class Stand:
+    """``with Stand(server, "a", connect, folder, processes, token) as stand:``, furnished and not yet started.
+
+    The operator reaches both servers through relays, which tell ``writes`` of what they hand on.
+    """
+
+    def __init__(self, server: ApiServer, zookeeper: str, folder: Path, processes: OperatorForks, token: str) -> None:
+        """``folder`` is empty; the scene's namespace has its name."""
+        self.writes = Writes()
+        self.namespace = folder.name
+        self._server = server
+        self._connect = f"{zookeeper}/{folder.name}"
+        self._folder = folder
+        self._processes = processes
+        self._token = token
+        self._started = threading.Event()
+        self._stack = ExitStack()
+
+    def start(self) -> BaseProcess:
+        """Let the operator begin."""
+        words = ("--namespace", self.namespace, "--watch-namespace", self.namespace, "--period", "1")
+        self.process = self._processes.start(self._way.kubeconfig, self._folder / "said", *words)
+        self._started.set()
+        return self.process
+
+    def kill(self) -> None:
+        """End it at once."""
+        assert self._started.wait(30)
+        forks.kill(self.process)
+
+    def end(self) -> None:
+        """Ask it to end, and see that it does so in order."""
+        os.kill(forks.pid(self.process), signal.SIGTERM)
+        assert forks.ended(self.process) == 0, self.log
+        assert "Traceback" not in self.log, self.log
+
+    @property
+    def log(self) -> str:
+        """What the operator has said since it was last started."""
+        return (self._folder / "said").read_text()
+
+    @property
+    def done(self) -> bool:
+        """Whether everything is as asked, and its status says so."""
+        found = {name: self.scene.found(name) for name in STAYING}
+        counts = self._cluster().get("status", {}).get("topics", {})
+        return (
+            FINALIZER in found["create"]["metadata"].get("finalizers", ())
+            and (counts.get("total"), counts.get("ready")) == (3, 3)
+            and not self.scene.found("leave")
+            and all(_READY.items() <= self.scene.conditions(name).items() for name in STAYING)
+        )
+
+    def settle(self) -> None:
+        """Wait until all is done, and two more passes have found nothing to write."""
+        wait_until(lambda: self.done or not self.process.is_alive(), "all is done", patience=PATIENCE)
+        assert self.process.is_alive(), self.log
+        looks = self._proxy.requests["sync"] + 2
+        wait_until(lambda: self._proxy.requests["sync"] >= looks, "two more passes", patience=PATIENCE)
+        before, looks = [*self.writes.seen], looks + 2
+        wait_until(lambda: self._proxy.requests["sync"] >= looks, "another two", patience=PATIENCE)
+        assert self.writes.seen == before, self.log
+
+    def outcome(self) -> Mapping[str, object]:
+        """All that has come of it on both sides, but for times, ids, and what depends on the name of the scene.
+
+        The versions of nodes are part of it: what is written twice has a higher one.
+        """
+        tree = checker.look(self._connect)
+        told = [_plain(node.data, self.namespace) for path, node in tree.items() if path.startswith("/config/changes/")]
+        nodes = {
+            path: (_plain(node.data, self.namespace), node.version)
+            for path, node in tree.items()
+            if not path.startswith(_NOT_OURS)
+        }
+        resources = {name: self.scene.found(name) for name in STAYING} | {"prod": self._cluster()}
+        return {
+            "nodes": nodes,
+            "told": sorted(map(str, told)),
+            "statuses": {name: _steady(body["status"]) for name, body in resources.items()},
+            "finalizers": {name: body["metadata"].get("finalizers", []) for name, body in resources.items()},
+        }
+
+    def events(self) -> list[str]:
+        """What Events have told, of whom, sorted."""
+        return sorted(f"{reason} {name}" for name in (*STAYING, "leave", "prod") for reason in self.scene.events(name))
+
+    def __enter__(self) -> Self:
+        self._folder.mkdir()
+        self._proxy = self._stack.enter_context(Meddler(self._connect.partition("/")[0]))
+        relay = self._stack.enter_context(ApiRelay(self._server))
+        self._proxy.before = self.writes.zookeeper
+        relay.before(self.writes.api)
+        self._way = relay.api(self._token, self.namespace)
+        kafka = self._stack.enter_context(Playground(self._connect, BROKERS))
+        client = self._stack.enter_context(connected(self._connect))
+        admin = self._server.api("admin", self.namespace)
+        admin.make("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        self.scene = Scene(admin, self.namespace, kafka, client)
+        self._furnish()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._started.is_set():
+            forks.kill(self.process)
+        self._stack.close()
+
+    def _cluster(self) -> Mapping[str, Any]:
+        return self.scene.api.call("GET", path(self.namespace, cluster("prod"), "prod")).body
+
+    def _furnish(self) -> None:
+        scene = self.scene
+        scene.kafka.add_topics(
+            Topic("grow", _REPLICAS), Topic("configure", _REPLICAS, {"flush.ms": "5"}), Topic("leave", _REPLICAS)
+        )
+        record = znodes.encode_record(TopicRecord(f"k8s/{self.namespace}/topiarist", ()))
+        nodes = {"": b"", "/lock": b"", "/topics": b"", "/gate": znodes.encode_gate(None)}
+        for name, data in (nodes | {"/topics/configure": record, "/topics/leave": record}).items():
+            scene.client.create(f"/topiarist{name}", data)
+        where = {"zookeeper": {"connect": self._proxy.through(self._connect)}, "kafkaVersion": "3.9"}
+        wishes = {"adopt": ["*"], "allowDeletion": True, "allowRisk": ["Disruptive"], "driftPolicy": "Correct"}
+        scene.apply(cluster("prod", **where, **wishes))
+        scene.topic("create", deletionPolicy="Delete", config={"retention.ms": 5000})
+        scene.topic("grow", partitions=4)
+        scene.topic("configure", partitions=2, config={"flush.ms": 7})
+        leaving = topic("leave", partitions=2, replicationFactor=2, deletionPolicy="Delete")
+        leaving["metadata"]["finalizers"] = [FINALIZER]
+        scene.apply(leaving)
+        scene.delete("leave")
+
+
+def _plain(data: bytes | None, namespace: str) -> object:
+    """What a node holds, without topic ids and the name of the scene."""
+    text = (data or b"").decode().replace(f"k8s/{namespace}/", "k8s/x/")
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    return {key: value for key, value in found.items() if key != "topic_id"} if isinstance(found, dict) else found
+
+
+def _steady(found: Any) -> Any:
+    """A status without times and ids; of deletions their number."""
+    if isinstance(found, dict):
+        kept = {key: _steady(value) for key, value in found.items() if key not in _CHANGING}
+        return kept | ({"deletions": len(found["deletions"])} if "deletions" in found else {})
+    return [_steady(value) for value in found] if isinstance(found, list) else found
