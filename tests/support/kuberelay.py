@@ -169,4 +169,3 @@ class ApiRelay:
         except Exception as error:
             self._failures.append(error)
             return False
-
