@@ -1,4 +1,4 @@
-"""Operators that begin in no time, each forked from a process that has loaded all of one; to be killed and restarted."""
+"""Operators that begin in no time, forked from a process that has loaded all of one; to be killed and restarted."""
 
 from __future__ import annotations
 
