@@ -48,7 +48,7 @@ class Controller:
         self._period = period
         self._api = api
         self._owner = owner
-        self._scribe = Scribe(api, self.store.put, instance)
+        self._scribe = Scribe(api, self.store.answered, instance)
         self._policing = Policing()
         self._views: dict[str, Mapping[Key, View]] = {}
         self._away: dict[str, TopiaristError] = {}
