@@ -112,7 +112,10 @@ class Controller:
         self.metrics.passed(name, seen, before.values(), time.monotonic() - begun, clock.now())
         self.metrics.asked(name, round_.requests())
         _log(name, seen)
-        works = [*self._cluster(home, seen), *self._topics({**before, **views}, name)]
+        keys = {*before, *views}
+        if seen.error:  # what is new, or has changed, since passes have failed was in none of them
+            keys.update(key for key, topic in self.store.topics.items() if name in self.store.meant(topic))
+        works = [*self._cluster(home, seen), *self._topics(sorted(keys), name)]
         await self._scribe.all(works)
         if seen.error:
             return Ending.FAILED
