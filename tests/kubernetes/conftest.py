@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -15,9 +16,12 @@ from pathlib import Path
 import pytest
 
 from kubernetes.resources import cluster, create, topic
+from kubernetes.stage import Stage
 from support.kube import ROOT, ApiServer, NoGo, binaries, install_definitions
 from support.kubeapi import Api, documents, text
+from support.operator import account
 from support.waiting import wait_until
+from topiarist.adapters.embedded import EmbeddedZooKeeper
 
 LIMIT = 600
 """Seconds for one test: only what hangs takes this long."""
@@ -59,6 +63,13 @@ def namespace(server: ApiServer, request: pytest.FixtureRequest) -> str:
 def api(server: ApiServer, namespace: str) -> Api:
     """Somebody who may do everything, at home in the test's namespace."""
     return server.api("admin", namespace)
+
+
+@pytest.fixture
+def stage(server: ApiServer, zookeeper: EmbeddedZooKeeper, namespace: str, tmp_path: Path) -> Iterator[Stage]:
+    """For one test."""
+    with ExitStack() as stack:
+        yield Stage(server, zookeeper, stack, tmp_path, account(server, namespace))
 
 
 @pytest.fixture(scope="session")

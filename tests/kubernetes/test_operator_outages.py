@@ -3,90 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
-import pytest
-
-from conftest import BROKERS
-from kubernetes.resources import cluster, path
+from kubernetes.resources import cluster
 from kubernetes.scene import PATIENCE, Scene
-from support.clients import connected
+from kubernetes.stage import Stage, condition, total, well
 from support.gate import Gate
-from support.kube import ApiServer
 from support.kubeapi import Api, Site
 from support.kuberelay import ApiRelay, Event
-from support.operator import account
 from support.operatorforks import ForkedOperator
 from support.proxy import Proxy, When
 from support.waiting import wait_until
 from topiarist.adapters import znodes
-from topiarist.adapters.embedded import EmbeddedZooKeeper
-from topiarist.adapters.playground import Playground
 
 UNWRITTEN = "could not be written: no answer from the API server"
 EARLY = "a pass has ended early"
-
-
-class Stage(NamedTuple):
-    """Makes scenes, and operators for them, that end with the test."""
-
-    server: ApiServer
-    zookeeper: EmbeddedZooKeeper
-    stack: ExitStack
-    folder: Path
-    token: str
-
-    def scene(self, namespace: str, chroot: str = "") -> Scene:
-        """A Kafka cluster, and a namespace, which is made if it is not there."""
-        connect = f"{self.zookeeper.connect}/{chroot or namespace}"
-        kafka = self.stack.enter_context(Playground(connect, BROKERS))
-        client = self.stack.enter_context(connected(connect))
-        self.server.admin.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
-        return Scene(self.server.api("admin", namespace), namespace, kafka, client)
-
-    def operator(self, namespace: str, api: Api, *words: str) -> ForkedOperator:
-        """An operator at work in a namespace; it must be there when the test ends, and have met no surprise."""
-        options = ("--namespace", namespace, "--watch-namespace", namespace, "--period", "1", *words)
-        operator = ForkedOperator(api.kubeconfig, self.folder / f"said-{namespace}", *options)
-        self.stack.callback(operator.kill)
-        operator.start()
-        operator.until_ready()
-        return operator
-
-    def direct(self, namespace: str) -> Api:
-        """The operator's way to the API server, with nothing in between."""
-        return self.server.api(self.token, namespace)
-
-
-@pytest.fixture
-def stage(server: ApiServer, zookeeper: EmbeddedZooKeeper, namespace: str, tmp_path: Path) -> Iterator[Stage]:
-    """For one test."""
-    with ExitStack() as stack:
-        yield Stage(server, zookeeper, stack, tmp_path, account(server, namespace))
-
-
-def well(operator: ForkedOperator) -> None:
-    """It is there, says so, and has met nothing that nobody had thought of."""
-    assert operator.asked("/healthz") == (200, "ok\n")
-    assert "Traceback" not in operator.log, operator.log
-
-
-def condition(scene: Scene, name: str, kind: str = "Ready") -> tuple[str, str]:
-    """A condition of a Cluster: status and reason."""
-    found = scene.api.call("GET", path(scene.namespace, cluster(name), name)).body
-    for each in found.get("status", {}).get("conditions", ()):
-        if each["type"] == kind:
-            return each["status"], each["reason"]
-    return "", ""
-
-
-def total(scene: Scene) -> int:
-    """How many Topics the Cluster counts."""
-    found: dict[str, Any] = dict(scene.api.call("GET", path(scene.namespace, cluster("prod"), "prod")).body)
-    return int(found.get("status", {}).get("topics", {}).get("total", -1))
 
 
 class Cut(NamedTuple):
