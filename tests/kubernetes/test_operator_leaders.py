@@ -93,7 +93,7 @@ def test_f32_a_leader_that_slept_writes_nothing(pair: Pair) -> None:
     """
     scene, first, second = pair.scene, pair.first, pair.second
     assert second.relay.writes == []
-    asleep, sent = [], []
+    asleep, sent = list[str](), list[str]()
 
     def doze(kind: str) -> bool:
         """Stop the first before its second transaction goes on."""

@@ -127,3 +127,20 @@ def test_f32_asked_to_end_in_mid_pass(stage: Stage, namespace: str) -> None:
     scene.until_ready(*NAMES)
     assert {scene.client.get(f"/topiarist/topics/{name}")[1].version for name in NAMES} == {0}
     well(operator)
+
+
+def test_a_deletion_is_seen_through(stage: Stage, namespace: str) -> None:
+    """The resource goes as soon as its topic has gone: nobody waits for the next pass that comes by itself."""
+    scene = stage.scene(namespace)
+    scene.cluster(allowDeletion=True)
+    operator = stage.operator(namespace, stage.direct(namespace), "--period", str(10 * PATIENCE))
+    scene.topic("orders", deletionPolicy="Delete")
+    scene.until_ready("orders")
+    wait_until(lambda: "finalizers" in scene.found("orders")["metadata"], "a finalizer", patience=PATIENCE)
+    with scene.kafka.held():
+        scene.delete("orders")
+        wait_until(lambda: scene.client.exists("/admin/delete_topics/orders"), "the mark", patience=PATIENCE)
+        scene.until("orders", Reconciling=("True", "Waiting"))
+    wait_until(lambda: not scene.found("orders"), "the resource has gone", patience=PATIENCE)
+    assert scene.partitions("orders") == 0
+    well(operator)

@@ -1,24 +1,33 @@
-"""F32: the API server is away, ZooKeeper is away, a watch has a gap: nothing is lost, and all is caught up with."""
+"""F32: the API server is away, ZooKeeper is away, a watch has a gap: nothing is lost, and all is caught up with.
+
+Most of that is to wait until a request or a session is given up: all three happen at the same time.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import NamedTuple
+
+import pytest
 
 from kubernetes.resources import cluster
 from kubernetes.scene import PATIENCE, Scene
 from kubernetes.stage import Stage, condition, total, well
 from support.gate import Gate
+from support.kube import ApiServer
 from support.kubeapi import Api, Site
 from support.kuberelay import ApiRelay, Event
+from support.operator import account
 from support.operatorforks import ForkedOperator
 from support.proxy import Proxy, When
 from support.waiting import wait_until
 from topiarist.adapters import znodes
+from topiarist.adapters.embedded import EmbeddedZooKeeper
 
 UNWRITTEN = "could not be written: no answer from the API server"
-EARLY = "a pass has ended early"
 
 
 class Cut(NamedTuple):
@@ -59,8 +68,8 @@ class Cut(NamedTuple):
         well(self.operator)
 
 
-def test_f32_the_api_server_is_away(stage: Stage, namespace: str) -> None:
-    """Once with a bang, once in silence, for longer than any request waits (30 s): it is given up, not waited for."""
+def api_server_is_away(stage: Stage, namespace: str) -> None:
+    """Two operators, of which one is refused and the other is not answered."""
     cuts = []
     for way in ("bang", "silence"):
         gate = stage.stack.enter_context(Gate(("127.0.0.1", int(stage.server.url.rpartition(":")[2]))))
@@ -82,59 +91,57 @@ def test_f32_the_api_server_is_away(stage: Stage, namespace: str) -> None:
         cut.catches_up()
 
 
-def test_f32_zookeeper_is_away(stage: Stage, namespace: str) -> None:
-    """While there is nothing to do, and in the middle of an apply: what is known stays, what is asked for waits and
-    says so, the cluster says it once, and another cluster goes on.
-    """
-    proxy = stage.stack.enter_context(Proxy(stage.zookeeper.connect))
-    scene, others = stage.scene(namespace), stage.scene(namespace, f"{namespace}-other")
-    scene.cluster(zookeeper={"connect": proxy.through(scene.kafka.connect)})
-    scene.apply(cluster("other", zookeeper={"connect": others.kafka.connect}, kafkaVersion="3.9"))
+def zookeeper_is_away(stage: Stage, namespace: str) -> None:
+    """Of three clusters: ``idle`` has nothing to do when it goes, ``busy`` goes in the middle of an apply."""
+    scenes = {name: stage.scene(namespace, f"{namespace}-{name}") for name in ("idle", "busy", "other")}
+    proxies = {name: stage.stack.enter_context(Proxy(stage.zookeeper.connect)) for name in scenes}
+    scene, busy = scenes["idle"], scenes["busy"]
+    for name, each in scenes.items():
+        connect = proxies[name].through(each.kafka.connect)
+        scene.apply(cluster(name, zookeeper={"connect": connect}, kafkaVersion="3.9"))
     operator = stage.operator(namespace, stage.direct(namespace))
-    for name in ("orders", "clicks"):
-        scene.topic(name, clusters=["prod"])
-    scene.until_ready("orders", "clicks")
-    version = scene.found("orders")["metadata"]["resourceVersion"]
-
-    def away(number: int) -> None:
-        """Nobody gets in: see what is said, more than once."""
-        gone = ("False", "Unreachable")
-        wait_until(lambda: condition(scene, "prod") == gone, "the Cluster says so", patience=PATIENCE)
-        failures = len(operator.heard(EARLY)) + 2
-        scene.topic("clicks", clusters=["prod"], config={"flush.ms": number})
-        scene.until("clicks", Reconciling=("True", "Unreachable"))
-        scene.topic(f"other-{number}", clusters=["other"])
-        scene.until_ready(f"other-{number}")
-        wait_until(lambda: len(operator.heard(EARLY)) >= failures, "it has tried again", patience=PATIENCE)
-        assert scene.found("orders")["metadata"]["resourceVersion"] == version
-        assert scene.events("prod").count("ZooKeeperUnavailable") == number
-        assert condition(scene, "other") == ("True", "Reachable")
-        well(operator)
-
-    def back(number: int) -> None:
-        """Everybody gets in again."""
-        proxy.reset()
-        scene.until_ready("orders", "clicks")
-        assert scene.config("clicks") == {"flush.ms": str(number)}
-        wait_until(lambda: scene.events("prod").count("Reachable") == number, "an Event", patience=PATIENCE)
-        assert scene.found("orders")["metadata"]["resourceVersion"] == version
-
-    proxy.refusing = True
-    proxy.drop()
-    away(1)
-    back(1)
-    proxy.reset()
-    proxy.cut(2, When.AFTER, refuse=True)
-    scene.topic("late", clusters=["prod"])
-    wait_until(proxy.fired.is_set, "an apply is broken", patience=PATIENCE)
-    away(2)
-    back(2)
-    scene.until_ready("late")
-    assert scene.client.get("/topiarist/topics/late")[1].version == 0
+    topics = {"orders": "idle", "clicks": "idle", "views": "busy"}
+    for name, where in topics.items():
+        scene.topic(name, clusters=[where])
+    scene.until_ready(*topics)
+    proxies["busy"].reset()
+    versions = [scene.found(name)["metadata"]["resourceVersion"] for name in ("orders", "views")]
+    proxies["busy"].cut(2, When.AFTER, refuse=True)  # the lock, then the transaction
+    scene.topic("late", clusters=["busy"])
+    wait_until(proxies["busy"].fired.is_set, "an apply is broken", patience=PATIENCE)
+    proxies["idle"].refusing = True
+    proxies["idle"].drop()
+    for name in ("idle", "busy"):
+        until_cluster(scene, name, "False", "Unreachable")
+    scene.topic("clicks", clusters=["idle"], config={"flush.ms": 7})
+    scene.topic("latest", clusters=["busy"])
+    for name in ("clicks", "latest"):
+        scene.until(name, Reconciling=("True", "Unreachable"))
+    scene.topic("others", clusters=["other"])
+    scene.until_ready("others")
+    until_cluster(scene, "other", "True", "Reachable")
+    assert [scene.events(name) for name in ("idle", "busy", "other")] == [["ZooKeeperUnavailable"]] * 2 + [[]]
+    well(operator)
+    for name in ("idle", "busy"):
+        proxies[name].reset()
+    scene.until_ready(*topics, "late", "latest")
+    for name in ("idle", "busy"):
+        until_cluster(scene, name, "True", "Reachable")
+        wait_until(lambda: len(scene.events(name)) == 2, f"{name}: an Event", patience=PATIENCE)  # noqa: B023
+        assert scene.events(name) == ["ZooKeeperUnavailable", "Reachable"]
+    assert [scene.found(name)["metadata"]["resourceVersion"] for name in ("orders", "views")] == versions
+    for name in ("late", "latest"):
+        assert busy.client.get(f"/topiarist/topics/{name}")[1].version == 0
+    well(operator)
 
 
-def test_f32_a_watch_misses_something(stage: Stage, namespace: str) -> None:
-    """A deletion of which no event comes is seen by listing; an event that comes late brings nothing back."""
+def until_cluster(scene: Scene, name: str, *wanted: str) -> None:
+    """Wait until a Cluster is ready, or not, for this reason."""
+    wait_until(lambda: condition(scene, name) == wanted, f"{name}: {wanted}", patience=PATIENCE)
+
+
+def watch_misses_something(stage: Stage, namespace: str) -> None:
+    """Two deletions, and then another, of which a change is told when it has gone already."""
     relay = stage.stack.enter_context(ApiRelay(stage.server))
     scene = stage.scene(namespace)
     operator = stage.operator(namespace, relay.api(stage.token, namespace), "--relist", "2")
@@ -173,3 +180,52 @@ def gap(held: threading.Event, release: threading.Event) -> Callable[[Event], bo
         return metadata.get("name") not in ("gone", "leave", "late")
 
     return watched
+
+
+Story = Callable[[Stage, str], None]
+
+STORIES: Mapping[str, Story] = {
+    "api": api_server_is_away,
+    "zookeeper": zookeeper_is_away,
+    "watch": watch_misses_something,
+}
+
+
+@pytest.fixture(scope="module")
+def told(
+    server: ApiServer, zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mapping[str, Future[None]]]:
+    """How each of the three ended."""
+    token = home_and_token(server)
+
+    def tell(story: Story, name: str) -> None:
+        with ExitStack() as stack:
+            story(Stage(server, zookeeper, stack, tmp_path_factory.mktemp(name), token), f"outage-{name}")
+
+    with ThreadPoolExecutor(len(STORIES)) as pool:
+        yield {name: pool.submit(tell, story, name) for name, story in STORIES.items()}
+
+
+def home_and_token(server: ApiServer) -> str:
+    """A token of an account that all operators here share."""
+    server.admin.make("/api/v1/namespaces", {"metadata": {"name": "outages"}})
+    return account(server, "outages")
+
+
+def test_f32_the_api_server_is_away(told: Mapping[str, Future[None]]) -> None:
+    """Once with a bang, once in silence, for longer than any request waits (30 s): it is given up, not waited for, and
+    what is known is still done; afterwards all is caught up with.
+    """
+    told["api"].result()
+
+
+def test_f32_zookeeper_is_away(told: Mapping[str, Future[None]]) -> None:
+    """While there is nothing to do, and in the middle of an apply: what is known stays, what is asked for waits and
+    says so, a cluster says it once, and another cluster goes on.
+    """
+    told["zookeeper"].result()
+
+
+def test_f32_a_watch_misses_something(told: Mapping[str, Future[None]]) -> None:
+    """A deletion of which no event comes is seen by listing; an event that comes late brings nothing back."""
+    told["watch"].result()

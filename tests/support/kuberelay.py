@@ -84,7 +84,7 @@ class ApiRelay:
 
     def drop(self) -> None:
         """Break every connection that waits for something."""
-        self._loop.call_soon_threadsafe(lambda: [transport.abort() for transport in [*self._open]])
+        self._loop.call_soon_threadsafe(self._abort)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -97,6 +97,10 @@ class ApiRelay:
         self._folder.cleanup()
         if self._failures:
             raise self._failures[0]
+
+    def _abort(self) -> None:
+        for transport in [*self._open]:
+            transport.abort()
 
     async def _run(self) -> None:
         self._loop, self._ended, self._turn = asyncio.get_running_loop(), asyncio.Event(), asyncio.Lock()
@@ -118,7 +122,7 @@ class ApiRelay:
         ) as self._upstream:
             self._begun.set()
             await self._ended.wait()
-            self.drop()
+            self._abort()
             await runner.cleanup()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
