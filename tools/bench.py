@@ -18,7 +18,7 @@ SOURCE = Path("operator/topiarist")
 COPIED = ("operator", "schemas", "manifests", "tests", "tools", "benchmarks", "pyproject.toml")
 
 LONGEST = 600
-"""Seconds that the tests of one mutant may take; a mutant that hangs is noticed too."""
+"""Seconds that tests which run together may take; a mutant that hangs is noticed too."""
 
 HUNG = " (did not come to an end)"
 
@@ -82,9 +82,18 @@ class Bench:
             path.write_text(original, encoding="utf-8")
 
     def first_failure(self, tests: Sequence[str], killers: Sequence[str] = ()) -> str | None:
-        """The first of ``tests`` that is red, ``killers`` before all others."""
-        words = " ".join(tests).split()
-        files = dict.fromkeys(str(path) for word in words for path in sorted(self._folder.glob(word)))
+        """The first of ``tests`` that is red, ``killers`` and what runs together with them before all others."""
+        groups = [self._files(words) for words in tests]
+        known = [killer.partition("::")[0] for killer in killers]
+        groups.sort(key=lambda files: min((known.index(file) for file in files if file in known), default=len(known)))
+        return next(filter(None, (self._failure(files, killers) for files in groups)), None)
+
+    def _files(self, words: str) -> Sequence[str]:
+        """The files that patterns mean, as pytest names them."""
+        found = (path for word in words.split() for path in sorted(self._folder.glob(word)))
+        return [*dict.fromkeys(str(path.relative_to(self._folder)) for path in found)]
+
+    def _failure(self, files: Sequence[str], killers: Sequence[str]) -> str | None:
         options = ["-x", "-q", "-n", "0", "--no-header", "-p", "no:cacheprovider", "-p", "one_example"]
         # Libraries that are loaded already: nobody looks at their assertions.
         options += ["--hypothesis-profile", "one-example", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
@@ -103,7 +112,7 @@ class Bench:
         if match:
             return match[1] + HUNG * ("Failed: Timeout" in said)
         why = "does not come to an end" if code == "hangs" else f"ends with {code}: {said.strip()[-200:]}"
-        return f"{' '.join(words)} {why}"
+        return f"{' '.join(files)} {why}"
 
 
 def copy_tree(source: Path, target: Path) -> None:

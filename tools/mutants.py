@@ -19,8 +19,9 @@ import tempfile
 import time
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
@@ -98,18 +99,12 @@ def _function(tree: ast.Module, name: str, module: str) -> ast.FunctionDef:
 class Benches:
     """Benches side by side, and by module the tests that have noticed a mutant of it."""
 
-    def __init__(self, scratch: Path, workers: int, wanted: Iterable[str]) -> None:
-        """Raises ``SystemExit`` if one of the ``wanted`` tests is red without any mutant."""
+    def __init__(self, scratch: Path, workers: int) -> None:
         self._killers: dict[str, Sequence[str]] = {}
         for name in COPIED:
             copy_tree(ROOT / name, scratch / "0" / name)
-        first = Bench(scratch / "0")
-        if found := first.first_failure([*wanted]):
-            first.close()
-            raise SystemExit(f"{found} is red without any mutant: mend that first")
-        # What pytest has compiled of the tests goes along.
         copies = [shutil.copytree(scratch / "0", scratch / str(number), symlinks=True) for number in range(1, workers)]
-        self._all = [first, *map(Bench, copies)]
+        self._all = [*map(Bench, [scratch / "0", *copies])]
         self._free: SimpleQueue[Bench] = SimpleQueue()
         for bench in self._all:
             self._free.put(bench)
@@ -118,6 +113,14 @@ class Benches:
         """End all processes."""
         for bench in self._all:
             bench.close()
+
+    def sound(self, tests: str) -> str | None:
+        """The first of tests that run together that is red without any mutant; None if all are green."""
+        bench = self._free.get()
+        try:
+            return bench.first_failure([tests])
+        finally:
+            self._free.put(bench)
 
     def red(self, mutant: Mutant) -> str | None:
         """The first test that turned red under a mutant; None if all stayed green."""
@@ -145,7 +148,10 @@ def main(words: Sequence[str]) -> int:
     started, workers = time.monotonic(), int(os.environ.get("WORKERS", "2"))
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(workers) as pool:
-        benches = Benches(Path(scratch), workers, dict.fromkeys(word for mutant in chosen for word in mutant.tests))
+        benches = Benches(Path(scratch), workers)
+        if red := [*filter(None, pool.map(benches.sound, dict.fromkeys(chain(*(each.tests for each in chosen)))))]:
+            benches.close()
+            raise SystemExit("\n".join(f"{test} is red without any mutant: mend that first" for test in red))
         for mutant, killer in zip(chosen, pool.map(benches.red, chosen), strict=True):
             known = equivalent.get(mutant.name)
             result = ("NOT EQUIVALENT" if known else "killed") if killer else "equivalent" if known else "SURVIVED"

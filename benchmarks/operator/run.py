@@ -88,16 +88,26 @@ def measure(server: ApiServer, folder: Path, connect: str, topics: int) -> dict[
         **used(operator),
     }
 
-    say(f"nothing happens for {STEADY:.0f} s")
+    found["steady"] = steady(operator, STEADY)
+    operator.process.stop()
+    often = Operator(server, NAMESPACE, folder / "often", "--period", "5", token=operator.token)
+    often.process.start()
+    until(lambda: passes(often) >= 2)
+    found["every_5_seconds"] = steady(often, STEADY / 2)
+    often.process.stop()
+    return found
+
+
+def steady(operator: Operator, seconds: float) -> Mapping[str, float]:
+    """What the process uses while nothing happens."""
+    say(f"nothing happens for {seconds:.0f} s")
     cpu, begun, count = cpu_of(operator.pid), time.monotonic(), passes(operator)
-    time.sleep(STEADY)
-    found["steady"] = {
+    time.sleep(seconds)
+    return {
         "passes": passes(operator) - count,
         "percent_of_a_core": round(100 * (cpu_of(operator.pid) - cpu) / (time.monotonic() - begun), 2),
         **used(operator),
     }
-    operator.process.stop()
-    return found
 
 
 def used(operator: Operator) -> Mapping[str, float]:

@@ -19,7 +19,6 @@ from kubernetes.resources import cluster, create, topic
 from kubernetes.stage import Stage
 from support.kube import ROOT, ApiServer, NoGo, binaries, install_definitions
 from support.kubeapi import Api, documents, text
-from support.operator import account
 from support.waiting import wait_until
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 
@@ -66,10 +65,10 @@ def api(server: ApiServer, namespace: str) -> Api:
 
 
 @pytest.fixture
-def stage(server: ApiServer, zookeeper: EmbeddedZooKeeper, namespace: str, tmp_path: Path) -> Iterator[Stage]:
+def stage(server: ApiServer, zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> Iterator[Stage]:
     """For one test."""
     with ExitStack() as stack:
-        yield Stage(server, zookeeper, stack, tmp_path, account(server, namespace))
+        yield Stage(server, zookeeper, stack, tmp_path)
 
 
 @pytest.fixture(scope="session")

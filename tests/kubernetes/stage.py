@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,9 +13,22 @@ from kubernetes.scene import Scene
 from support.clients import connected
 from support.kube import ApiServer
 from support.kubeapi import Api
+from support.operator import account
 from support.operatorforks import ForkedOperator
+from support.waiting import wait_until
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground
+
+KIND = "topics.topiarist.dev"
+
+
+def granted(server: ApiServer, namespace: str, *words: str) -> str:
+    """A token of an account with the rights of an operator of this namespace, which have arrived."""
+    token = account(server, namespace, *words)
+    found, ours = server.api(token, namespace), f"/apis/topiarist.dev/v1/namespaces/{namespace}"
+    asked = (f"{ours}/topics", f"{ours}/clusters", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + KIND)
+    wait_until(lambda: all(found.call("GET", path).status == 200 for path in asked), "its rights are there")
+    return token
 
 
 class Stage(NamedTuple):
@@ -24,7 +38,6 @@ class Stage(NamedTuple):
     zookeeper: EmbeddedZooKeeper
     stack: ExitStack
     folder: Path
-    token: str
 
     def scene(self, namespace: str, chroot: str = "") -> Scene:
         """A Kafka cluster, and a namespace, which is made if it is not there."""
@@ -34,19 +47,18 @@ class Stage(NamedTuple):
         self.server.admin.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
         return Scene(self.server.api("admin", namespace), namespace, kafka, client)
 
-    def operator(self, namespace: str, api: Api, *words: str, everywhere: bool = False) -> ForkedOperator:
-        """An operator at work for the Topics of a namespace, or of all."""
+    def operator(
+        self, namespace: str, *words: str, through: Callable[[str, str], Api] | None = None, everywhere: bool = False
+    ) -> ForkedOperator:
+        """An operator at work for the Topics of a namespace, or of all; ``through`` is its way to the API server."""
         watched = () if everywhere else ("--watch-namespace", namespace)
+        api = (through or self.server.api)(granted(self.server, namespace, *watched), namespace)
         options = ("--namespace", namespace, "--period", "1", *watched, *words)
         operator = ForkedOperator(api.kubeconfig, self.folder / f"said-{namespace}", *options)
         self.stack.callback(operator.kill)
         operator.start()
         operator.until_ready()
         return operator
-
-    def direct(self, namespace: str) -> Api:
-        """The operator's way to the API server, with nothing in between."""
-        return self.server.api(self.token, namespace)
 
 
 def well(operator: ForkedOperator) -> None:

@@ -16,6 +16,7 @@ from conftest import BROKERS
 from integration.scene import Meddler
 from kubernetes.resources import cluster, path, topic
 from kubernetes.scene import PATIENCE, Scene
+from kubernetes.stage import granted
 from support import checker
 from support.clients import connected
 from support.kube import ApiServer
@@ -40,19 +41,18 @@ _NOT_OURS = ("/brokers/ids", "/brokers/seqid", "/controller", "/zookeeper", "/co
 
 
 class Stand:
-    """``with Stand(server, "a", connect, folder, token) as stand:``, furnished and not yet started.
+    """``with Stand(server, "a", connect, folder) as stand:``, furnished and not yet started.
 
     The operator reaches both servers through relays, which tell ``writes`` of what they hand on.
     """
 
-    def __init__(self, server: ApiServer, zookeeper: str, folder: Path, token: str) -> None:
+    def __init__(self, server: ApiServer, zookeeper: str, folder: Path) -> None:
         """``folder`` is empty; the scene's namespace has its name."""
         self.writes = Writes()
         self.namespace = folder.name
         self._server = server
         self._connect = f"{zookeeper}/{folder.name}"
         self._folder = folder
-        self._token = token
         self._stack = ExitStack()
 
     @property
@@ -105,13 +105,14 @@ class Stand:
         relay = self._stack.enter_context(ApiRelay(self._server))
         self._proxy.before = self.writes.zookeeper
         relay.before(self.writes.api)
-        way = relay.api(self._token, self.namespace).kubeconfig
-        words = ("--namespace", self.namespace, "--watch-namespace", self.namespace, "--period", "1")
-        self.operator = ForkedOperator(way, self._folder / "said", *words)
         kafka = self._stack.enter_context(Playground(self._connect, BROKERS))
         client = self._stack.enter_context(connected(self._connect))
         admin = self._server.api("admin", self.namespace)
         admin.make("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        watched = ("--watch-namespace", self.namespace)
+        way = relay.api(granted(self._server, self.namespace, *watched), self.namespace).kubeconfig
+        words = ("--namespace", self.namespace, *watched, "--period", "1")
+        self.operator = ForkedOperator(way, self._folder / "said", *words)
         self.scene = Scene(admin, self.namespace, kafka, client)
         self._furnish()
         return self

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from kubernetes.scene import PATIENCE
 from kubernetes.stand import TRANSACTIONS, Stand
 from support.kube import ApiServer
-from support.operator import account
 from support.waiting import wait_until
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 
@@ -73,11 +72,10 @@ def converges(stand: Stand, wanted: Run) -> None:
 
 def test_f32_killed_at_every_write(server: ApiServer, namespace: str, tmp_path: Path) -> None:
     """Whatever write it is: the next operator does what is left, and no finalizer is lost or stays."""
-    token = account(server, namespace)
     with EmbeddedZooKeeper() as zookeeper, ExitStack() as stack, ThreadPoolExecutor(AT_A_TIME) as pool:
 
         def made(name: str) -> Stand:
-            stand = Stand(server, zookeeper.connect, tmp_path / f"{namespace}-{name}", token)
+            stand = Stand(server, zookeeper.connect, tmp_path / f"{namespace}-{name}")
             return stack.enter_context(stand)
 
         first = made("clean")

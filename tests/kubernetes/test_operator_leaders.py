@@ -13,12 +13,12 @@ import pytest
 from conftest import BROKERS
 from integration.scene import Meddler
 from kubernetes.scene import PATIENCE, Scene
+from kubernetes.stage import granted
 from support import checker, forks
 from support.clients import connected
 from support.kube import ApiServer
 from support.kuberelay import ApiRelay
 from support.opcodes import WRITES
-from support.operator import account
 from support.operatorforks import ForkedOperator
 from support.waiting import wait_until
 from topiarist.adapters.embedded import EmbeddedZooKeeper
@@ -67,7 +67,7 @@ class Pair:
 @pytest.fixture
 def pair(server: ApiServer, namespace: str, tmp_path: Path) -> Iterator[Pair]:
     """Both are there, and have done what there is to do: one topic."""
-    token = account(server, namespace)
+    token = granted(server, namespace, "--watch-namespace", namespace, "--leader-election")
     with EmbeddedZooKeeper() as zookeeper, ExitStack() as stack:
         connect = f"{zookeeper.connect}/kafka"
         kafka = stack.enter_context(Playground(connect, BROKERS))

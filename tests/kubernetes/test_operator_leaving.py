@@ -12,7 +12,6 @@ import pytest
 from kubernetes.scene import PATIENCE, Scene
 from kubernetes.stage import Stage, well
 from support.kube import ApiServer, install_definitions
-from support.operator import account
 from support.waiting import wait_until
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 
@@ -33,7 +32,7 @@ def alone(
         install_definitions(own.admin)
         for name in (HOME, TEAM):
             own.admin.make("/api/v1/namespaces", {"metadata": {"name": name}})
-        yield Stage(own, zookeeper, stack, tmp_path, account(own, HOME))
+        yield Stage(own, zookeeper, stack, tmp_path)
 
 
 def topics(scene: Scene) -> list[dict[str, Any]]:
@@ -73,7 +72,7 @@ def test_f32_a_namespace_or_the_definition_goes(alone: Stage) -> None:
     team = Scene(alone.server.api("admin", TEAM), TEAM, home.kafka, home.client)
     rules = [{"namespaces": {"from": "All"}}]
     home.cluster(allowDeletion=True, allowedTopics=rules, budgets={"deletions": 1000})
-    operator = alone.operator(HOME, alone.direct(HOME), everywhere=True)
+    operator = alone.operator(HOME, everywhere=True)
     for scene, names in ((team, NAMES), (home, FEW)):
         for name in names:
             scene.topic(name, partitions=1, deletionPolicy="Delete")

@@ -81,7 +81,7 @@ def test_f32_a_resource_goes_in_mid_pass(stage: Stage, namespace: str) -> None:
     struck = Struck(scene, witness)
     relay.watched = witness.watched
     scene.cluster(zookeeper={"connect": proxy.through(scene.kafka.connect)})
-    operator = stage.operator(namespace, relay.api(stage.token, namespace))
+    operator = stage.operator(namespace, through=relay.api)
 
     def status(_number: int, asked: Asked) -> bool:
         return asked.kind != "topics/status" or witness.act()
@@ -110,7 +110,7 @@ def test_f32_asked_to_end_in_mid_pass(stage: Stage, namespace: str) -> None:
     proxy = stage.stack.enter_context(Meddler(stage.zookeeper.connect))
     scene, witness = stage.scene(namespace), Witness()
     scene.cluster(zookeeper={"connect": proxy.through(scene.kafka.connect)})
-    operator = stage.operator(namespace, stage.direct(namespace))
+    operator = stage.operator(namespace)
     witness.next(lambda: operator.send(signal.SIGTERM))
     proxy.before = lambda kind: kind != "multi" or witness.act()
     for name in NAMES:
@@ -133,7 +133,7 @@ def test_a_deletion_is_seen_through(stage: Stage, namespace: str) -> None:
     """The resource goes as soon as its topic has gone: nobody waits for the next pass that comes by itself."""
     scene = stage.scene(namespace)
     scene.cluster(allowDeletion=True)
-    operator = stage.operator(namespace, stage.direct(namespace), "--period", str(10 * PATIENCE))
+    operator = stage.operator(namespace, "--period", str(10 * PATIENCE))
     scene.topic("orders", deletionPolicy="Delete")
     scene.until_ready("orders")
     wait_until(lambda: "finalizers" in scene.found("orders")["metadata"], "a finalizer", patience=PATIENCE)

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from typing import NamedTuple
 
 import pytest
@@ -20,7 +21,6 @@ from support.gate import Gate
 from support.kube import ApiServer
 from support.kubeapi import Api, Site
 from support.kuberelay import ApiRelay, Event
-from support.operator import account
 from support.operatorforks import ForkedOperator
 from support.proxy import Proxy, When
 from support.waiting import wait_until
@@ -68,15 +68,19 @@ class Cut(NamedTuple):
         well(self.operator)
 
 
+def by(stage: Stage, gate: Gate, token: str, namespace: str) -> Api:
+    """A client of the API server whose way leads through a gate."""
+    site = Site(f"https://127.0.0.1:{gate.port}", stage.server.ca, stage.server.folder / "bin" / "kubectl")
+    return Api(site, token, stage.folder / f"kubeconfig-{namespace}", namespace)
+
+
 def api_server_is_away(stage: Stage, namespace: str) -> None:
     """Two operators, of which one is refused and the other is not answered."""
     cuts = []
     for way in ("bang", "silence"):
         gate = stage.stack.enter_context(Gate(("127.0.0.1", int(stage.server.url.rpartition(":")[2]))))
         scene = stage.scene(f"{namespace}-{way}")
-        site = Site(f"https://127.0.0.1:{gate.port}", stage.server.ca, stage.server.folder / "bin" / "kubectl")
-        api = Api(site, stage.token, stage.folder / f"kubeconfig-{way}", scene.namespace)
-        cuts.append(Cut(scene, gate, stage.operator(scene.namespace, api)))
+        cuts.append(Cut(scene, gate, stage.operator(scene.namespace, through=partial(by, stage, gate))))
     for cut in cuts:
         cut.settle()
     cuts[0].gate.shut()
@@ -99,7 +103,7 @@ def zookeeper_is_away(stage: Stage, namespace: str) -> None:
     for name, each in scenes.items():
         connect = proxies[name].through(each.kafka.connect)
         scene.apply(cluster(name, zookeeper={"connect": connect}, kafkaVersion="3.9"))
-    operator = stage.operator(namespace, stage.direct(namespace))
+    operator = stage.operator(namespace)
     topics = {"orders": "idle", "clicks": "idle", "views": "busy"}
     for name, where in topics.items():
         scene.topic(name, clusters=[where])
@@ -144,7 +148,7 @@ def watch_misses_something(stage: Stage, namespace: str) -> None:
     """Two deletions, and then another, of which a change is told when it has gone already."""
     relay = stage.stack.enter_context(ApiRelay(stage.server))
     scene = stage.scene(namespace)
-    operator = stage.operator(namespace, relay.api(stage.token, namespace), "--relist", "2")
+    operator = stage.operator(namespace, "--relist", "2", through=relay.api)
     scene.cluster(allowDeletion=True)
     for name, policy in (("gone", "Retain"), ("leave", "Delete"), ("late", "Retain")):
         scene.topic(name, deletionPolicy=policy)
@@ -196,20 +200,13 @@ def told(
     server: ApiServer, zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mapping[str, Future[None]]]:
     """How each of the three ended."""
-    token = home_and_token(server)
 
     def tell(story: Story, name: str) -> None:
         with ExitStack() as stack:
-            story(Stage(server, zookeeper, stack, tmp_path_factory.mktemp(name), token), f"outage-{name}")
+            story(Stage(server, zookeeper, stack, tmp_path_factory.mktemp(name)), f"outage-{name}")
 
     with ThreadPoolExecutor(len(STORIES)) as pool:
         yield {name: pool.submit(tell, story, name) for name, story in STORIES.items()}
-
-
-def home_and_token(server: ApiServer) -> str:
-    """A token of an account that all operators here share."""
-    server.admin.make("/api/v1/namespaces", {"metadata": {"name": "outages"}})
-    return account(server, "outages")
 
 
 def test_f32_the_api_server_is_away(told: Mapping[str, Future[None]]) -> None:

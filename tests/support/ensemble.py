@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -15,6 +16,9 @@ from support.waiting import wait_until
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 
 MEMBERS = 3
+
+LISTENS = 10.0
+"""Seconds after its election in which a leader listens."""
 
 
 class Valve(Relay):
@@ -36,13 +40,28 @@ class Valve(Relay):
                 end.shutdown(socket.SHUT_RDWR)
 
     def serve(self, client: socket.socket) -> None:
-        """Hand on until one side closes."""
-        with client, suppress(OSError), socket.create_connection(self._upstream) as server:
+        """Hand on until one side closes.
+
+        A leader may not listen yet when its follower comes: a follower that is refused comes again, but one whose
+        connection is taken and dropped votes anew, while the leader waits for it in vain for 20 seconds.
+        """
+        with client, suppress(OSError), self._connected() as server:
             self._ends += [client, server]
             back = threading.Thread(target=self.passes, args=(server, client), daemon=True)
             back.start()
             hand_on(client, server)
             back.join()
+
+    def _connected(self) -> socket.socket:
+        """The way to the leader, once it listens."""
+        deadline = time.monotonic() + LISTENS
+        while True:
+            try:
+                return socket.create_connection(self._upstream)
+            except ConnectionRefusedError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
 
 
 class Member(EmbeddedZooKeeper):

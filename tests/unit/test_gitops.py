@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from itertools import combinations, product
 from pathlib import Path
@@ -16,7 +17,6 @@ from lupa import lua51
 from support import bodies, states
 from topiarist import schema
 from topiarist.adapters.memory import MemoryCluster
-from topiarist.core.drift import asked
 from topiarist.core.spec import merge
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.candidates import candidate, candidates
@@ -88,10 +88,12 @@ def viewed(topic: Resource, *there: Any, home: Resource | None = None, was: bool
     assert topic.manifest is not None
     cluster = schema.cluster_spec(home.manifest)
     spec = merge(topic.manifest, cluster)
-    known = {spec.topic: asked(spec)} if was else {}
+    if was:
+        applied = {"partitions": spec.partitions, "config": dict(spec.config)}
+        topic = replace(topic, status={"clusters": [{"name": cluster.name, "applied": applied}]})
     port = MemoryCluster(states.cluster(*there))
     for _ in range(passes):
-        order = Order(home, cluster, candidates(cluster, "shop", [candidate(topic, spec)], {}), OWNER, known=known)
+        order = Order(home, cluster, candidates(cluster, "shop", [candidate(topic, spec)], {}), OWNER)
         (view,) = look(port, order, lambda: False).views
     return view
 

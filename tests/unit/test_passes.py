@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from support import bodies, states
 from topiarist import schema
 from topiarist.adapters.memory import MemoryCluster
-from topiarist.core.drift import Asked, asked
 from topiarist.core.spec import merge
 from topiarist.core.state import TopicRecord, TopicState
 from topiarist.errors import Reason, TopiaristError
@@ -23,12 +21,12 @@ DELETING = {"deletionTimestamp": "2026-02-01T00:00:00Z", "finalizers": [FINALIZE
 SHORT, LONG = "3600000", "604800000"
 
 
-def order(home: Resource, *topics: Resource, known: Mapping[str, Asked] | None = None, **fields: Any) -> Order:
+def order(home: Resource, *topics: Resource, **fields: Any) -> Order:
     """What a pass over the cluster ``home`` is to do for these Topics."""
     assert home.manifest is not None
     spec = schema.cluster_spec(home.manifest)
     specs = [candidate(each, merge(each.manifest, spec)) for each in topics if each.manifest is not None]
-    return Order(home, spec, candidates(spec, home.namespace, specs, {}), OWNER, known=known or {}, **fields)
+    return Order(home, spec, candidates(spec, home.namespace, specs, {}), OWNER, **fields)
 
 
 def passed(port: MemoryCluster, wanted: Order) -> dict[str, View]:
@@ -71,16 +69,16 @@ def test_a_topic_of_others_is_not_taken_over() -> None:
 
 def test_drift_is_reported_or_corrected() -> None:
     """As the Cluster's driftPolicy says."""
-    topic = bodies.topic("orders", config={"retention.ms": SHORT})
     for policy, state, there in (("Report", State.DRIFTED, LONG), ("Correct", State.IN_STEP, SHORT)):
         home = bodies.cluster(driftPolicy=policy, allowRisk=["Disruptive", "DataLoss"])
         answered = bodies.topic(
-            "orders", config={"retention.ms": SHORT}, meta={"annotations": {"topiarist.dev/allow-risk": "DataLoss"}}
+            "orders",
+            config={"retention.ms": SHORT},
+            meta={"annotations": {"topiarist.dev/allow-risk": "DataLoss"}},
+            status={"clusters": [{"name": "prod", "applied": {"partitions": 3, "config": {"retention.ms": SHORT}}}]},
         )
         port = MemoryCluster(states.cluster(ours("orders", retention_ms=LONG)))
-        assert topic.manifest is not None
-        known = {"orders": asked(merge(topic.manifest, schema.cluster_spec(home.manifest)))}  # type: ignore[arg-type]
-        assert passed(port, order(home, answered, known=known))["orders"].state is state
+        assert passed(port, order(home, answered))["orders"].state is state
         assert port.state.topics["orders"].config == {"retention.ms": there}
 
 

@@ -10,7 +10,8 @@ import asyncio
 import logging
 import tempfile
 import time
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,12 @@ from topiarist.kubernetes.resources import Resource
 from topiarist.kubernetes.rounds import Round
 from topiarist.kubernetes.scribe import Scribe
 from topiarist.kubernetes.sessions import Session
-from topiarist.kubernetes.statuses import parts, topic_status
+from topiarist.kubernetes.statuses import topic_status
 from topiarist.kubernetes.store import REST, Key, Store
 from topiarist.kubernetes.summaries import cluster_status, policy_status
 from topiarist.render.changes import action
 
-Works = list[Coroutine[Any, Any, None]]
+Works = Iterator[Coroutine[Any, Any, None]]
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,8 @@ class Controller:
         self._policing = Policing()
         self._views: dict[str, Mapping[Key, View]] = {}
         self._away: dict[str, TopiaristError] = {}
-        self._told: dict[Key, tuple[object, ...]] = {}
+        self._open: set[Key] = set()
+        self._sure: dict[str, bool] = {}
         self._stopping = False
 
     async def run(self) -> None:
@@ -105,60 +107,65 @@ class Controller:
         begun, before = time.monotonic(), self._views.get(name, {})
         seen = await round_.look(self.store, home, self._owner)
         views = {view.candidate.resource.key: view for view in seen.views}
+        changed = self._changed(name, before, views, seen.error)
         self._views[name] = views
-        self._away.pop(name, None)
-        if seen.error:
-            self._away[name] = seen.error
         self.metrics.passed(name, seen, before.values(), time.monotonic() - begun, clock.now())
         self.metrics.asked(name, round_.requests())
         _log(name, seen)
-        keys = {*before, *views}
-        if seen.error:  # what is new, or has changed, since passes have failed was in none of them
-            keys.update(key for key, topic in self.store.topics.items() if name in self.store.meant(topic))
-        works = [*self._cluster(home, seen), *self._topics(sorted(keys), name)]
-        await self._scribe.all(works)
+        await self._scribe.all(chain(self._cluster(home, seen), self._topics(changed, name)))
         if seen.error:
             return Ending.FAILED
         return Ending.SOON if any(view.under_way for view in seen.views) else Ending.WELL
 
+    def _changed(
+        self, name: str, before: Mapping[Key, View], views: Mapping[Key, View], error: TopiaristError | None
+    ) -> Collection[Key]:
+        """The Topics of which there may be something new to tell; all that the cluster is meant for, if in doubt."""
+        sure, away = not self.store.unread, self._away.pop(name, None)
+        if error:
+            self._away[name] = error
+        if error or away or self._sure.get(name) is not sure:
+            self._sure[name] = sure
+            return {*before, *(key for key, topic in self.store.topics.items() if name in self.store.meant(topic))}
+        new = [key for key, view in views.items() if before.get(key) != view]
+        return {*new, *(before.keys() - views.keys()), *(self._open & views.keys())}
+
     def _cluster(self, home: Resource, seen: Seen) -> Works:
         """What is to be written about a Cluster."""
         status = cluster_status(home, seen, clock.now())
-        works: Works = [self._scribe.event(home, event) for event in cluster_events(home, status)]
-        return [*works, self._scribe.status(home, status)] if status != home.status else works
+        for event in cluster_events(home, status):
+            yield self._scribe.event(home, event)
+        if status != home.status:
+            yield self._scribe.status(home, status)
 
     def _topics(self, keys: Iterable[Key], cluster: str = "") -> Works:
         """What is to be written about Topics: statuses, finalizers, Events of what happened on ``cluster``."""
-        now, works, sure = clock.seconds(clock.now()), Works(), not self.store.unread
+        now, sure = clock.seconds(clock.now()), not self.store.unread
         for key in keys:
             topic = self.store.topics.get(key)
             if topic is None:
-                self._told.pop(key, None)
+                self._open.discard(key)
                 continue
             views = {name: self._views.get(name, {}).get(key) for name in self.store.meant(topic)}
-            seen = (topic, sure, *views.items(), *(self._away.get(name) for name in views))
-            if self._told.get(key) == seen:
-                continue
-            before = len(works)
-            if view := views.get(cluster):
-                works += [self._scribe.event(topic, event) for event in topic_events(cluster, parts(topic), view)]
+            view = views.get(cluster)
+            happened = [*topic_events(cluster, topic.on(cluster), view)] if view else []
             status, wanted = topic_status(topic, views, self._away, now), finalizers(topic, views, sure=sure)
-            if (status, wanted) != (topic.status, topic.finalizers):
-                works.append(self._scribe.topic(topic, status, wanted))
-            if len(works) == before:
-                self._told[key] = seen  # nothing to tell until something of this has changed
-        return works
+            yield from (self._scribe.event(topic, event) for event in happened)
+            # What is written may fail: it is looked at again until there is nothing to write.
+            settled = status == topic.status and wanted == topic.finalizers
+            if not settled:
+                yield self._scribe.topic(topic, status, wanted)
+            (self._open.discard if settled else self._open.add)(key)
 
     async def _tell_rest(self) -> Ending:
         """The statuses of Policies, and of Topics that are meant for no cluster."""
-        works: Works = []
         faults = [fault for found in self._policing.faults.values() for fault in found]
-        for policy in self.store.policies.values():
-            status = policy_status(policy, list(dict.fromkeys(of_policy(policy.name, faults))), clock.now())
-            if status != policy.status:
-                works.append(self._scribe.status(policy, status))
-        works += self._topics([topic.key for topic in self.store.homeless()])
-        await self._scribe.all(works)
+        statuses = [
+            (policy, policy_status(policy, list(dict.fromkeys(of_policy(policy.name, faults))), clock.now()))
+            for policy in self.store.policies.values()
+        ]
+        works = (self._scribe.status(policy, status) for policy, status in statuses if status != policy.status)
+        await self._scribe.all(chain(works, self._topics([topic.key for topic in self.store.homeless()])))
         return Ending.WELL
 
 

@@ -58,9 +58,8 @@ def cluster_events(home: Resource, status: Mapping[str, Any]) -> Iterator[Event]
         yield Event("Reachable", "can be used again")
 
 
-def topic_events(cluster: str, parts: Mapping[str, Mapping[str, Any]], after: View) -> Iterator[Event]:
-    """What happened to a Topic on a cluster; ``parts`` is what its status says of each, before."""
-    before = parts.get(cluster, {})
+def topic_events(cluster: str, before: Mapping[str, Any], after: View) -> Iterator[Event]:
+    """What happened to a Topic on a cluster; ``before`` is what its status says of it, before."""
     if after.plan and after.outcome and after.outcome.result is Result.DONE:
         for change in after.plan.changes:
             if type(change) in _DONE and not (isinstance(change, Adopt) and "applied" in before):

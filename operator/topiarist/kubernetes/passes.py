@@ -6,14 +6,14 @@ Kubernetes is called here: ``loop`` hands the order in and writes what comes out
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple, Protocol
 
 from topiarist.core.allowed import DriftPolicy
 from topiarist.core.change import Finding, Plan, TopicPlan
-from topiarist.core.drift import Asked, report_only
+from topiarist.core.drift import report_only
 from topiarist.core.plan import Run
 from topiarist.core.spec import ClusterSpec, TopicSpec
 from topiarist.core.spending import within_budgets
@@ -22,7 +22,8 @@ from topiarist.core.waiting import behind, brings
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import permission
 from topiarist.kubernetes.candidates import Candidate
-from topiarist.kubernetes.resources import Resource
+from topiarist.kubernetes.quiet import Quiet
+from topiarist.kubernetes.resources import Resource, last_asked
 from topiarist.reconcile import Cluster, Outcome, Pace, Pass, Report, Result, Watched, reconcile
 
 PAUSED = "paused"
@@ -50,20 +51,19 @@ class State(str, Enum):
 class Order:
     """What a pass is to do.
 
-    ``resource`` is the Cluster, ``known`` what each topic was asked for when it last was as asked, ``guard`` what the
-    policies leave of a plan, ``deletions`` how many topics were deleted within a day. ``held`` says of topics, by name,
-    why they must not be deleted although their resources are. ``settling`` are the topics that were ``CHANGED`` last.
+    ``resource`` is the Cluster, ``guard`` what the policies leave of a plan, ``deletions`` how many topics were deleted
+    within a day. ``held`` says of topics, by name, why they must not be deleted although their resources are. ``quiet``
+    is the memory of the cluster's passes.
     """
 
     resource: Resource
     cluster: ClusterSpec
     candidates: Sequence[Candidate]
     owner: str
-    known: Mapping[str, Asked] = field(default_factory=dict)
     held: Mapping[str, str] = field(default_factory=dict)
     guard: Callable[[Plan], Plan] = field(default=lambda plan: plan)
     deletions: int = 0
-    settling: frozenset[str] = frozenset()
+    quiet: Quiet = field(default_factory=Quiet)
 
 
 class View(NamedTuple):
@@ -102,14 +102,20 @@ class Port(Cluster, Watched, Protocol):
 
 
 class _Remembered:
-    """The port, and what it read last."""
+    """The port, and what it read last; what was read ``ahead`` is given out once without reading again."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self._ahead: ClusterState | None = None
         self.state: ClusterState | None = None
 
+    def read_ahead(self) -> ClusterState:
+        self._ahead = self.state = self._cluster.read()
+        return self.state
+
     def read(self) -> ClusterState:
-        self.state = self._cluster.read()
+        ahead, self._ahead = self._ahead, None
+        self.state = ahead or self._cluster.read()
         return self.state
 
     def apply(self, plan: Plan, stop: Callable[[], bool], pace: Pace | None = None) -> Iterator[Outcome]:
@@ -121,26 +127,28 @@ def look(cluster: Port, order: Order, stop: Callable[[], bool], pace: Pace | Non
     meant = {each.spec.topic: _wanted(each, order) for each in order.candidates if not each.objections}
     chosen = {each.spec.topic: each for each in order.candidates if not each.objections}
     resources = {name: each.resource for name, each in chosen.items()}
+    parts = {name: each.on(order.cluster.name) for name, each in resources.items()}
     remembered = _Remembered(cluster)
     budgets = order.cluster.budgets
     budgets = replace(budgets, deletions=max(0, budgets.deletions - order.deletions))
 
     def allow(plan: Plan) -> Plan:
         if order.cluster.drift_policy is DriftPolicy.REPORT:
-            plan = report_only(plan, order.known)
+            asked = {topic.topic: last_asked(parts[topic.topic]) for topic in plan.topics}
+            plan = report_only(plan, {topic: was for topic, was in asked.items() if was})
         plan = permission.permitted(order.guard(plan), order.cluster, resources, order.held)
         return within_budgets(plan, budgets, partial=True)
 
-    specs = sorted(meant.values(), key=lambda spec: spec.topic)
-    job = Pass(order.cluster, specs, _run(order, resources), allow, stop=stop, pace=pace)
+    run = _run(order, resources)
     try:
+        specs = order.quiet.others(remembered.read_ahead(), order.cluster, run, meant.values())
+        job = Pass(order.cluster, specs, run, allow, stop=stop, pace=pace)
         report = reconcile(remembered, job)
     except TopiaristError as error:
         return Seen([_objected(each) for each in order.candidates if each.objections], remembered.state, None, error)
     plans = {plan.topic: plan for plan in report.plan.topics}
     outcomes = {outcome.topic: outcome for outcome in report.outcomes}
-    state = remembered.state
-    views = []
+    state, views = remembered.state, []
     for each in order.candidates:
         topic = each.spec.topic
         if each.objections:
@@ -149,18 +157,27 @@ def look(cluster: Port, order: Order, stop: Callable[[], bool], pace: Pace | Non
             found = state.topics.get(topic) if state else None
             wanted = each if meant[topic] is each.spec else each._replace(spec=meant[topic])
             views.append(_view(wanted, found, plans.get(topic), outcomes.get(topic)))
+    planned = {spec.topic for spec in specs}
+    settling = {topic for topic in planned if parts[topic].get("state") == State.CHANGED.value}
+    ended = report.error
     try:
-        return Seen(_settled(cluster, views, order.settling), state, report, report.error)
-    except TopiaristError as error:
-        return Seen(views, state, report, report.error or error)
+        views = _settled(cluster, views, settling)
+    except TopiaristError as raised:
+        ended = ended or raised
+    for view in views:
+        spec = view.candidate.spec
+        if spec.topic in planned and not view.candidate.objections:
+            calm = view.state in (State.IN_STEP, State.ABSENT) and view.plan is None and ended is None
+            order.quiet.note(spec, view.found, quiet=calm)
+    return Seen(views, state, report, ended)
 
 
-def _settled(cluster: Watched, views: list[View], settling: frozenset[str]) -> list[View]:
+def _settled(cluster: Watched, views: list[View], settling: Collection[str]) -> list[View]:
     """The views; what was written before, and its controller has not taken over yet, is no more than changed."""
     asked = {
         view.candidate.spec.topic: range(len(view.found.replicas))
         for view in views
-        if view.state is State.IN_STEP and view.candidate.spec.topic in settling and view.found
+        if view.candidate.spec.topic in settling and view.state is State.IN_STEP and view.found
     }
     if not asked:
         return views
@@ -212,7 +229,7 @@ def _state(
     spec, reasons = candidate.spec, {refusal.reason for refusal in refusals}
     if spec.observe:
         return State.PAUSED if spec.manifest.spec.get("mode") != "Observe" else State.OBSERVED
-    if any(not reason.retryable for reason in reasons - {Reason.DRIFT_DETECTED}):
+    if reasons and any(not reason.retryable for reason in reasons - {Reason.DRIFT_DETECTED}):
         return State.REFUSED
     if Reason.DRIFT_DETECTED in reasons:
         return State.DRIFTED

@@ -12,10 +12,13 @@ from decimal import Decimal
 from typing import Any
 
 from topiarist import schema
+from topiarist.core.drift import Asked
 from topiarist.core.spec import Manifest
 from topiarist.errors import Path, Place, Problem
 
 FINALIZER = f"{schema.GROUP}/finalizer"
+
+_NOTHING: Mapping[str, Any] = {}
 
 _WHOLE = range(-(2**63), 2**63)
 """A whole number outside has been a float on its way here: nobody takes it as an integer."""
@@ -77,6 +80,10 @@ class Resource:
         """Sorts the older before the younger."""
         return self.created, self.uid
 
+    def on(self, cluster: str) -> Mapping[str, Any]:
+        """What the status of a Topic says of a cluster; empty if it says nothing."""
+        return next((each for each in self.status.get("clusters", ()) if each["name"] == cluster), _NOTHING)
+
     @property
     def let_go(self) -> bool:
         """Whether it is being deleted, and no longer by us: whatever it asked for, it asks no more."""
@@ -112,6 +119,14 @@ def resource(body: Mapping[str, Any], known: Resource | None = None) -> Resource
         problems=problems,
         status=body.get("status") or {},
     )
+
+
+def last_asked(part: Mapping[str, Any]) -> Asked | None:
+    """What a Topic was asked for when it last was as asked on a cluster, by its status there; None if it never was."""
+    applied = part.get("applied")
+    if applied is None:
+        return None
+    return Asked(applied.get("partitions"), applied.get("config", {}), applied.get("removeUnmanaged", False))
 
 
 def annotations_of(manifest: Manifest) -> Mapping[str, str]:

@@ -18,11 +18,11 @@ from topiarist.kubernetes import clock
 from topiarist.kubernetes.api import Api, ApiError
 from topiarist.kubernetes.candidates import Candidate, candidates
 from topiarist.kubernetes.pace import Digestion
-from topiarist.kubernetes.passes import Order, Seen, State, look
+from topiarist.kubernetes.passes import Order, Seen, look
 from topiarist.kubernetes.policing import Policing
+from topiarist.kubernetes.quiet import Quiet
 from topiarist.kubernetes.resources import Resource
 from topiarist.kubernetes.sessions import Secrets, Session, secret_keys
-from topiarist.kubernetes.statuses import last_asked, parts
 from topiarist.kubernetes.store import Store
 from topiarist.kubernetes.summaries import recent_deletions
 
@@ -43,6 +43,7 @@ class Round:
         self._policing = policing
         self._session = session
         self._stop = stop
+        self._quiet = Quiet()
         self._counted: Counter[tuple[str, str]] = Counter()
 
     async def look(self, store: Store, home: Resource, owner: str) -> Seen:
@@ -62,18 +63,15 @@ class Round:
 
         def work() -> Seen:
             found = candidates(spec, home.namespace, meant, labels)
-            last = {each.spec.topic: parts(each.resource).get(home.name, {}) for each in found if not each.objections}
-            known = {topic: last_asked(part) for topic, part in last.items()}
             order = Order(
                 home,
                 spec,
                 found,
                 owner,
-                known={topic: was for topic, was in known.items() if was},
                 held=held,
                 guard=self._policing.guard(policies, broken, spec, found),
                 deletions=len(recent_deletions(home, clock.now())),
-                settling=frozenset(topic for topic, part in last.items() if part.get("state") == State.CHANGED.value),
+                quiet=self._quiet,
             )
             return self._looked(order, secrets)
 

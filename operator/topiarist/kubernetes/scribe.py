@@ -13,7 +13,7 @@ from typing import Any
 
 from topiarist import schema
 from topiarist.kubernetes import clock
-from topiarist.kubernetes.api import APPLY, Api, ApiError
+from topiarist.kubernetes.api import APPLY, IN_FLIGHT, Api, ApiError
 from topiarist.kubernetes.conditions import shortened
 from topiarist.kubernetes.events import Event
 from topiarist.kubernetes.listing import folder
@@ -35,8 +35,15 @@ class Scribe:
         self._instance = instance
 
     async def all(self, works: Iterable[Coroutine[Any, Any, None]]) -> None:
-        """Do all of these, as many at a time as the API server is asked."""
-        await asyncio.gather(*works)
+        """Do all of these, as many at a time as the API server is asked; each is made only when it is its turn."""
+        tasks: set[asyncio.Task[None]] = set()
+        for work in works:
+            tasks.add(asyncio.create_task(work))
+            if len(tasks) >= 2 * IN_FLIGHT:
+                done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+        await asyncio.gather(*tasks)
 
     async def topic(self, of: Resource, status: Status, wanted: Sequence[str]) -> None:
         """Write finalizers and status of a Topic, whatever of both is new.

@@ -65,9 +65,9 @@ def topic_status(
     ``views`` are those of all clusters that it is meant for, None where the last pass saw nothing of it, ``away`` says
     why; ``now`` is an RFC 3339 time.
     """
-    old = parts(resource)
+    old = {name: resource.on(name) for name in views}
     new = [
-        _on(name, view, old.get(name, {})) if view else _unseen(name, resource, old.get(name), away.get(name))
+        _on(name, view, old[name]) if view else _unseen(name, resource, old[name], away.get(name))
         for name, view in sorted(views.items())
     ]
     status: dict[str, Any] = {
@@ -80,19 +80,6 @@ def topic_status(
     if resource.manifest is not None:
         status["topicName"] = resource.manifest.spec.get("topicName", resource.name)
     return status
-
-
-def parts(resource: Resource) -> Mapping[str, Status]:
-    """What the status of a Topic says of each cluster."""
-    return {each["name"]: each for each in resource.status.get("clusters", ())}
-
-
-def last_asked(part: Status) -> Asked | None:
-    """What a Topic was asked for when it last was as asked on a cluster; None if it never was."""
-    applied = part.get("applied")
-    if applied is None:
-        return None
-    return Asked(applied.get("partitions"), applied.get("config", {}), applied.get("removeUnmanaged", False))
 
 
 def _topic(resource: Resource, clusters: Sequence[Status]) -> Standing:
@@ -154,14 +141,14 @@ def _on(name: str, view: View, old: Status) -> Status:
     return status
 
 
-def _unseen(name: str, resource: Resource, old: Status | None, why: TopiaristError | None) -> Status:
+def _unseen(name: str, resource: Resource, old: Status, why: TopiaristError | None) -> Status:
     """The part of a cluster of which the last pass saw nothing: as it was, unless the Topic asks for something new."""
-    if old is not None and resource.status.get("observedGeneration") == resource.generation:
+    if old and resource.status.get("observedGeneration") == resource.generation:
         return old
     status: dict[str, Any] = {"name": name, "state": State.WAITING.value}
     reason, message = (why.reason, str(why.args[0])) if why else (Reason.NOT_SENT, "not looked at yet")
     status["refusals"] = [{"reason": reason.value, "message": message}]
-    return status | {key: old[key] for key in _KEPT if old and key in old}
+    return status | {key: old[key] for key in _KEPT if key in old}
 
 
 def _applied(now: Asked) -> Status:
