@@ -165,10 +165,12 @@ def watch_misses_something(stage: Stage, namespace: str) -> None:
     wait_until(held.is_set, "an event is held up", patience=PATIENCE)
     scene.delete("late")
     wait_until(lambda: total(scene) == 0, "it is missed", patience=PATIENCE)
+    before = len(relay.writes)
     release.set()
     scene.topic("after")  # its event comes after the late one
     scene.until_ready("after")
     wait_until(lambda: total(scene) == 1, "it is counted", patience=PATIENCE)
+    assert not [asked for asked in relay.writes[before:] if "/topics/late/" in asked.path]
     assert {name: scene.partitions(name) for name in ("gone", "leave", "late")} == {"gone": 3, "leave": 0, "late": 3}
     well(operator)
 
