@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -19,6 +20,7 @@ from conftest import BROKERS
 from kubernetes.estate import Estate, Place
 from kubernetes.resources import cluster, create, topic
 from kubernetes.scene import Scene
+from kubernetes.stage import Stage
 from support.clients import connected
 from support.kube import ROOT, ApiServer, NoGo, binaries, install_definitions
 from support.kubeapi import Api, documents, text
@@ -68,6 +70,13 @@ def namespace(server: ApiServer, request: pytest.FixtureRequest) -> str:
 def api(server: ApiServer, namespace: str) -> Api:
     """Somebody who may do everything, at home in the test's namespace."""
     return server.api("admin", namespace)
+
+
+@pytest.fixture
+def stage(server: ApiServer, zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> Iterator[Stage]:
+    """For one test."""
+    with ExitStack() as stack:
+        yield Stage(server, zookeeper, stack, tmp_path)
 
 
 @pytest.fixture(scope="session")

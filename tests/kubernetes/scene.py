@@ -29,7 +29,7 @@ class Scene:
     def cluster(self, **spec: Any) -> None:
         """Declare the cluster, or change what is said of it."""
         where = {"zookeeper": {"connect": self.kafka.connect}, "kafkaVersion": "3.9"}
-        self.apply(cluster("prod", **where, **spec))
+        self.apply(cluster("prod", **{**where, **spec}))
 
     def topic(self, name: str, annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
         """Declare a topic, or change it."""

@@ -217,7 +217,7 @@ def test_a_cluster_that_is_gone_lets_its_topics_go(monkeypatch: pytest.MonkeyPat
         await asyncio.sleep(5)
         assert world.topic("orders").finalizers == (FINALIZER,)
         assert [name for name, _ in world.controller.alive()] == ["", "prod"]
-        world.controller.store.drop(home)
+        world.controller.store.drop(world.controller.store.clusters[home.name])
         await asyncio.sleep(5)
         assert world.topic("orders").finalizers == ()
         assert world.server.reason("orders") == "UnknownCluster"
@@ -258,7 +258,7 @@ def test_no_cluster_waits_for_what_a_gone_one_leaves(monkeypatch: pytest.MonkeyP
         running = asyncio.create_task(world.controller.run())
         await asyncio.sleep(3)
         world.rounds.seen = seen
-        world.controller.store.drop(home)
+        world.controller.store.drop(world.controller.store.clusters[home.name])
         await asyncio.sleep(3)
         world.controller.store.put(world.server.give(bodies.cluster("new")))
         async with asyncio.timeout(10):

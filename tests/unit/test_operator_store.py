@@ -145,7 +145,7 @@ def test_a_policy_marks_every_cluster() -> None:
     assert kept.marked() == [REST, "a", "b"]
     assert kept.seen(policy, generation=2) == [REST, "a", "b"]
     assert kept.seen(policy, status={"observedGeneration": 2}, generation=2) == []
-    kept.drop(policy)
+    kept.drop(kept.policies[policy.name])
     assert kept.marked() == [REST, "a", "b"]
     assert kept.rules() == []
 

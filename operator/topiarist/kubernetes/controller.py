@@ -22,7 +22,7 @@ from topiarist.kubernetes.events import cluster_events, topic_events
 from topiarist.kubernetes.finalizers import finalizers
 from topiarist.kubernetes.loop import Ending, Loop
 from topiarist.kubernetes.metrics import Metrics
-from topiarist.kubernetes.passes import Seen, State, View
+from topiarist.kubernetes.passes import Seen, View
 from topiarist.kubernetes.policing import Policing, of_policy
 from topiarist.kubernetes.resources import Resource
 from topiarist.kubernetes.rounds import Round
@@ -49,7 +49,7 @@ class Controller:
         self._period = period
         self._api = api
         self._owner = owner
-        self._scribe = Scribe(api, self.store.put, instance)
+        self._scribe = Scribe(api, self.store.answered, instance)
         self._policing = Policing()
         self._views: dict[str, Mapping[Key, View]] = {}
         self._away: dict[str, TopiaristError] = {}
@@ -129,8 +129,7 @@ class Controller:
         await self._scribe.all(chain(self._cluster(home, seen), self._topics(changed, name)))
         if seen.error:
             return Ending.FAILED
-        soon = any(view.state is State.CHANGED or view.unsent for view in seen.views)
-        return Ending.SOON if soon else Ending.WELL
+        return Ending.SOON if any(view.under_way for view in seen.views) else Ending.WELL
 
     def _changed(
         self, name: str, before: Mapping[Key, View], views: Mapping[Key, View], error: TopiaristError | None
@@ -166,12 +165,10 @@ class Controller:
             happened = [*topic_events(cluster, topic.on(cluster), view)] if view else []
             status, wanted = topic_status(topic, views, self._away, now), finalizers(topic, views, sure=sure)
             yield from (self._scribe.event(topic, event) for event in happened)
-            if status != topic.status:
-                yield self._scribe.status(topic, status)
-            if wanted != topic.finalizers:
-                yield self._scribe.finalizers(topic, wanted)
             # What is written may fail: it is looked at again until there is nothing to write.
             settled = status == topic.status and wanted == topic.finalizers
+            if not settled:
+                yield self._scribe.topic(topic, status, wanted)
             (self._open.discard if settled else self._open.add)(key)
 
     async def _tell_rest(self) -> Ending:

@@ -80,7 +80,7 @@ def _registry(login: Login, seen: Callable[..., None], store: Store, *, namespac
 
     def take(type: str | None, body: Mapping[str, Any]) -> None:
         found = resource(body, store.find(body["kind"], body["metadata"]))
-        (store.drop if type == "DELETED" else store.put)(found)
+        (store.drop if type == "DELETED" else store.heard)(found)
 
     def take_namespace(type: str | None, body: Mapping[str, Any]) -> None:
         metadata = body["metadata"]

@@ -26,15 +26,16 @@ from topiarist.kubernetes.lease import Lease
 from topiarist.kubernetes.probes import Probes
 from topiarist.kubernetes.rights import require_rights, wanted
 
-AGAIN = 300.0
-"""Seconds after which everything is listed again: a watch that broke may have missed that something is gone."""
-
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What the operator was told: its namespace and release, whose Topics count (none: all), and where it listens."""
+    """What the operator was told: its namespace and release, whose Topics count (none: all), and where it listens.
+
+    ``period`` and ``relist`` are seconds: after the one a cluster is looked at anew, after the other everything is
+    listed again, since a watch that broke may have missed that something is gone.
+    """
 
     namespace: str
     release: str = "topiarist"
@@ -43,6 +44,7 @@ class Words:
     host: str = "0.0.0.0"
     port: int = 8080
     period: float = 60.0
+    relist: float = 300.0
     log_format: str = "json"
 
     @property
@@ -177,5 +179,5 @@ async def _answered(ask: Callable[[], Awaitable[None]]) -> None:
 
 async def _again(words: Words, api: Api, controller: Controller) -> None:
     while True:
-        await asyncio.sleep(AGAIN)
+        await asyncio.sleep(words.relist)
         await _see(words, api, controller)

@@ -81,6 +81,12 @@ class View(NamedTuple):
         """Whether the pass has left it for the next one."""
         return self.outcome is not None and self.outcome.result is Result.NOT_SENT
 
+    @property
+    def under_way(self) -> bool:
+        """Whether there is more to see soon: it was written, is being deleted, or is for the next pass."""
+        leaving = self.candidate.spec.absent and self.state is State.WAITING
+        return self.state is State.CHANGED or leaving or self.unsent
+
 
 class Seen(NamedTuple):
     """What a pass saw and did. ``error`` ended it before its time, if there is one."""

@@ -45,12 +45,13 @@ class Store:
         self._specs: dict[str, ClusterSpec] = {}
         self._rules: dict[str, Policy] = {}
         self._merged: dict[tuple[str, Key], _Merged] = {}
+        self._listed: dict[tuple[str, str], int] = {}
 
     def put(self, found: Resource) -> None:
         """A resource that is new, or has changed. Nothing is marked if only its status has."""
         if self._nobodys(found):
             return
-        known = self.find(found.kind, {"namespace": found.namespace, "name": found.name})
+        known = self._known(found)
         if known is not None and found.version < known.version:
             return  # a page of a list that was begun before what we know came
         if known is not None and _same(known, found):
@@ -60,9 +61,26 @@ class Store:
         self._keep(found)
         self._tell({*affected, *self._affected(found, comes_or_goes=known is None)})
 
+    def heard(self, found: Resource) -> None:
+        """What a watch has told, maybe late: what a listing since then has not seen is gone, and does not come back."""
+        listed = max(self._listed.get((found.kind, place), 0) for place in ("", found.namespace))
+        if self._known(found) or found.version > listed:
+            self.put(found)
+
+    def answered(self, found: Resource) -> None:
+        """What the API server has made of something that we wrote; deleted meanwhile, it does not come back."""
+        known = self._known(found)
+        if known and known.uid == found.uid:
+            self.put(found)
+
+    def listed(self, kind: str, namespace: str, version: int) -> None:
+        """All of a kind, in a namespace or (empty) in all, are as they were at this version of everything."""
+        self._listed[kind, namespace] = version
+
     def drop(self, found: Resource) -> None:
-        """A resource that is gone."""
-        if self._nobodys(found):
+        """A resource that is gone; one of its name that has come since stays."""
+        known = self._known(found)
+        if self._nobodys(found) or (known and known.version > found.version):
             return
         affected = {*self._affected(found, comes_or_goes=True)}
         if found.kind == "Topic":
@@ -149,6 +167,9 @@ class Store:
     def _nobodys(self, found: Resource) -> bool:
         """Whether it is a Cluster or a Policy of another namespace."""
         return found.kind != "Topic" and found.namespace != self.home
+
+    def _known(self, found: Resource) -> Resource | None:
+        return self.find(found.kind, {"namespace": found.namespace, "name": found.name})
 
     def _keep(self, found: Resource) -> None:
         if found.kind == "Topic":
