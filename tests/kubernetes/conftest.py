@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from conftest import BROKERS
-from kubernetes.estate import Estate, Place
+from kubernetes.estate import Estate, Place, clear_topics
 from kubernetes.resources import cluster, create, topic
 from kubernetes.scene import Scene
 from kubernetes.stage import Stage
@@ -128,6 +128,7 @@ def estate(
     """One operator for all tests of this file; at its end it is alive, has logged nothing but JSON, and no secrets."""
     home, folder = f"estate-{next(_numbers)}", tmp_path_factory.mktemp("estate")
     server.admin.make("/api/v1/namespaces", {"metadata": {"name": home}})
+    clear_topics(server.admin)
     with Operator(server, home, folder, "--period", "1") as operator:
         yield Estate(server, zookeeper, operator, home, folder)
         log = operator.process.log()

@@ -169,3 +169,16 @@ def test_candidates_come_in_the_order_of_their_topics() -> None:
     topics = [bodies.topic("z"), bodies.topic("b", topicName="m"), bodies.topic("a", topicName="m"), bodies.topic("c")]
     found = judged(bodies.cluster(), *topics)
     assert [each.resource.name for each in found] == ["c", "b", "a", "z"]
+
+
+def test_of_two_that_came_in_one_second_the_one_that_has_the_topic_keeps_it() -> None:
+    """Whatever their uids are: a claim does not change hands because of them."""
+    has = {"clusters": [{"name": "prod", "applied": {"partitions": 3}}]}
+    for uids in (("a", "b"), ("b", "a")):
+        holder = bodies.topic("first", topicName="orders", status=has, meta={"uid": uids[0]})
+        rival = bodies.topic("second", topicName="orders", meta={"uid": uids[1]})
+        assert holder.created == rival.created
+        spec = spec_of(bodies.cluster())
+        single = [candidate(each, merge(each.manifest, spec)) for each in (rival, holder) if each.manifest]
+        won = [each.resource.name for each in candidates(spec, "shop", single, {}) if not each.objections]
+        assert won == ["first"]
