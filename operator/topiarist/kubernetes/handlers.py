@@ -17,7 +17,7 @@ import kopf
 
 from topiarist import schema
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.listing import PLURALS
+from topiarist.kubernetes.listing import PAGE, PLURALS
 from topiarist.kubernetes.resources import resource
 from topiarist.kubernetes.store import Store
 
@@ -103,7 +103,8 @@ def _registry(login: Login, seen: Callable[..., None], store: Store, *, namespac
 def settings() -> kopf.OperatorSettings:
     """How kopf watches."""
     made = kopf.OperatorSettings()
-    made.queueing.idle_timeout = 0.5  # a worker keeps its place for so long after its last event
+    made.queueing.idle_timeout = 0.1  # a worker keeps its place, and an object, for so long after its last event
+    made.watching.chunk_size = PAGE
     made.watching.server_timeout = LONGEST_WATCH
     made.networking.request_timeout = 30
     made.networking.connect_timeout = 10
