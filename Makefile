@@ -82,7 +82,7 @@ bench-kafka: need-java .venv/ready  ## figures from real brokers, as JSON; ROUND
 
 bench-operator: need-java .venv/ready  ## figures of the operator beside a real API server, as JSON; TOPICS=10000
 	@tools/kube/build.sh >/dev/null
-	@TOPICS="$(TOPICS)" $(BIN)/python benchmarks/operator/run.py
+	@TOPICS="$(TOPICS)" $(BIN)/python benchmarks/operating/run.py
 
 mutants: need-java .venv/ready  ## take away each guard of the write path in turn: some test turns red (MUTANTS="text...")
 	$(BIN)/python tools/mutants.py $(MUTANTS)

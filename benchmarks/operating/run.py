@@ -22,7 +22,7 @@ sys.path[:1] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks import fleet  # noqa: E402
 from benchmarks.common import compile_package, cpu_of, machine  # noqa: E402
-from benchmarks.operator.objects import Topics, writes  # noqa: E402
+from benchmarks.operating.objects import Topics, writes  # noqa: E402
 from support import checker  # noqa: E402
 from support.kube import ApiServer, install_definitions  # noqa: E402
 from support.operator import Operator  # noqa: E402
