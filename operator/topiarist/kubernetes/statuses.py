@@ -14,7 +14,7 @@ from typing import Any
 from topiarist.core.drift import Asked, asked
 from topiarist.core.units import count
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.conditions import Standing, conditions
+from topiarist.kubernetes.conditions import Standing, common, invalid
 from topiarist.kubernetes.passes import State, View
 from topiarist.kubernetes.resources import Resource, complaints
 from topiarist.kubernetes.words import told
@@ -85,10 +85,7 @@ def topic_status(
         for name, view in sorted(views.items())
     ]
     status: dict[str, Any] = {
-        "observedGeneration": resource.generation,
-        "conditions": conditions(
-            _topic(resource, new), resource.generation, resource.status.get("conditions", ()), now
-        ),
+        **common(resource, _topic(resource, new), now),
         "clusters": new,
     }
     if resource.manifest is not None:
@@ -99,7 +96,7 @@ def topic_status(
 def _topic(resource: Resource, clusters: Sequence[Status]) -> Standing:
     """How a Topic stands, from its parts by cluster."""
     if resource.problems:
-        return Standing(False, Reason.INVALID_MANIFEST.value, "\n".join(complaints(resource)), stalled=True)
+        return invalid(complaints(resource))
     if not clusters:
         message = "no Cluster that there is fits spec.clusters or spec.clusterSelector"
         if not resource.manifest or not {"clusters", "clusterSelector"} & resource.manifest.spec.keys():
