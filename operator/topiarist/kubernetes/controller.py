@@ -109,6 +109,7 @@ class Controller:
         del self._loops[name], self._tasks[name]
         self._left.update(self._views.pop(name, {}))
         self._away.pop(name, None)
+        self._sure.pop(name, None)
         self._policing.faults.pop(name, None)
         self.metrics.forget(name)
         self._mark(REST)

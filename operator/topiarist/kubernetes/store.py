@@ -115,12 +115,12 @@ class Store:
 
     def meant(self, topic: Resource) -> list[str]:
         """The clusters that a Topic is meant for, as far as their Clusters can be read, or could before."""
-        alone = len(self.clusters) == 1
-        return [name for name, cluster in self._specs.items() if _means(topic, cluster, alone)]
+        return [name for name, cluster in self._specs.items() if self._means(topic, cluster)]
 
     def keys(self, name: str) -> Iterator[Key]:
         """The Topics that are meant for a cluster, as ``meant`` says."""
-        return (key for key, topic in self.topics.items() if name in self.meant(topic))
+        cluster = self._specs.get(name)
+        return (key for key, topic in self.topics.items() if cluster and self._means(topic, cluster))
 
     @property
     def unread(self) -> list[str]:
@@ -130,10 +130,9 @@ class Store:
     def candidates(self, name: str) -> Iterator[Candidate]:
         """The Topics that are meant for a cluster, each by itself, with what it asks for there."""
         cluster = self._specs[name]
-        alone = len(self.clusters) == 1
         for key, topic in self.topics.items():
             manifest = topic.manifest
-            if manifest is None or not _means(topic, cluster, alone):
+            if manifest is None or not self._means(topic, cluster):
                 self._merged.pop((name, key), None)
                 continue
             known = self._merged.get((name, key))
@@ -198,17 +197,17 @@ class Store:
             yield from (REST, found.name) if found.kind == "Cluster" else (REST,)
             yield from self.clusters if found.kind == "Policy" or comes_or_goes else ()
 
+    def _means(self, topic: Resource, cluster: ClusterSpec) -> bool:
+        """Whether a Topic is meant for a cluster: by name, by label, or because there is only one."""
+        if topic.manifest is None:
+            return False
+        spec = topic.manifest.spec
+        named = "clusters" in spec or "clusterSelector" in spec
+        return selects(spec, cluster) if named else len(self.clusters) == 1
+
     def _tell(self, clusters: set[str]) -> None:
         for name in sorted(clusters):
             self._mark(name)
-
-
-def _means(topic: Resource, cluster: ClusterSpec, alone: bool) -> bool:
-    """Whether a Topic is meant for a cluster: by name, by label, or because there is only one."""
-    if topic.manifest is None:
-        return False
-    spec = topic.manifest.spec
-    return selects(spec, cluster) if "clusters" in spec or "clusterSelector" in spec else alone
 
 
 def _same(known: Resource, found: Resource) -> bool:
