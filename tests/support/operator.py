@@ -31,6 +31,17 @@ def values_of(words: Sequence[str]) -> Values:
     return {"watchNamespaces": [*said["namespaces"]], "leaderElection": {"enabled": said["leader_election"]}}
 
 
+def asked(port: int, path: str) -> tuple[int, str]:
+    """What an operator that listens there answers; 0 if it does not."""
+    try:
+        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except URLError as error:
+        return getattr(error, "code", 0), str(error)
+    except OSError as error:
+        return 0, str(error)
+
+
 class Operator:
     """``with Operator(server, namespace, folder) as operator:``, ready when the block begins.
 
@@ -57,13 +68,7 @@ class Operator:
 
     def asked(self, path: str) -> tuple[int, str]:
         """What it answers; 0 if it does not."""
-        try:
-            with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except URLError as error:
-            return getattr(error, "code", 0), str(error)
-        except OSError as error:
-            return 0, str(error)
+        return asked(self.port, path)
 
     def start(self) -> None:
         """Start it, and wait until it has seen everything."""

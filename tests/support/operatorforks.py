@@ -12,10 +12,9 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
 
 from support import forks
+from support.operator import asked
 from support.waiting import wait_until
 
 PRELOAD = ["topiarist.cli.main", "topiarist.cli.operator", "topiarist.kubernetes.main", "support.operatorforks"]
@@ -84,15 +83,7 @@ class ForkedOperator:
     def asked(self, path: str) -> tuple[int, str]:
         """What it answers; 0 if it does not."""
         listening = self.heard("listening")
-        if not listening:
-            return 0, ""
-        try:
-            with urlopen(f"http://127.0.0.1:{listening[0]['port']}{path}", timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except URLError as error:
-            return getattr(error, "code", 0), str(error)
-        except OSError as error:
-            return 0, str(error)
+        return asked(listening[0]["port"], path) if listening else (0, "")
 
     def figure(self, name: str) -> float:
         """A figure of its metrics, by its name with labels; 0 if it has none."""
