@@ -86,7 +86,7 @@ bench-kafka: need-java .venv/ready  ## figures from real brokers, as JSON; ROUND
 
 bench-operator: need-java .venv/ready  ## figures of the operator beside a real API server, as JSON; TOPICS=10000
 	@tools/kube/build.sh >/dev/null
-	@TOPICS="$(TOPICS)" $(BIN)/python benchmarks/operator/run.py
+	@TOPICS="$(TOPICS)" $(BIN)/python benchmarks/operating/run.py
 
 bench-drift: need-java .venv/ready  ## figures of drift reports over a sample fleet, as JSON; CLUSTERS=201 TOPICS=1000
 	@CLUSTERS="$(CLUSTERS)" TOPICS="$(TOPICS)" EACH="$(EACH)" RUNS="$(RUNS)" $(BIN)/python -P benchmarks/drift.py

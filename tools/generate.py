@@ -1,7 +1,7 @@
 """Writes what is generated: the topic configs in ``schemas/``, definitions and admission policies in ``manifests/``.
 
 The configs come from the table in ``topiarist.core.configs``, the definitions from ``schemas/``, the admission policies
-from ``topiarist.crd`` and from the samples in ``manifests/policies``.
+from ``topiarist.crd`` and from the samples in ``manifests/policies``. ``chart_files`` makes what the chart has of it.
 
 Usage: ``python tools/generate.py`` writes; ``python tools/generate.py --check`` only says what is out of step, and then
 ends with 1.
@@ -17,6 +17,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "operator"))
+
+import chart_files  # noqa: E402
 
 from topiarist.adapters.manifests import load  # noqa: E402
 from topiarist.core.configs import CONFIGS, ConfigDef  # noqa: E402
@@ -80,13 +82,14 @@ def policies() -> dict[str, Policy]:
 
 
 def manifests() -> dict[Path, str]:
-    """The files below ``manifests/`` that are made, with the text that they should have."""
-    return {MANIFESTS / name: text for name, text in (definition_files() | policy_files(policies())).items()}
+    """The files below ``manifests/`` and in the chart that are made, with the text that they should have."""
+    found = definition_files() | policy_files(policies())
+    return {MANIFESTS / name: text for name, text in found.items()} | chart_files.files(found)
 
 
 def stray(wanted: Collection[Path]) -> list[Path]:
     """Files in folders of which all is made, that nothing makes."""
-    folders = {path.parent for path in wanted}
+    folders = {path.parent for path in wanted} - {chart_files.CHART}
     return sorted(path for folder in folders for path in folder.glob("*") if path not in wanted)
 
 

@@ -1,4 +1,4 @@
-"""Writes the reference parts of ``docs/``: fields from ``schemas/``, topic configs and modules from the code itself.
+"""Writes the reference parts of pages: fields from ``schemas/``, topic configs and modules from the code itself.
 
 Usage: ``python tools/reference.py`` writes; ``python tools/reference.py --check`` only says what is out of step, and
 then ends with 1. A part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``; all else in a page is written
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "operator"))
 
+import chart_files  # noqa: E402
 import fault_matrix  # noqa: E402
 
 from topiarist.core.configdefs import LIMITS  # noqa: E402
@@ -87,7 +88,7 @@ class Fields:
         schema = self._resolved(schema)
         words = zip(schema.get("enum", ()), schema.get("enumDescriptions", ()), strict=False)
         parts = [schema.get("description", ""), *(f"`{word}`: {meaning}" for word, meaning in words)]
-        if "default" in schema:
+        if schema.get("default", "") != "":
             parts.append(f"Default: `{plain(schema['default'])}`.")
         return " ".join(filter(None, parts))
 
@@ -152,6 +153,13 @@ def schema_part(name: str) -> str:
     document = json.loads((ROOT / "schemas" / f"{name}.json").read_text(encoding="utf-8"))
     rows = ((f"`{field.path}`", field.kind, field.meaning) for field in Fields(document, linked=False).below(document))
     return table(("field", "takes", "meaning"), rows)
+
+
+def chart_part() -> str:
+    """All values of the chart."""
+    document = json.loads(chart_files.SCHEMA.read_text(encoding="utf-8"))
+    rows = ((f"`{field.path}`", field.kind, field.meaning) for field in Fields(document, linked=False).below(document))
+    return table(("value", "takes", "meaning"), rows)
 
 
 def plan_part() -> str:
@@ -310,6 +318,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "drift-fields": drift_part,
     "drift-classes": drift_class_part,
     "modules": module_part,
+    "chart-values": chart_part,
     "faults": fault_matrix.part,
 }
 
@@ -325,7 +334,7 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     stale = 0
-    for page in sorted((ROOT / "docs").glob("*.md")):
+    for page in (*sorted((ROOT / "docs").glob("*.md")), chart_files.CHART / "README.md"):
         text = page.read_text(encoding="utf-8")
         if (wanted := generated(text)) == text:
             continue

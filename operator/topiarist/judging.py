@@ -64,6 +64,9 @@ class _Faults:
     def __init__(self) -> None:
         self._found: dict[Rule, list[tuple[TopicSpec, Fault]]] = defaultdict(list)
 
+    def __contains__(self, rule: Rule) -> bool:
+        return rule in self._found
+
     def add(self, rule: Rule, spec: TopicSpec, fault: Fault) -> None:
         self._found[rule].append((spec, fault))
 
@@ -113,8 +116,9 @@ class Bench:
     def complaints(self) -> Iterator[Complaint]:
         """What is wrong with the rules themselves, each at its own place."""
         yield from doubles(self._policies)
-        for rule, fault in self.court.faults.items():
-            yield _complaint(rule, fault.message, fault.hint)
+        for rule, fault in tuple(self.court.faults.items()):
+            if rule not in self._faults:  # one that was given up here: for which topic is known
+                yield _complaint(rule, fault.message, fault.hint)
         yield from self._faults.complaints()
 
     def findings(self, *, deny: bool) -> Iterator[Complaint]:

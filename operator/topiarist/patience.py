@@ -29,6 +29,18 @@ class Patience:
         """Something has moved on."""
         self._end = time.monotonic() + self._timeout
 
+    def worn(self, look: Callable[[], bool]) -> bool:
+        """Pause and look once, and say whether to give up; ``look`` gives whether anything has moved on. Nobody looks
+        if somebody wants to stop.
+        """
+        self.pause()
+        if self._stop():
+            return False
+        since = time.monotonic()
+        progress = look()
+        self.looked(progress=progress, since=since)
+        return self.over and not progress
+
     def looked(self, *, progress: bool, since: float) -> None:
         """A look that began at ``since`` is over."""
         pause, took = _LONGER * self._pause, time.monotonic() - since

@@ -8,7 +8,6 @@ import pytest
 from kazoo.client import KazooClient
 
 from conftest import BROKERS
-from support.clients import connected
 from topiarist.adapters import znodes
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground, Topic
@@ -29,13 +28,6 @@ def cluster(zookeeper: EmbeddedZooKeeper, chroot: str) -> Iterator[Playground]:
         kafka.settle()
         with kafka.held():  # what is written here no controller would survive
             yield kafka
-
-
-@pytest.fixture
-def client(cluster: Playground) -> Iterator[KazooClient]:
-    """Somebody else who writes there."""
-    with connected(cluster.connect) as other:
-        yield other
 
 
 @pytest.fixture

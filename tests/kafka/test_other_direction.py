@@ -98,13 +98,13 @@ def test_each_change_by_kafkas_tools_is_found(automatic: Bed) -> None:
     assert clients.alter(changes) == {}
     assert clients.grow({"drift-grown": 5}) == {}
     assert clients.reassign({"drift-wider": {number: [1, 2, 3] for number in range(3)}}) == {}
-    move_by_tool(bed, "drift-moved-by-tool", {0: (3, 2)})
+    bed.kafka.wait(lambda: not moving(bed, "drift-wider"), "the new replicas to be taken over")
+    move_by_tool(bed, "drift-moved-by-tool", {0: (3, 2)})  # which refuses to begin while another move is under way
     gone = [name for name, found in DRIFT.items() if found and {"DeletedOutside", "StaleRecord"} & {*sum(found, ())}]
     assert clients.delete(gone) == {}
     bed.kafka.wait(lambda: deleted(bed, gone), "the topics to be deleted")
     assert clients.create({"drift-made-again": LISTS}, OURS) == {}
     assert clients.create({"drift-made-anew": LISTS}, OURS | {"flush.ms": "5"}) == {}
-    bed.kafka.wait(lambda: not moving(bed, "drift-wider"), "the new replicas to be taken over")
     bed.described([name for name in DRIFT if name != "drift-deleted"])
     assert seen(manifests(bed)) == {name: found for name, found in sorted(DRIFT.items()) if found}
     assert bed.run("apply", "--yes", "--recreate", "--adopt=drift-made-anew").code == Exit.REFUSED

@@ -5,19 +5,30 @@ Without Go they are skipped, and say what to install; where CI runs, that is a f
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from conftest import BROKERS
+from kubernetes.estate import Estate, Place, clear_topics
 from kubernetes.resources import cluster, create, topic
+from kubernetes.scene import Scene
+from kubernetes.stage import Stage
+from support.clients import connected
 from support.kube import ROOT, ApiServer, NoGo, binaries, install_definitions
 from support.kubeapi import Api, documents, text
+from support.operator import Operator
+from support.planted import files_must_be_clean
 from support.waiting import wait_until
+from topiarist.adapters.embedded import EmbeddedZooKeeper
+from topiarist.adapters.playground import Playground
 
 LIMIT = 600
 """Seconds for one test: only what hangs takes this long."""
@@ -61,6 +72,13 @@ def api(server: ApiServer, namespace: str) -> Api:
     return server.api("admin", namespace)
 
 
+@pytest.fixture
+def stage(server: ApiServer, zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> Iterator[Stage]:
+    """For one test."""
+    with ExitStack() as stack:
+        yield Stage(server, zookeeper, stack, tmp_path)
+
+
 @pytest.fixture(scope="session")
 def server_api(server: ApiServer) -> Api:
     """Somebody who may do everything, for requests that leave nothing behind."""
@@ -80,3 +98,51 @@ def config_admission(server: ApiServer) -> None:
     for body in (topic(config={"/": 1}), cluster(brokerConfig={"/": 1})):
         refused = partial(create, server.admin, "default", body, keep=False)
         wait_until(lambda: refused().status == 422, "the admission policy has arrived")  # noqa: B023
+
+
+@pytest.fixture(scope="module")
+def zookeeper() -> Iterator[EmbeddedZooKeeper]:
+    """A real ZooKeeper."""
+    with EmbeddedZooKeeper() as server:
+        yield server
+
+
+@pytest.fixture
+def scene(server: ApiServer, api: Api, namespace: str, zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> Iterator[Scene]:
+    """All of it at work, and nothing declared yet."""
+    connect = f"{zookeeper.connect}/{namespace}"
+    with (
+        Playground(connect, BROKERS) as kafka,
+        connected(connect) as client,
+        Operator(server, namespace, tmp_path / "operator") as operator,
+    ):
+        yield Scene(api, namespace, kafka, client)
+        assert operator.process.alive, operator.process.log()
+        assert "Traceback" not in operator.process.log(), operator.process.log()
+
+
+@pytest.fixture(scope="module")
+def estate(
+    server: ApiServer, zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Estate]:
+    """One operator for all tests of this file; at its end it is alive, has logged nothing but JSON, and no secrets."""
+    home, folder = f"estate-{next(_numbers)}", tmp_path_factory.mktemp("estate")
+    server.admin.make("/api/v1/namespaces", {"metadata": {"name": home}})
+    clear_topics(server.admin)
+    with Operator(server, home, folder, "--period", "1") as operator:
+        yield Estate(server, zookeeper, operator, home, folder)
+        log = operator.process.log()
+        assert operator.process.alive, log
+    assert "Traceback" not in log, log
+    assert all(isinstance(json.loads(line), dict) for line in log.splitlines())
+    files_must_be_clean(folder)
+
+
+@pytest.fixture
+def place(estate: Estate, api: Api, namespace: str) -> Iterator[Place]:
+    """A Kafka cluster that is nobody's but the test's, not declared yet."""
+    connect = f"{estate.zookeeper.connect}/{namespace}"
+    with Playground(connect, BROKERS) as kafka, connected(connect) as client:
+        found = Place(estate, api, namespace, kafka, client)
+        yield found
+        found.leave()

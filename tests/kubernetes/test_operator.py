@@ -2,123 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
-
-import pytest
-from kazoo.client import KazooClient
-
-from conftest import BROKERS
-from kubernetes.resources import cluster, path, topic
+from kubernetes.resources import cluster, path
+from kubernetes.scene import PATIENCE, Scene
 from support import checker
-from support.clients import connected
 from support.kube import ApiServer
-from support.kubeapi import Api
-from support.operator import Operator
 from support.waiting import wait_until
 from topiarist.adapters import znodes
-from topiarist.adapters.embedded import EmbeddedZooKeeper
-from topiarist.adapters.playground import Playground
-
-PATIENCE = 120.0
-SIZED = {"partitions": 3, "replicationFactor": 2}
-
-
-@pytest.fixture(scope="module")
-def zookeeper() -> Iterator[EmbeddedZooKeeper]:
-    """A real ZooKeeper."""
-    with EmbeddedZooKeeper() as server:
-        yield server
-
-
-class Scene:
-    """A Kafka cluster, the operator, and the namespace in which both its Cluster and the Topics of a test are."""
-
-    def __init__(self, api: Api, namespace: str, kafka: Playground, client: KazooClient) -> None:
-        self.api = api
-        self.namespace = namespace
-        self.kafka = kafka
-        self.client = client
-
-    def cluster(self, **spec: Any) -> None:
-        """Declare the cluster, or change what is said of it."""
-        where = {"zookeeper": {"connect": self.kafka.connect}, "kafkaVersion": "3.9"}
-        self.apply(cluster("prod", **where, **spec))
-
-    def topic(self, name: str, annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
-        """Declare a topic, or change it."""
-        body = topic(name, **{**SIZED, **spec})
-        body["metadata"]["annotations"] = {f"topiarist.dev/{key}": text for key, text in (annotations or {}).items()}
-        self.apply(body)
-
-    def apply(self, body: dict[str, Any]) -> None:
-        """A server-side apply."""
-        found = self.api.apply(path(self.namespace, body), body)
-        assert found.status in (200, 201), found
-
-    def delete(self, name: str) -> None:
-        """Ask for the deletion of a Topic."""
-        found = self.api.call("DELETE", path(self.namespace, topic(name), name))
-        assert found.status == 200, found
-
-    def found(self, name: str) -> Mapping[str, Any]:
-        """A Topic as the API server has it; empty if it has none."""
-        found = self.api.call("GET", path(self.namespace, topic(name), name))
-        return found.body if found.status == 200 else {}
-
-    def conditions(self, name: str) -> dict[str, tuple[str, str]]:
-        """The conditions that speak of the newest generation: status and reason."""
-        body = self.found(name)
-        return {
-            each["type"]: (each["status"], each["reason"])
-            for each in body.get("status", {}).get("conditions", ())
-            if each["observedGeneration"] == body["metadata"]["generation"]
-        }
-
-    def until(self, name: str, **conditions: tuple[str, str]) -> None:
-        """Wait until a Topic has these conditions."""
-        wait_until(
-            lambda: conditions.items() <= self.conditions(name).items(), f"{name}: {conditions}", patience=PATIENCE
-        )
-
-    def until_ready(self, *names: str) -> None:
-        """Wait until Topics are as asked."""
-        for name in names:
-            self.until(name, Ready=("True", "InStep"), Stalled=("False", "InStep"))
-
-    def config(self, name: str) -> dict[str, str]:
-        """A topic's overrides in ZooKeeper."""
-        data, _ = self.client.get(f"/config/topics/{name}")
-        found: dict[str, str] = json.loads(data)["config"]
-        return found
-
-    def partitions(self, name: str) -> int:
-        """A topic's partitions in ZooKeeper; 0 if it is not there."""
-        if not self.client.exists(f"/brokers/topics/{name}"):
-            return 0
-        return len(json.loads(self.client.get(f"/brokers/topics/{name}")[0])["partitions"])
-
-    def events(self, name: str) -> list[str]:
-        """The reasons of the Events about a Topic, oldest first."""
-        found = self.api.call("GET", f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events").body["items"]
-        about = [event for event in found if event["regarding"]["name"] == name]
-        return [event["reason"] for event in sorted(about, key=lambda event: str(event["eventTime"]))]
-
-
-@pytest.fixture
-def scene(server: ApiServer, api: Api, namespace: str, zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> Iterator[Scene]:
-    """All of it at work, and nothing declared yet."""
-    connect = f"{zookeeper.connect}/{namespace}"
-    with (
-        Playground(connect, BROKERS) as kafka,
-        connected(connect) as client,
-        Operator(server, namespace, tmp_path / "operator") as operator,
-    ):
-        yield Scene(api, namespace, kafka, client)
-        assert operator.process.alive, operator.process.log()
-        assert "Traceback" not in operator.process.log(), operator.process.log()
 
 
 def test_a_topic_is_made_and_ready(scene: Scene) -> None:

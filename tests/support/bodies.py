@@ -43,7 +43,26 @@ def cluster(name: str = "prod", *, meta: Mapping[str, Any] = {}, **spec: Any) ->
     return resource(body("Cluster", name, {**where, **spec}, **meta))
 
 
-def policy(name: str = "sizes", **spec: Any) -> Resource:
-    """A Policy in the namespace ``shop``; with one rule that is always kept if nothing else is said."""
-    rules = [{"name": "a", "expression": "true", "message": "No."}]
-    return resource(body("Policy", name, {"rules": rules, **spec}))
+def policy(name: str = "sizes", *rules: Mapping[str, Any], meta: Mapping[str, Any] = {}, **spec: Any) -> Resource:
+    """A Policy in the namespace ``shop``; what a rule does not say is filled in, one that is always kept if need be."""
+    some = rules or ({"expression": "true"},)
+    whole = [{"name": f"r{number}", "message": "No.", **rule} for number, rule in enumerate(some)]
+    return resource(body("Policy", name, {"rules": whole, **spec}, **meta))
+
+
+def again(of: Resource, *, status: Mapping[str, Any] | None = None, **metadata: Any) -> Resource:
+    """The same resource as the API server would give it later: its spec as it was."""
+    assert of.manifest is not None
+    plain = {
+        "namespace": of.namespace,
+        "uid": of.uid,
+        "generation": of.generation,
+        "creationTimestamp": of.created,
+        "labels": dict(of.labels),
+        "annotations": dict(of.source.annotations),
+        "finalizers": list(of.finalizers),
+    }
+    if of.deleting:
+        plain["deletionTimestamp"] = "2026-02-01T00:00:00Z"
+    made = body(of.kind, of.name, of.manifest.spec, **{**plain, **metadata})
+    return resource({**made, "status": of.status if status is None else status}, of)

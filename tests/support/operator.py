@@ -1,74 +1,65 @@
-"""The operator as a process of its own, with a ServiceAccount and no more rights than it needs."""
+"""The operator as a process of its own, with the ServiceAccount and the rights that the chart gives it."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from support.helm import Values
 from support.kafka.processes import Process, free_port
 from support.kube import ApiServer
+from support.rights import grant, rights
+from topiarist.cli.operator import command
 
-ACCOUNT = "topiarist"
-
-RULES: Sequence[Mapping[str, Any]] = (
-    {"apiGroups": ["topiarist.dev"], "resources": ["topics"], "verbs": ["list", "watch", "patch"]},
-    {"apiGroups": ["topiarist.dev"], "resources": ["topics/status"], "verbs": ["patch"]},
-    {"apiGroups": ["topiarist.dev"], "resources": ["clusters", "policies"], "verbs": ["list", "watch"]},
-    {"apiGroups": ["topiarist.dev"], "resources": ["clusters/status", "policies/status"], "verbs": ["patch"]},
-    {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
-    {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
-    {
-        "apiGroups": ["apiextensions.k8s.io"],
-        "resources": ["customresourcedefinitions"],
-        "resourceNames": ["topics.topiarist.dev"],
-        "verbs": ["get"],
-    },
-    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
-)
+PROGRAM = ("-m", "topiarist", "operator")
+"""What a Python interpreter is to run."""
 
 
-def account(server: ApiServer, namespace: str, rules: Sequence[Mapping[str, Any]] = RULES) -> str:
-    """A ServiceAccount with these rights everywhere; gives a token of it."""
-    api = server.admin
-    name = f"{ACCOUNT}-{namespace}"
-    api.make(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": ACCOUNT}})
-    api.make("/apis/rbac.authorization.k8s.io/v1/clusterroles", {"metadata": {"name": name}, "rules": list(rules)})
-    api.make(
-        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-        {
-            "metadata": {"name": name},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
-        },
-    )
-    return api.token_of(namespace, ACCOUNT)
+def account(server: ApiServer, namespace: str, *words: str, secrets: Sequence[str] = ()) -> str:
+    """A token of an account that may do what an operator with these words needs; it may read these Secrets."""
+    return grant(server, rights(namespace, {**values_of(words), "secretNames": [*secrets]}))
+
+
+def values_of(words: Sequence[str]) -> Values:
+    """The values that let the chart start the operator with these words."""
+    said = command.make_context("operator", [*words]).params
+    return {"watchNamespaces": [*said["namespaces"]], "leaderElection": {"enabled": said["leader_election"]}}
+
+
+def asked(port: int, path: str) -> tuple[int, str]:
+    """What an operator that listens there answers; 0 if it does not."""
+    try:
+        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except URLError as error:
+        return getattr(error, "code", 0), str(error)
+    except OSError as error:
+        return 0, str(error)
 
 
 class Operator:
-    """``with Operator(server, namespace, folder) as operator:``, ready when the block begins."""
+    """``with Operator(server, namespace, folder) as operator:``, ready when the block begins.
 
-    def __init__(self, server: ApiServer, namespace: str, folder: Path, *words: str, token: str = "") -> None:
-        token = token or account(server, namespace)
-        api = server.api(token, namespace)
+    Without a token it gets an account of its own, with the rights that the chart gives it for its words; ``secrets``
+    are the Secrets that it may read.
+    """
+
+    def __init__(
+        self, server: ApiServer, namespace: str, folder: Path, *words: str, token: str = "", secrets: Sequence[str] = ()
+    ) -> None:
+        self.token = token or account(server, namespace, *words, secrets=secrets)
+        api = server.api(self.token, namespace)
         self.port = free_port()
-        command = [
-            *(
-                "env",
-                f"KUBECONFIG={api.kubeconfig}",
-                "KUBERNETES_SERVICE_HOST=",
-                sys.executable,
-                "-m",
-                "topiarist",
-                "operator",
-            ),
+        program = [
+            *("env", f"KUBECONFIG={api.kubeconfig}", "KUBERNETES_SERVICE_HOST=", sys.executable, *PROGRAM),
             *("--namespace", namespace, "--listen", f"127.0.0.1:{self.port}", "--period", "5", *words),
         ]
-        self.process = Process(folder, command)
+        self.process = Process(folder, program)
 
     @property
     def pid(self) -> int:
@@ -77,13 +68,7 @@ class Operator:
 
     def asked(self, path: str) -> tuple[int, str]:
         """What it answers; 0 if it does not."""
-        try:
-            with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except URLError as error:
-            return getattr(error, "code", 0), str(error)
-        except OSError as error:
-            return 0, str(error)
+        return asked(self.port, path)
 
     def start(self) -> None:
         """Start it, and wait until it has seen everything."""

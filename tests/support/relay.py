@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,16 +32,20 @@ class Relay(Listener):
         with client, socket.create_connection(self._upstream) as server:
             self.served += 1
             self._ends += [client, server]
-            back = threading.Thread(target=hand_on, args=(server, client), daemon=True)
+            back = threading.Thread(target=hand_on, args=(server, client, self.may_pass), daemon=True)
             back.start()
-            hand_on(client, server)
+            hand_on(client, server, self.may_pass)
             back.join()
 
+    def may_pass(self) -> None:
+        """Return when something may be handed on."""
 
-def hand_on(source: socket.socket, target: socket.socket) -> None:
-    """Pass on what comes from one end to the other, until one of them closes."""
+
+def hand_on(source: socket.socket, target: socket.socket, may_pass: Callable[[], None] = lambda: None) -> None:
+    """Pass on what comes from one end to the other, until one of them closes; ``may_pass`` returns when it may."""
     with suppress(OSError):
         while data := source.recv(1 << 16):
+            may_pass()
             target.sendall(data)
     for end in (source, target):
         with suppress(OSError):

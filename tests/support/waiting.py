@@ -11,13 +11,16 @@ PATIENCE = 30.0
 """Seconds; only a test that fails waits this long."""
 
 
-def wait_until(condition: Callable[[], object], what: str, *, patience: float = PATIENCE) -> None:
-    """Return once ``condition()`` is true; raises ``AssertionError`` with ``what`` if it never is."""
+def wait_until(condition: Callable[[], object], what: str, *, patience: float = PATIENCE, pause: float = 0.005) -> None:
+    """Return once ``condition()`` is true; raises ``AssertionError`` with ``what`` if it never is.
+
+    ``pause`` is between two looks: longer where a look costs whoever is looked at.
+    """
     never = threading.Event()
     deadline = time.monotonic() + patience
     while not condition():
         assert time.monotonic() < deadline, f"waited {patience:.0f} s in vain for: {what}"
-        never.wait(0.005)
+        never.wait(pause)
 
 
 def is_alive(pid: int) -> bool:

@@ -184,6 +184,25 @@ def test_what_is_paused_or_observed_is_left_alone() -> None:
     assert views["c"].state is State.PAUSED
 
 
+def test_an_override_may_have_one_cluster_only_observed() -> None:
+    """That is no pause: nobody has to take anything back."""
+    port = MemoryCluster(states.cluster())
+    topic = bodies.topic("orders", overrides=[{"clusters": ["prod"], "mode": "Observe"}])
+    assert passed(port, order(bodies.cluster(), topic))["orders"].state is State.OBSERVED
+    assert passed(port, order(bodies.cluster("other"), topic))["orders"].state is State.CHANGED
+
+
+def test_only_what_asks_for_it_goes_with_its_resource() -> None:
+    """What is retained by now, or only observed, stays, whatever finalizer it has."""
+    observed = {"mode": "Observe", "deletionPolicy": "Delete"}
+    cases: list[tuple[dict[str, Any], State]] = [({}, State.IN_STEP), (observed, State.OBSERVED)]
+    for spec, state in cases:
+        port = MemoryCluster(states.cluster(ours("orders")))
+        going = bodies.topic("orders", meta=DELETING, **spec)
+        assert passed(port, order(bodies.cluster(allowDeletion=True), going))["orders"].state is state
+        assert [*port.state.topics] == ["orders"]
+
+
 def test_a_topic_deleted_by_others_is_not_made_again_in_silence() -> None:
     """Under either drift policy; two answers make it again."""
     gone = states.cluster(records={"orders": TopicRecord(OWNER)})

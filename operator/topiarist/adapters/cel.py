@@ -74,7 +74,10 @@ class _Program:
 
 
 class Court:
-    """Compiled rules; ``faults`` has those that do not compile, by which nothing is judged, and why."""
+    """Compiled rules; ``faults`` has those that do not compile or were given up, by which nothing is judged, and why.
+
+    Several threads may judge by one court.
+    """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.faults: dict[Rule, Fault] = {}
@@ -110,6 +113,7 @@ class Court:
             return
         activation = self._environments[programs[0].rule.subject].Activation(facts)
         for program in programs:
+            rule = program.rule
             self.evaluations += 1
             start = time.perf_counter()
             fault = _verdict(program.expression, activation)
@@ -118,9 +122,10 @@ class Court:
             if program.seconds > GRACE_SECONDS + program.runs * MEAN_SECONDS:
                 took = f"took {program.seconds:.1f} s for {count(program.runs, 'evaluation')}, and is given up"
                 fault = Fault(took, "make it simpler")
-                del self._programs[program.rule]
+                self.faults[rule] = fault  # first: whoever passes it over from now on finds it there
+                self._programs.pop(rule, None)
             if fault is not _KEPT:
-                yield program.rule, fault
+                yield rule, fault
 
 
 _FACTS: Mapping[Subject, Mapping[str, Fact]] = {Subject.TOPIC: TOPIC, Subject.CHANGE: CHANGE}

@@ -34,6 +34,7 @@ _NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
     show_default=True,
     help="Seconds between passes of a cluster.",
 )
+@click.option("--relist", type=click.FloatRange(min=1), default=300.0, hidden=True)
 def command(namespace: str | None, namespaces: tuple[str, ...], listen: str, **words: Any) -> None:
     """Make topics what the Topic resources of a Kubernetes cluster say, and keep them so.
 

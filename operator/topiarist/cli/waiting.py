@@ -32,7 +32,6 @@ class Watch:
         self._settings = settings
         self._backlog = Backlog(settings.wait_ahead)
         self._patience = Patience(settings.wait_timeout, stop)
-        self._stop = stop
         self._plans: dict[str, TopicPlan] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._said = self._over = self._stalled = False
@@ -54,13 +53,7 @@ class Watch:
             most = count(self._settings.wait_ahead, "replica")
             terminal.aside(f"held back until the controller has taken over what was sent: {most} per broker at a time")
         self._said = True
-        self._patience.pause()
-        if self._stop():
-            return
-        since = time.monotonic()
-        seen = self._backlog.see(self._cluster.look(self._backlog.asked()))
-        self._patience.looked(progress=seen.progress, since=since)
-        if self._patience.over and not seen.progress:
+        if self._patience.worn(lambda: self._see().progress):
             raise self._give_up()
 
     def begin(self, report: Report) -> None:
@@ -80,10 +73,13 @@ class Watch:
     def look(self) -> Seen:
         """Look once; an error is the report's, and the end of the waiting."""
         try:
-            return self._backlog.see(self._cluster.look(self._backlog.asked()) if self.left else {})
+            return self._see() if self.left else Seen(progress=False)
         except TopiaristError as error:
             self._error, self._over = error, True
             return Seen(progress=False)
+
+    def _see(self) -> Seen:
+        return self._backlog.see(self._cluster.look(self._backlog.asked()))
 
     def finished(self, *, grown: bool) -> int:
         """How many topics the controller has taken over, or (not ``grown``) deleted."""

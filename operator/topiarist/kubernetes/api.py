@@ -41,6 +41,11 @@ class ApiError(Exception):
         return self.code == 404
 
     @property
+    def forbidden(self) -> bool:
+        """Whether we have no right to it."""
+        return self.code == 403
+
+    @property
     def conflict(self) -> bool:
         """Whether somebody was faster, or the object is there already."""
         return self.code == 409

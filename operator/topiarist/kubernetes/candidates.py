@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from topiarist.core.allowed import AllowedTopics, From, LabelSelector, Operator
@@ -60,14 +61,16 @@ def candidates(
         else:
             found.append(each._replace(objections=(_not_allowed(resource, spec),)))
     for rivals in claims.values():
-        first, *others = sorted(rivals, key=_precedence) if len(rivals) > 1 else rivals
+        first, *others = sorted(rivals, key=partial(_precedence, cluster.name)) if len(rivals) > 1 else rivals
         found.append(first)
         found.extend(other._replace(objections=(_conflict(first, other),)) for other in others)
     return sorted(found, key=lambda each: (each.spec.topic, each.resource.age))
 
 
-def _precedence(rival: Candidate) -> tuple[bool, tuple[str, str]]:
-    return rival.resource.deleting, rival.resource.age
+def _precedence(cluster: str, rival: Candidate) -> tuple[bool, str, bool, str]:
+    """The older one first; of two that were made in one second the one that has had the topic already."""
+    resource = rival.resource
+    return resource.deleting, resource.created, "applied" not in resource.on(cluster), resource.uid
 
 
 def allowed(

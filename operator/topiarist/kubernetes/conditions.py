@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from topiarist.errors import Reason
+from topiarist.kubernetes.resources import Resource
+
 Condition = Mapping[str, Any]
 
 MOST_TEXT = 1024
@@ -25,6 +28,17 @@ class Standing(NamedTuple):
     reconciling: bool = False
     stalled: bool = False
     drifted: bool = False
+
+
+def invalid(wrong: Iterable[str]) -> Standing:
+    """How a resource stands that cannot be used as it is; ``wrong`` has one text for each problem."""
+    return Standing(False, Reason.INVALID_MANIFEST.value, "\n".join(wrong), stalled=True)
+
+
+def common(resource: Resource, standing: Standing, now: str) -> Mapping[str, Any]:
+    """What every status has: the generation that it speaks of, and its conditions; ``now`` is an RFC 3339 time."""
+    generation, old = resource.generation, resource.status.get("conditions", ())
+    return {"observedGeneration": generation, "conditions": conditions(standing, generation, old, now)}
 
 
 def conditions(standing: Standing, generation: int, old: Iterable[Condition], now: str) -> Sequence[Condition]:

@@ -22,7 +22,7 @@ from topiarist.kubernetes.events import cluster_events, topic_events
 from topiarist.kubernetes.finalizers import finalizers
 from topiarist.kubernetes.loop import Ending, Loop
 from topiarist.kubernetes.metrics import Metrics
-from topiarist.kubernetes.passes import Seen, State, View
+from topiarist.kubernetes.passes import Seen, View
 from topiarist.kubernetes.policing import Policing, of_policy
 from topiarist.kubernetes.resources import Resource
 from topiarist.kubernetes.rounds import Round
@@ -49,10 +49,11 @@ class Controller:
         self._period = period
         self._api = api
         self._owner = owner
-        self._scribe = Scribe(api, self.store.put, instance)
+        self._scribe = Scribe(api, self.store.answered, instance)
         self._policing = Policing()
         self._views: dict[str, Mapping[Key, View]] = {}
         self._away: dict[str, TopiaristError] = {}
+        self._left: set[Key] = set()
         self._open: set[Key] = set()
         self._sure: dict[str, bool] = {}
         self._stopping = False
@@ -85,19 +86,33 @@ class Controller:
         return loop
 
     async def _attend(self, folder: Path) -> None:
-        """Have a loop for each Cluster that there is, and none for others."""
+        """Have a loop for each Cluster that there is, and none for others; nobody waits for one that is ending."""
+        for name, task in [*self._tasks.items()]:
+            if name not in self.store.clusters:
+                self._loops[name].end()
+            if task.done():
+                self._forget(name)
         for name in self.store.clusters.keys() - self._tasks.keys():
             round_ = Round(self._api, self._policing, Session(self._owner, folder), lambda: self._stopping)
-            loop = self._loops[name] = Loop(lambda name=name, round_=round_: self._pass(name, round_), self._period)  # type: ignore[misc]
-            self._tasks[name] = asyncio.create_task(loop.run(), name=f"cluster {name}")
-        for name in self._tasks.keys() - self.store.clusters.keys():
-            self._loops.pop(name).end()
-            await self._tasks.pop(name)
-            gone = self._views.pop(name, {})
-            self._away.pop(name, None)
-            self._policing.faults.pop(name, None)
-            self.metrics.forget(name)
-            await self._scribe.all(self._topics(gone))
+            self._tasks[name] = asyncio.create_task(self._passes(name, round_), name=f"cluster {name}")
+
+    async def _passes(self, name: str, round_: Round) -> None:
+        """All passes of one cluster."""
+        loop = self._loops[name] = Loop(lambda: self._pass(name, round_), self._period)
+        try:
+            await loop.run()
+        finally:
+            await round_.close()
+
+    def _forget(self, name: str) -> None:
+        """A cluster whose passes have ended: the loop for the rest tells what was meant for it."""
+        del self._loops[name], self._tasks[name]
+        self._left.update(self._views.pop(name, {}))
+        self._away.pop(name, None)
+        self._sure.pop(name, None)
+        self._policing.faults.pop(name, None)
+        self.metrics.forget(name)
+        self._mark(REST)
 
     async def _pass(self, name: str, round_: Round) -> Ending:
         """One pass over one cluster, and all that is to be told of it."""
@@ -115,8 +130,7 @@ class Controller:
         await self._scribe.all(chain(self._cluster(home, seen), self._topics(changed, name)))
         if seen.error:
             return Ending.FAILED
-        soon = any(view.state is State.CHANGED or view.unsent for view in seen.views)
-        return Ending.SOON if soon else Ending.WELL
+        return Ending.SOON if any(view.under_way for view in seen.views) else Ending.WELL
 
     def _changed(
         self, name: str, before: Mapping[Key, View], views: Mapping[Key, View], error: TopiaristError | None
@@ -127,7 +141,7 @@ class Controller:
             self._away[name] = error
         if error or away or self._sure.get(name) is not sure:
             self._sure[name] = sure
-            return {*before, *(key for key, topic in self.store.topics.items() if name in self.store.meant(topic))}
+            return {*before, *views, *self.store.keys(name)}
         new = [key for key, view in views.items() if before.get(key) != view]
         return {*new, *(before.keys() - views.keys()), *(self._open & views.keys())}
 
@@ -152,23 +166,23 @@ class Controller:
             happened = [*topic_events(cluster, topic.on(cluster), view)] if view else []
             status, wanted = topic_status(topic, views, self._away, now), finalizers(topic, views, sure=sure)
             yield from (self._scribe.event(topic, event) for event in happened)
-            if status != topic.status:
-                yield self._scribe.status(topic, status)
-            if wanted != topic.finalizers:
-                yield self._scribe.finalizers(topic, wanted)
             # What is written may fail: it is looked at again until there is nothing to write.
             settled = status == topic.status and wanted == topic.finalizers
+            if not settled:
+                yield self._scribe.topic(topic, status, wanted)
             (self._open.discard if settled else self._open.add)(key)
 
     async def _tell_rest(self) -> Ending:
-        """The statuses of Policies, and of Topics that are meant for no cluster."""
+        """The statuses of Policies, and of Topics that are meant for no cluster, or were for one that is gone."""
         faults = [fault for found in self._policing.faults.values() for fault in found]
         statuses = [
             (policy, policy_status(policy, list(dict.fromkeys(of_policy(policy.name, faults))), clock.now()))
             for policy in self.store.policies.values()
         ]
         works = (self._scribe.status(policy, status) for policy, status in statuses if status != policy.status)
-        await self._scribe.all(chain(works, self._topics([topic.key for topic in self.store.homeless()])))
+        topics = {*self._left, *(topic.key for topic in self.store.homeless())}
+        self._left.clear()
+        await self._scribe.all(chain(works, self._topics(topics)))
         return Ending.WELL
 
 

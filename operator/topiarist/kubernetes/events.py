@@ -50,11 +50,10 @@ def cluster_events(home: Resource, status: Mapping[str, Any]) -> Iterator[Event]
         next((each for each in found.get("conditions", ()) if each["type"] == "Ready"), None)
         for found in (home.status, status)
     )
-    if after is None or after["reason"] == (before or {}).get("reason"):
+    if after is None or (before and _word(after["reason"]) == _word(before["reason"])):
         return
     if after["status"] == "False":
-        word = _WARNINGS.get(str(after["reason"]), str(after["reason"]))
-        yield Event(word, after["message"], warning=True)
+        yield Event(_word(after["reason"]), after["message"], warning=True)
     elif before:
         yield Event("Reachable", "can be used again")
 
@@ -69,7 +68,11 @@ def topic_events(cluster: str, before: Mapping[str, Any], after: View) -> Iterat
     for refusal in after.refusals:
         words = told(refusal)
         if (refusal.reason.value, words) not in was and not refusal.reason.retryable:
-            word = _WARNINGS.get(refusal.reason.value, refusal.reason.value)
-            yield Event(word, f"{cluster}: {words}", warning=True)
+            yield Event(_word(refusal.reason.value), f"{cluster}: {words}", warning=True)
     if before.get("state") == State.DRIFTED.value and after.state in (State.IN_STEP, State.CHANGED):
         yield Event("DriftCorrected", f"{cluster}: as asked again")
+
+
+def _word(reason: str) -> str:
+    """What a reason is called here; it may be what several are called, as the ways in which a server is away."""
+    return _WARNINGS.get(reason, reason)

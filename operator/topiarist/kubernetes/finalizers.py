@@ -1,8 +1,8 @@
 """Which Topics carry our finalizer, and which are let go: it keeps a resource until its topic has gone, no longer.
 
 Only ``deletionPolicy: Delete`` needs one. It goes when the topic has gone from every cluster that the Topic is meant
-for, and wherever there is nothing that we may delete: another Topic has the claim, the topic was never ours, there is
-no such Cluster any more, or ``topiarist.dev/retain`` says so.
+for, and wherever there is nothing that we may delete: another Topic has the claim, the topic was never ours or is only
+observed, there is no such Cluster any more, or ``topiarist.dev/retain`` says so.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _keeps(resource: Resource, views: Mapping[str, View | None], *, sure: bool) 
         return False  # nobody may add one any more
     if resource.manifest is None or not sure:
         return there
-    if not resource.deleting and resource.manifest.spec.get("deletionPolicy") != "Delete":
+    if resource.manifest.spec.get("deletionPolicy") != "Delete":
         return False
     settled = [_settled(view) if view else None for view in views.values()]
     return False in settled or (there and None in settled)
@@ -43,4 +43,4 @@ def _keeps(resource: Resource, views: Mapping[str, View | None], *, sure: bool) 
 
 def _settled(view: View) -> bool:
     """Whether there is nothing, or nothing more, that we might delete on a cluster."""
-    return view.state is State.ABSENT or any(refusal.reason in _NOT_OURS for refusal in view.refusals)
+    return view.state in (State.ABSENT, State.OBSERVED) or any(refusal.reason in _NOT_OURS for refusal in view.refusals)

@@ -17,7 +17,7 @@ import kopf
 
 from topiarist import schema
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.listing import PLURALS
+from topiarist.kubernetes.listing import PAGE, PLURALS
 from topiarist.kubernetes.resources import resource
 from topiarist.kubernetes.store import Store
 
@@ -80,7 +80,7 @@ def _registry(login: Login, seen: Callable[..., None], store: Store, *, namespac
 
     def take(type: str | None, body: Mapping[str, Any]) -> None:
         found = resource(body, store.find(body["kind"], body["metadata"]))
-        (store.drop if type == "DELETED" else store.put)(found)
+        (store.drop if type == "DELETED" else store.heard)(found)
 
     def take_namespace(type: str | None, body: Mapping[str, Any]) -> None:
         metadata = body["metadata"]
@@ -103,7 +103,8 @@ def _registry(login: Login, seen: Callable[..., None], store: Store, *, namespac
 def settings() -> kopf.OperatorSettings:
     """How kopf watches."""
     made = kopf.OperatorSettings()
-    made.queueing.idle_timeout = 0.5  # a worker keeps its place for so long after its last event
+    made.queueing.idle_timeout = 0.1  # a worker keeps its place, and an object, for so long after its last event
+    made.watching.chunk_size = PAGE
     made.watching.server_timeout = LONGEST_WATCH
     made.networking.request_timeout = 30
     made.networking.connect_timeout = 10

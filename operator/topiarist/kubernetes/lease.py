@@ -56,8 +56,10 @@ class Lease:
         while time.monotonic() - renewed < self._terms.renewal:
             await asyncio.sleep(self._terms.retry)
             left = self._terms.renewal - (time.monotonic() - renewed)
+            if left <= 0.0:  # we slept: whatever else waits to be sent must not go before we end
+                return
             try:
-                async with asyncio.timeout(max(left, 0.0)):
+                async with asyncio.timeout(left):
                     if await self._try():
                         renewed = time.monotonic()
                     elif self._seen["holderIdentity"] != self._identity:

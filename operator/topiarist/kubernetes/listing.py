@@ -42,6 +42,7 @@ async def fill(store: Store, api: Api, namespaces: tuple[str, ...]) -> None:
                 gone = known.uid not in there and known.version <= version
                 if gone and namespace in ("", known.namespace):
                     store.drop(known)
+            store.listed(kind, namespace, version)
 
 
 async def namespaces(store: Store, api: Api, names: tuple[str, ...]) -> None:

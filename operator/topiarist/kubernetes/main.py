@@ -7,11 +7,13 @@ another replica is at work already, and the lock in ZooKeeper refuses whatever w
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
 import socket
 import uuid
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import kopf
@@ -24,15 +26,16 @@ from topiarist.kubernetes.lease import Lease
 from topiarist.kubernetes.probes import Probes
 from topiarist.kubernetes.rights import require_rights, wanted
 
-AGAIN = 300.0
-"""Seconds after which everything is listed again: a watch that broke may have missed that something is gone."""
-
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What the operator was told: its namespace and release, whose Topics count (none: all), and where it listens."""
+    """What the operator was told: its namespace and release, whose Topics count (none: all), and where it listens.
+
+    ``period`` and ``relist`` are seconds: after the one a cluster is looked at anew, after the other everything is
+    listed again, since a watch that broke may have missed that something is gone.
+    """
 
     namespace: str
     release: str = "topiarist"
@@ -41,6 +44,7 @@ class Words:
     host: str = "0.0.0.0"
     port: int = 8080
     period: float = 60.0
+    relist: float = 300.0
     log_format: str = "json"
 
     @property
@@ -55,15 +59,31 @@ class Words:
 
 
 def run(words: Words) -> int:
-    """Run until a signal comes; gives the exit code. Raises ``TopiaristError`` if it cannot begin."""
+    """Run until a signal comes; gives the exit code. Raises ``TopiaristError`` if it cannot begin, or go on."""
     logs.begin(words.log_format)
-    return asyncio.run(_run(words))
+    gc.enable()  # the command line, which is short-lived, does without
+    try:
+        return asyncio.run(_run(words))
+    except ExceptionGroup as group:
+        raise _first(group) from group
+
+
+def _first(group: ExceptionGroup[Exception]) -> Exception:
+    """Why the tasks of the operator have ended: one says it, the others were cancelled."""
+    error: Exception = group
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def login() -> kopf.ConnectionInfo:
     """As the pod's ServiceAccount, or by a kubeconfig. Raises ``CredentialsInvalid`` if there is neither."""
     settings = handlers.settings()
-    found = kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(settings=settings)
+    try:
+        found = kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(settings=settings)
+    except (OSError, kopf.LoginError) as error:
+        message, hint = f"the kubeconfig cannot be used: {error}", "set KUBECONFIG to a file that can be read"
+        raise TopiaristError(Reason.CREDENTIALS_INVALID, message, hint) from error
     if found is None:
         message = "found neither the token of a ServiceAccount nor a kubeconfig"
         raise TopiaristError(Reason.CREDENTIALS_INVALID, message, "run it in a pod, or set KUBECONFIG")
@@ -86,7 +106,6 @@ async def _run(words: Words) -> int:
         port = await probes.start(words.host, words.port)
         log.info("listening", extra={"port": port})
         try:
-            await require_rights(api, [*wanted(words.namespace, words.watched, lease=words.leader_election)])
             async with asyncio.TaskGroup() as tasks:
                 work = tasks.create_task(_lead(words, api, controller, probes, identity))
                 await stop.wait()
@@ -101,6 +120,8 @@ async def _lead(words: Words, api: Api, controller: Controller, probes: Probes, 
     lease = Lease(api, words.namespace, words.release, identity) if words.leader_election else None
     leader = controller.metrics.leader.labels(words.release)
     leader.set(0)
+    rights = [*wanted(words.namespace, words.watched, lease=words.leader_election)]
+    await _answered(lambda: require_rights(api, rights))
     if lease:
         probes.ready = True  # a standby is as ready as it can be
 
@@ -132,12 +153,24 @@ async def _hold(lease: Lease) -> None:
 
 async def _see(words: Words, api: Api, controller: Controller) -> None:
     """List everything, as often as it takes."""
+
+    async def listed() -> None:
+        await listing.namespaces(controller.store, api, words.watched)
+        await listing.fill(controller.store, api, words.watched)
+
+    await _answered(listed)
+
+
+async def _answered(ask: Callable[[], Awaitable[None]]) -> None:
+    """Ask the API server until it answers. Raises ``TopiaristError`` if asking again would not help."""
     while True:
         try:
-            await listing.namespaces(controller.store, api, words.watched)
-            await listing.fill(controller.store, api, words.watched)
-            return
+            return await ask()
         except ApiError as error:
+            if error.missing:
+                message = f"the API server does not know our kinds: {error}"
+                hint = "install the definitions: kubectl apply --server-side -f manifests/crds"
+                raise TopiaristError(Reason.PREREQUISITE_MISSING, message, hint) from error
             if not error.retryable:
                 raise TopiaristError(Reason.NO_PERMISSION, str(error)) from error
             log.warning("the API server cannot be asked", extra={"error": str(error)})
@@ -146,5 +179,5 @@ async def _see(words: Words, api: Api, controller: Controller) -> None:
 
 async def _again(words: Words, api: Api, controller: Controller) -> None:
     while True:
-        await asyncio.sleep(AGAIN)
+        await asyncio.sleep(words.relist)
         await _see(words, api, controller)

@@ -24,7 +24,6 @@ class Digestion:
 
     def __init__(self, cluster: Watched, stop: Callable[[], bool]) -> None:
         self._cluster = cluster
-        self._stop = stop
         self._backlog = Backlog(AHEAD)
         self._patience = Patience(PATIENCE, stop)
         self._began: float | None = None
@@ -47,12 +46,6 @@ class Digestion:
         """Wait a little, and look. Raises ``NotTakenOver`` if the controller has done nothing for too long."""
         if self._began is None:
             self._began = time.monotonic()
-        self._patience.pause()
-        if self._stop():
-            return
-        since = time.monotonic()
-        seen = self._backlog.see(self._cluster.look(self._backlog.asked()))
-        self._patience.looked(progress=seen.progress, since=since)
-        if self._patience.over and not seen.progress:
+        if self._patience.worn(lambda: self._backlog.see(self._cluster.look(self._backlog.asked())).progress):
             message = f"the controller has finished nothing for {PATIENCE:g} s: nothing more is sent in this pass"
             raise TopiaristError(Reason.NOT_TAKEN_OVER, message)

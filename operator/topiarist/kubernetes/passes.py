@@ -81,6 +81,12 @@ class View(NamedTuple):
         """Whether the pass has left it for the next one."""
         return self.outcome is not None and self.outcome.result is Result.NOT_SENT
 
+    @property
+    def under_way(self) -> bool:
+        """Whether there is more to see soon: it was written, is being deleted, or is for the next pass."""
+        leaving = self.candidate.spec.absent and self.state is State.WAITING
+        return self.state is State.CHANGED or leaving or self.unsent
+
 
 class Seen(NamedTuple):
     """What a pass saw and did. ``error`` ended it before its time, if there is one."""
@@ -150,7 +156,8 @@ def look(cluster: Port, order: Order, stop: Callable[[], bool], pace: Pace | Non
         else:
             found = state.topics.get(topic) if state else None
             wanted = each if meant[topic] is each.spec else each._replace(spec=meant[topic])
-            views.append(_view(wanted, found, plans.get(topic), outcomes.get(topic)))
+            view = _view(wanted, found, plans.get(topic), outcomes.get(topic))
+            views.append(view._replace(state=State.OBSERVED) if each.spec.observe else view)
     planned = {spec.topic for spec in specs}
     settling = {topic for topic in planned if parts[topic].get("state") == State.CHANGED.value}
     ended = report.error
@@ -196,13 +203,15 @@ def _run(order: Order, resources: Mapping[str, Resource]) -> Run:
 
 
 def _wanted(candidate: Candidate, order: Order) -> TopicSpec:
-    """What a Topic asks for now: that it be deleted, if it is being deleted; nothing, as long as it is paused."""
+    """What a Topic asks for now: that it be deleted, if it is being deleted and its ``deletionPolicy`` is ``Delete``;
+    nothing, as long as it is paused. What is only observed is not deleted either.
+    """
     resource, spec, _ = candidate
     paused = "true" in (resource.annotation(PAUSED), order.resource.annotation(PAUSED))
-    leaving = resource.deleting
+    leaving = resource.deleting and spec.manifest.spec.get("deletionPolicy") == "Delete"
     if not leaving and not paused:
         return spec
-    return replace(spec, absent=spec.absent or leaving, observe=paused or (spec.observe and not leaving))
+    return replace(spec, absent=spec.absent or leaving, observe=paused or spec.observe)
 
 
 def _objected(candidate: Candidate) -> View:
@@ -222,7 +231,7 @@ def _state(
 ) -> State:
     spec, reasons = candidate.spec, {refusal.reason for refusal in refusals}
     if spec.observe:
-        return State.PAUSED if spec.manifest.spec.get("mode") != "Observe" else State.OBSERVED
+        return State.PAUSED
     if reasons and any(not reason.retryable for reason in reasons - {Reason.DRIFT_DETECTED}):
         return State.REFUSED
     if Reason.DRIFT_DETECTED in reasons:

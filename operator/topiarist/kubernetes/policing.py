@@ -6,7 +6,7 @@ wrong with it stands in its status. ``judging`` does the same for one run of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from topiarist.core.change import Finding, Plan
@@ -14,7 +14,7 @@ from topiarist.core.guardrails import Policy
 from topiarist.core.policy import restrict
 from topiarist.core.spec import ClusterSpec
 from topiarist.desired import Desired
-from topiarist.errors import Reason
+from topiarist.errors import Complaint, InvalidManifests, Reason
 from topiarist.judging import Bench
 from topiarist.kubernetes.candidates import Candidate
 from topiarist.kubernetes.resources import annotations_of
@@ -36,18 +36,40 @@ class Policing:
         self, policies: Sequence[Policy], unreadable: Sequence[str], spec: ClusterSpec, found: Sequence[Candidate]
     ) -> Guard:
         """The guard of one pass. ``unreadable`` names the Policies that cannot be read; ``found`` are its Topics."""
-        if unreadable:
-            return _hold(f"Policy {unreadable[0]} cannot be read")
+        guard = self._guard(policies, spec, found)
+        return _hold(f"Policy {unreadable[0]} cannot be read") if unreadable else guard
+
+    def _guard(self, policies: Sequence[Policy], spec: ClusterSpec, found: Sequence[Candidate]) -> Guard:
         if not policies:
+            self.faults.pop(spec.name, None)
             return lambda plan: plan
         bench = Bench(policies, annotations_of, self._compiled(policies))
         specs = tuple(each.spec for each in found if not each.objections)
         bench.judge(Desired({spec.name: specs}, {spec.name: spec}))
-        self.faults[spec.name] = broken = [_said(fault.message, fault.hint) for fault in bench.complaints()]
+        mine = [policy for policy in policies if policy.means(spec)]
+
+        def judged(plan: Plan) -> Plan:
+            if held := self._broken(mine, spec, bench.complaints()):
+                return held(plan)
+            try:
+                left = bench.guard(plan)
+            except InvalidManifests as error:
+                late: Iterable[Complaint] = error.complaints
+            else:
+                late = bench.complaints()  # another cluster's pass may have given a rule up meanwhile
+            held = self._broken(mine, spec, late)
+            return held(plan) if held else left
+
+        self._broken(mine, spec, bench.complaints())
+        return judged
+
+    def _broken(self, mine: Sequence[Policy], spec: ClusterSpec, found: Iterable[Complaint]) -> Guard | None:
+        """What to do with a plan because of rules that cannot be judged; None if there are none for this cluster."""
+        self.faults[spec.name] = broken = [_said(fault.message, fault.hint) for fault in found]
         if broken:
             self._court = None  # one that has given a rule up would pass it by from now on
-        mine = [policy for policy in policies if policy.means(spec) and of_policy(policy.name, broken)]
-        return _hold(of_policy(mine[0].name, broken)[0]) if mine else bench.guard
+        wrong = [fault for policy in mine for fault in of_policy(policy.name, broken)]
+        return _hold(wrong[0]) if wrong else None
 
     def _compiled(self, policies: Sequence[Policy]) -> Court:
         known = self._court

@@ -10,6 +10,8 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from topiarist import schema
 from topiarist.core.credentials import SecretKey
@@ -32,6 +34,8 @@ KIND_LEAVES = "the definition of the kind Topic is being deleted, and no topic m
 
 DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/topics.{schema.GROUP}"
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
 
 
@@ -45,12 +49,13 @@ class Round:
         self._stop = stop
         self._quiet = Quiet()
         self._counted: Counter[tuple[str, str]] = Counter()
+        self._thread = ThreadPoolExecutor(1, "cluster")  # of its own: any number of others may be waiting for theirs
 
     async def look(self, store: Store, home: Resource, owner: str) -> Seen:
         """One pass over the cluster of ``home``; whatever goes wrong is part of what it saw."""
         spec = store.cluster(home.name)
         if spec is None:
-            await asyncio.to_thread(self._session.close)
+            await self._in_thread(self._session.close)
             return Seen([], error=TopiaristError(Reason.INVALID_MANIFEST, "the Cluster cannot be read"))
         meant, policies = list(store.candidates(home.name)), store.rules()
         labels = dict(store.namespaces)
@@ -59,7 +64,8 @@ class Round:
             secrets = await self._secrets(home.namespace, {key.name for key in secret_keys(spec.credentials)})
             held = await self._held(store, meant)
         except ApiError as error:
-            return Seen([], error=TopiaristError(Reason.UNREACHABLE, str(error)))
+            reason = Reason.NO_PERMISSION if error.forbidden else Reason.UNREACHABLE
+            return Seen([], error=TopiaristError(reason, str(error)))
 
         def work() -> Seen:
             found = candidates(spec, home.namespace, meant, labels)
@@ -75,7 +81,15 @@ class Round:
             )
             return self._looked(order, secrets)
 
-        return await asyncio.to_thread(work)
+        return await self._in_thread(work)
+
+    async def close(self) -> None:
+        """End the session, once no pass is under way and none will come."""
+        await self._in_thread(self._session.close)
+        self._thread.shutdown(wait=False)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def requests(self) -> Mapping[tuple[str, str], int]:
         """What was asked of ZooKeeper since the last call, by operation and result."""

@@ -17,7 +17,7 @@ from topiarist.kubernetes.api import APPLY, IN_FLIGHT, Api, ApiError
 from topiarist.kubernetes.conditions import shortened
 from topiarist.kubernetes.events import Event
 from topiarist.kubernetes.listing import folder
-from topiarist.kubernetes.resources import Resource, resource
+from topiarist.kubernetes.resources import FINALIZER, Resource, resource
 from topiarist.kubernetes.statuses import Status
 
 MANAGER = "topiarist"
@@ -44,6 +44,16 @@ class Scribe:
                 for task in done:
                     task.result()
         await asyncio.gather(*tasks)
+
+    async def topic(self, of: Resource, status: Status, wanted: Sequence[str]) -> None:
+        """Write finalizers and status of a Topic, whatever of both is new.
+
+        In this order: a status that is written moves the resource version that the finalizers are written at.
+        """
+        if wanted != of.finalizers:
+            await self.finalizers(of, wanted)
+        if status != of.status and (FINALIZER in wanted or not of.deleting):
+            await self.status(of, status)
 
     async def status(self, of: Resource, status: Status) -> None:
         """Write a status, whole."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -113,7 +114,8 @@ def _written(reference: Reference, secrets: Secrets, folder: Path) -> Reference:
             "make it there; the operator needs the right to get this Secret",
         )
     path = folder / hashlib.sha256(f"{key.name}/{key.key}".encode()).hexdigest()[:16]
-    path.unlink(missing_ok=True)
-    path.touch(0o600)
-    path.write_bytes(base64.b64decode(secrets[key]))
+    fresh = path.with_name(f"{path.name}-{threading.get_ident()}")  # another cluster may be reading the old one
+    fresh.touch(0o600)
+    fresh.write_bytes(base64.b64decode(secrets[key]))
+    fresh.replace(path)
     return replace(reference, file=str(path), secret=None)

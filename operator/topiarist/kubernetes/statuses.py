@@ -8,12 +8,13 @@ status is written only if it differs from what the API server has. ``summaries``
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import dedent
 from typing import Any
 
 from topiarist.core.drift import Asked, asked
 from topiarist.core.units import count
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.conditions import Standing, conditions
+from topiarist.kubernetes.conditions import Standing, common, invalid
 from topiarist.kubernetes.passes import State, View
 from topiarist.kubernetes.resources import Resource, complaints
 from topiarist.kubernetes.words import told
@@ -49,12 +50,25 @@ _UNDER_WAY = {
 _KEPT = ("partitions", "replicationFactor", "topicId", "generation", "applied")
 """What stays true of a cluster that cannot be looked at, as far as anybody knows."""
 
+_UNSEEN = {
+    Reason.NOT_SENT,
+    Reason.INVALID_MANIFEST,
+    Reason.UNREACHABLE,
+    Reason.NOT_A_KAFKA_CLUSTER,
+    Reason.WRONG_CLUSTER,
+    Reason.SESSION_LOST,
+    Reason.LOCKED,
+    Reason.AUTHENTICATION_FAILED,
+    Reason.CREDENTIALS_INVALID,
+    Reason.NO_PERMISSION,
+}
+"""Why a cluster cannot be seen, and so nothing of a topic on it."""
+
 _MOST = 100
 """Refusals, and pending changes, of a topic on a cluster that a status has room for."""
 
-
-_MOST_PLAN = 65_536
-"""Characters of a plan."""
+_LONGEST_PLAN = 65_536
+"""Characters of a plan's text that a status has room for."""
 
 
 def topic_status(
@@ -71,10 +85,7 @@ def topic_status(
         for name, view in sorted(views.items())
     ]
     status: dict[str, Any] = {
-        "observedGeneration": resource.generation,
-        "conditions": conditions(
-            _topic(resource, new), resource.generation, resource.status.get("conditions", ()), now
-        ),
+        **common(resource, _topic(resource, new), now),
         "clusters": new,
     }
     if resource.manifest is not None:
@@ -85,7 +96,7 @@ def topic_status(
 def _topic(resource: Resource, clusters: Sequence[Status]) -> Standing:
     """How a Topic stands, from its parts by cluster."""
     if resource.problems:
-        return Standing(False, Reason.INVALID_MANIFEST.value, "\n".join(complaints(resource)), stalled=True)
+        return invalid(complaints(resource))
     if not clusters:
         message = "no Cluster that there is fits spec.clusters or spec.clusterSelector"
         if not resource.manifest or not {"clusters", "clusterSelector"} & resource.manifest.spec.keys():
@@ -107,10 +118,14 @@ def _topic(resource: Resource, clusters: Sequence[Status]) -> Standing:
 
 
 def _message(worst: State, clusters: Sequence[Status], affected: Sequence[Status]) -> str:
+    if worst is State.OBSERVED:
+        pending = sum(len(part.get("pending", ())) for part in clusters)
+        words = f"{count(pending, 'change')} pending, which nobody makes" if pending else "no difference"
+        return f"observed on {count(len(clusters), 'cluster')}: {words}"
     if worst in FINE:
         return f"as asked on {count(len(clusters), 'cluster')}"
     first, *others = affected
-    refusals = first.get("refusals", ())
+    refusals = () if worst is State.PAUSED else first.get("refusals", ())
     words = refusals[0]["message"] if refusals else _UNDER_WAY[worst]
     more = f"; and {count(len(others), 'other cluster')}" if others else ""
     return f"{first['name']}: {words}{more}"
@@ -128,7 +143,7 @@ def _on(name: str, view: View, old: Status) -> Status:
     if plan and plan.changes and view.state in (State.OBSERVED, State.PAUSED, State.WAITING):
         status["pending"] = [action([change]) for change in plan.changes[:_MOST]]
     if plan and view.state in (State.OBSERVED, State.PAUSED) and (shown := text.topic(plan)):
-        status["plan"] = shown[:_MOST_PLAN]
+        status["plan"] = dedent(shown)[:_LONGEST_PLAN]
     if view.refusals:
         # Those first that the state comes from.
         refusals = sorted(view.refusals, key=lambda each: view.state is State.REFUSED and each.reason.retryable)
@@ -142,13 +157,23 @@ def _on(name: str, view: View, old: Status) -> Status:
 
 
 def _unseen(name: str, resource: Resource, old: Status, why: TopiaristError | None) -> Status:
-    """The part of a cluster of which the last pass saw nothing: as it was, unless the Topic asks for something new."""
-    if old and resource.status.get("observedGeneration") == resource.generation:
+    """The part of a cluster of which the last pass saw nothing: as it was, unless the Topic asks for something new, or
+    nothing was known but why the cluster could not be seen.
+    """
+    known = bool(old) and resource.status.get("observedGeneration") == resource.generation
+    if known and not (why and _overtaken(old, why.reason)):
         return old
-    status: dict[str, Any] = {"name": name, "state": State.WAITING.value}
+    hopeless = why is not None and not why.reason.retryable
+    status: dict[str, Any] = {"name": name, "state": (State.REFUSED if hopeless else State.WAITING).value}
     reason, message = (why.reason, str(why.args[0])) if why else (Reason.NOT_SENT, "not looked at yet")
     status["refusals"] = [{"reason": reason.value, "message": message}]
     return status | {key: old[key] for key in _KEPT if key in old}
+
+
+def _overtaken(old: Status, reason: Reason) -> bool:
+    """Whether a part says no more than why its cluster could not be seen, and that reason is another one by now."""
+    was = next((refusal["reason"] for refusal in old.get("refusals", ())), None)
+    return was in _UNSEEN and was != reason
 
 
 def _applied(now: Asked) -> Status:

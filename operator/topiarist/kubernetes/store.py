@@ -45,10 +45,13 @@ class Store:
         self._specs: dict[str, ClusterSpec] = {}
         self._rules: dict[str, Policy] = {}
         self._merged: dict[tuple[str, Key], _Merged] = {}
+        self._listed: dict[tuple[str, str], int] = {}
 
     def put(self, found: Resource) -> None:
         """A resource that is new, or has changed. Nothing is marked if only its status has."""
-        known = self.find(found.kind, {"namespace": found.namespace, "name": found.name})
+        if self._nobodys(found):
+            return
+        known = self._known(found)
         if known is not None and found.version < known.version:
             return  # a page of a list that was begun before what we know came
         if known is not None and _same(known, found):
@@ -56,16 +59,35 @@ class Store:
             return
         affected = {*self._affected(known)} if known else set()
         self._keep(found)
-        self._tell({*affected, *self._affected(found)})
+        self._tell({*affected, *self._affected(found, comes_or_goes=known is None)})
+
+    def heard(self, found: Resource) -> None:
+        """What a watch has told, maybe late: what a listing since then has not seen is gone, and does not come back."""
+        listed = max(self._listed.get((found.kind, place), 0) for place in ("", found.namespace))
+        if self._known(found) or found.version > listed:
+            self.put(found)
+
+    def answered(self, found: Resource) -> None:
+        """What the API server has made of something that we wrote; deleted meanwhile, it does not come back."""
+        known = self._known(found)
+        if known and known.uid == found.uid:
+            self.put(found)
+
+    def listed(self, kind: str, namespace: str, version: int) -> None:
+        """All of a kind, in a namespace or (empty) in all, are as they were at this version of everything."""
+        self._listed[kind, namespace] = version
 
     def drop(self, found: Resource) -> None:
-        """A resource that is gone."""
-        affected = {*self._affected(found)}
+        """A resource that is gone; one of its name that has come since stays."""
+        known = self._known(found)
+        if self._nobodys(found) or (known and known.version > found.version):
+            return
+        affected = {*self._affected(found, comes_or_goes=True)}
         if found.kind == "Topic":
             self.topics.pop(found.key, None)
             for cluster in self.clusters:
                 self._merged.pop((cluster, found.key), None)
-        elif found.namespace == self.home:
+        else:
             (self.clusters if found.kind == "Cluster" else self.policies).pop(found.name, None)
             if found.kind == "Policy":
                 self._rules.pop(found.name, None)
@@ -93,8 +115,12 @@ class Store:
 
     def meant(self, topic: Resource) -> list[str]:
         """The clusters that a Topic is meant for, as far as their Clusters can be read, or could before."""
-        alone = len(self.clusters) == 1
-        return [name for name, cluster in self._specs.items() if _means(topic, cluster, alone)]
+        return [name for name, cluster in self._specs.items() if self._means(topic, cluster)]
+
+    def keys(self, name: str) -> Iterator[Key]:
+        """The Topics that are meant for a cluster, as ``meant`` says."""
+        cluster = self._specs.get(name)
+        return (key for key, topic in self.topics.items() if cluster and self._means(topic, cluster))
 
     @property
     def unread(self) -> list[str]:
@@ -104,10 +130,9 @@ class Store:
     def candidates(self, name: str) -> Iterator[Candidate]:
         """The Topics that are meant for a cluster, each by itself, with what it asks for there."""
         cluster = self._specs[name]
-        alone = len(self.clusters) == 1
         for key, topic in self.topics.items():
             manifest = topic.manifest
-            if manifest is None or not _means(topic, cluster, alone):
+            if manifest is None or not self._means(topic, cluster):
                 self._merged.pop((name, key), None)
                 continue
             known = self._merged.get((name, key))
@@ -138,41 +163,51 @@ class Store:
             return [*self.topics.values()]
         return [*(self.clusters if kind == "Cluster" else self.policies).values()]
 
+    def _nobodys(self, found: Resource) -> bool:
+        """Whether it is a Cluster or a Policy of another namespace."""
+        return found.kind != "Topic" and found.namespace != self.home
+
+    def _known(self, found: Resource) -> Resource | None:
+        return self.find(found.kind, {"namespace": found.namespace, "name": found.name})
+
     def _keep(self, found: Resource) -> None:
         if found.kind == "Topic":
             self.topics[found.key] = found
-        elif found.namespace == self.home and found.kind == "Policy":
+        elif found.kind == "Policy":
             earlier = self.policies.get(found.name)
             self.policies[found.name] = found
             if found.manifest is None:
                 self._rules.pop(found.name, None)
             elif earlier is None or earlier.manifest is not found.manifest:
                 self._rules[found.name] = schema.policy(found.manifest)
-        elif found.namespace == self.home:
+        else:
             known = self.clusters.get(found.name)
             self.clusters[found.name] = found
             if found.manifest is not None and (known is None or known.manifest is not found.manifest):
                 self._specs[found.name] = schema.cluster_spec(found.manifest)
 
-    def _affected(self, found: Resource) -> Iterator[str]:
-        """The clusters to look at because of a resource."""
+    def _affected(self, found: Resource, *, comes_or_goes: bool = False) -> Iterator[str]:
+        """The clusters to look at because of a resource.
+
+        All of them if it is a Cluster that comes or goes: the only one is meant by whoever names none.
+        """
         if found.kind == "Topic":
             yield from self.meant(found) or [REST]
         else:
-            yield REST
-            yield from self.clusters if found.kind == "Policy" else [found.name]
+            yield from (REST, found.name) if found.kind == "Cluster" else (REST,)
+            yield from self.clusters if found.kind == "Policy" or comes_or_goes else ()
+
+    def _means(self, topic: Resource, cluster: ClusterSpec) -> bool:
+        """Whether a Topic is meant for a cluster: by name, by label, or because there is only one."""
+        if topic.manifest is None:
+            return False
+        spec = topic.manifest.spec
+        named = "clusters" in spec or "clusterSelector" in spec
+        return selects(spec, cluster) if named else len(self.clusters) == 1
 
     def _tell(self, clusters: set[str]) -> None:
         for name in sorted(clusters):
             self._mark(name)
-
-
-def _means(topic: Resource, cluster: ClusterSpec, alone: bool) -> bool:
-    """Whether a Topic is meant for a cluster: by name, by label, or because there is only one."""
-    if topic.manifest is None:
-        return False
-    spec = topic.manifest.spec
-    return selects(spec, cluster) if "clusters" in spec or "clusterSelector" in spec else alone
 
 
 def _same(known: Resource, found: Resource) -> bool:

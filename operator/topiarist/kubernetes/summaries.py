@@ -11,9 +11,9 @@ from datetime import datetime
 
 from topiarist.core.change import DeleteTopic
 from topiarist.core.state import ClusterState
-from topiarist.errors import Reason, TopiaristError
+from topiarist.errors import TopiaristError
 from topiarist.kubernetes import clock
-from topiarist.kubernetes.conditions import Standing, conditions
+from topiarist.kubernetes.conditions import Standing, common, invalid
 from topiarist.kubernetes.passes import Seen, State, View
 from topiarist.kubernetes.resources import Resource, complaints
 from topiarist.kubernetes.statuses import FINE, Status
@@ -25,12 +25,10 @@ def cluster_status(resource: Resource, seen: Seen, now: datetime) -> Status:
     counts = _counts(seen.views) if seen.error is None else resource.status.get("topics", _counts(()))
     deleted = [clock.seconds(now) for view in seen.views if _deleted(view)]
     standing = _cluster(resource, seen.state, seen.error, counts)
-    old = resource.status.get("conditions", ())
     return {
         **{key: resource.status[key] for key in ("clusterId", "brokers") if key in resource.status},
         **({"clusterId": seen.state.cluster_id, "brokers": len(seen.state.brokers)} if seen.state else {}),
-        "observedGeneration": resource.generation,
-        "conditions": conditions(standing, resource.generation, old, clock.seconds(now)),
+        **common(resource, standing, clock.seconds(now)),
         "topics": counts,
         "deletions": [*recent_deletions(resource, now), *deleted],
     }
@@ -44,16 +42,8 @@ def recent_deletions(resource: Resource, now: datetime) -> list[str]:
 def policy_status(resource: Resource, faults: Sequence[str], now: datetime) -> Status:
     """The status of a Policy; ``faults`` say what is wrong with its rules."""
     wrong = [*complaints(resource), *faults]
-    standing = (
-        Standing(False, Reason.INVALID_MANIFEST.value, "\n".join(wrong), stalled=True)
-        if wrong
-        else Standing(True, "Judging", "its rules are judged by")
-    )
-    old = resource.status.get("conditions", ())
-    return {
-        "observedGeneration": resource.generation,
-        "conditions": conditions(standing, resource.generation, old, clock.seconds(now)),
-    }
+    standing = invalid(wrong) if wrong else Standing(True, "Judging", "its rules are judged by")
+    return common(resource, standing, clock.seconds(now))
 
 
 def _counts(views: Iterable[View]) -> Mapping[str, int]:
@@ -70,7 +60,7 @@ def _cluster(
     resource: Resource, state: ClusterState | None, error: TopiaristError | None, counts: Mapping[str, int]
 ) -> Standing:
     if resource.problems:
-        return Standing(False, Reason.INVALID_MANIFEST.value, "\n".join(complaints(resource)), stalled=True)
+        return invalid(complaints(resource))
     if error is None and state is not None and state.gate.reason:
         return Standing(False, state.gate.reason.value, state.gate.message, stalled=not state.gate.reason.retryable)
     if error:

@@ -60,13 +60,20 @@ class Bed:
         return said
 
     def described(self, names: Collection[str]) -> dict[str, Topic]:
-        """Topics as the brokers describe them, once all of their replicas are in sync."""
+        """Topics as the brokers describe them, once all of their replicas are in sync.
+
+        The broker that is asked may not have heard yet of partitions that another one has shown: it is to show all that
+        ZooKeeper has.
+        """
         found: dict[str, Topic] = {}
 
         def healthy() -> bool:
             topics = self.clients.describe(names)
             found.update((name, topic) for name, topic in topics.items() if topic is not None)
-            return all(topic is not None and topic.healthy for topic in topics.values())
+            return all(
+                topic is not None and topic.healthy and len(topic.partitions) >= self.kafka.size(name)
+                for name, topic in topics.items()
+            )
 
         self.kafka.wait(healthy, f"all replicas of {len(names)} topics to be in sync")
         return found

@@ -161,6 +161,13 @@ class Cluster:
         """The brokers that ZooKeeper knows now."""
         return {int(name) for name in self.client.get_children("/brokers/ids")}
 
+    def size(self, topic: str) -> int:
+        """How many partitions a topic has in ZooKeeper; 0 if it is not there."""
+        try:
+            return len(json.loads(self.client.get(f"/brokers/topics/{topic}")[0])["partitions"])
+        except NoNodeError:
+            return 0
+
     def controller(self) -> int:
         """The id of the controller, as soon as there is one."""
         self.wait(lambda: self._controller() is not None, "a controller")

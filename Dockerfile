@@ -1,0 +1,45 @@
+# The operator: docker build --tag topiarist:VERSION .
+#
+# The base image is an argument, so that a mirror can be used; pinned by its digest, for all architectures.
+ARG PYTHON_IMAGE=docker.io/library/python:3.13.15-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
+
+FROM ${PYTHON_IMAGE} AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_NO_CACHE_DIR=1
+WORKDIR /src
+# What is installed from elsewhere first: it changes less often. Hashes for all of it, and nothing is compiled.
+COPY constraints.txt pyproject.toml ./
+COPY tools/pinned.py tools/
+RUN awk '/^[^ #]/ { wanted = /^setuptools==/ } wanted' constraints.txt >setuptools.txt \
+    && pip install --require-hashes --no-deps --only-binary :all: -r setuptools.txt
+RUN python -m venv --without-pip /app \
+    && python tools/pinned.py operator >operator.txt \
+    && pip --python /app/bin/python install --require-hashes --no-deps --only-binary :all: -r operator.txt
+COPY LICENSE README.md ./
+COPY schemas schemas
+COPY manifests/demo manifests/demo
+COPY operator operator
+RUN pip wheel --no-index --no-deps --no-build-isolation --wheel-dir dist . \
+    && pip --python /app/bin/python install --no-index --no-deps dist/*.whl \
+    && pip --python /app/bin/python check
+
+FROM ${PYTHON_IMAGE}
+ARG VERSION=0.1.0
+LABEL org.opencontainers.image.title="topiarist" \
+      org.opencontainers.image.description="Keeps the topics of ZooKeeper-mode Kafka clusters as Kubernetes resources say" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.url="https://topiarist.dev" \
+      org.opencontainers.image.version="${VERSION}"
+# Nothing is installed from here on.
+RUN pip uninstall --yes pip
+COPY --from=build /app /app
+# The user has no name in the image, and some libraries ask for one.
+ENV PATH=/app/bin:$PATH \
+    LOGNAME=topiarist \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+WORKDIR /tmp
+USER 65532:65532
+EXPOSE 8080
+ENTRYPOINT ["topiarist"]
+CMD ["operator"]

@@ -1,0 +1,49 @@
+{{/* Where Topics may be: read them, set our finalizer, write their status, tell what happened to them. */}}
+{{- define "topiarist.rules.watched" -}}
+- apiGroups: [topiarist.dev]
+  resources: [topics]
+  verbs: [list, watch, patch]
+- apiGroups: [topiarist.dev]
+  resources: [topics/status]
+  verbs: [patch]
+- apiGroups: [topiarist.dev]
+  resources: [clusters, policies]
+  verbs: [list, watch]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create]
+{{- end }}
+
+{{/* Whether Topics go because their definition does: then no topic may go with them. */}}
+{{- define "topiarist.rules.definition" -}}
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  resourceNames: [topics.topiarist.dev]
+  verbs: [get]
+{{- end }}
+
+{{/* The operator's own namespace: statuses of Clusters and Policies, the Secrets that are named, the Lease. */}}
+{{- define "topiarist.rules.home" -}}
+- apiGroups: [topiarist.dev]
+  resources: [clusters/status, policies/status]
+  verbs: [patch]
+{{- with include "topiarist.secrets" . | fromYamlArray }}
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames:
+    {{- toYaml . | nindent 4 }}
+  verbs: [get]
+{{- end }}
+{{- if .Values.leaderElection.enabled }}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, create, update]
+{{- end }}
+{{- end }}
+
+{{/* Who it is that gets a role. */}}
+{{- define "topiarist.subjects" -}}
+- kind: ServiceAccount
+  name: {{ include "topiarist.account" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end }}

@@ -1,0 +1,61 @@
+"""What the chart has from elsewhere: clusters from values, definitions and policies from ``manifests``, its version."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from support.helm import CHART, Document, of_kind, only, render
+from support.kubeapi import documents
+from support.pages import ROOT, blocks
+from topiarist import __version__
+from topiarist.adapters.manifests import load
+
+
+def test_a_cluster_is_what_the_values_say(everything: dict[str, Any]) -> None:
+    """With all digits; by a hook as long as its kind is not known, with the marks by which Helm takes it."""
+    found = only(render(everything), "Cluster")
+    wanted = everything["clusters"]["prod-eu"]
+    assert json.dumps(found["spec"], sort_keys=True) == json.dumps(wanted["spec"], sort_keys=True)  # 6e3 is no 6000
+    assert wanted["labels"].items() <= found["metadata"]["labels"].items()
+    annotations = found["metadata"]["annotations"]
+    assert annotations["example.com/owner"] == "platform"
+    assert annotations["helm.sh/hook"] == "post-install,post-upgrade"
+    assert "before-hook-creation" not in annotations["helm.sh/hook-delete-policy"]
+    assert annotations["meta.helm.sh/release-namespace"] == "kafka"
+
+
+def test_the_definitions_are_those_of_manifests() -> None:
+    """And the admission policies: but for labels, and what keeps definitions when the release goes."""
+
+    def plain(one: Document) -> Document:
+        return {**one, "metadata": {"name": one["metadata"]["name"]}}
+
+    found = render()
+    wanted = [one for file in sorted((ROOT / "manifests" / "crds").glob("*")) for one in documents(file)]
+    definitions = of_kind(found, "CustomResourceDefinition")
+    assert list(map(plain, definitions)) == wanted
+    for one in definitions:
+        assert one["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    for one in of_kind(render({"crds": {"keep": False}}), "CustomResourceDefinition"):
+        assert "annotations" not in one["metadata"]
+    admission = documents(ROOT / "manifests" / "admission" / "config.yaml")
+    assert [plain(one) for one in found if one["kind"].startswith("Validating")] == admission
+
+
+def test_the_example_of_the_page_is_valid(tmp_path: Path) -> None:
+    """Its values render, and the Cluster is one that ``topiarist validate`` takes."""
+    (example,) = [block for block in blocks((CHART / "README.md").read_text()) if block.kind == "yaml"]
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump(only(render(yaml.safe_load(example.text)), "Cluster")))
+    found = load([str(tmp_path / "cluster.yaml")])
+    assert not found.complaints
+    assert [manifest.kind for manifest in found.manifests] == ["Cluster"]
+
+
+def test_the_chart_is_for_this_release() -> None:
+    """Version and appVersion are the package's."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)

@@ -1,0 +1,130 @@
+"""The Dockerfile, as far as it can be read: linted, pinned, without root; and what it installs. It is run elsewhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from fnmatch import fnmatch
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from support.dockerfile import Stage, stages
+from support.pages import ROOT
+from topiarist import __version__
+from topiarist.cli.operator import command
+
+TEXT = (ROOT / "Dockerfile").read_text()
+ARGUMENTS, STAGES = stages(TEXT)
+IGNORED = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
+
+
+def pinned(*extras: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """What the Dockerfile has the tool print."""
+    words = [sys.executable, str(ROOT / "tools" / "pinned.py"), *extras]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def names(text: str) -> set[str]:
+    """The packages of a file of requirements."""
+    return {line.partition("==")[0] for line in text.splitlines() if "==" in line}
+
+
+def test_hadolint_has_nothing_to_say() -> None:
+    """Nor has the shell's linter in it."""
+    done = subprocess.run(
+        [Path(sys.executable).parent / "hadolint", "Dockerfile"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_base_is_an_argument_and_pinned() -> None:
+    """The same for both stages, by digest."""
+    assert [stage.base for stage in STAGES] == ["${PYTHON_IMAGE}", "${PYTHON_IMAGE}"]
+    name, _, digest = ARGUMENTS["PYTHON_IMAGE"].partition("@sha256:")
+    assert name.startswith("docker.io/library/python:3.")
+    assert len(digest) == 64
+    assert not set(digest) - set("0123456789abcdef")
+
+
+def test_the_last_stage_installs_nothing() -> None:
+    """It takes what the first has made, and what could install anything else goes."""
+    build, last = STAGES
+    assert last.texts("RUN") == ["pip uninstall --yes pip"]
+    assert last.texts("COPY") == ["--from=build /app /app"]
+    assert build.name == "build"
+    assert not any(stage.texts("ADD") for stage in STAGES)
+
+
+def test_it_runs_as_nobody_in_particular() -> None:
+    """A number, since Kubernetes cannot tell of a name that it is not root; and it is the operator that runs."""
+    last: Stage = STAGES[-1]
+    user, group = map(int, last.texts("USER")[0].split(":"))
+    assert user >= 10000
+    assert group >= 10000
+    assert last.texts("ENTRYPOINT") == ['["topiarist"]']
+    assert last.texts("CMD") == [f'["{command.name}"]']
+    assert last.texts("EXPOSE") == ["8080"]
+
+
+def test_its_labels_name_this_release() -> None:
+    """The version is the package's."""
+    assert STAGES[-1].texts("ARG") == [f"VERSION={__version__}"]
+    assert 'org.opencontainers.image.version="${VERSION}"' in STAGES[-1].texts("LABEL")[0]
+
+
+def test_what_is_copied_is_not_ignored() -> None:
+    """And all else is: nothing that lies about gets into the image."""
+    assert IGNORED[0] == "*"
+    let_in = [line.removeprefix("!") for line in IGNORED if line.startswith("!")]
+    copied = [name for text in STAGES[0].texts("COPY") for name in text.split()[:-1]]
+    assert sorted(copied) == sorted(let_in)
+    for name in copied:
+        assert (ROOT / name).exists()
+        assert not any(fnmatch(name, line) for line in IGNORED[1:] if not line.startswith("!"))
+
+
+def test_exactly_what_the_operator_needs_is_pinned() -> None:
+    """All that its packages require, as they say themselves; with hashes; and nothing for tests or Spark."""
+    text = pinned("operator").stdout
+    found = names(text)
+    assert {"kopf", "aiohttp", "prometheus-client", "kazoo", "click"} <= found
+    for name in found:
+        for requirement in map(Requirement, requires(name) or ()):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                assert canonicalize_name(requirement.name) in found, f"{name} needs {requirement}"
+    assert not found & {"pyspark", "pytest", "ruff", "hypothesis", "setuptools", "uv"}
+    assert text.count("==") == len(found)
+    for line in text.splitlines():
+        assert "==" in line or line.startswith("    --hash=sha256:"), line
+
+
+def test_every_extra_has_its_own() -> None:
+    """None for the command line alone; one that does not exist is an error."""
+    assert names(pinned().stdout) < names(pinned("operator").stdout)
+    assert "pyspark" in names(pinned("drift").stdout)
+    assert pinned("nothing").returncode != 0
+
+
+def test_a_package_that_is_not_pinned_is_an_error(tmp_path: Path) -> None:
+    """It would otherwise be missing in the image."""
+    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["a", "B.c>=1"]\n')
+    (tmp_path / "constraints.txt").write_text("a==1 \\\n    --hash=sha256:0\n    # via topiarist (pyproject.toml)\n")
+    assert pinned(folder=tmp_path).returncode != 0
+    with (tmp_path / "constraints.txt").open("a") as file:
+        file.write("b-c==1 \\\n    --hash=sha256:1\n    # via\n    #   a\n    #   topiarist (pyproject.toml)\nd==1\n")
+    done = pinned(folder=tmp_path)
+    assert done.stdout == "a==1 \\\n    --hash=sha256:0\nb-c==1 \\\n    --hash=sha256:1\n"
+
+
+@pytest.mark.parametrize("word", ["curl", "wget", "apt-get", "sudo"])
+def test_nothing_is_fetched_by_hand(word: str) -> None:
+    """What comes from elsewhere comes by pip, with hashes."""
+    assert word not in TEXT
+    for text in STAGES[0].texts("RUN"):
+        for line in text.split("&&"):
+            if "pip" in line and " install " in line:
+                assert "--require-hashes" in line or "--no-index" in line, line

@@ -1,0 +1,185 @@
+"""Alert rules and dashboard: every expression is PromQL and names what the operator exports; alerts are explained."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support import promql
+from support.helm import CHART, only, render
+from support.pages import ROOT, table
+from topiarist.kubernetes.loop import Ending, Loop
+from topiarist.kubernetes.metrics import Metrics
+from topiarist.kubernetes.passes import State
+from topiarist.reconcile import Result
+
+
+async def nothing() -> Ending:
+    """A pass that is never called."""
+    raise NotImplementedError
+
+
+EXPORTED = promql.exported(Metrics(lambda: {"prod": Loop(nothing)}))
+
+WORDS = {
+    ("topiarist_topics", "state"): {state.value for state in State},
+    ("topiarist_topic_changes_total", "outcome"): {result.value for result in Result},
+    ("topiarist_topic_changes_total", "action"): {"create", "grow", "configure", "delete", "adopt", "release"},
+    ("controller_runtime_reconcile_total", "result"): {"success", "error"},
+    ("topiarist_zookeeper_requests_total", "result"): {"ok", "error", "lost"},
+}
+"""Labels whose values are known."""
+
+PAGE = (ROOT / "docs" / "alerts.md").read_text()
+DASHBOARD: dict[str, Any] = json.loads((CHART / "files" / "dashboard.json").read_text())
+PANELS: list[dict[str, Any]] = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+VARIABLES = {each["name"]: each for each in DASHBOARD["templating"]["list"]}
+
+
+def alerts(**values: Any) -> list[dict[str, Any]]:
+    """The rules as Prometheus gets them."""
+    found = only(render({"prometheusRule": {"enabled": True, **values}}), "PrometheusRule")
+    return [rule for group in found["spec"]["groups"] for rule in group["rules"]]
+
+
+def plain(expression: str) -> str:
+    """An expression of Grafana's as Prometheus would get it."""
+    return expression.replace("$__rate_interval", "5m").replace("$__range", "1h")
+
+
+EXPRESSIONS = [
+    *(pytest.param(rule["expr"], id=rule["alert"]) for rule in alerts()),
+    *(
+        pytest.param(plain(target["expr"]), id=f"{panel['title']}-{target['refId']}")
+        for panel in PANELS
+        for target in panel["targets"]
+    ),
+]
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_every_metric_and_label_exists(expression: str) -> None:
+    """As the operator exports them, and as Prometheus labels its targets; words are ones that occur."""
+    found = promql.used(expression)
+    assert found
+    for metric in found:
+        assert metric.name in EXPORTED, f"there is no metric {metric.name}"
+        for op, label, value in metric.matchers:
+            assert label in EXPORTED[metric.name] | promql.TARGET, f"{metric.name} has no label {label}"
+            if known := WORDS.get((metric.name, label)):
+                assert set(promql.values(op, value)) <= known, f"{label} is never {value}"
+    for labels, metrics in promql.grouped(expression):
+        for name in metrics:
+            assert labels <= EXPORTED[name] | promql.TARGET, f"{name} has not all of {sorted(labels)}"
+
+
+@pytest.mark.parametrize("wrong", ["nothing_total", 'topiarist_topics{status="a"}', 'topiarist_topics{state="Lost"}'])
+def test_a_wrong_name_would_be_found(wrong: str) -> None:
+    """Of a metric, of a label, and a word that never occurs."""
+    with pytest.raises(AssertionError):
+        test_every_metric_and_label_exists(f"sum({wrong})")
+
+
+def test_every_alert_speaks_of_this_release() -> None:
+    """By the labels of its Service, or whatever the values say; no other release's metrics count."""
+    for selector, wanted in (
+        ("", {("job", "topiarist"), ("namespace", "kafka")}),
+        ('cluster_name="a",job=~"b.*"', {("cluster_name", "a"), ("job", "b.*")}),
+    ):
+        for rule in alerts(selector=selector):
+            for metric in promql.used(rule["expr"]):
+                assert wanted <= {(label, value) for _, label, value in metric.matchers}, rule["alert"]
+
+
+def test_every_alert_says_what_is_wrong() -> None:
+    """A severity, a summary, a description; labels in their text are ones that the expression has."""
+    for rule in alerts():
+        assert rule["labels"]["severity"] in {row[0] for row in table(PAGE, "severity")}, rule["alert"]
+        assert {"summary", "description"} == set(rule["annotations"])
+        kept = frozenset[str]().union(*(labels for labels, _ in promql.grouped(rule["expr"])))
+        for text in rule["annotations"].values():
+            assert text.endswith(".")
+            assert promql.placeholders(text) <= kept, rule["alert"]
+        assert re.fullmatch(r"\d+[mh]", rule["for"])
+
+
+def test_every_alert_is_explained() -> None:
+    """By a part of the page of its own, with its severity; and the schema knows its name."""
+    parts = dict(re.findall(r"^## (\w+)\n\n`(\w+)`", PAGE, re.MULTILINE))
+    assert parts == {rule["alert"]: rule["labels"]["severity"] for rule in alerts()}
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    names = schema["properties"]["prometheusRule"]["properties"]["disabled"]["items"]["enum"]
+    assert names == [rule["alert"] for rule in alerts()]
+
+
+def test_alerts_can_be_left_out_labelled_and_linked() -> None:
+    """By the values for it; a label of ours gives way to one of theirs."""
+    found = alerts(
+        disabled=["TopiaristDown"],
+        ruleLabels={"team": "platform", "severity": "page"},
+        runbookUrl="https://topiarist.dev/alerts.md",
+    )
+    assert [rule["alert"] for rule in found] == [rule["alert"] for rule in alerts()][1:]
+    for rule in found:
+        assert rule["labels"] == {"team": "platform", "severity": "page"}
+        assert rule["annotations"]["runbook_url"] == f"https://topiarist.dev/alerts.md#{rule['alert'].lower()}"
+
+
+def texts(value: Any) -> Iterator[str]:
+    """All text in a document."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from texts(each)
+    elif isinstance(value, str):
+        yield value
+
+
+def test_every_variable_of_the_dashboard_exists() -> None:
+    """Those that Grafana brings have two underscores; and the labels of legends are ones that the expression keeps."""
+    named = {name for text in texts(DASHBOARD) for name in re.findall(r"\$\{?(\w+)", text)}
+    assert {name for name in named if not name.startswith("__")} == set(VARIABLES)
+    for panel in PANELS:
+        for target in panel["targets"]:
+            kept = frozenset[str]().union(*(labels for labels, _ in promql.grouped(plain(target["expr"]))))
+            assert promql.placeholders(target["legendFormat"]) <= kept, panel["title"]
+
+
+def test_the_variables_ask_for_what_exists() -> None:
+    """Each lists the values of a label that its metric has."""
+    for name, each in VARIABLES.items():
+        if each["type"] == "query":
+            match = re.fullmatch(r"label_values\((.*), (\w+)\)", each["definition"])
+            assert match, name
+            (metric,) = promql.used(match[1])
+            assert match[2] in EXPORTED[metric.name] | promql.TARGET
+
+
+def test_every_panel_can_be_read() -> None:
+    """It has a title, says what it shows, asks the chosen data source, and lies beside the others, not on them."""
+    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(ids) == len(set(ids))
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        grid = panel["gridPos"]
+        left, top = grid["x"], grid["y"]
+        cells = {(x, y) for x in range(left, left + grid["w"]) for y in range(top, top + grid["h"])}
+        assert not cells & taken, panel["title"]
+        assert max(x for x, _ in cells) < 24
+        taken |= cells
+    for panel in PANELS:
+        assert panel["title"]
+        assert panel["description"].endswith(".")
+        assert all(target["datasource"]["uid"] == "${datasource}" for target in panel["targets"])
+
+
+def test_the_config_map_holds_the_dashboard() -> None:
+    """Byte for byte, though its legends look like templates of Helm's."""
+    found = only(render({"dashboard": {"enabled": True}}), "ConfigMap")
+    assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert json.loads(found["data"]["topiarist.json"]) == DASHBOARD

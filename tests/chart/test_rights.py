@@ -1,0 +1,98 @@
+"""Who may do what: no wildcards, no Secrets but those that are named, exactly what the operator asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.helm import Document, of_kind, render
+from support.rights import given, rights, single
+from topiarist.kubernetes.rights import Right, wanted
+
+CLUSTER = {"prod": {"spec": {"zookeeper": {"connect": "zk:2181"}}}}
+
+
+def rules(found: list[Document]) -> list[dict[str, Any]]:
+    """All rules of all roles."""
+    return [rule for kind in ("Role", "ClusterRole") for one in of_kind(found, kind) for rule in one["rules"]]
+
+
+def test_nothing_is_a_wildcard(case: dict[str, Any]) -> None:
+    """No verb, resource or group; and no role can make itself larger."""
+    for rule in rules(render(case)):
+        assert rule["verbs"]
+        assert rule["resources"]
+        words = {*rule["verbs"], *rule["resources"], *rule["apiGroups"]}
+        assert not words & {"*", "escalate", "bind", "impersonate", "rbac.authorization.k8s.io"}, rule
+
+
+def test_secrets_are_read_by_name_alone(everything: dict[str, Any]) -> None:
+    """Those that clusters name, at any depth, and those of the list; without any there is no such right.
+
+    A rule with an empty list of names would be one for all Secrets.
+    """
+    (rule,) = [rule for rule in rules(render(everything)) if "secrets" in rule["resources"]]
+    assert rule["resourceNames"] == ["other", "zookeeper", "zookeeper-tls"]
+    assert rule["verbs"] == ["get"]
+    for values in ({}, {"clusters": CLUSTER}, {"watchNamespaces": ["a"]}):
+        assert not [rule for rule in rules(render(values)) if "secrets" in rule["resources"]]
+
+
+def test_secrets_and_leases_are_those_of_the_release(everything: dict[str, Any]) -> None:
+    """Rights on them are given in its own namespace, by a Role."""
+    for one in render(everything):
+        named = {resource for rule in one.get("rules", ()) for resource in rule.get("resources", ())}
+        if one["kind"].endswith("Role") and named & {"secrets", "leases"}:
+            assert (one["kind"], one["metadata"]["namespace"]) == ("Role", "kafka")
+
+
+@pytest.mark.parametrize(
+    ("values", "watched", "lease"),
+    [
+        ({}, (), False),
+        ({"leaderElection": {"enabled": True}, "secretNames": ["zookeeper"]}, (), True),
+        ({"watchNamespaces": ["payments", "kafka"]}, ("payments", "kafka"), False),
+        ({"watchNamespaces": ["payments", "search"]}, ("payments", "search", "kafka"), False),
+    ],
+    ids=str,
+)
+def test_the_operator_gets_what_it_asks_for(values: dict[str, Any], watched: tuple[str, ...], lease: bool) -> None:
+    """Exactly that, in these places: what it asks for at its start, and the Secrets that are named."""
+    asked = {right for several in wanted("kafka", watched, lease=lease) for right in single(several)}
+    secrets = {Right("", "secrets", ("get",), "kafka", name) for name in values.get("secretNames", ())}
+    assert set(given(rights("kafka", values))) == asked | secrets
+
+
+def test_roles_are_bound_where_they_are() -> None:
+    """Each to the operator's account."""
+    for values in ({}, {"watchNamespaces": ["a", "b"]}):
+        found = rights("kafka", values)
+        for kind in ("Role", "ClusterRole"):
+            bound = {
+                (one["metadata"].get("namespace"), one["roleRef"]["name"]): one["subjects"]
+                for one in of_kind(found, f"{kind}Binding")
+                if one["roleRef"]["kind"] == kind
+            }
+            roles = {(one["metadata"].get("namespace"), one["metadata"]["name"]) for one in of_kind(found, kind)}
+            assert set(bound) == roles
+            for subjects in bound.values():
+                assert subjects == [{"kind": "ServiceAccount", "name": "topiarist", "namespace": "kafka"}]
+
+
+def test_people_get_what_their_role_says() -> None:
+    """view reads, edit writes Topics, admin Clusters and Policies: on top of one another, as Kubernetes has them."""
+    label = "rbac.authorization.k8s.io/aggregate-to-"
+    found = {
+        name.removeprefix(label): one["rules"]
+        for one in of_kind(render(), "ClusterRole")
+        for name in one["metadata"]["labels"]
+        if name.startswith(label)
+    }
+    write = ["create", "update", "patch", "delete", "deletecollection"]
+    read = ["get", "list", "watch"]
+    assert {to: [(rule["resources"], rule["verbs"]) for rule in given] for to, given in found.items()} == {
+        "view": [(["topics", "clusters", "policies"], read)],
+        "edit": [(["topics"], write)],
+        "admin": [(["clusters", "policies"], write)],
+    }

@@ -1,0 +1,207 @@
+"""What the chart makes of values: the operator as it is started, hardened, named, and what each switch brings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import helm_python
+import pytest
+
+from support.helm import CHART, Document, of_kind, only, render
+from topiarist import __version__
+from topiarist.cli.operator import command
+
+ALWAYS = {
+    "ClusterRole": 4,
+    "ClusterRoleBinding": 1,
+    "CustomResourceDefinition": 3,
+    "Deployment": 1,
+    "Pod": 1,
+    "Role": 1,
+    "RoleBinding": 1,
+    "Service": 1,
+    "ServiceAccount": 1,
+    "ValidatingAdmissionPolicy": 2,
+    "ValidatingAdmissionPolicyBinding": 2,
+}
+
+
+def kinds(values: dict[str, Any]) -> dict[str, int]:
+    """How many there are of each kind."""
+    found = [one["kind"] for one in render(values)]
+    return {kind: found.count(kind) for kind in sorted(set(found))}
+
+
+def pod(found: list[Document]) -> Document:
+    """The operator's pod."""
+    template: Document = only(found, "Deployment")["spec"]["template"]
+    return template
+
+
+def test_helm_finds_nothing_to_complain_about(case: dict[str, Any]) -> None:
+    """``helm lint --strict``: no warnings, no errors; that there is no icon is information."""
+    said = helm_python.lint(CHART, case, strict=True, namespace="kafka")
+    assert said["errors"] == []
+    assert [each for each in said["messages"] if each["severity"] > 1] == []
+
+
+def test_the_default_makes_this() -> None:
+    """And nothing else: what needs other software, or what not everybody wants, is behind a switch."""
+    assert kinds({}) == ALWAYS
+
+
+@pytest.mark.parametrize(
+    ("values", "more"),
+    [
+        ({"serviceMonitor": {"enabled": True}}, {"ServiceMonitor": 1}),
+        ({"prometheusRule": {"enabled": True}}, {"PrometheusRule": 1}),
+        ({"dashboard": {"enabled": True}}, {"ConfigMap": 1}),
+        ({"networkPolicy": {"enabled": True}}, {"NetworkPolicy": 1}),
+        ({"podDisruptionBudget": {"enabled": True}}, {"PodDisruptionBudget": 1}),
+        ({"clusters": {"prod": {"spec": {"zookeeper": {"connect": "zk:2181"}}}}}, {"Cluster": 1}),
+        ({"watchNamespaces": ["a", "b"]}, {"Role": 3, "RoleBinding": 3}),
+        ({"rbac": {"aggregate": False}}, {"ClusterRole": -3}),
+        ({"rbac": {"create": False}}, {"ClusterRole": -1, "ClusterRoleBinding": -1, "Role": -1, "RoleBinding": -1}),
+        ({"serviceAccount": {"create": False}}, {"ServiceAccount": -1}),
+        ({"crds": {"enabled": False}}, {"CustomResourceDefinition": -3}),
+        (
+            {"admissionPolicies": {"enabled": False}},
+            {"ValidatingAdmissionPolicy": -2, "ValidatingAdmissionPolicyBinding": -2},
+        ),
+    ],
+    ids=lambda value: next(iter(value)),
+)
+def test_a_switch_brings_what_it_says(values: dict[str, Any], more: dict[str, int]) -> None:
+    """Exactly that."""
+    wanted = {kind: ALWAYS.get(kind, 0) + more.get(kind, 0) for kind in {**ALWAYS, **more}}
+    assert kinds(values) == {kind: number for kind, number in sorted(wanted.items()) if number}
+
+
+def test_every_resource_says_whose_it_is(case: dict[str, Any]) -> None:
+    """Labels as everybody has them; in the release's namespace, or in one that is watched, or in none."""
+    for one in render(case, name="prod"):
+        labels = one["metadata"]["labels"]
+        assert labels["app.kubernetes.io/name"] == "topiarist", one["metadata"]
+        assert labels["app.kubernetes.io/instance"] == "prod"
+        assert labels["app.kubernetes.io/managed-by"] == "Helm"
+        assert labels.get("cost-centre") == case.get("commonLabels", {}).get("cost-centre")
+        assert one["metadata"].get("namespace") in (None, "kafka", *case.get("watchNamespaces", ()))
+
+
+def test_two_releases_are_in_nobodys_way() -> None:
+    """Of one name in two namespaces, the second without what there can only be one of."""
+    only_once: dict[str, Any] = {"crds": {"enabled": False}, "admissionPolicies": {"enabled": False}}
+
+    def names(namespace: str) -> set[tuple[str, ...]]:
+        found = (one for one in render(only_once, namespace=namespace))
+        return {(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]) for one in found}
+
+    assert not names("one") & names("two")
+
+
+def test_the_operator_takes_the_arguments(case: dict[str, Any]) -> None:
+    """The command line reads what the Deployment says, and understands by it what the values mean."""
+    words = pod(render(case, name="prod"))["spec"]["containers"][0]["args"]
+    assert words[0] == "operator"
+    found = command.make_context("operator", words[1:]).params
+    wanted = {
+        "namespace": None,
+        "release": case.get("release", "prod"),
+        "namespaces": tuple(case.get("watchNamespaces", ())),
+        "leader_election": case.get("leaderElection", {}).get("enabled", False),
+        "listen": "0.0.0.0:8080",
+        "period": 45.0 if "extraArgs" in case else 60.0,
+    }
+    assert {key: found[key] for key in wanted} == wanted
+
+
+def test_one_pod_ends_before_the_next_begins(everything: dict[str, Any]) -> None:
+    """Unless there is a Lease to wait for."""
+    assert only(render(), "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+    found = only(render(everything), "Deployment")["spec"]
+    assert (found["replicas"], found["strategy"]["type"]) == (2, "RollingUpdate")
+
+
+def test_pods_are_hardened(case: dict[str, Any]) -> None:
+    """The operator and the pod of helm test: no root, nothing to write to; a token for the operator alone."""
+    found = render(case)
+    for spec, token in ((pod(found)["spec"], True), (only(found, "Pod")["spec"], False)):
+        assert spec["automountServiceAccountToken"] is token
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["runAsUser"] == 65532
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        (container,) = spec["containers"]
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert {"requests", "limits"} == set(container["resources"])
+    assert pod(found)["spec"]["volumes"][0] == {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}
+    assert all(one["automountServiceAccountToken"] is False for one in of_kind(found, "ServiceAccount"))
+
+
+def test_a_digest_counts_more_than_a_tag() -> None:
+    """Without either it is the release that the chart is for."""
+
+    def image(**values: str) -> str:
+        (container,) = pod(render({"image": values}))["spec"]["containers"]
+        return str(container["image"])
+
+    digest = f"sha256:{64 * 'a'}"
+    assert image() == f"topiarist:{__version__}"
+    assert image(repository="example.com/a", tag="b") == "example.com/a:b"
+    assert image(repository="example.com/a", tag="b", digest=digest) == f"example.com/a@{digest}"
+
+
+def test_what_people_add_is_added(everything: dict[str, Any]) -> None:
+    """Each of the values that Kubernetes itself defines comes through as it is."""
+    found = pod(render(everything))
+    spec, (container,) = found["spec"], found["spec"]["containers"]
+    for key in ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "priorityClassName"):
+        assert spec[key] == everything[key]
+    assert spec["volumes"][1:] == everything["extraVolumes"]
+    assert spec["imagePullSecrets"] == everything["imagePullSecrets"]
+    assert container["volumeMounts"][1:] == everything["extraVolumeMounts"]
+    assert container["env"] == everything["extraEnv"]
+    assert container["envFrom"] == everything["extraEnvFrom"]
+    assert everything["podLabels"].items() <= found["metadata"]["labels"].items()
+    assert {"example.com/note": "pod"}.items() <= found["metadata"]["annotations"].items()
+    assert only(render(everything), "Deployment")["metadata"]["annotations"] == {"example.com/note": "deployment"}
+
+
+def test_selectors_find_the_pods(everything: dict[str, Any]) -> None:
+    """Those of the Deployment, Service, PodDisruptionBudget and NetworkPolicy; and no other pod of the chart."""
+    found = render(everything)
+    labels = pod(found)["metadata"]["labels"]
+    other = only(found, "Pod")["metadata"]["labels"]
+    selectors = [
+        only(found, "Deployment")["spec"]["selector"]["matchLabels"],
+        only(found, "Service")["spec"]["selector"],
+        only(found, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        only(found, "NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
+    ]
+    for selector in selectors:
+        assert selector.items() <= labels.items()
+        assert not selector.items() <= other.items()
+    service = only(found, "Service")["metadata"]["labels"]
+    assert only(found, "ServiceMonitor")["spec"]["selector"]["matchLabels"].items() <= service.items()
+
+
+def test_the_network_policy_knows_the_clusters(everything: dict[str, Any]) -> None:
+    """Ports of their connect strings, ZooKeeper's own where they name none; helm test may ask too."""
+    spec = only(render(everything), "NetworkPolicy")["spec"]
+    ports = [[each["port"] for each in rule["ports"]] for rule in spec["egress"]]
+    assert ports == [[53, 53], [443, 6443], [2181, 2182, 2281], [4317]]
+    assert spec["egress"][2]["to"] == everything["networkPolicy"]["zookeeperTo"]
+    (ingress,) = spec["ingress"]
+    assert ingress["from"][1]["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "test"
+
+
+def test_helm_test_asks_a_release(everything: dict[str, Any]) -> None:
+    """By the Service's name and port, in Python that parses."""
+    found = render(everything, name="prod")
+    _, _, program, url = only(found, "Pod")["spec"]["containers"][0]["command"]
+    compile(program, "helm test", "exec")
+    service = only(found, "Service")
+    assert url == f"http://{service['metadata']['name']}.kafka.svc:{service['spec']['ports'][0]['port']}"

@@ -1,0 +1,150 @@
+"""Values: what is refused and in which words, and that the schema is as strict as it claims."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import helm_python
+import pytest
+import yaml
+
+from support.helm import CHART, render
+
+SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"replicas": 2}, "at '/replicas': value must be 'at most 1, unless leaderElection.enabled is true'"),
+        ({"replica": 2}, "additional properties 'replica' not allowed"),
+        ({"image": {"tga": "1"}}, "at '/image': additional properties 'tga' not allowed"),
+        ({"image": {"digest": "0123"}}, "at '/image/digest': '0123' does not match pattern"),
+        ({"image": {"pullPolicy": "Sometimes"}}, "value must be one of 'Always', 'IfNotPresent', 'Never'"),
+        ({"period": 0}, "at '/period': minimum: got 0, want 1"),
+        ({"period": "1m"}, "at '/period': got string, want integer"),
+        ({"clusters": {"Prod": {"spec": {"zookeeper": {"connect": "a"}}}}}, "'Prod' does not match pattern"),
+        ({"clusters": {"prod": {}}}, "at '/clusters/prod': missing property 'spec'"),
+        ({"clusters": {"prod": {"spec": {}}}}, "at '/clusters/prod/spec': missing property 'zookeeper'"),
+        ({"clusters": [{"name": "prod"}]}, "at '/clusters': got array, want object"),
+        ({"secretNames": [""]}, "at '/secretNames/0'"),
+        ({"watchNamespaces": ["*"]}, "at '/watchNamespaces/0': '*' does not match pattern"),
+        ({"prometheusRule": {"disabled": ["TopiaristUp"]}}, "at '/prometheusRule/disabled/0': value must be one of"),
+        ({"podLabels": {"a": 1}}, "at '/podLabels/a': got number, want string"),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_refused_at_its_place(values: dict[str, Any], words: str) -> None:
+    """With what was found and what was wanted."""
+    with pytest.raises(helm_python.HelmValuesError) as refused:
+        render(values)
+    assert words in str(refused.value)
+
+
+def test_who_skips_the_schema_is_told_too(tmp_path: Path) -> None:
+    """That more than one pod needs a Lease."""
+    chart = tmp_path / "topiarist"
+    shutil.copytree(CHART, chart)
+    (chart / "values.schema.json").unlink()
+    with pytest.raises(helm_python.HelmRenderError, match=r"replicas: .* set leaderElection.enabled, or replicas: 1"):
+        render({"replicas": 2}, chart=chart)
+
+
+def test_no_value_is_unknown_to_the_schema() -> None:
+    """Every level that is ours is closed, every value has a meaning and, unless it has parts, a default."""
+
+    def look(schema: dict[str, Any], path: str) -> None:
+        assert schema["additionalProperties"] is False, path
+        for name, inner in schema["properties"].items():
+            assert inner["description"].endswith("."), name
+            if "properties" in inner:
+                look(inner, f"{path}.{name}")
+            else:
+                assert "default" in inner, name
+
+    look(SCHEMA, "")
+    assert len(list(leaves(SCHEMA))) > 60
+
+
+def test_the_defaults_are_what_the_schema_says() -> None:
+    """``values.yaml`` has every value, and nothing else."""
+
+    def defaults(schema: dict[str, Any]) -> Any:
+        if "properties" not in schema:
+            return schema["default"]
+        return {name: defaults(inner) for name, inner in schema["properties"].items()}
+
+    found = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert found == {name: defaults(inner) for name, inner in SCHEMA["properties"].items()}
+
+
+def test_every_value_has_an_effect(everything: dict[str, Any]) -> None:
+    """Something else is rendered with it than without; ``everything.yaml`` and OTHERWISE differ from the default."""
+    base = put(put(everything, "replicas", None), "crds.enabled", False)
+    rendered = render(base)
+
+    def changed(path: str) -> bool:
+        if path.startswith("crds"):
+            return render(put({}, path, False)) != render()
+        return render(put(base, path, OTHERWISE.get(path))) != rendered
+
+    assert [path for path in leaves(SCHEMA) if not changed(path)] == []
+
+
+OTHERWISE = {
+    "watchNamespaces": ["payments"],
+    "replicas": 2,
+    "image.digest": f"sha256:{64 * 'a'}",
+    "admissionPolicies.enabled": False,
+    "rbac.create": False,
+    "rbac.aggregate": False,
+    "serviceAccount.create": False,
+    "serviceAccount.name": "somebody",
+    "serviceMonitor.interval": "1m",
+    "serviceMonitor.annotations": {"a": "b"},
+    "prometheusRule.annotations": {"a": "b"},
+    "prometheusRule.disabled": ["TopiaristDown"],
+    "prometheusRule.selector": 'job="else"',
+    "dashboard.labels": {"a": "b"},
+    "networkPolicy.apiServerPorts": [8443],
+    "podDisruptionBudget.maxUnavailable": "50%",
+    "resources": {"limits": {"cpu": "1"}},
+    "livenessProbe": {"periodSeconds": 99},
+    "readinessProbe": {"periodSeconds": 99},
+    "terminationGracePeriodSeconds": 99,
+    "podSecurityContext": {"runAsUser": 99},
+    "securityContext": {"readOnlyRootFilesystem": False},
+    "tmp": {"sizeLimit": "99Mi"},
+    "nameOverride": "other",
+    "fullnameOverride": "other",
+}
+"""Values that ``everything.yaml`` leaves alone."""
+
+
+def leaves(schema: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Every value that has no parts, but ``global``, which is not ours."""
+    for name, inner in schema["properties"].items():
+        where = f"{path}.{name}".lstrip(".")
+        if "properties" in inner:
+            yield from leaves(inner, where)
+        elif where != "global":
+            yield where
+
+
+def get(values: dict[str, Any], path: str) -> Any:
+    """A value. Raises ``KeyError`` if it is not there."""
+    for name in path.split("."):
+        values = values[name]
+    return values
+
+
+def put(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A copy with another value; None takes it away, which leaves the default."""
+    name, _, rest = path.partition(".")
+    inner = put(values.get(name, {}), rest, value) if rest else value
+    kept = {key: each for key, each in values.items() if key != name}
+    return kept if inner is None else {**kept, name: inner}

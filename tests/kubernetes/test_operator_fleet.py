@@ -1,0 +1,153 @@
+"""Many namespaces, policies over all of them, and what a person sees of it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from kubernetes.estate import Place
+from kubernetes.resources import path, policy, topic
+from topiarist.adapters import znodes
+
+
+def test_two_hundred_namespaces(place: Place) -> None:
+    """Allowed by a selector, one Topic each: all are made and ready, and who lacks the label is refused."""
+    label = {"fleet": place.name}
+    spaces = {f"{place.name}-{number:03}": label for number in range(200)} | {f"{place.name}-other": {}}
+
+    def declare(name: str) -> None:
+        body = {"metadata": {"name": name, "labels": spaces[name]}}
+        place.estate.server.admin.make("/api/v1/namespaces", body)
+        place.elsewhere(name).topic("mine", topicName=f"{name}.mine")
+
+    def reasons() -> Counter[str]:
+        items = place.api.call("GET", "/apis/topiarist.dev/v1/topics?labelSelector=unjudged").body["items"]
+        mine = [each for each in items if each["metadata"]["namespace"] in spaces]
+        return Counter(each["status"]["conditions"][0]["reason"] for each in mine)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(declare, spaces))
+    rule = {"namespaces": {"from": "Selector", "selector": {"matchLabels": label}}, "names": [f"{place.name}-*"]}
+    place.cluster(allowedTopics=[rule])
+    place.elsewhere(f"{place.name}-other").until("mine", Stalled=("True", "NotAllowed"))
+    counted = {"total": 201, "ready": 200, "drifted": 0, "refused": 1}
+    place.wait(lambda: place.own().get("status", {}).get("topics") == counted, "200 topics are ready")
+    place.wait(lambda: reasons() == {"InStep": 200, "NotAllowed": 1}, "each of them says so")
+    assert len(place.client.get_children("/brokers/topics")) == 200
+    made = {"cluster": place.name, "action": "create", "outcome": "done"}
+    assert place.estate.figure("topiarist_topic_changes_total", **made) == 200
+
+
+def law(place: Place, expression: str, **rule: Any) -> dict[str, Any]:
+    """A Policy for one cluster."""
+    made = {"name": "r", "message": "Not so.", "expression": expression, **rule}
+    body = policy(made, selector={"clusters": [place.name]})
+    body["metadata"]["name"] = place.name
+    return body
+
+
+@pytest.mark.parametrize(
+    ("expression", "subject", "words"),
+    [
+        ('topic.config["nope"] == "1"', "Topic", "found no key"),
+        ('topic.config["nope"] == "1"', "Change", "found no key"),
+        ("topic.partitons > 1", "Topic", "does not compile"),
+    ],
+)
+def test_a_broken_policy_holds_back_everything(place: Place, expression: str, subject: str, words: str) -> None:
+    """And says what is wrong; mended, it judges."""
+
+    def said() -> str:
+        found = place.api.call("GET", path(place.estate.home, law(place, ""), place.name)).body
+        conditions = found.get("status", {}).get("conditions", ())
+        ready: dict[str, str] = next((each for each in conditions if each["type"] == "Ready"), {})
+        return f"{ready.get('status')} {ready.get('reason')} {ready.get('message')}"
+
+    place.apply(law(place, expression, subject=subject))
+    place.cluster()
+    place.topic("orders")
+    place.until("orders", Ready=("False", "InvalidManifest"), Stalled=("True", "InvalidManifest"))
+    assert place.partitions("orders") == 0
+    assert words in place.message("orders")
+    place.wait(lambda: said().startswith("False InvalidManifest") and words in said(), "the Policy says so")
+    place.apply(law(place, "topic.partitions < 3", subject=subject))
+    place.until("orders", Stalled=("True", "PolicyDenied"))
+    place.wait(lambda: said().startswith("True Judging"), "the Policy judges")
+    place.apply(law(place, "topic.partitions < 4", subject=subject))
+    place.until_ready("orders")
+    place.api.call("DELETE", path(place.estate.home, law(place, ""), place.name))
+
+
+def test_a_topic_without_a_cluster_says_so(place: Place) -> None:
+    """One that names none that there is, and one that names none where there are several."""
+    other = place.elsewhere(place.namespace)
+    other.name = f"{place.name}-other"
+    other.cluster()
+    place.cluster()
+    place.topic("lost", clusters=["nowhere"])
+    place.apply(topic("nobodys", partitions=3, replicationFactor=2))
+    for name in ("lost", "nobodys"):
+        place.until(name, Ready=("False", "UnknownCluster"), Stalled=("True", "UnknownCluster"))
+    assert "fits spec.clusters" in place.message("lost")
+    assert "there is not exactly one Cluster" in place.message("nobodys")
+    other.leave()
+    place.until_ready("nobodys")  # which now is meant for the only one
+    place.delete("nobodys")
+    place.topic("lost", clusters=["nowhere", place.name])
+    place.until_ready("lost")
+    assert place.found("lost")["status"]["topicName"] == "lost"
+
+
+def test_metrics_tell_how_topics_stand(place: Place) -> None:
+    """By state, with drift counted once, and what was asked of ZooKeeper."""
+    place.cluster()
+    place.topic("orders", config={"flush.ms": 7})
+    place.topic("bad", config={"retention.ms": "soon"})
+    place.until_ready("orders")
+    place.client.set("/config/topics/orders", znodes.encode_config({"flush.ms": "9"}))
+    place.until("orders", DriftDetected=("True", "DriftDetected"))
+    place.pass_by()
+    figure, name = place.estate.figure, place.name
+    assert figure("topiarist_topics", cluster=name, state="Drifted") == 1
+    assert figure("topiarist_topics", cluster=name, state="Refused") == 1
+    assert figure("topiarist_topics", cluster=name, state="InStep") == 0
+    assert figure("topiarist_drift_detected_total", cluster=name, kind="configure") == 1
+    assert figure("topiarist_zookeeper_session_state", cluster=name) == 1
+    assert figure("topiarist_last_successful_pass_timestamp_seconds", cluster=name) > 0
+    assert figure("topiarist_pass_duration_seconds_count", cluster=name) > 0
+    assert figure("leader_election_master_status", name="topiarist") == 1
+    assert f'topiarist_zookeeper_requests_total{{cluster="{name}"' in place.estate.operator.asked("/metrics")[1]
+    assert place.estate.operator.asked("/healthz") == (200, "ok\n")
+
+
+def test_what_a_person_sees(place: Place) -> None:
+    """With get, get -o wide, describe and wait: how it stands, why, and what happened."""
+    place.cluster()
+    place.topic("orders", config={"flush.ms": 7})
+    place.topic("wrong", config={"retention.ms": "soon"})
+    place.until_ready("orders")
+    place.until("wrong", Stalled=("True", "ConfigInvalid"))
+    rows = {line.split()[0]: line.split()[1:-1] for line in place.api.kubectl("get", "tpt").stdout.splitlines()}
+    assert rows["NAME"] == ["PARTITIONS", "REPLICAS", "READY", "REASON"]
+    assert rows["orders"] == ["3", "2", "True", "InStep"]
+    assert rows["wrong"] == ["3", "2", "False", "ConfigInvalid"]
+    wide = place.api.kubectl("get", "tpt", "wrong", "-o", "wide").stdout
+    assert "spec.config[retention.ms]: " in wide
+    described = place.api.kubectl("describe", "tpt", "orders").stdout
+    for words in (rf"Name: +{place.name}", "State: +InStep", "Topic Id: +[-_A-Za-z0-9]{22}", "Partitions: +3"):
+        assert re.search(words, described), described
+    assert re.search(r"Normal +TopicCreated .*create 3 partitions x 2 replicas", described), described
+    described = place.api.kubectl("describe", "tpt", "wrong").stdout
+    assert re.search(r"Warning +ValidationFailed .*spec.config\[retention.ms\]", described), described
+    done = place.api.kubectl("wait", "--for=condition=Ready", "topics.topiarist.dev/orders", "--timeout=60s")
+    assert done.returncode == 0, done.stderr
+    done = place.api.kubectl("wait", "--for=condition=Ready=False", "topics.topiarist.dev/wrong", "--timeout=60s")
+    assert done.returncode == 0, done.stderr
+    place.wait(lambda: place.own()["status"]["topics"]["ready"] == 1, "the Cluster counts")
+    get = place.api.kubectl("get", "tpc", place.name, "-n", place.estate.home).stdout.splitlines()
+    assert get[0].split("   ")[0] == "NAME"
+    assert get[1].split()[:8] == [place.name, "3.9", "2", "1", "0", "1", "True", "Reachable"]

@@ -1,0 +1,122 @@
+"""The rights that the chart gives: enough for all that the operator does, and with any one fewer something fails."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from pathlib import Path
+
+import kopf
+import pytest
+
+from conftest import BROKERS
+from kubernetes.resources import cluster, create, path
+from support.helm import Document, Values
+from support.kube import ApiServer
+from support.kubeapi import Api as Client
+from support.operator import Operator
+from support.rights import given, grant, less, rights, single
+from support.waiting import wait_until
+from topiarist.adapters.embedded import EmbeddedZooKeeper
+from topiarist.adapters.playground import Playground
+from topiarist.errors import TopiaristError
+from topiarist.kubernetes.api import Api
+from topiarist.kubernetes.rights import Right, require_rights, wanted
+
+PATIENCE = 120.0
+HOME, OTHER = "home", "other"
+EVERYWHERE: Values = {"leaderElection": {"enabled": True}}
+CASES = [
+    *(pytest.param((), right) for several in wanted(HOME, (), lease=True) for right in single(several)),
+    *(
+        pytest.param((OTHER,), right)
+        for several in wanted(HOME, (OTHER, HOME), lease=False)
+        for right in single(several)
+        if right.namespace == OTHER
+    ),
+]
+"""All rights of an operator that watches everywhere, and those that one which does not has in a namespace."""
+
+
+class Account:
+    """An account with some rights, and what the operator says at its start that it may not."""
+
+    def __init__(self, server: ApiServer, documents: list[Document], asked: list[Right]) -> None:
+        self._asked = asked
+        self._info = kopf.ConnectionInfo(server=server.url, ca_path=str(server.ca), token=grant(server, documents))
+
+    def missing(self) -> str:
+        """Empty if there is nothing."""
+
+        async def ask() -> None:
+            async with Api(lambda: self._info) as api:
+                await require_rights(api, self._asked)
+
+        try:
+            asyncio.run(ask())
+        except TopiaristError as error:
+            return str(error.args[0])
+        return ""
+
+
+@pytest.mark.parametrize("watched", [(), (OTHER,)], ids=["everywhere", "namespaces"])
+def test_the_rights_of_the_chart_are_enough_to_begin(
+    server: ApiServer, namespace: str, watched: tuple[str, ...]
+) -> None:
+    """The operator misses none of those that it asks for."""
+    names = [f"{namespace}-{name}" for name in watched]
+    for name in names:
+        server.admin.make("/api/v1/namespaces", {"metadata": {"name": name}})
+    asked = [*wanted(namespace, [*names, namespace] if names else (), lease=True)]
+    account = Account(server, rights(namespace, {**EVERYWHERE, "watchNamespaces": names}), asked)
+    wait_until(lambda: account.missing() == "", "the roles have arrived", patience=PATIENCE)
+
+
+@pytest.mark.parametrize(("watched", "right"), CASES, ids=str)
+def test_with_one_right_fewer_it_does_not_begin(
+    server: ApiServer, namespace: str, watched: tuple[str, ...], right: Right
+) -> None:
+    """And it names that right, and no other."""
+
+    def here(name: str) -> str:
+        return {"": "", HOME: namespace}.get(name, f"{namespace}-{name}")
+
+    names = [here(name) for name in watched]
+    for name in names:
+        server.admin.make("/api/v1/namespaces", {"metadata": {"name": name}})
+    right = right._replace(namespace=here(right.namespace))
+    if right.name == OTHER:
+        right = right._replace(name=here(OTHER))
+    asked = [*wanted(namespace, [*names, namespace] if names else (), lease=True)]
+    whole = rights(namespace, {**EVERYWHERE, "watchNamespaces": names})
+    assert right in set(given(whole))
+    account = Account(server, less(whole, right), asked)
+    wait_until(
+        lambda: account.missing() == f"the operator's ServiceAccount may not: {right}",
+        f"only this is missing: {right}",
+        patience=PATIENCE,
+    )
+
+
+def test_a_secret_that_is_not_named_is_not_read(server: ApiServer, api: Client, namespace: str, tmp_path: Path) -> None:
+    """The Cluster says so; named in the values it is read, and the session is opened with it."""
+    data = {"password": base64.b64encode(b"secret").decode()}
+    api.make(f"/api/v1/namespaces/{namespace}/secrets", {"metadata": {"name": "zookeeper"}, "data": data})
+    login = {"username": "topiarist", "password": {"secretKeyRef": {"name": "zookeeper", "key": "password"}}}
+    with EmbeddedZooKeeper() as zookeeper, Playground(f"{zookeeper.connect}/kafka", BROKERS) as kafka:
+        body = cluster("prod", zookeeper={"connect": kafka.connect, "digest": login}, kafkaVersion="3.9")
+        assert create(api, namespace, body).status == 201
+
+        def ready() -> dict[str, str]:
+            found = api.call("GET", path(namespace, body, "prod")).body.get("status", {}).get("conditions", ())
+            return next((dict(each) for each in found if each["type"] == "Ready"), {})
+
+        with Operator(server, namespace, tmp_path / "operator"):
+            said = 'secrets "zookeeper" is forbidden'
+            wait_until(lambda: said in ready().get("message", ""), "the Cluster says so", patience=PATIENCE)
+        role = next(one for one in rights(namespace, {"secretNames": ["zookeeper"]}) if one["kind"] == "Role")
+        where = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles"
+        assert api.call("PUT", f"{where}/{role['metadata']['name']}", role).status == 200
+        token = api.token_of(namespace, "topiarist")
+        with Operator(server, namespace, tmp_path / "operator", token=token):
+            wait_until(lambda: ready().get("status") == "True", "the Cluster is ready", patience=PATIENCE)

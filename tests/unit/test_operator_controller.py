@@ -1,0 +1,315 @@
+"""What follows from passes: who is told, that nothing is told twice, and what becomes of clusters that go."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+
+from support import bodies, states
+from support.clock import played
+from support.waiting import wait_until
+from topiarist.core.spec import ClusterSpec
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes import controller as module
+from topiarist.kubernetes.api import ApiError
+from topiarist.kubernetes.controller import Controller
+from topiarist.kubernetes.loop import Ending
+from topiarist.kubernetes.passes import Seen, State, View
+from topiarist.kubernetes.resources import FINALIZER, Resource
+from topiarist.kubernetes.sessions import Session
+from unit.views import view
+
+
+class Server:
+    """An API server that keeps what is written; ``broken`` refuses everything."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, dict[str, Any]] = {}
+        self.written: list[str] = []
+        self.events: list[str] = []
+        self.broken = False
+        self.version = 1_000_000
+
+    def give(self, of: Resource) -> Resource:
+        """Have a resource, as somebody else has made it."""
+        assert of.manifest is not None
+        made = bodies.body(of.kind, of.name, of.manifest.spec, uid=of.uid, finalizers=[*of.finalizers])
+        self.kept[f"{of.kind}/{of.name}"] = made
+        return of
+
+    async def patch(self, path: str, body: Mapping[str, Any], *_: Any, **__: Any) -> dict[str, Any]:
+        """Take a status, or finalizers."""
+        if self.broken:
+            raise ApiError(503, "no")
+        *_before, plural, name = path.removesuffix("/status").split("/")
+        kept = self.kept[f"{plural.removesuffix('s').replace('policie', 'policy').capitalize()}/{name}"]
+        self.version += 1
+        metadata = {**kept["metadata"], "resourceVersion": str(self.version)}
+        if path.endswith("/status"):
+            kept["status"] = body["status"]
+        else:
+            metadata["finalizers"] = body["metadata"]["finalizers"]
+        kept["metadata"] = metadata
+        self.written.append(f"{name} {'status' if path.endswith('/status') else 'finalizers'}")
+        return kept
+
+    async def create(self, _path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Take an Event."""
+        if self.broken:
+            raise ApiError(503, "no")
+        self.events.append(f"{body['regarding']['name']} {body['reason']}")
+        return {}
+
+    def taken(self) -> list[str]:
+        """What was written since the last call, sorted."""
+        found, self.written = sorted(self.written), []
+        return found
+
+    def reason(self, name: str, kind: str = "Topic") -> str:
+        """Why a resource is ready or not."""
+        found: str = self.kept[f"{kind}/{name}"]["status"]["conditions"][0]["reason"]
+        return found
+
+
+class Rounds:
+    """In place of the passes of one cluster: what each of them sees."""
+
+    def __init__(self) -> None:
+        self.seen: Callable[[], Seen] = lambda: Seen([], states.cluster())
+        self.closed = 0
+
+    async def look(self, *_: Any) -> Seen:
+        """One pass."""
+        return self.seen()
+
+    def requests(self) -> dict[tuple[str, str], int]:
+        """Nothing is asked."""
+        return {}
+
+    async def close(self) -> None:
+        """End the session."""
+        self.closed += 1
+
+
+class World:
+    """A controller, its API server, and passes that a test plays."""
+
+    def __init__(self, *found: Resource) -> None:
+        self.server = Server()
+        self.controller = Controller(self.server, "shop", "k8s/shop/topiarist", "here", 60.0)  # type: ignore[arg-type]
+        self.rounds = Rounds()
+        for each in found:
+            self.controller.store.put(self.server.give(each))
+
+    def topic(self, name: str) -> Resource:
+        """A Topic as it is known now."""
+        return self.controller.store.topics["shop", name]
+
+    async def passes(self, *views: View, error: TopiaristError | None = None) -> Ending:
+        """One pass over ``prod`` that sees this."""
+        self.rounds.seen = lambda: Seen(views, None if error else states.cluster(), None, error)
+        return await self.controller._pass("prod", self.rounds)  # type: ignore[arg-type]
+
+
+AWAY = TopiaristError(Reason.UNREACHABLE, "no answer")
+
+
+def run(work: Callable[[], Awaitable[Any]]) -> None:
+    """Play it."""
+    played(work)
+
+
+def test_a_second_pass_over_the_same_writes_nothing() -> None:
+    """No status, no finalizer, no Event; a status that could not be written is tried again."""
+    world = World(bodies.cluster(), bodies.topic("orders"))
+
+    async def work() -> None:
+        world.server.broken = True
+        await world.passes(view(world.topic("orders"), State.IN_STEP))
+        world.server.broken = False
+        await world.passes(view(world.topic("orders"), State.IN_STEP))
+        assert world.server.taken() == ["orders status", "prod status"]
+        for _ in range(3):
+            assert await world.passes(view(world.topic("orders"), State.IN_STEP)) is Ending.WELL
+        assert world.server.taken() == []
+
+    run(work)
+
+
+def test_refusals_are_told_once_by_an_event() -> None:
+    """However many passes find them."""
+    world = World(bodies.cluster(), bodies.topic("orders"))
+
+    async def work() -> None:
+        for _ in range(3):
+            await world.passes(view(world.topic("orders"), State.REFUSED))
+        assert world.server.events == ["orders DataLoss"]
+
+    run(work)
+
+
+def test_a_topic_that_comes_while_its_cluster_is_away_is_told() -> None:
+    """From the very first pass on: a status that never comes says nothing to anybody."""
+    world = World(bodies.cluster(), bodies.topic("orders"))
+
+    async def work() -> None:
+        assert await world.passes(error=AWAY) is Ending.FAILED
+        assert world.server.reason("orders") == "Unreachable"
+        assert world.server.reason("prod", "Cluster") == "Unreachable"
+        world.controller.store.put(world.server.give(bodies.topic("later")))
+        await world.passes(error=AWAY)
+        assert world.server.reason("later") == "Unreachable"
+        world.server.taken()
+        await world.passes(error=AWAY)
+        assert world.server.taken() == []
+
+    run(work)
+
+
+def test_an_outage_takes_nothing_back() -> None:
+    """What is ready stays ready; the Cluster says that nobody can look."""
+    world = World(bodies.cluster(), bodies.topic("orders", deletionPolicy="Delete"))
+
+    async def work() -> None:
+        await world.passes(view(world.topic("orders"), State.IN_STEP))
+        assert world.server.taken() == ["orders finalizers", "orders status", "prod status"]
+        await world.passes(error=AWAY)
+        assert world.server.taken() == ["prod status"]
+        assert world.server.reason("orders") == "InStep"
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("states_", "ending"),
+    [
+        ([State.IN_STEP, State.REFUSED, State.DRIFTED, State.WAITING], Ending.WELL),
+        ([State.IN_STEP, State.CHANGED], Ending.SOON),
+    ],
+)
+def test_what_was_written_is_looked_at_soon(states_: list[State], ending: Ending) -> None:
+    """Until the controller has taken it over; what stands still is not."""
+    topics = [bodies.topic(f"t{number}") for number in range(len(states_))]
+    world = World(bodies.cluster(), *topics)
+
+    async def work() -> None:
+        found = [view(topic, state) for topic, state in zip(topics, states_, strict=True)]
+        assert await world.passes(*found) is ending
+
+    run(work)
+
+
+def test_a_cluster_that_is_gone_lets_its_topics_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its loop and its session end, finalizers go, and its Topics say that there is none; one that comes back begins
+    anew.
+    """
+    home = bodies.cluster()
+    world = World(home, bodies.topic("orders", deletionPolicy="Delete", clusters=["prod"]))
+    monkeypatch.setattr(module, "Round", lambda *_: world.rounds)
+    world.rounds.seen = lambda: Seen([view(world.topic("orders"), State.IN_STEP)], states.cluster())
+
+    async def work() -> None:
+        running = asyncio.create_task(world.controller.run())
+        await asyncio.sleep(5)
+        assert world.topic("orders").finalizers == (FINALIZER,)
+        assert [name for name, _ in world.controller.alive()] == ["", "prod"]
+        world.controller.store.drop(world.controller.store.clusters[home.name])
+        await asyncio.sleep(5)
+        assert world.topic("orders").finalizers == ()
+        assert world.server.reason("orders") == "UnknownCluster"
+        assert world.rounds.closed == 1
+        assert [name for name, _ in world.controller.alive()] == [""]
+        world.controller.store.put(world.server.give(bodies.cluster()))
+        await asyncio.sleep(5)
+        assert world.topic("orders").finalizers == (FINALIZER,)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert world.rounds.closed == 2
+
+    run(work)
+
+
+def test_no_cluster_waits_for_what_a_gone_one_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand statuses are still to be written, and a new Cluster is looked at all the same."""
+    home = bodies.cluster("old")
+    world = World(home, *(bodies.topic(f"t{number}", clusters=["old"]) for number in range(1000)))
+    slow, looked = asyncio.Event(), asyncio.Event()
+    patch = world.server.patch
+
+    async def waiting(*words: Any, **more: Any) -> dict[str, Any]:
+        if "old" not in world.controller.store.clusters:
+            await slow.wait()
+        return await patch(*words, **more)
+
+    monkeypatch.setattr(world.server, "patch", waiting)
+    monkeypatch.setattr(module, "Round", lambda *_: world.rounds)
+    topics = [*world.controller.store.topics.values()]
+    world.rounds.seen = lambda: Seen([view(topic, State.IN_STEP, home=home) for topic in topics], states.cluster())
+
+    def seen() -> Seen:
+        looked.set()
+        return Seen([], states.cluster())
+
+    async def work() -> None:
+        running = asyncio.create_task(world.controller.run())
+        await asyncio.sleep(3)
+        world.rounds.seen = seen
+        world.controller.store.drop(world.controller.store.clusters[home.name])
+        await asyncio.sleep(3)
+        world.controller.store.put(world.server.give(bodies.cluster("new")))
+        async with asyncio.timeout(10):
+            await looked.wait()
+        slow.set()
+        await asyncio.sleep(3)
+        assert world.server.reason("t999") == "UnknownCluster"
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    run(work)
+
+
+def test_any_number_of_clusters_may_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a thread of its own: the one that answers is looked at while forty others are waited for."""
+    release, done = threading.Event(), threading.Event()
+
+    class Hanging(Session):
+        def cluster(self, spec: ClusterSpec, _secrets: Any) -> Any:
+            if spec.name == "good":
+                done.set()
+            else:
+                release.wait()
+            raise AWAY
+
+    monkeypatch.setattr(module, "Session", Hanging)
+    clusters = [bodies.cluster(f"bad{number:02}") for number in range(40)]
+
+    async def work() -> None:
+        world = World(*clusters)
+        running = asyncio.create_task(world.controller.run())
+        try:
+            await asyncio.sleep(0)
+            world.controller.store.put(world.server.give(bodies.cluster("good")))
+            await asyncio.to_thread(wait_until, done.is_set, "the good one is looked at")
+        finally:
+            release.set()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(work())
+
+
+def test_the_rest_is_told_by_itself() -> None:
+    """Policies, and Topics that are meant for no cluster."""
+    world = World(bodies.topic("orders", clusters=["nowhere"]), bodies.policy("law", {"expression": "true"}))
+
+    async def work() -> None:
+        for _ in range(2):
+            assert await world.controller._tell_rest() is Ending.WELL
+        assert world.server.taken() == ["law status", "orders status"]
+        assert (world.server.reason("orders"), world.server.reason("law", "Policy")) == ("UnknownCluster", "Judging")
+
+    run(work)

@@ -1,0 +1,85 @@
+"""The operator's log: one JSON object a line for machines, lines for people; and how it writes times."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from support.kube import ROOT
+from topiarist.kubernetes import clock
+
+PROGRAM = """
+import logging, sys
+from topiarist.kubernetes import logs
+logs.begin(sys.argv[1])
+log = logging.getLogger("topiarist.kubernetes.controller")
+log.info("done", extra={"cluster": "prod", "topic": "orders"})
+log.debug("never")
+log.warning("two\\nlines and \\u202e")
+try:
+    raise ValueError("a mistake\\nof ours")
+except ValueError:
+    log.exception("a pass has failed")
+logging.getLogger("kopf.objects").warning("noise")
+logging.getLogger("kopf._cogs.clients.errors").error("noise")
+logging.getLogger("kazoo.client").error("noise")
+"""
+
+
+def logged(style: str) -> list[str]:
+    """The lines that a program logs; all on standard error."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
+    command = [sys.executable, "-c", PROGRAM, style]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == ""
+    return done.stderr.splitlines()
+
+
+def test_every_line_is_one_object() -> None:
+    """With time, level and logger, what else is known of it, and a traceback as one text."""
+    found = [json.loads(line) for line in logged("json")]
+    assert [each["message"] for each in found] == ["done", "two\nlines and \u202e", "a pass has failed"]
+    assert [each["level"] for each in found] == ["INFO", "WARNING", "ERROR"]
+    assert {each["logger"] for each in found} == {"topiarist.kubernetes.controller"}
+    assert (found[0]["cluster"], found[0]["topic"]) == ("prod", "orders")
+    assert "ValueError: a mistake" in found[2]["exception"]
+    for each in found:
+        assert datetime.fromisoformat(each["time"])
+
+
+def test_lines_for_people() -> None:
+    """With what else is known at their end."""
+    first, *others = logged("text")
+    assert first.endswith(" INFO done cluster=prod topic=orders")
+    assert not any("noise" in line or "never" in line for line in others)
+
+
+def test_times_as_kubernetes_writes_them() -> None:
+    """Whole seconds in conditions, microseconds in Events and Leases; always in UTC."""
+    moment = datetime(2026, 1, 31, 12, 0, 0, 5, tzinfo=UTC)
+    assert clock.seconds(moment) == "2026-01-31T12:00:00Z"
+    assert datetime.fromisoformat(clock.precise()).utcoffset() == timedelta(0)
+    assert clock.precise()[-8] == "."
+    assert len(clock.precise()) == len("2026-01-31T12:00:00.000005Z")
+
+
+@pytest.mark.parametrize(
+    ("ago", "counts"),
+    [(timedelta(0), True), (timedelta(hours=23, minutes=59), True), (timedelta(days=1), False), (timedelta(-1), True)],
+)
+def test_a_day(ago: timedelta, counts: bool) -> None:
+    """What was written within it; a clock that was set back makes nobody forget."""
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    assert clock.within_a_day(clock.seconds(now - ago), now) is counts
+
+
+def test_nothing_else_is_written_where_the_log_goes() -> None:
+    """No module of the operator prints."""
+    folder = Path(ROOT, "operator", "topiarist", "kubernetes")
+    assert [path.name for path in folder.glob("*.py") if "print(" in path.read_text()] == []

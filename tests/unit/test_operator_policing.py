@@ -1,0 +1,195 @@
+"""The policies of the operator: compiled once, and never passed by because they are broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from support import bodies, states
+from topiarist import schema
+from topiarist.adapters import cel
+from topiarist.core.change import Plan
+from topiarist.core.guardrails import Policy, Rule
+from topiarist.core.plan import Run, make_plan
+from topiarist.core.spec import ClusterSpec, merge
+from topiarist.errors import Reason
+from topiarist.kubernetes.candidates import Candidate, candidate
+from topiarist.kubernetes.policing import Policing, of_policy
+from topiarist.kubernetes.resources import Resource
+from unit.views import spec_of
+
+PROD, TEST = (spec_of(bodies.cluster(name, meta={"labels": {"env": name}})) for name in ("prod", "test"))
+NO_KEY = 'topic.config["retention.ms"] == "1"'
+ON_CHANGE = {"subject": "Change", "expression": 'topic.config["retention.ms"] == "1"'}
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of rules of each court that was made."""
+    found: list[int] = []
+    plain = cel.Court.__init__
+
+    def counting(self: cel.Court, rules: Iterable[Rule]) -> None:
+        listed = list(rules)
+        found.append(len(listed))
+        plain(self, listed)
+
+    monkeypatch.setattr(cel.Court, "__init__", counting)
+    return found
+
+
+def law(name: str = "law", *rules: dict[str, Any], **selector: Any) -> Policy:
+    """A Policy as the store keeps it."""
+    found = bodies.policy(name, *rules, **({"selector": selector} if selector else {}))
+    assert found.manifest is not None, found.problems
+    return schema.policy(found.manifest)
+
+
+def wishes(spec: ClusterSpec, *topics: Resource) -> list[Candidate]:
+    """Topics on a cluster."""
+    return [candidate(each, merge(each.manifest, spec)) for each in topics if each.manifest]
+
+
+def left(
+    policing: Policing, policies: list[Policy], *, spec: ClusterSpec = PROD, unreadable: tuple[str, ...] = ()
+) -> Plan:
+    """What policies leave of a plan that creates one topic and grows another."""
+    found = wishes(spec, bodies.topic("new"), bodies.topic("old", partitions=6))
+    state = states.cluster(states.topic("old"))
+    plan = make_plan(state, spec, [each.spec for each in found], Run())
+    return policing.guard(policies, unreadable, spec, found)(plan)
+
+
+def changed(plan: Plan) -> list[str]:
+    """The topics that may be changed."""
+    return [topic.topic for topic in plan.to_do()]
+
+
+def refused(plan: Plan) -> dict[str, tuple[Reason, str]]:
+    """Why each other topic may not."""
+    return {
+        topic.topic: (topic.refusals[0].reason, topic.refusals[0].message) for topic in plan.topics if topic.refusals
+    }
+
+
+def test_without_policies_everything_may_be_done() -> None:
+    """The very same plan."""
+    assert changed(left(Policing(), [])) == ["new", "old"]
+
+
+def test_a_rule_holds_back_what_it_denies() -> None:
+    """Of topics and of changes; the rest is done, and a warning holds nothing back."""
+    small = law("small", {"expression": "topic.partitions <= 3", "message": "too many"})
+    plan = left(Policing(), [small])
+    assert changed(plan) == ["new"]
+    assert refused(plan) == {"old": (Reason.POLICY_DENIED, "too many (policy small, rule r0)")}
+    fixed = law("fixed", {"subject": "Change", "expression": 'change.kind != "CreateTopic"'})
+    assert changed(left(Policing(), [fixed])) == ["old"]
+    assert changed(left(Policing(), [law("mild", {"expression": "false", "action": "Warn"})])) == ["new", "old"]
+
+
+def test_rules_are_compiled_once(compiled: list[int]) -> None:
+    """For all passes of all clusters, until one of them changes."""
+    policing, policies = Policing(), [law("a", {"expression": "true"}, {"expression": "topic.partitions < 9"})]
+    for spec in (PROD, TEST, PROD):
+        left(policing, [*policies], spec=spec)
+    assert compiled == [2]
+    policies = [*policies, law("b", {"expression": "true"})]
+    left(policing, policies)
+    left(policing, [*policies])
+    assert compiled == [2, 3]
+    left(
+        policing, [*policies[:1], law("b", {"expression": "true"})]
+    )  # changed: another object, though it says the same
+    assert compiled == [2, 3, 3]
+
+
+def test_without_policies_nothing_is_compiled(compiled: list[int]) -> None:
+    """Nor is the library of the language needed."""
+    left(Policing(), [])
+    assert compiled == []
+
+
+def test_a_policy_that_cannot_be_read_holds_back_every_change() -> None:
+    """On every cluster: nobody knows what it would have denied, or where."""
+    plan = left(Policing(), [law("fine", {"expression": "true"})], unreadable=("broken", "other"))
+    assert changed(plan) == []
+    assert {reason for reason, _ in refused(plan).values()} == {Reason.INVALID_MANIFEST}
+    assert refused(plan)["new"][1] == "Policy broken cannot be read"
+    assert plan.topics[0].refusals[0].instead == "mend or delete the Policy: until then nothing is changed"
+    assert changed(left(Policing(), [], unreadable=("broken",))) == []
+
+
+BROKEN = [
+    ({"expression": "topic.partitons < 3"}, 'does not compile: it knows no "topic.partitons"'),
+    ({"expression": "topic.partitions"}, "gives int, wanted true or false"),
+    ({"expression": NO_KEY}, "found no key"),
+    (ON_CHANGE, "found no key"),
+    ({"subject": "Change", "expression": "change.nothing"}, "does not compile"),
+]
+
+
+@pytest.mark.parametrize(("rule", "words"), BROKEN)
+def test_a_rule_that_cannot_be_judged_holds_back_every_change(rule: dict[str, str], words: str) -> None:
+    """Also one that fails only when it meets a change; what is wrong is kept for the status of its Policy."""
+    policing, policies = Policing(), [law("fine", {"expression": "true"}), law("broken", rule)]
+    for _ in range(3):  # in every pass: it is never passed by because it is known
+        plan = left(policing, policies)
+        assert changed(plan) == []
+        reasons = {(reason, words in message) for reason, message in refused(plan).values()}
+        assert reasons == {(Reason.INVALID_MANIFEST, True)}
+        (fault,) = of_policy("broken", policing.faults["prod"])
+        assert fault.startswith("policy broken, rule r0: ")
+        assert words in fault
+        assert of_policy("fine", policing.faults["prod"]) == []
+
+
+@pytest.mark.parametrize(("rule", "words"), BROKEN)
+def test_a_broken_rule_for_other_clusters_holds_back_nothing(rule: dict[str, str], words: str) -> None:
+    """Only those that the Policy means."""
+    policies = [law("broken", rule, clusterSelector={"matchLabels": {"env": "test"}})]
+    policing = Policing()
+    assert changed(left(policing, policies)) == ["new", "old"]
+    plan = left(policing, policies, spec=TEST)
+    assert changed(plan) == []
+    assert words in refused(plan)["new"][1]
+
+
+def test_what_was_mended_counts_at_once() -> None:
+    """And nothing is said of it any more, also beside one that cannot be read."""
+    policing = Policing()
+    left(policing, [law("a", {"expression": NO_KEY})])
+    mended = [law("a", {"expression": "true"})]
+    left(policing, mended, unreadable=("b",))
+    assert policing.faults["prod"] == []
+    assert changed(left(policing, mended)) == ["new", "old"]
+    left(policing, [law("a", {"expression": NO_KEY})])
+    assert changed(left(policing, [])) == ["new", "old"]
+    assert not policing.faults.get("prod")
+
+
+def test_a_rule_that_was_given_up_is_passed_by_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in the next pass nor in that of another cluster that is under way: all its changes are held."""
+    monkeypatch.setattr(cel, "GRACE_SECONDS", -1.0)
+    policing, policies = Policing(), [law("slow", {"subject": "Change", "expression": "true"})]
+    found = wishes(TEST, bodies.topic("new"))
+    plan = make_plan(states.cluster(), TEST, [each.spec for each in found], Run())
+    guard = policing.guard(policies, (), TEST, found)  # under way, with the same court
+    for spec in (PROD, PROD):
+        assert changed(left(policing, policies, spec=spec)) == []
+        assert "is given up" in policing.faults["prod"][0]
+    monkeypatch.setattr(cel, "GRACE_SECONDS", 1000.0)
+    assert changed(guard(plan)) == []
+    assert changed(left(policing, policies)) == ["new", "old"]
+
+
+def test_annotations_can_be_asked_for() -> None:
+    """Those of the resource."""
+    found = [law("owned", {"expression": '"team" in topic.annotations'})]
+    for notes, may in (({}, []), ({"team": "shop"}, ["new"])):
+        topics = wishes(PROD, bodies.topic("new", meta={"annotations": notes}))
+        plan = make_plan(states.cluster(), PROD, [each.spec for each in topics], Run())
+        assert changed(Policing().guard(found, (), PROD, topics)(replace(plan))) == may

@@ -1,0 +1,182 @@
+"""Sessions with ZooKeeper: kept from pass to pass, opened anew by new secrets, which nobody else can read."""
+
+from __future__ import annotations
+
+import stat
+from base64 import b64encode
+from collections import Counter
+from pathlib import Path
+from threading import Barrier, Thread
+from typing import Any, Self
+
+import pytest
+
+from support import bodies
+from topiarist.core.credentials import Credentials, SecretKey
+from topiarist.core.spec import ClusterSpec
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes import sessions
+from topiarist.kubernetes.sessions import Secrets, Session, in_files, references, secret_keys
+from unit.views import spec_of
+
+PASSWORD, OTHER = "first", "the-second"
+LOGIN = SecretKey("login", "password")
+
+
+def named(name: str, key: str) -> dict[str, Any]:
+    """A reference to a Secret."""
+    return {"secretKeyRef": {"name": name, "key": key}}
+
+
+def spec(**zookeeper: Any) -> ClusterSpec:
+    """A Cluster with a login, if nothing else is said."""
+    sasl = {"sasl": {"username": "kafka", "password": named("login", "password")}}
+    return spec_of(bodies.cluster(zookeeper={"connect": "zk:2181", **(zookeeper or sasl)}))
+
+
+def secrets(text: str = PASSWORD, *keys: SecretKey) -> Secrets:
+    """What the API server gives."""
+    return dict.fromkeys(keys or (LOGIN,), b64encode(text.encode()).decode())
+
+
+class Opened:
+    """What stands in for a session that is open."""
+
+    all: list[Opened]
+
+    def __init__(self, connect: str, **words: Any) -> None:
+        self.connect = connect
+        self.words = words
+        self.requests = Counter({("read", "ok"): 1})
+        self.closed = False
+        password = words["credentials"].sasl and words["credentials"].sasl.password
+        self.password = Path(password.file).read_text() if password and password.file else ""
+        Opened.all.append(self)
+
+    def remember(self) -> Self:
+        """Keep what was read."""
+        return self
+
+    def close(self) -> None:
+        """End it."""
+        assert not self.closed
+        self.closed = True
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[Opened]:
+    """The sessions that were opened."""
+    Opened.all = []
+    monkeypatch.setattr(sessions, "ZooKeeperCluster", Opened)
+    return Opened.all
+
+
+def test_a_session_lives_from_pass_to_pass(opened: list[Opened], tmp_path: Path) -> None:
+    """As long as nothing that it was opened with has changed."""
+    session = Session("k8s/shop/topiarist", tmp_path)
+    first = session.cluster(spec(), secrets())
+    assert session.cluster(spec(), secrets()) is first
+    assert len(opened) == 1
+    assert opened[0].words["owner"] == "k8s/shop/topiarist"
+    assert opened[0].password == PASSWORD
+
+
+@pytest.mark.parametrize(
+    ("changed", "given"),
+    [
+        (spec(), secrets(OTHER)),
+        (spec(sasl={"username": "other", "password": named("login", "password")}), secrets()),
+        (spec_of(bodies.cluster(zookeeper={"connect": "zk2:2181"})), secrets()),
+        (spec(maxBuffer=2_000_000), secrets()),
+    ],
+)
+def test_what_has_changed_opens_a_new_one(
+    opened: list[Opened], tmp_path: Path, changed: ClusterSpec, given: Secrets
+) -> None:
+    """Secrets, user, address, size: the old one is closed first, and what it was asked still counts."""
+    session = Session("o", tmp_path)
+    session.cluster(spec(), secrets())
+    session.cluster(changed, given)
+    session.cluster(changed, given)
+    assert [each.closed for each in opened] == [True, False]
+    assert session.requests() == {("read", "ok"): 2}
+
+
+def test_a_rotated_password_is_the_new_one(opened: list[Opened], tmp_path: Path) -> None:
+    """In its file, before anybody reads it."""
+    session = Session("o", tmp_path)
+    for text in (PASSWORD, OTHER):
+        session.cluster(spec(), secrets(text))
+    assert [each.password for each in opened] == [PASSWORD, OTHER]
+    session.close()
+    session.close()
+    assert [each.closed for each in opened] == [True, True]
+
+
+ALL = {
+    "sasl": {"username": "u", "password": named("login", "password")},
+    "digest": {"username": "u", "password": named("login", "digest")},
+    "tls": {
+        "ca": named("tls", "ca.crt"),
+        "certificate": named("tls", "tls.crt"),
+        "key": named("tls", "tls.key"),
+        "keyPassword": named("tls", "password"),
+    },
+}
+KEYS = {
+    SecretKey("login", "password"),
+    SecretKey("login", "digest"),
+    *(SecretKey("tls", key) for key in ("ca.crt", "tls.crt", "tls.key", "password")),
+}
+
+
+def everything() -> Credentials:
+    """Credentials with all that there can be."""
+    return spec(**ALL).credentials
+
+
+def test_only_named_secrets_are_asked_for() -> None:
+    """Every key that the Cluster names, and none besides."""
+    assert secret_keys(everything()) == KEYS
+    assert secret_keys(spec_of(bodies.cluster()).credentials) == frozenset()
+
+
+def test_secrets_lie_in_files_that_nobody_else_can_read(tmp_path: Path) -> None:
+    """One for each, with what the Secret has, whatever mask there is."""
+    found = in_files(everything(), {key: b64encode(key.key.encode()).decode() for key in KEYS}, tmp_path)
+    files = [Path(reference.file) for reference in references(found)]
+    assert [reference.secret for reference in references(found)] == [None] * len(KEYS)
+    assert {path.read_text() for path in files} == {key.key for key in KEYS}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+    assert sorted(tmp_path.iterdir()) == sorted(files)
+
+
+@pytest.mark.parametrize("missing", sorted(KEYS))
+def test_a_secret_that_is_not_there_is_named(missing: SecretKey, tmp_path: Path) -> None:
+    """With its key, and where the Cluster asks for it."""
+    there = {key: "" for key in KEYS if key != missing}
+    with pytest.raises(TopiaristError) as caught:
+        in_files(everything(), there, tmp_path)
+    assert caught.value.reason is Reason.CREDENTIALS_INVALID
+    assert f"there is no key {missing.key} in a Secret {missing.name} of the operator's namespace" in str(caught.value)
+    assert str(caught.value).startswith("spec.zookeeper.")
+
+
+def test_a_file_is_never_seen_half_written(tmp_path: Path) -> None:
+    """Two clusters that name one Secret write it while the other one reads."""
+    texts = {PASSWORD, OTHER}
+    started, seen = Barrier(2), set()
+    path = Path(next(references(in_files(spec().credentials, secrets(), tmp_path))).file)
+
+    def writes() -> None:
+        started.wait()
+        for number in range(300):
+            in_files(spec().credentials, secrets(PASSWORD if number % 2 else OTHER), tmp_path)
+
+    thread = Thread(target=writes)
+    thread.start()
+    started.wait()
+    while thread.is_alive():
+        seen.add(path.read_text())
+    thread.join()
+    assert seen <= texts

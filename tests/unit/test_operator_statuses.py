@@ -1,0 +1,307 @@
+"""The status of a Topic: conditions that kstatus reads, each cluster's part, and nothing that changes by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+import jsonschema
+import pytest
+
+from support import bodies, states
+from topiarist import schema
+from topiarist.core.change import CreateTopic, Finding, TopicPlan
+from topiarist.core.drift import Asked
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes.conditions import MOST_TEXT, Standing, conditions
+from topiarist.kubernetes.passes import State, View
+from topiarist.kubernetes.resources import Resource, last_asked
+from topiarist.kubernetes.statuses import topic_status
+from unit.views import LATER, NOW, view
+
+AWAY = TopiaristError(Reason.UNREACHABLE, "no answer", "look at it")
+CREATION = CreateTopic(states.spread(3), {})
+
+STANDINGS = {
+    State.ABSENT: ("True", "False", "False", "Absent"),
+    State.CHANGED: ("False", "True", "False", "Changed"),
+    State.DRIFTED: ("False", "False", "True", "DriftDetected"),
+    State.IN_STEP: ("True", "False", "False", "InStep"),
+    State.OBSERVED: ("True", "False", "False", "Observed"),
+    State.PAUSED: ("Unknown", "False", "False", "Paused"),
+    State.REFUSED: ("False", "False", "True", "DataLoss"),
+    State.WAITING: ("False", "True", "False", "ReassignmentInProgress"),
+}
+"""Ready, Reconciling, Stalled and the reason, for each state that a topic can have on its only cluster."""
+
+WORST_FIRST = ("Refused", "Drifted", "Waiting", "Changed", "Paused", "Observed", "InStep", "Absent")
+
+
+def status_of(
+    topic: Resource, views: Mapping[str, View | None], away: Mapping[str, TopiaristError] | None = None, now: str = NOW
+) -> dict[str, Any]:
+    """The status, which must be what its schema and so the definition of the kind take."""
+    found = dict(topic_status(topic, views, away or {}, now))
+    whole = schema.schema("status")
+    jsonschema.validate(found, {**whole["definitions"]["topic"], "definitions": whole["definitions"]})
+    return found
+
+
+def by_type(status: Mapping[str, Any]) -> dict[str, Any]:
+    """The conditions by their types."""
+    return {each["type"]: each for each in status["conditions"]}
+
+
+def told(status: Mapping[str, Any]) -> tuple[str, ...]:
+    """What kstatus reads, and the reason."""
+    found = by_type(status)
+    return (*(found[name]["status"] for name in ("Ready", "Reconciling", "Stalled")), found["Ready"]["reason"])
+
+
+def kstatus(status: Mapping[str, Any], generation: int) -> str:
+    """What whoever reads kstatus makes of it."""
+    found = {name: each["status"] for name, each in by_type(status).items()}
+    if status.get("observedGeneration") != generation or found["Reconciling"] == "True":
+        return "InProgress"
+    if found["Stalled"] == "True":
+        return "Failed"
+    return "Current" if found["Ready"] == "True" else "InProgress"
+
+
+@pytest.mark.parametrize("state", State)
+def test_every_state_has_its_conditions(state: State) -> None:
+    """All four are always there, of the newest generation, and with the reason of the one table."""
+    topic = bodies.topic("orders", meta={"generation": 7})
+    status = status_of(topic, {"prod": view(topic, state)})
+    assert told(status) == STANDINGS[state]
+    assert by_type(status).keys() == {"Ready", "Reconciling", "Stalled", "DriftDetected"}
+    assert {each["observedGeneration"] for each in status["conditions"]} == {7, status["observedGeneration"]}
+    assert by_type(status)["DriftDetected"]["status"] == str(state is State.DRIFTED)
+    assert status["topicName"] == "orders"
+
+
+@pytest.mark.parametrize("state", State)
+def test_what_reads_kstatus_gets_it_right(state: State) -> None:
+    """A dead end is never in progress for ever; what comes by itself is no failure."""
+    topic = bodies.topic("orders")
+    wanted = {
+        **dict.fromkeys(("ABSENT", "IN_STEP", "OBSERVED"), "Current"),
+        **dict.fromkeys(("CHANGED", "PAUSED", "WAITING"), "InProgress"),
+        **dict.fromkeys(("DRIFTED", "REFUSED"), "Failed"),
+    }
+    status = status_of(topic, {"prod": view(topic, state)})
+    assert kstatus(status, 1) == wanted[state.name]
+    assert kstatus(status, 2) == "InProgress"
+
+
+@pytest.mark.parametrize(("one", "other"), list(product(WORST_FIRST, WORST_FIRST)))
+def test_of_several_clusters_the_worst_counts(one: str, other: str) -> None:
+    """And each has its own part, in the order of their names."""
+    topic = bodies.topic("orders")
+    status = status_of(topic, {"b": view(topic, State(one)), "a": view(topic, State(other))})
+    worst = min(one, other, key=WORST_FIRST.index)
+    assert told(status) == STANDINGS[State(worst)]
+    assert [(part["name"], part["state"]) for part in status["clusters"]] == [("a", other), ("b", one)]
+
+
+def test_the_message_names_the_cluster_and_counts_the_others() -> None:
+    """With what is wrong there."""
+    topic = bodies.topic("orders")
+    views = {name: view(topic, State.REFUSED) for name in "cab"} | {"d": view(topic, State.IN_STEP)}
+    assert by_type(status_of(topic, views))["Ready"]["message"] == "a: because of DataLoss; and 2 other clusters"
+    fine = {name: view(topic, State.IN_STEP) for name in "ab"}
+    assert by_type(status_of(topic, fine))["Ready"]["message"] == "as asked on 2 clusters"
+
+
+@pytest.mark.parametrize("state", State)
+def test_a_second_look_at_the_same_changes_nothing(state: State) -> None:
+    """Whatever the time is: the very same status, so nothing is written."""
+    topic = bodies.topic("orders")
+    first = status_of(topic, {"prod": view(topic, state)})
+    known = bodies.again(topic, status=first)
+    assert status_of(known, {"prod": view(known, state)}, now=LATER) == first
+
+
+@pytest.mark.parametrize("state", State)
+def test_an_outage_changes_nothing(state: State) -> None:
+    """Neither that of a cluster nor our own: what was known is kept as long as the Topic asks for nothing new."""
+    topic = bodies.topic("orders")
+    first = status_of(topic, {"prod": view(topic, state)})
+    known = bodies.again(topic, status=first)
+    for away in ({}, {"prod": AWAY}):
+        assert status_of(known, {"prod": None}, away, now=LATER) == first
+
+
+def test_a_time_of_transition_is_that_of_its_own_condition() -> None:
+    """One that stays keeps its time while another changes."""
+    topic = bodies.topic("orders")
+    first = status_of(topic, {"prod": view(topic, State.CHANGED)})
+    second = status_of(bodies.again(topic, status=first), {"prod": view(topic, State.IN_STEP)}, now=LATER)
+    times = {name: each["lastTransitionTime"] for name, each in by_type(second).items()}
+    assert times == {"Ready": LATER, "Reconciling": LATER, "Stalled": NOW, "DriftDetected": NOW}
+
+
+def test_a_cluster_that_was_not_seen_yet() -> None:
+    """It is waited for, with the reason why it cannot be seen, if there is one."""
+    topic = bodies.topic("orders")
+    assert told(status_of(topic, {"prod": None})) == ("False", "True", "False", "NotSent")
+    status = status_of(topic, {"prod": None}, {"prod": AWAY})
+    assert told(status) == ("False", "True", "False", "Unreachable")
+    assert by_type(status)["Ready"]["message"] == "prod: no answer"
+
+
+def test_a_cluster_that_will_not_come_by_itself() -> None:
+    """Somebody has to do something: what waits for it is stalled, and not in progress for ever."""
+    topic = bodies.topic("orders")
+    wrong = TopiaristError(Reason.WRONG_CLUSTER, "found another one")
+    assert told(status_of(topic, {"prod": None}, {"prod": wrong})) == ("False", "False", "True", "WrongCluster")
+
+
+def test_why_a_cluster_cannot_be_seen_may_change() -> None:
+    """Nothing else is known, so the newest reason counts; the same one in other words is not worth a write."""
+    topic = bodies.topic("orders")
+    first = status_of(topic, {"prod": None}, {"prod": AWAY})
+    known = bodies.again(topic, status=first)
+    again = TopiaristError(Reason.UNREACHABLE, "no answer from port 17")
+    assert status_of(known, {"prod": None}, {"prod": again}, LATER) == first
+    wrong = TopiaristError(Reason.CREDENTIALS_INVALID, "no such key")
+    status = status_of(known, {"prod": None}, {"prod": wrong}, LATER)
+    assert told(status) == ("False", "False", "True", "CredentialsInvalid")
+
+
+def test_what_is_new_while_a_cluster_is_away_is_waited_for() -> None:
+    """What is known of the cluster is kept, above all what the topic was asked for."""
+    topic = bodies.topic("orders", config={"flush.ms": 7})
+    found = states.topic("orders", 3, topic_id="id")
+    first = status_of(topic, {"prod": view(topic, State.IN_STEP, found=found)})
+    status = status_of(bodies.again(topic, status=first, generation=2), {"prod": None}, {"prod": AWAY}, LATER)
+    assert told(status) == ("False", "True", "False", "Unreachable")
+    (part,) = status["clusters"]
+    kept = ("partitions", "replicationFactor", "topicId", "generation", "applied")
+    assert {key: part[key] for key in kept} == {key: first["clusters"][0][key] for key in kept}
+
+
+def test_a_part_has_what_the_cluster_holds() -> None:
+    """Partitions, replicas, the id, and what the topic was asked for when it was as asked."""
+    topic = bodies.topic("orders", partitions=4, config={"flush.ms": 7}, unmanagedConfig="Remove")
+    found = states.topic("orders", 4, topic_id="an-id")
+    (part,) = status_of(topic, {"prod": view(topic, State.IN_STEP, found=found)})["clusters"]
+    assert part == {
+        "name": "prod",
+        "state": "InStep",
+        "partitions": 4,
+        "replicationFactor": 3,
+        "topicId": "an-id",
+        "generation": 1,
+        "applied": {"partitions": 4, "config": {"flush.ms": "7"}, "removeUnmanaged": True},
+    }
+    assert last_asked(part) == Asked(4, {"flush.ms": "7"}, True)
+    assert last_asked({}) is None
+
+
+@pytest.mark.parametrize(("state", "kept"), [(State.REFUSED, True), (State.WAITING, True), (State.ABSENT, False)])
+def test_what_was_asked_for_is_kept_until_the_topic_is_gone(state: State, kept: bool) -> None:
+    """By it drift is told from what the spec changes, also after a restart."""
+    topic = bodies.topic("orders")
+    first = status_of(topic, {"prod": view(topic, State.IN_STEP)})
+    (part,) = status_of(bodies.again(topic, status=first), {"prod": view(topic, state)})["clusters"]
+    assert ("applied" in part) is kept
+
+
+@pytest.mark.parametrize("state", State)
+def test_pending_changes_are_told_where_they_wait(state: State) -> None:
+    """With mode Observe as the plan shows them, too."""
+    topic = bodies.topic("orders", mode="Observe")
+    found = view(topic, state)
+    plan = TopicPlan("orders", changes=(CREATION,), observed=True, spec=found.candidate.spec)
+    (part,) = status_of(topic, {"prod": found._replace(plan=plan)})["clusters"]
+    waits = state in (State.OBSERVED, State.PAUSED, State.WAITING)
+    assert part.get("pending") == (["create 3 partitions x 3 replicas"] if waits else None)
+    if state in (State.OBSERVED, State.PAUSED):
+        assert part["plan"].startswith(". orders")
+        assert "observed, not done: create 3 partitions x 3 replicas" in part["plan"]
+        assert "0 [1,2,3]" in part["plan"]
+    else:
+        assert "plan" not in part
+
+
+def test_an_observed_difference_is_not_as_asked() -> None:
+    """Ready, since nothing will be done; but nobody is told that the topic is as asked."""
+    topic = bodies.topic("orders", mode="Observe")
+    found = view(topic, State.OBSERVED)
+    ready = by_type(status_of(topic, {"prod": found}))["Ready"]
+    assert ready["message"] == "observed on 1 cluster: no difference"
+    plan = TopicPlan("orders", changes=(CREATION,), observed=True, spec=found.candidate.spec)
+    ready = by_type(status_of(topic, {"prod": found._replace(plan=plan), "b": found}))["Ready"]
+    assert (ready["status"], ready["message"]) == (
+        "True",
+        "observed on 2 clusters: 1 change pending, which nobody makes",
+    )
+
+
+def test_what_is_paused_says_so_whatever_stands_against_it() -> None:
+    """That it is left alone is why nothing happens."""
+    topic = bodies.topic("orders")
+    status = status_of(topic, {"prod": view(topic, State.PAUSED, Reason.DATA_LOSS)})
+    assert told(status) == STANDINGS[State.PAUSED]
+    assert "topiarist.dev/paused" in by_type(status)["Ready"]["message"]
+    assert status["clusters"][0]["refusals"][0]["reason"] == "DataLoss"
+
+
+def test_refusals_are_told_with_what_to_do() -> None:
+    """In the words of Kubernetes; those first that the state comes from; and no more than there is room for."""
+    topic = bodies.topic("orders")
+    refusals = (
+        Finding(Reason.TOO_FEW_BROKERS, "wait", instead="do nothing"),
+        *(Finding(Reason.NOT_ADOPTED, f"no {number}", instead="--adopt") for number in range(200)),
+    )
+    status = status_of(topic, {"prod": view(topic, State.REFUSED)._replace(refusals=refusals)})
+    told_of = status["clusters"][0]["refusals"]
+    assert told_of[0]["reason"] == "NotAdopted"
+    assert told_of[0]["message"] == "no 0: a pattern in spec.adopt of the Cluster takes it over"
+    assert len(told_of) == 100
+    assert told(status)[-1] == "NotAdopted"
+
+
+def test_a_topic_that_cannot_be_read_says_why() -> None:
+    """Every problem with its place; what was known of clusters needs nobody's guess."""
+    topic = bodies.topic("orders", partitions=0, config={"flush.ms": 1e300})
+    status = status_of(topic, {})
+    assert told(status) == ("False", "False", "True", "InvalidManifest")
+    message = by_type(status)["Ready"]["message"]
+    assert "spec.partitions: " in message
+    assert "may have lost digits" in message
+    assert "topicName" not in status
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({}, "there is not exactly one Cluster: name those that are meant in spec.clusters"),
+        ({"clusters": ["nowhere"]}, "no Cluster that there is fits spec.clusters or spec.clusterSelector"),
+        (
+            {"clusterSelector": {"matchLabels": {"a": "b"}}},
+            "no Cluster that there is fits spec.clusters or spec.clusterSelector",
+        ),
+    ],
+)
+def test_a_topic_that_is_meant_for_no_cluster(spec: Mapping[str, Any], words: str) -> None:
+    """It is stalled, and told what to do."""
+    status = status_of(bodies.topic("orders", **spec), {})
+    assert told(status) == ("False", "False", "True", "UnknownCluster")
+    assert by_type(status)["Ready"]["message"] == words
+    assert status["clusters"] == []
+
+
+def test_long_words_are_cut_in_conditions() -> None:
+    """What is more stands in the part of the cluster."""
+    found = conditions(Standing(False, "DataLoss", "x" * 5000, stalled=True), 1, [], NOW)
+    assert {len(each["message"]) for each in found if each["message"]} == {MOST_TEXT}
+    assert found[0]["message"].endswith("...")
+
+
+def test_the_parts_by_cluster() -> None:
+    """None where there is no status."""
+    assert bodies.topic("orders").on("a") == {}
+    assert bodies.topic("orders", status={"clusters": [{"name": "a"}]}).on("a") == {"name": "a"}

@@ -1,0 +1,322 @@
+"""What the operator keeps of the API server: which event marks which cluster, and that nothing is read twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from support import bodies
+from topiarist import schema
+from topiarist.core.spec import merge
+from topiarist.kubernetes import store as module
+from topiarist.kubernetes.resources import FINALIZER, Resource, resource
+from topiarist.kubernetes.store import REST, Store
+
+
+class Kept(Store):
+    """A store, and what it marked since it was last asked."""
+
+    def __init__(self, *found: Resource) -> None:
+        self._marks: list[str] = []
+        super().__init__("shop", self._marks.append)
+        for each in found:
+            self.put(each)
+        self.marked()
+
+    def marked(self) -> list[str]:
+        """The clusters, and then none."""
+        found, self._marks[:] = [*self._marks], []
+        return found
+
+    def seen(self, of: Resource, **changes: Any) -> list[str]:
+        """The same resource in a later state; what that marks."""
+        self.put(bodies.again(of, **changes))
+        return self.marked()
+
+
+A, B = bodies.cluster("a", meta={"labels": {"env": "prod"}}), bodies.cluster("b", meta={"labels": {"env": "test"}})
+
+
+def named(name: str = "orders", *clusters: str, **spec: Any) -> Resource:
+    """A Topic for clusters by name."""
+    return bodies.topic(name, clusters=list(clusters or ("a",)), **spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "marks"),
+    [
+        ({"clusters": ["a"]}, ["a"]),
+        ({"clusters": ["b", "a"]}, ["a", "b"]),
+        ({"clusterSelector": {"matchLabels": {"env": "test"}}}, ["b"]),
+        ({"clusters": ["nowhere"]}, [REST]),
+        ({"clusters": ["nowhere", "b"]}, ["b"]),
+        ({}, [REST]),
+    ],
+)
+def test_a_topic_marks_the_clusters_that_it_is_meant_for(spec: Mapping[str, Any], marks: list[str]) -> None:
+    """When it comes and when it goes; where there is none it is the rest that has to be told."""
+    kept, topic = Kept(A, B), bodies.topic("orders", **spec)
+    kept.put(topic)
+    assert kept.marked() == marks
+    kept.drop(topic)
+    assert kept.marked() == marks
+
+
+def test_the_only_cluster_is_meant_by_whoever_names_none() -> None:
+    """It is marked; with a second one the Topic is homeless, and both know."""
+    topic = bodies.topic("orders")
+    kept = Kept(A)
+    kept.put(topic)
+    assert kept.marked() == ["a"]
+    assert [each.spec.topic for each in kept.candidates("a")] == ["orders"]
+    kept.put(B)
+    assert kept.marked() == [REST, "a", "b"]
+    assert [*kept.candidates("a")] == []
+    assert [each.name for each in kept.homeless()] == ["orders"]
+    kept.drop(B)
+    assert kept.marked() == [REST, "a", "b"]
+    assert [*kept.homeless()] == []
+
+
+def test_a_topic_that_moves_marks_both_sides() -> None:
+    """The cluster that it leaves and the one that it comes to."""
+    first = named("orders", "a")
+    kept = Kept(A, B, first)
+    kept.put(named("orders", "b", meta={"uid": first.uid, "generation": 2}))
+    assert kept.marked() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"status": {"observedGeneration": 1}},
+        {"managedFields": [{"manager": "other"}]},
+        {"resourceVersion": "999999"},
+    ],
+)
+def test_what_changes_nothing_marks_nobody(changes: dict[str, Any]) -> None:
+    """Above all our own statuses: otherwise each pass would call for the next one."""
+    topic = named()
+    kept = Kept(A, topic)
+    assert kept.seen(topic, **changes) == []
+    assert kept.topics[topic.key].version > topic.version
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"generation": 2},
+        {"labels": {"a": "b"}},
+        {"annotations": {"topiarist.dev/paused": "true"}},
+        {"finalizers": [FINALIZER]},
+        {"deletionTimestamp": "2026-02-01T00:00:00Z"},
+        {"uid": "another"},
+    ],
+)
+def test_what_a_pass_asks_for_marks(changes: dict[str, Any]) -> None:
+    """Spec, labels, annotations, finalizers, deletion; or another resource of that name."""
+    topic = named()
+    assert Kept(A, topic).seen(topic, **changes) == ["a"]
+
+
+def test_what_is_older_than_what_is_known_is_passed_over() -> None:
+    """A page of a list that was begun before."""
+    old = named()
+    new = bodies.again(old, labels={"a": "b"})
+    kept = Kept(A, new)
+    kept.put(old)
+    assert kept.marked() == []
+    assert kept.topics[old.key] is new
+
+
+def test_a_cluster_marks_itself_and_the_rest() -> None:
+    """Policies and homeless Topics may have a word on it; other clusters have not."""
+    kept = Kept(A, B)
+    assert kept.seen(A, generation=2) == [REST, "a"]
+    assert kept.seen(A, annotations={"topiarist.dev/paused": "true"}) == [REST, "a"]
+
+
+def test_a_policy_marks_every_cluster() -> None:
+    """When it comes, changes and goes."""
+    kept, policy = Kept(A, B), bodies.policy("law", {"expression": "true"})
+    kept.put(policy)
+    assert kept.marked() == [REST, "a", "b"]
+    assert kept.seen(policy, generation=2) == [REST, "a", "b"]
+    assert kept.seen(policy, status={"observedGeneration": 2}, generation=2) == []
+    kept.drop(kept.policies[policy.name])
+    assert kept.marked() == [REST, "a", "b"]
+    assert kept.rules() == []
+
+
+def test_clusters_and_policies_of_other_namespaces_are_nobodys() -> None:
+    """Whoever may make a Topic must not bring a Cluster along."""
+    for made in (bodies.cluster("x", meta={"namespace": "other"}), bodies.policy("x", meta={"namespace": "other"})):
+        kept = Kept(A)
+        kept.put(made)
+        assert [*kept.clusters] == ["a"]
+        assert kept.policies == {}
+        kept.drop(bodies.cluster("a", meta={"namespace": "other"}))
+        assert [*kept.clusters] == ["a"]
+        assert kept.marked() == []
+
+
+def test_a_namespace_marks_the_clusters_of_its_topics() -> None:
+    """When its labels change, when it is being deleted, when it is gone; and only then."""
+    kept = Kept(A, B, named())
+    for labels, leaving, marks in (
+        ({"team": "x"}, False, ["a"]),
+        ({"team": "x"}, False, []),
+        ({"team": "y"}, False, ["a"]),
+        ({"team": "y"}, True, ["a"]),
+        ({"team": "y"}, True, []),
+        (None, False, ["a"]),
+    ):
+        kept.namespace("shop", labels, leaving=leaving)
+        assert kept.marked() == marks
+    kept.namespace("empty", {"team": "x"})
+    assert kept.marked() == []
+    assert kept.namespaces == {"empty": {"team": "x"}}
+    assert kept.leaving == set()
+
+
+@pytest.fixture
+def merges(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The topics that were merged, and the Clusters and Policies that were read, in order."""
+    found: list[str] = []
+
+    def counting(name: str, plain: Any) -> Any:
+        def counted(manifest: Any, *more: Any) -> Any:
+            found.append(f"{name} {manifest.name}")
+            return plain(manifest, *more)
+
+        return counted
+
+    monkeypatch.setattr(module, "merge", counting("merge", merge))
+    monkeypatch.setattr(schema, "cluster_spec", counting("cluster", schema.cluster_spec))
+    monkeypatch.setattr(schema, "policy", counting("policy", schema.policy))
+    return found
+
+
+def looked(kept: Store, name: str = "a") -> list[Resource]:
+    """The Topics of a pass."""
+    return [each.resource for each in kept.candidates(name)]
+
+
+def test_nothing_is_merged_again_that_has_not_changed(merges: list[str]) -> None:
+    """Whatever comes of statuses, finalizers and annotations: the newest resource, and the specs that there are."""
+    one, two = named("one"), named("two")
+    kept = Kept(A, one, two)
+    assert merges == ["cluster a"]
+    for _ in range(3):
+        assert looked(kept) == [one, two]
+    assert merges == ["cluster a", "merge one", "merge two"]
+    merges.clear()
+    newer = bodies.again(one, status={"observedGeneration": 1}, finalizers=[FINALIZER])
+    kept.put(newer)
+    kept.put(bodies.again(A, status={"brokers": 6}))
+    assert looked(kept) == [newer, two]
+    assert looked(kept)[0] is newer
+    assert merges == []
+
+
+def test_what_has_changed_is_merged_and_nothing_else(merges: list[str]) -> None:
+    """One Topic; or all of them, if it is the Cluster."""
+    one, two = named("one"), named("two")
+    kept = Kept(A, B, one, two)
+    looked(kept)
+    merges.clear()
+    kept.put(named("one", partitions=9, meta={"uid": one.uid, "generation": 2}))
+    looked(kept)
+    assert merges == ["merge one"]
+    kept.put(bodies.again(A, generation=2))
+    looked(kept)
+    assert merges == ["merge one", "cluster a", "merge one", "merge two"]
+    looked(kept)
+    assert len(merges) == 4
+
+
+def test_policies_are_read_once(merges: list[str]) -> None:
+    """And stay the same object, by which what is compiled is found again."""
+    law = bodies.policy("law", {"expression": "true"})
+    kept = Kept(A, law)
+    first = kept.rules()
+    kept.put(bodies.again(law, status={"observedGeneration": 1}))
+    assert kept.rules()[0] is first[0]
+    assert merges == ["cluster a", "policy law"]
+    kept.put(bodies.again(law, generation=2))
+    assert kept.rules()[0] is not first[0]
+
+
+def test_a_topic_that_cannot_be_read_has_no_home() -> None:
+    """So its status is written all the same; its claims are none."""
+    kept = Kept(A, bodies.topic("orders", partitions=0))
+    assert looked(kept) == []
+    assert [each.name for each in kept.homeless()] == ["orders"]
+
+
+def unreadable(of: Resource) -> Resource:
+    """The same Cluster with a spec that nobody can read."""
+    wrong = bodies.body("Cluster", of.name, {"kafkaVersion": "never"}, uid=of.uid, generation=2)
+    return resource(wrong, of)
+
+
+def test_a_cluster_that_cannot_be_read_any_more_is_still_meant() -> None:
+    """What it said before tells which Topics are its own: none of them loses its finalizer."""
+    topic = bodies.topic("orders")
+    kept = Kept(A, topic)
+    kept.put(unreadable(A))
+    assert kept.marked() == [REST, "a"]
+    assert kept.cluster("a") is None
+    assert kept.unread == ["a"]
+    assert kept.meant(topic) == ["a"]
+    kept.put(bodies.again(A, generation=3))
+    assert kept.unread == []
+    assert kept.cluster("a") is not None
+
+
+def test_a_cluster_that_could_never_be_read() -> None:
+    """Nobody knows what is meant for it."""
+    kept = Kept(unreadable(A))
+    assert (kept.cluster("a"), kept.unread) == (None, ["a"])
+
+
+def test_a_policy_that_cannot_be_read_any_more_has_no_rules() -> None:
+    """That it is there, and cannot be read, holds back every change."""
+    law = bodies.policy("law", {"expression": "true"})
+    kept = Kept(A, law)
+    kept.put(resource(bodies.body("Policy", "law", {"rules": []}, uid=law.uid, generation=2), law))
+    assert kept.rules() == []
+    assert kept.policies["law"].manifest is None
+
+
+def test_a_cluster_that_is_gone_takes_nothing_along() -> None:
+    """Its Topics are there, and homeless; one that comes back is read anew."""
+    topic = named()
+    kept = Kept(A, topic)
+    looked(kept)
+    kept.drop(A)
+    assert kept.marked() == [REST, "a"]
+    assert kept.meant(topic) == []
+    assert [*kept.homeless()] == [topic]
+    kept.put(bodies.cluster("a"))
+    assert [each.resource for each in kept.candidates("a")] == [topic]
+
+
+def found_by(kept: Store, kind: str) -> Iterator[str]:
+    """The names of all resources of a kind, each of which can be found."""
+    for each in kept.all(kind):
+        assert kept.find(kind, {"namespace": each.namespace, "name": each.name}) is each
+        yield each.name
+
+
+def test_everything_can_be_found() -> None:
+    """By kind, or by kind and name."""
+    kept = Kept(A, B, named(), bodies.policy("law", {"expression": "true"}))
+    assert {kind: [*found_by(kept, kind)] for kind in ("Topic", "Cluster", "Policy")} == {
+        "Topic": ["orders"],
+        "Cluster": ["a", "b"],
+        "Policy": ["law"],
+    }
+    assert kept.find("Topic", {"namespace": "shop", "name": "none"}) is None

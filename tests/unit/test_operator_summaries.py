@@ -1,0 +1,156 @@
+"""The statuses of Clusters and Policies: how many Topics stand how, deletions of a day, what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import jsonschema
+import pytest
+
+from support import bodies, states
+from topiarist import schema
+from topiarist.core.change import CreateTopic, DeleteTopic, Risk, TopicPlan, Verdict
+from topiarist.core.state import Gate
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes import clock
+from topiarist.kubernetes.passes import Seen, State, View
+from topiarist.kubernetes.resources import Resource, resource
+from topiarist.kubernetes.summaries import cluster_status, policy_status, recent_deletions
+from topiarist.reconcile import Outcome, Result
+from unit.views import view
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+DELETION = DeleteTopic(3, 9, Verdict(Risk.DATA_LOSS, "messages are lost"))
+AWAY = TopiaristError(Reason.UNREACHABLE, "no answer")
+
+
+def checked(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """A status, which must be what its schema takes."""
+    whole = schema.schema("status")
+    jsonschema.validate(dict(status), {**whole["definitions"][kind], "definitions": whole["definitions"]})
+    return status
+
+
+def summary(home: Resource, seen: Seen, now: datetime = NOON) -> Mapping[str, Any]:
+    """A Cluster's status after a pass."""
+    return checked(cluster_status(home, seen, now), "cluster")
+
+
+def told(status: Mapping[str, Any]) -> tuple[str, ...]:
+    """Ready, Reconciling, Stalled, and why."""
+    found = {each["type"]: each for each in status["conditions"]}
+    return (*(found[name]["status"] for name in ("Ready", "Reconciling", "Stalled")), found["Ready"]["reason"])
+
+
+def views(*states_: State) -> list[View]:
+    """Topics that stand so."""
+    return [view(bodies.topic(f"t{number}"), state) for number, state in enumerate(states_)]
+
+
+def deleted(name: str, result: Result = Result.DONE, change: Any = DELETION) -> View:
+    """A topic that was deleted, or was to be."""
+    found = view(bodies.topic(name), State.WAITING)
+    plan = TopicPlan(name, changes=(change,), spec=found.candidate.spec)
+    return found._replace(plan=plan, outcome=Outcome(name, result))
+
+
+def test_topics_are_counted() -> None:
+    """All states count; ready are those with which nothing is to be done."""
+    status = summary(bodies.cluster(), Seen(views(*State, State.IN_STEP), states.cluster()))
+    assert status["topics"] == {"total": len(State) + 1, "ready": 4, "drifted": 1, "refused": 1}
+    assert (status["clusterId"], status["brokers"]) == (states.CLUSTER_ID, 6)
+    assert told(status) == ("True", "False", "False", "Reachable")
+    (drift,) = [each for each in status["conditions"] if each["type"] == "DriftDetected"]
+    assert drift["status"] == "True"
+    assert status["conditions"][0]["message"] == "topics: 9 total, 4 ready, 1 drifted, 1 refused"
+
+
+def test_a_second_look_at_the_same_changes_nothing() -> None:
+    """So nothing is written."""
+    home, seen = bodies.cluster(), Seen(views(*State), states.cluster())
+    first = summary(home, seen)
+    assert summary(bodies.again(home, status=first), seen, NOON + timedelta(minutes=1)) == first
+
+
+def test_an_outage_keeps_what_was_known() -> None:
+    """Counts, id and brokers are those of before; it is said that nobody can look."""
+    home = bodies.cluster()
+    first = summary(home, Seen(views(State.IN_STEP), states.cluster()))
+    status = summary(bodies.again(home, status=first), Seen([], error=AWAY))
+    assert {key: status[key] for key in ("topics", "clusterId", "brokers")} == {
+        key: first[key] for key in ("topics", "clusterId", "brokers")
+    }
+    assert told(status) == ("False", "True", "False", "Unreachable")
+    fresh = summary(home, Seen([], error=AWAY))
+    assert fresh["topics"] == {"total": 0, "ready": 0, "drifted": 0, "refused": 0}
+    assert "clusterId" not in fresh
+
+
+@pytest.mark.parametrize(
+    ("reason", "wanted"),
+    [
+        (Reason.WRONG_CLUSTER, ("False", "False", "True", "WrongCluster")),
+        (Reason.CREDENTIALS_INVALID, ("False", "False", "True", "CredentialsInvalid")),
+        (Reason.SESSION_LOST, ("False", "True", "False", "SessionLost")),
+    ],
+)
+def test_errors_that_pass_and_errors_that_stay(reason: Reason, wanted: tuple[str, ...]) -> None:
+    """For the latter somebody has to do something."""
+    assert told(summary(bodies.cluster(), Seen([], error=TopiaristError(reason, "why")))) == wanted
+
+
+@pytest.mark.parametrize(("reason", "stalled"), [(Reason.FROZEN, "True"), (Reason.NO_CONTROLLER, "False")])
+def test_a_cluster_that_must_not_be_written_to(reason: Reason, stalled: str) -> None:
+    """It can be read, and says why nothing is done."""
+    status = summary(bodies.cluster(), Seen([], states.cluster(gate=Gate(reason, "why"))))
+    assert told(status) == ("False", "False", stalled, reason.value)
+
+
+def test_a_cluster_that_cannot_be_read_names_what_is_wrong() -> None:
+    """Each problem with its place."""
+    wrong = resource(bodies.body("Cluster", "prod", {"kafkaVersion": "never"}))
+    error = TopiaristError(Reason.INVALID_MANIFEST, "the Cluster cannot be read")
+    status = summary(wrong, Seen([], error=error))
+    assert told(status) == ("False", "False", "True", "InvalidManifest")
+    assert "spec.kafkaVersion: " in status["conditions"][0]["message"]
+
+
+def test_deletions_of_a_day_are_remembered() -> None:
+    """Those that were done, each by its time; those of yesterday are forgotten."""
+    home = bodies.again(bodies.cluster(), status={"deletions": ["2026-01-30T12:00:00Z", "2026-01-30T12:00:01Z"]})
+    made = CreateTopic(states.spread(3), {})
+    seen = Seen(
+        [deleted("a"), deleted("b", Result.FAILED), deleted("c", Result.DONE, made), deleted("d")], states.cluster()
+    )
+    status = summary(home, seen)
+    assert status["deletions"] == ["2026-01-30T12:00:01Z", clock.seconds(NOON), clock.seconds(NOON)]
+    assert recent_deletions(bodies.again(home, status=status), NOON) == status["deletions"]
+    assert recent_deletions(bodies.again(home, status=status), NOON + timedelta(days=1)) == []
+
+
+def test_deletions_count_also_where_the_pass_ended_early() -> None:
+    """They were done all the same."""
+    status = summary(bodies.cluster(), Seen([deleted("a")], states.cluster(), error=AWAY))
+    assert len(status["deletions"]) == 1
+
+
+def test_a_policy_says_whether_it_judges() -> None:
+    """And if not, what is wrong with its rules; twice the same is the same."""
+    policy = bodies.policy("law", {"expression": "true"}, meta={"generation": 3})
+    status = checked(policy_status(policy, [], NOON), "policy")
+    assert told(status) == ("True", "False", "False", "Judging")
+    assert status["observedGeneration"] == 3
+    assert policy_status(bodies.again(policy, status=status), [], NOON + timedelta(1)) == status
+    faulty = checked(policy_status(policy, ["policy law, rule r0: one", "two"], NOON), "policy")
+    assert told(faulty) == ("False", "False", "True", "InvalidManifest")
+    assert faulty["conditions"][0]["message"] == "policy law, rule r0: one\ntwo"
+
+
+def test_a_policy_that_cannot_be_read_says_where() -> None:
+    """As a Topic does."""
+    broken = resource(bodies.body("Policy", "law", {"rules": []}))
+    status = checked(policy_status(broken, [], NOON), "policy")
+    assert told(status) == ("False", "False", "True", "InvalidManifest")
+    assert "spec.rules" in status["conditions"][0]["message"]
