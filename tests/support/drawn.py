@@ -7,7 +7,7 @@ few clusters have most of it, as in a real fleet.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -72,12 +72,16 @@ _FOUND: tuple[Discrepancy, ...] = (
 )
 
 
+Found = Mapping[str, Sequence[tuple[str, Discrepancy]] | None]
+"""Topics and what is found of them, by cluster; None for a cluster that could not be read."""
+
+
 def cluster_name(number: int) -> str:
     """A cluster's name, of a usual length."""
     return f"{('prod', 'stage', 'edge')[number % 3]}-{('eu', 'us', 'ap', 'sa')[number % 4]}-{number:04d}"
 
 
-def found(clusters: int, findings: int) -> dict[str, list[tuple[str, Discrepancy]]]:
+def found(clusters: int, findings: int) -> Found:
     """So many findings on so many clusters, of which a tenth has none and the last one could not be read."""
     made: dict[str, list[tuple[str, Discrepancy]]] = {cluster_name(number): [] for number in range(clusters)}
     names = [cluster_name(number) for number in range(clusters - 1) if number % 10 != 9]
@@ -86,10 +90,10 @@ def found(clusters: int, findings: int) -> dict[str, list[tuple[str, Discrepancy
         at = int((number * 0.618033 % 1) * (number * 0.414213 % 1) * len(names))
         topic = f"team{number % 37:02d}.{('orders', 'clicks', 'audit')[number % 3]}.events-{number:06d}"
         made[names[at]].append((topic, _FOUND[(number * number // 7) % len(_FOUND)]))
-    return made
+    return {**made, cluster_name(clusters - 1): None}
 
 
-def hostile() -> dict[str, list[tuple[str, Discrepancy]]]:
+def hostile() -> Found:
     """A cluster whose topics have such names, and whose values and owners are no better."""
     return {
         "eu": [
@@ -102,13 +106,13 @@ def hostile() -> dict[str, list[tuple[str, Discrepancy]]]:
     }
 
 
-def write(
-    out: Path, what: dict[str, list[tuple[str, Discrepancy]]], *, owners: Sequence[str] = ("default",), days: int = 0
-) -> dict[str, Any]:
-    """The report of these findings by cluster, as if there had been one on each of so many days before; its summary.
+def nothing() -> Found:
+    """The cluster of ``--zookeeper``, on which all is as asked."""
+    return {"": []}
 
-    A cluster without findings whose name is the last one is one that could not be read.
-    """
+
+def write(out: Path, what: Found, *, owners: Sequence[str] = ("default",), days: int = 0) -> dict[str, Any]:
+    """The report of these findings, as if there had been one on each of so many days before; gives its summary."""
     trend = [_earlier(what, day) for day in range(days, 0, -1)]
     desired = Desired(dict.fromkeys(what, ()), {name: ClusterSpec(name) for name in what})
     before = Previous(trend[-1]["asOf"] if trend else None, trend)
@@ -117,9 +121,9 @@ def write(
         return report.settle(job, _comparisons(what, owners), folder)
 
 
-def _earlier(what: dict[str, list[tuple[str, Discrepancy]]], day: int) -> dict[str, Any]:
+def _earlier(what: Found, day: int) -> dict[str, Any]:
     """What the report of a day before counted: more and less of it, class by class."""
-    now = Counter(one.kind.value for some in what.values() for _, one in some)
+    now = Counter(one.kind.value for some in what.values() for _, one in some or ())
     kinds = {
         kind: number * (60 + (day * 7 + at * 11) % 41) // 100 for at, (kind, number) in enumerate(sorted(now.items()))
     }
@@ -136,13 +140,12 @@ def page(out: Path) -> Path:
     return out / PAGE
 
 
-def _comparisons(what: dict[str, list[tuple[str, Discrepancy]]], owners: Sequence[str]) -> Iterator[Comparison]:
-    last = max(what)
-    for at, name in enumerate(sorted(what)):
+def _comparisons(what: Found, owners: Sequence[str]) -> Iterator[Comparison]:
+    for at, (name, some) in enumerate(sorted(what.items())):
         read = TAKEN - timedelta(minutes=at % 90)
-        rows = [_row(name, topic, one, read, owners[at % len(owners)]) for at, (topic, one) in enumerate(what[name])]
         seen = Observation(name, read, ClusterState(name, (), {}))
-        if not rows and name == last:
+        rows = [_row(name, topic, one, read, owners[at % len(owners)]) for at, (topic, one) in enumerate(some or ())]
+        if some is None:
             seen = Observation(name, problem="could not be read (Unreachable)")
             gone = Discrepancy(Kind.UNKNOWN, "", None, None, Planned.REPORTED, message=seen.problem)
             rows = [row(name, "", gone, text_of(TAKEN))]

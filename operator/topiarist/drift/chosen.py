@@ -50,7 +50,7 @@ def choose(lines: Iterable[bytes], by_cluster: Sequence[Mapping[str, Any]], most
 
     ``by_cluster`` are the clusters of the summary. Only what is chosen is read as JSON.
     """
-    left = _shares(
+    left = shares(
         {(_word(one["cluster"]), _word(kind)): n for one in by_cluster for kind, n in one["byClass"].items()}, most
     )
     for line in lines:
@@ -67,7 +67,7 @@ def _word(text: str) -> bytes:
     return json.dumps(text).encode()
 
 
-def _shares(wanted: Mapping[Cell, int], most: int) -> dict[Cell, int]:
+def shares(wanted: Mapping[Cell, int], most: int) -> dict[Cell, int]:
     """How many of each: all of what is small, the same number of all else; together all, or ``most``."""
     ordered = sorted(wanted, key=lambda cell: (wanted[cell], cell))
     shares: dict[Cell, int] = {}

@@ -1,6 +1,7 @@
 // Both charts, by Chart.js. Colours come from the style, and are asked for anew when light becomes dark.
 
-const MOST_TICKS = 7;
+const TICK = 110;
+const PAPER = [330, 210];
 const drawn = [];
 
 const colour = (name) => {
@@ -23,7 +24,7 @@ const drawClasses = () => {
     ? `Findings by class: ${kinds.map((kind, at) => `${kind} ${number(numbers[at])}`).join(", ")}` : "There are no findings.");
   return new Chart(byId("classes"), {
     type: "bar",
-    data: { labels: kinds, datasets: [{ label: "findings", data: numbers, backgroundColor: kinds.map((kind) => colour(`kind-${kind}`)) }] },
+    data: { labels: kinds, datasets: [{ label: "findings", data: numbers, maxBarThickness: 28, backgroundColor: kinds.map((kind) => colour(`kind-${kind}`)) }] },
     options: {
       indexAxis: "y",
       animation: false,
@@ -37,8 +38,8 @@ const drawClasses = () => {
 };
 
 // Some of the times themselves, evenly: a report need not have been made every day.
-const ticks = (times) => {
-  const apart = Math.max(1, Math.ceil(times.length / MOST_TICKS));
+const ticks = (times, width) => {
+  const apart = Math.max(1, Math.ceil(times.length / Math.max(2, Math.floor(width / TICK))));
   return times.filter((_, at) => (times.length - 1 - at) % apart === 0).map((time) => ({ value: time }));
 };
 
@@ -81,8 +82,8 @@ const drawTrend = () => {
         },
       },
       scales: {
-        x: axis({ type: "linear", bounds: "data", grid: { display: false }, afterBuildTicks: (scale) => { scale.ticks = ticks(times); },
-          ticks: { color: colour("dim"), callback: day, autoSkip: true, maxRotation: 0 } }),
+        x: axis({ type: "linear", bounds: "data", grid: { display: false }, afterBuildTicks: (scale) => { scale.ticks = ticks(times, scale.chart.width); },
+          ticks: { color: colour("dim"), callback: day, maxRotation: 0 } }),
         y: axis({ stacked: true, beginAtZero: true }),
       },
     },
@@ -90,9 +91,13 @@ const drawTrend = () => {
 };
 
 const drawCharts = () => {
+  Chart.defaults.font.size = grid.all ? 8 : 12;
+  Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
   drawn.splice(0).forEach((chart) => chart.destroy());
   if (report.findings.total) drawn.push(drawClasses());
   if (report.trend.length > 1) drawn.push(drawTrend());
+  // The layout on paper comes too late for what is drawn for a screen.
+  if (grid.all) drawn.forEach((chart) => chart.resize(...PAPER));
 };
 
 const startCharts = () => {

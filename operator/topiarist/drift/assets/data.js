@@ -36,8 +36,8 @@ const make = (name, attributes, ...children) => {
   return made;
 };
 
-// Isolated: what is written from right to left does not change the order of what stands beside it.
-const outside = (text) => make("bdi", {}, text);
+// Isolated: what is written from right to left changes no order but its own.
+const outside = (text) => make("bdi", { dir: "ltr" }, text);
 
 const value = (text) => {
   if (text === null) return make("span", { class: "dim" }, "not set");

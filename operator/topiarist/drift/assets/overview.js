@@ -1,6 +1,7 @@
 // Everything but the findings themselves: totals, clusters by class, and what only a fleet shows.
 
-const WORST = 25;
+const WORST = 15;
+const STEPS = [1, 3, 10, 30, 100, 300, 1000];
 
 const startTotals = () => {
   const { findings: found, clusters, topics } = report;
@@ -12,18 +13,19 @@ const startTotals = () => {
     ["Standing", number(found.standing), "the report before had them"],
     ["Resolved", number(found.resolved), found.unseen ? `${number(found.unseen)} not looked at again` : before],
     ["Topics in order", number(topics.inOrder), `of ${number(topics.compared)} compared`],
-    ["Clusters compared", number(clusters.compared), `${number(clusters.unknown)} unknown`, clusters.unknown ? "loss" : ""],
+    ["Clusters compared", number(clusters.compared), clusters.unknown ? `${number(clusters.unknown)} unknown` : "all of them", "",
+      clusters.unknown ? "loss" : "dim"],
     ["Oldest snapshot", report.oldest === null ? "none" : late ? span(late) : "same time",
       report.oldest === null ? "nothing was compared" : late ? "before the newest" : moment(report.oldest)],
   ];
-  byId("totals").append(...cards.map(([words, big, small, tone]) => make("div", { class: "panel" },
-    make("dt", {}, words), make("dd", { class: `big ${tone ?? ""}` }, big), make("dd", { class: "dim" }, small))));
+  byId("totals").append(...cards.map(([words, big, small, tone, below]) => make("div", { class: "panel" },
+    make("dt", {}, words), make("dd", { class: `big ${tone ?? ""}` }, big), make("dd", { class: below ?? "dim" }, small))));
   const old = (Date.now() - Date.parse(report.asOf)) / 1000;
   byId("about").append(`As of ${moment(report.asOf)}, `, make("span", { id: "ago" }, `${span(old)} ago`),
     ". Owner of records: ", outside(report.owner), ".");
 };
 
-const step = (many) => Math.min(5, String(many).length + (many > 1 ? 1 : 0));
+const step = (many) => STEPS.filter((least) => many >= least).length;
 
 const cell = (many, wanted, words) => {
   if (!many) return make("td", {});
@@ -70,8 +72,8 @@ const startHeat = () => {
   const { total, rows } = report.heat;
   if (!total) return byId("heat").replaceWith(make("p", {}, "No cluster has any finding."));
   const clean = report.clean ? `; ${number(report.clean)} without any finding ${report.clean === 1 ? "is" : "are"} left out` : "";
-  const key = [1, 2, 10, 100, 1000].map((many) => make("span", { class: `key heat-${step(many)}` }, many === 1 ? "1" : `${number(many)}+`));
-  byId("heat-about").append(`${count(total, "cluster")} with findings${clean}. A number leads to its findings. `, ...key);
+  const key = STEPS.map((many) => make("span", { class: `key heat-${step(many)}` }, `${number(many)}+`));
+  byId("heat-about").append(`${count(total, "cluster")} with findings${clean}. A number leads to its findings. `, make("span", { class: "keys" }, ...key));
   drawHeat();
   if (rows.length > WORST) {
     const words = () => (heat.all ? `Show the first ${WORST} only` : `Show all ${number(rows.length)}`);

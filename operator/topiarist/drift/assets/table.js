@@ -1,8 +1,8 @@
 // The table of findings: only the rows that are in sight are in the document, however many there are.
 
 const HEADS = [
-  ["cluster", "Cluster"], ["topic", "Topic"], ["class", "Class"], ["field", "Field"], ["expected", "Manifest"],
-  ["actual", "Cluster holds"], ["planned", "A plan would"], ["since", "Known for"],
+  ["cluster", "Cluster"], ["topic", "Topic"], ["class", "Class"], ["field", "Field"], ["expected", "Expected"],
+  ["actual", "Actual"], ["planned", "A plan would"], ["since", "Known for"],
 ];
 const SPARE = 8;
 const PRINTED = 500;
@@ -33,7 +33,7 @@ const grid = (() => {
   const whole = make("table", { role: "grid", tabindex: "0", "aria-label": "Findings", "aria-describedby": "keys" },
     make("thead", {}, make("tr", { "aria-rowindex": "1" }, ...heads)), above, body, below);
   for (const spacer of [above, below]) {
-    spacer.append(make("tr", { role: "presentation" }, make("td", { role: "presentation", colspan: HEADS.length })));
+    spacer.append(make("tr", { role: "presentation" }, make("td", { role: "presentation" })));
   }
   return { above, below, body, heads, whole, scroller: byId("table"), rows: [], active: 0, height: 36, all: false };
 })();
@@ -135,8 +135,8 @@ const startTable = (changed) => {
 const FIELDS = [
   ["Class", (row) => [CELLS.class(row), `: ${report.classes[row.class] ?? ""}`]],
   ["Field", (row) => [row.field === "" ? "the topic as a whole" : outside(row.field)]],
-  ["Manifest", (row) => [value(row.expected)]],
-  ["Cluster holds", (row) => [value(row.actual)]],
+  ["Expected", (row) => [value(row.expected)]],
+  ["Actual", (row) => [value(row.actual)]],
   ["A plan would", (row) => [planned(row)]],
   ["Because", (row) => row.because && [outside(row.because)]],
   ["Reasons", (row) => row.reasons && [outside(row.reasons)]],
