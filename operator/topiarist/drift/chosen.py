@@ -90,7 +90,11 @@ class Texts:
     def _short(self, value: Any) -> str | int | bool | None:
         if value is None or isinstance(value, bool):
             return value
-        text = visible(", ".join(value) if isinstance(value, list) else value)
+        text = ", ".join(value) if isinstance(value, list) else value
+        # Nearly every text is as it is shown, and was there before.
+        if (at := self._known.get(text)) is not None:
+            return at
+        text = visible(text)
         if (at := self._known.get(text)) is None:
             self._known[text] = len(self._known)
             return text

@@ -111,5 +111,4 @@ const startCharts = () => {
       make("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Trend as a table" },
         table("Reports, newest first", ["As of", "Findings", "New", "Resolved"], rows))));
   }
-  drawCharts();
 };

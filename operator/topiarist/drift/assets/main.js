@@ -95,7 +95,7 @@ const startTheme = () => {
 };
 
 // On paper nothing scrolls: rows stand there as a whole, and colours are those of light.
-const print = (printing) => {
+const onPaper = (printing) => {
   if (grid.all === printing) return;
   grid.all = printing;
   document.documentElement.toggleAttribute("data-printing", printing);
@@ -107,9 +107,9 @@ const print = (printing) => {
 };
 
 const startPaper = () => {
-  window.addEventListener("beforeprint", () => print(true));
-  window.addEventListener("afterprint", () => print(false));
-  matchMedia("print").addEventListener("change", (event) => print(event.matches));
+  window.addEventListener("beforeprint", () => onPaper(true));
+  window.addEventListener("afterprint", () => onPaper(false));
+  matchMedia("print").addEventListener("change", (event) => onPaper(event.matches));
 };
 
 startTotals();

@@ -38,12 +38,23 @@ const grid = (() => {
   return { above, below, body, heads, whole, scroller: byId("table"), rows: [], active: 0, height: 36, all: false };
 })();
 
+// What a cell is too narrow for.
+const TITLES = {
+  cluster: (row) => row.cluster,
+  topic: (row) => row.topic,
+  class: (row) => report.classes[row.class],
+  field: (row) => row.field,
+  expected: (row) => row.expected,
+  actual: (row) => row.actual,
+  planned: (row) => row.because,
+};
+
 const line = (at) => {
   const row = grid.rows[at];
   return make(
     "tr",
     { id: `row-${at}`, "aria-rowindex": at + 2, "data-at": at, "aria-selected": String(at === grid.active) },
-    ...HEADS.map(([name]) => make("td", { class: `c-${name}`, title: row[name] || undefined }, CELLS[name](row))),
+    ...HEADS.map(([name]) => make("td", { class: `c-${name}`, title: TITLES[name]?.(row) || undefined }, CELLS[name](row))),
   );
 };
 
@@ -98,8 +109,8 @@ const KEYS = {
   PageUp: () => move(grid.active - page()),
   Home: () => move(0),
   End: () => move(grid.rows.length - 1),
-  Enter: () => open(grid.rows[grid.active]),
-  " ": () => open(grid.rows[grid.active]),
+  Enter: () => openFinding(grid.rows[grid.active]),
+  " ": () => openFinding(grid.rows[grid.active]),
 };
 
 const startTable = (changed) => {
@@ -110,7 +121,7 @@ const startTable = (changed) => {
     waiting = true;
   };
   grid.scroller.addEventListener("scroll", later, { passive: true });
-  window.addEventListener("resize", later);
+  new ResizeObserver(later).observe(grid.scroller);
   grid.whole.addEventListener("keydown", (event) => {
     if (event.target !== grid.whole || event.ctrlKey || event.metaKey || event.altKey || !(event.key in KEYS)) return;
     event.preventDefault();
@@ -120,7 +131,7 @@ const startTable = (changed) => {
     const at = event.target.closest("tr")?.dataset.at;
     if (at === undefined || !getSelection().isCollapsed) return;
     move(Number(at));
-    open(grid.rows[at]);
+    openFinding(grid.rows[at]);
   });
   grid.heads.forEach((head, at) => head.firstChild.addEventListener("click", () => {
     const name = HEADS[at][0];
@@ -148,7 +159,7 @@ const FIELDS = [
   ["First seen", (row) => [`${moment(row.firstSeen)} (${since(row)})`]],
 ];
 
-const open = (row) => {
+const openFinding = (row) => {
   const shown = FIELDS.map(([words, made]) => [words, made(row)]).filter(([, found]) => found);
   const close = make("button", { type: "button" }, "Close");
   close.addEventListener("click", () => byId("finding").close());
