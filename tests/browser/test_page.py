@@ -10,9 +10,10 @@ from urllib.parse import parse_qs
 import pytest
 from playwright.sync_api import Browser, expect
 
-from support import drawn
+from support import drawn, drifted
 from support.browser import ROW, Opened, opened
-from support.fleets import lines, summary
+from support.fleets import lines, report, summary
+from topiarist.drift import page
 
 
 def address(made: Opened) -> dict[str, list[str]]:
@@ -250,3 +251,51 @@ def test_a_report_without_findings_says_so(browser: Browser, clean: Path) -> Non
         expect(made.page.get_by_text("No cluster has any finding.")).to_be_visible()
         expect(made.page.get_by_text("There are no findings.")).to_be_visible()
         expect(made.page.locator("canvas")).to_have_count(0)
+
+
+def test_what_only_a_fleet_shows_is_there(browser: Browser, fleet: Path, tmp_path: Path) -> None:
+    """Owners, uneven topics, brokers with too much, and what to say of the input; how many are left out."""
+    found = summary(fleet)
+    evil = drawn.HOSTILE[0]
+    values = [{"value": None, "clusters": ["a", "b"]}, {"value": evil, "clusters": ["c"]}]
+    found["uneven"] = {
+        "total": 120,
+        "topics": [{"topic": evil, "manifest": "t", "field": "config.x", "values": values}] * 120,
+    }
+    ends = {"most": {"broker": 7, "partitions": 1200}, "least": {"broker": 2, "partitions": 3}}
+    found["unbalanced"] = [{"cluster": "a", "load": "leaders", "mean": 4.7, **ends}]
+    found["inputs"] = {"broken": 3, "superseded": [{}], "strangers": []}
+    path = tmp_path / "report.html"
+    path.write_bytes(b"".join(page.chunks(found, fleet / "findings.jsonl")))
+    with opened(browser, path) as made:
+        text = made.page.locator("#others").inner_text()
+        assert made.said == []
+        for wanted in (
+            "Clusters not compared (1)",
+            "could not be read (Unreachable)",
+            "Owners (3)",
+            "Not the same on all clusters (120)",
+            "20 more are in summary.json",
+            f"{evil} on 1 cluster",
+            "not set on 2 clusters",
+            "1,200 on broker 7",
+            "3 rows could not be used: see broken.jsonl",
+            "1 snapshot passed over for a newer one",
+        ):
+            assert wanted in text, wanted
+        made.page.get_by_role("link", name="payments", exact=True).click()
+        assert address(made) == {"owner": ["payments"]}
+
+
+def test_a_report_of_the_command_opens(browser: Browser, tmp_path: Path) -> None:
+    """From snapshots to the page: it shows what was made to differ, and nothing else."""
+    sample = drifted.make(tmp_path, 5, 100, 1)
+    assert report(sample.manifests, tmp_path / "report", "-q") == 1
+    with opened(browser, drawn.page(tmp_path / "report")) as made:
+        assert made.count() == f"{len(sample.expected)} findings"
+        columns = [
+            [("" if text == "the whole cluster" else text) for text in made.cells(name)]
+            for name in ("cluster", "topic", "class", "field")
+        ]
+        assert set(zip(*columns, strict=True)) == sample.expected
+        assert made.said == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -24,18 +25,23 @@ def ink(made: Opened) -> str:
     return str(made.evaluate("[...document.querySelectorAll('canvas')].map(one => one.toDataURL()).join()"))
 
 
+def faults(made: Opened) -> list[tuple[str, Any]]:
+    """What axe finds wrong, each with the element."""
+    found = Axe().run(made.page).response["violations"]
+    return [(one["id"], node["target"]) for one in found for node in one["nodes"]]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [600, 1400])
 def test_axe_finds_no_fault(browser: Browser, fleet: Path, scheme: str, width: int) -> None:
     """Contrast, names, roles and order, by the engine that browsers' own checks use; with a finding open too."""
     with opened(browser, drawn.page(fleet), "#class=config", width=width, color_scheme=scheme, bypass_csp=True) as made:
         made.page.locator("details summary").click()
-        checker = Axe()
-        assert checker.run(made.page).generate_report() == "Found 0 accessibility violations:"
+        assert faults(made) == []
         made.page.locator("#table table").focus()
         made.page.keyboard.press("Enter")
         expect(made.page.get_by_role("dialog")).to_be_visible()
-        assert checker.run(made.page).generate_report() == "Found 0 accessibility violations:"
+        assert faults(made) == []
 
 
 def test_colours_are_those_of_the_system_until_one_chooses(browser: Browser, fleet: Path) -> None:

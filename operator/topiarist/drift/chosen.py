@@ -70,11 +70,11 @@ def _word(text: str) -> bytes:
 def shares(wanted: Mapping[Cell, int], most: int) -> dict[Cell, int]:
     """How many of each: all of what is small, the same number of all else; together all, or ``most``."""
     ordered = sorted(wanted, key=lambda cell: (wanted[cell], cell))
-    shares: dict[Cell, int] = {}
+    made: dict[Cell, int] = {}
     for done, cell in enumerate(ordered):
-        shares[cell] = min(wanted[cell], most // (len(ordered) - done))
-        most -= shares[cell]
-    return shares
+        made[cell] = min(wanted[cell], most // (len(ordered) - done))
+        most -= made[cell]
+    return made
 
 
 class Texts:

@@ -41,14 +41,14 @@ const fromAddress = () => {
 const startFilters = () => {
   for (const name of CHOICES) {
     const values = [...new Set(findings.map((row) => row[name]))].sort();
-    const select = make("select", {}, make("option", { value: "" }, "any"), ...values.map((each) => option(name, each)));
+    const select = make("select", { id: `choose-${name}` }, make("option", { value: "" }, "any"), ...values.map((each) => option(name, each)));
     select.addEventListener("change", () => {
       if (select.value === "") delete chosen[name];
       else chosen[name] = select.value.slice(1);
       changed();
     });
     selects[name] = select;
-    byId("filters").append(make("label", {}, LABELS[name], select));
+    byId("filters").append(make("div", {}, make("label", { for: select.id }, LABELS[name]), select));
   }
   byId("search").addEventListener("input", (event) => {
     chosen.q = event.target.value;

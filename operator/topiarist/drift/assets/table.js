@@ -98,6 +98,8 @@ const move = (to) => {
   if (top < scroller.scrollTop) scroller.scrollTop = top;
   else if (top + height > scroller.scrollTop + room) scroller.scrollTop = top + height - room;
   draw();
+  // The scroller itself may be half out of sight.
+  byId(`row-${grid.active}`).scrollIntoView({ block: "nearest" });
 };
 
 const page = () => Math.max(1, Math.floor(grid.scroller.clientHeight / grid.height) - 2);
