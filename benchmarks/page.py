@@ -45,7 +45,7 @@ def keys(page: Page) -> list[float]:
         for key in (*text, *["Backspace"] * len(text)):
             before = page.evaluate("window.taken.length")
             page.keyboard.press(key)
-            page.wait_for_function(f"window.taken.length > {before}")
+            page.wait_for_function("before => window.taken.length > before", arg=before)
             done.append(page.evaluate("window.taken.at(-1)"))
     return done
 
@@ -57,7 +57,7 @@ def sorts(page: Page) -> list[float]:
         for _ in range(2):
             before = page.evaluate("window.taken.length")
             button.click()
-            page.wait_for_function(f"window.taken.length > {before}")
+            page.wait_for_function("before => window.taken.length > before", arg=before)
             done.append(page.evaluate("window.taken.at(-1)"))
     return done
 

@@ -61,7 +61,7 @@ def test_the_browser_runs_and_loads_nothing_else(browser: Browser, hostile: Path
     """Should that ever happen: no script, no handler, no style, no picture, and nobody is connected to."""
     with socket.create_server(("127.0.0.1", 0)) as server, opened(browser, drawn.page(hostile)) as made:
         made.page.evaluate(TRIED, f"http://127.0.0.1:{server.getsockname()[1]}/")
-        made.page.wait_for_function("window.blocked.length >= 5")
+        made.page.wait_for_function("() => window.blocked.length >= 5")
         kinds = set(made.evaluate("window.blocked"))
         assert kinds == {"script-src-elem", "script-src-attr", "style-src-attr", "img-src", "connect-src"}
         assert made.page.title() == "Drift report"

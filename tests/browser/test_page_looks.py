@@ -50,7 +50,7 @@ def test_colours_are_those_of_the_system_until_one_chooses(browser: Browser, fle
         assert background(made) == LIGHT
         light = ink(made)
         made.page.emulate_media(color_scheme="dark")
-        made.page.wait_for_function(f"getComputedStyle(document.body).backgroundColor === '{DARK}'")
+        made.page.wait_for_function("dark => getComputedStyle(document.body).backgroundColor === dark", arg=DARK)
         dark = ink(made)
         assert dark != light
         made.page.get_by_role("button", name="Light").click()
@@ -74,6 +74,8 @@ def test_on_paper_there_are_rows_and_no_controls(browser: Browser, large: Path) 
     """In light colours, whatever the screen has; the first ones of many, which is said; then all is as it was."""
     with opened(browser, drawn.page(large), color_scheme="dark") as made:
         before = made.page.locator(ROW).count()
+        assert made.page.pdf(format="A4").count(b"/Type /Page\n") > 5
+        expect(made.page.locator(ROW)).to_have_count(before)
         made.page.emulate_media(media="print")
         expect(made.page.locator(ROW)).to_have_count(500)
         assert background(made) == LIGHT
@@ -83,7 +85,6 @@ def test_on_paper_there_are_rows_and_no_controls(browser: Browser, large: Path) 
         made.page.emulate_media(media="screen")
         expect(made.page.locator(ROW)).to_have_count(before)
         assert background(made) == DARK
-        assert made.page.pdf(format="A4").count(b"/Type /Page\n") > 3
 
 
 def test_nothing_moves_where_nothing_has_to(browser: Browser, fleet: Path) -> None:
