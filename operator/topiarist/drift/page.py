@@ -26,7 +26,7 @@ MOST = 20_000
 _CLUSTERS, _OTHERS, _VALUES = 2000, 100, 4
 """Rows of the heat map, rows of the other tables, and values of an uneven field."""
 
-_SCRIPTS = ("data.js", "filter.js", "table.js", "overview.js", "charts.js", "main.js")
+_SCRIPTS = ("data.js", "filter.js", "table.js", "heat.js", "overview.js", "charts.js", "main.js")
 """In this order they are one script."""
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")

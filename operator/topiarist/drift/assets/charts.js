@@ -14,23 +14,36 @@ const colour = (name) => {
 };
 
 const axis = (more) => ({
-  grid: { color: colour("line") }, border: { color: colour("line") }, ticks: { color: colour("dim"), precision: 0 }, ...more,
+  grid: { color: colour("line") },
+  border: { color: colour("line") },
+  ticks: { color: colour("dim"), precision: 0 },
+  ...more,
 });
 
 const drawClasses = () => {
-  const kinds = Object.keys(report.classes).filter((kind) => report.findings.byClass[kind]);
   const numbers = kinds.map((kind) => report.findings.byClass[kind]);
-  byId("classes").setAttribute("aria-label", kinds.length
-    ? `Findings by class: ${kinds.map((kind, at) => `${kind} ${number(numbers[at])}`).join(", ")}` : "There are no findings.");
+  const words = kinds.map((kind, at) => `${kind} ${number(numbers[at])}`).join(", ");
+  byId("classes").setAttribute("aria-label", `Findings by class: ${words}`);
   return new Chart(byId("classes"), {
     type: "bar",
-    data: { labels: kinds, datasets: [{ label: "findings", data: numbers, maxBarThickness: 28, backgroundColor: kinds.map((kind) => colour(`kind-${kind}`)) }] },
+    data: {
+      labels: kinds,
+      datasets: [{
+        label: "findings",
+        data: numbers,
+        maxBarThickness: 28,
+        backgroundColor: kinds.map((kind) => colour(`kind-${kind}`)),
+      }],
+    },
     options: {
       indexAxis: "y",
       animation: false,
       maintainAspectRatio: false,
       plugins: { legend: { display: false } },
-      scales: { x: axis({ beginAtZero: true }), y: axis({ grid: { display: false }, ticks: { color: colour("ink"), autoSkip: false } }) },
+      scales: {
+        x: axis({ beginAtZero: true, ticks: { color: colour("dim"), precision: 0, maxTicksLimit: 6 } }),
+        y: axis({ grid: { display: false }, ticks: { color: colour("ink"), autoSkip: false } }),
+      },
       onHover: (event, hit) => { event.native.target.style.cursor = hit.length ? "pointer" : ""; },
       onClick: (event, hit) => { if (hit.length) location.hash = link({ class: kinds[hit[0].index] }); },
     },
@@ -46,15 +59,16 @@ const ticks = (times, width) => {
 const drawTrend = () => {
   const { trend } = report;
   const last = trend[trend.length - 1];
-  byId("trend").setAttribute("aria-label",
-    `Findings of ${count(trend.length, "report")}, from ${moment(trend[0].asOf)}: ${number(trend[0].findings)}, to ${moment(last.asOf)}: ${number(last.findings)}.`);
+  const at = (one) => `${moment(one.asOf)}: ${number(one.findings)}`;
+  const words = `Findings of ${count(trend.length, "report")}, from ${at(trend[0])}, to ${at(last)}.`;
+  byId("trend").setAttribute("aria-label", words);
   const times = trend.map((one) => Date.parse(one.asOf));
-  const kinds = Object.keys(report.classes).filter((kind) => trend.some((one) => one.byClass[kind]));
+  const ever = Object.keys(report.classes).filter((kind) => trend.some((one) => one.byClass[kind]));
   const day = (time) => new Date(time).toISOString().slice(0, 10);
   return new Chart(byId("trend"), {
     type: "line",
     data: {
-      datasets: kinds.map((kind) => ({
+      datasets: ever.map((kind) => ({
         label: kind,
         data: trend.map((one, at) => ({ x: times[at], y: one.byClass[kind] ?? 0 })),
         fill: "stack",
@@ -82,8 +96,13 @@ const drawTrend = () => {
         },
       },
       scales: {
-        x: axis({ type: "linear", bounds: "data", grid: { display: false }, afterBuildTicks: (scale) => { scale.ticks = ticks(times, scale.chart.width); },
-          ticks: { color: colour("dim"), callback: day, maxRotation: 0 } }),
+        x: axis({
+          type: "linear",
+          bounds: "data",
+          grid: { display: false },
+          afterBuildTicks: (scale) => { scale.ticks = ticks(times, scale.chart.width); },
+          ticks: { color: colour("dim"), callback: day, maxRotation: 0 },
+        }),
         y: axis({ stacked: true, beginAtZero: true }),
       },
     },
@@ -104,9 +123,10 @@ const startCharts = () => {
   const instead = (id, words) => byId(id).parentElement.replaceWith(make("p", { class: "dim" }, words));
   if (!report.findings.total) instead("classes", "There are no findings.");
   if (report.trend.length < 2) {
-    instead("trend", "This is the first report that is known. With --previous and its folder, the next one shows how it goes on.");
+    instead("trend", "No report before is known. With --previous and the folder of this one, the next shows a trend.");
   } else {
-    const rows = report.trend.toReversed().map((one) => [moment(one.asOf), ...[one.findings, one.new, one.resolved].map(number)]);
+    const cells = (one) => [moment(one.asOf), ...[one.findings, one.new, one.resolved].map(number)];
+    const rows = report.trend.toReversed().map(cells);
     byId("trend-rows").append(make("details", {}, make("summary", {}, "As a table"),
       make("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Trend as a table" },
         table("Reports, newest first", ["As of", "Findings", "New", "Resolved"], rows))));

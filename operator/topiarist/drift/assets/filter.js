@@ -61,7 +61,8 @@ const matching = () => {
 // How many there are of what is looked for, in the report and not in this page alone; undefined if that is not known.
 const known = () => {
   if (report.held === report.findings.total) return undefined;
-  if (chosen.q || CHOICES.some((name) => chosen[name] !== undefined && !["class", "cluster"].includes(name))) return undefined;
+  const others = CHOICES.filter((name) => !["class", "cluster"].includes(name));
+  if (chosen.q || others.some((name) => chosen[name] !== undefined)) return undefined;
   const of = (numbers) => (chosen.class === undefined
     ? Object.values(numbers).reduce((sum, many) => sum + many, 0) : numbers[chosen.class] ?? 0);
   if (chosen.cluster === undefined) return of(report.findings.byClass);

@@ -1,7 +1,10 @@
 // What a person does to the page: search, filters, the address, light and dark, paper.
 
 const LATER = 250;
-const LABELS = { class: "Class", cluster: "Cluster", status: "Status", planned: "A plan would", risk: "Risk", owner: "Owner" };
+const KEPT = "topiarist-colours";
+const LABELS = {
+  class: "Class", cluster: "Cluster", status: "Status", planned: "A plan would", risk: "Risk", owner: "Owner",
+};
 const NOTHING = { cluster: "the cluster", risk: "none", owner: "none" };
 
 const selects = {};
@@ -41,7 +44,8 @@ const fromAddress = () => {
 const startFilters = () => {
   for (const name of CHOICES) {
     const values = [...new Set(findings.map((row) => row[name]))].sort();
-    const select = make("select", { id: `choose-${name}` }, make("option", { value: "" }, "any"), ...values.map((each) => option(name, each)));
+    const select = make("select", { id: `choose-${name}` }, make("option", { value: "" }, "any"));
+    select.append(...values.map((each) => option(name, each)));
     select.addEventListener("change", () => {
       if (select.value === "") delete chosen[name];
       else chosen[name] = select.value.slice(1);
@@ -62,8 +66,9 @@ const startFilters = () => {
   });
   if (report.held < report.findings.total) {
     byId("held").hidden = false;
-    byId("held").textContent = `This page holds ${number(report.held)} of ${count(report.findings.total, "finding")}: of each cluster `
-      + "and class the first by topic, as many as there is room for. All of them are in findings.jsonl, beside this page.";
+    const held = `This page holds ${number(report.held)} of ${count(report.findings.total, "finding")}`;
+    byId("held").textContent = `${held}: of each cluster and class the first by topic, as many as there is room for. `
+      + "All of them are in findings.jsonl, beside this page.";
   }
 };
 
@@ -72,9 +77,13 @@ const toFindings = () => {
   byId("findings").focus({ preventScroll: true });
 };
 
-const kept = {
-  get: () => { try { return localStorage.getItem("topiarist-colours"); } catch { return null; } },
-  set: (theme) => { try { localStorage.setItem("topiarist-colours", theme); } catch { /* a page without a place to keep it */ } },
+// Some places that pages are opened in give them no storage: then a choice holds until the page is closed.
+const stored = (work) => {
+  try {
+    return work(localStorage);
+  } catch {
+    return null;
+  }
 };
 
 const setTheme = (theme) => {
@@ -87,11 +96,12 @@ const setTheme = (theme) => {
 
 const startTheme = () => {
   document.querySelectorAll(".switch button").forEach((button) => button.addEventListener("click", () => {
-    kept.set(button.dataset.theme);
+    stored((storage) => storage.setItem(KEPT, button.dataset.theme));
     setTheme(button.dataset.theme);
   }));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCharts);
-  setTheme(["light", "dark"].includes(kept.get()) ? kept.get() : "auto");
+  const before = stored((storage) => storage.getItem(KEPT));
+  setTheme(["light", "dark"].includes(before) ? before : "auto");
 };
 
 // On paper nothing scrolls: rows stand there as a whole, and colours are those of light.

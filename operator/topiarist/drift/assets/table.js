@@ -54,7 +54,7 @@ const line = (at) => {
   return make(
     "tr",
     { id: `row-${at}`, "aria-rowindex": at + 2, "data-at": at, "aria-selected": String(at === grid.active) },
-    ...HEADS.map(([name]) => make("td", { class: `c-${name}`, title: TITLES[name]?.(row) || undefined }, CELLS[name](row))),
+    ...HEADS.map(([name]) => make("td", { class: `c-${name}`, title: TITLES[name]?.(row) || null }, CELLS[name](row))),
   );
 };
 
