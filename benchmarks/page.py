@@ -1,7 +1,8 @@
 """The page of a drift report with 20,000 findings in a real browser: milliseconds until what a key asked for is there.
 
-From the key's event until the frame after the one in which the table was drawn anew, so layout and paint are in it.
-Also how long the page takes to open, to sort and to scroll, and how large it is. Nothing is decided by it.
+From the key's event until the frame after the one in which the table was drawn anew, so layout and paint are in it, and
+whatever else keeps the machine busy; ``work`` is what the page's own script took of it, layout included. Also how long
+the page takes to open and to sort, and how large it is. Nothing is decided by it.
 """
 
 from __future__ import annotations
@@ -30,10 +31,16 @@ TYPED = ("team07 retention", "events-0001", "zzz", "config.min.insync.replicas p
 _WATCH = """() => {
   window.taken = [];
   const watch = (event) => {
-    const began = event.timeStamp;
-    requestAnimationFrame(() => requestAnimationFrame(() => window.taken.push(performance.now() - began)));
+    window.began = performance.now();
+    const shown = () => window.taken.push(performance.now() - event.timeStamp);
+    requestAnimationFrame(() => requestAnimationFrame(shown));
   };
-  for (const name of ["input", "click"]) document.addEventListener(name, watch, true);
+  window.worked = [];
+  const done = () => window.worked.push(performance.now() - window.began);
+  for (const name of ["input", "click"]) {
+    window.addEventListener(name, watch, true);
+    window.addEventListener(name, done);
+  }
 }"""
 
 
@@ -88,11 +95,12 @@ def measure(clusters: int, findings: int) -> dict[str, Any]:
             "bytes": drawn.page(out).stat().st_size,
             "open_seconds": round(seconds, 2),
             "key": figures(keys(page)),
+            "key_work": figures(page.evaluate("window.worked")),
             "sort": figures(sorts(page)),
             "elements": page.evaluate("document.querySelectorAll('*').length"),
         }
         browser.close()
-    return {**made, "goal_ms": GOAL, "holds": made["key"]["worst_ms"] < GOAL}
+    return {**made, "goal_ms": GOAL, "holds": made["key"]["p99_ms"] < GOAL}
 
 
 def main() -> int:
