@@ -11,6 +11,7 @@ SOURCES := operator tests tools benchmarks
 WORKERS ?= 2
 SECONDS ?= 60
 FUZZ := $(TOPIARIST_CACHE)/fuzz
+BROWSER := $(TOPIARIST_CACHE)/browser
 RESOLVE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-config \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints"
 CACHES := ruff mypy pytest import-linter
@@ -18,6 +19,10 @@ RELEASES ?= 3.9.2 2.8.2 2.4.1
 
 # Who waits for sessions to end keeps no processor busy: what is left goes to whoever is free.
 FAULTS = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/faults
+
+# Playwright is found by PYTHONPATH; the shell stops where there is no browser and none can be had.
+WITH_BROWSER = export PYTHONPATH=$(BROWSER)/packages; TOPIARIST_CHROMIUM=$$(tools/browser.sh $(BIN)/python) || exit; \
+	export TOPIARIST_CHROMIUM;
 
 export TOPIARIST_CACHE
 export RUFF_CACHE_DIR := $(TOPIARIST_CACHE)/ruff
@@ -27,7 +32,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo test test-faults test-kafka test-kubernetes kube soak record-faults check vectors bench bench-kafka
-.PHONY: bench-operator bench-drift test-spark mutants fuzz golden generate constraints clean need-python need-java
+.PHONY: bench-operator bench-drift bench-page test-spark test-browser mutants fuzz golden generate constraints clean
+.PHONY: need-python need-java
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -37,7 +43,7 @@ demo: need-java .venv/ready  ## manifests planned, applied and found unchanged o
 
 test: need-java .venv/ready  ## every test that needs no more than this repository and Java
 	$(BIN)/python -m pytest -n $(WORKERS) -o cache_dir=$(TOPIARIST_CACHE)/pytest tests --ignore=tests/faults \
-		--ignore=tests/kafka --ignore=tests/kubernetes
+		--ignore=tests/browser --ignore=tests/kafka --ignore=tests/kubernetes
 
 test-faults: need-java .venv/ready  ## every fault of docs/reliability.md, brought about on real servers
 	TOPIARIST_FAULTS=$(TOPIARIST_CACHE)/faults.json $(FAULTS)
@@ -52,6 +58,9 @@ test-kubernetes: .venv/ready  ## with a real API server, built once with Go; wit
 
 test-spark: need-java .venv/ready  ## the tests of drift reports by Spark; they are part of make test
 	$(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/spark
+
+test-browser: $(BROWSER)/ready  ## the page of drift reports in a headless Chromium, which is installed if there is none
+	@$(WITH_BROWSER) $(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/browser
 
 kube:  ## build the API server, etcd and kubectl for these tests: some minutes, once
 	@tools/kube/build.sh
@@ -91,6 +100,9 @@ bench-operator: need-java .venv/ready  ## figures of the operator beside a real 
 bench-drift: need-java .venv/ready  ## figures of drift reports over a sample fleet, as JSON; CLUSTERS=201 TOPICS=1000
 	@CLUSTERS="$(CLUSTERS)" TOPICS="$(TOPICS)" EACH="$(EACH)" RUNS="$(RUNS)" $(BIN)/python -P benchmarks/drift.py
 
+bench-page: $(BROWSER)/ready  ## how quick the page of a drift report with 20,000 findings is at every key, as JSON
+	@$(WITH_BROWSER) $(BIN)/python -P benchmarks/page.py
+
 mutants: need-java .venv/ready  ## take away each guard of the write path in turn: some test turns red (MUTANTS="text...")
 	$(BIN)/python tools/mutants.py $(MUTANTS)
 
@@ -108,10 +120,11 @@ generate: .venv/ready  ## write the files that are made from others anew
 constraints: .venv/ready  ## resolve the dependencies anew and pin them
 	$(RESOLVE) --no-emit-package topiarist --extra dev pyproject.toml --output-file constraints.txt
 	$(RESOLVE) --group fuzz --output-file tests/fuzz/constraints.txt
+	$(RESOLVE) --group browser --output-file tests/browser/constraints.txt
 
 clean:  ## remove what can be made again
 	rm -rf .venv build dist operator/topiarist.egg-info .hypothesis $(addprefix $(TOPIARIST_CACHE)/,$(CACHES)) \
-		$(FUZZ)/packages $(FUZZ)/ready
+		$(FUZZ)/packages $(FUZZ)/ready $(BROWSER) $(TOPIARIST_CACHE)/playwright
 
 # The pinned packages first, with hashes; then the project, which pip does not take together with hashes. One of them
 # (PySpark) comes as source: setuptools, pinned like the rest, is installed before it and builds it without isolation,
@@ -135,6 +148,14 @@ $(FUZZ)/ready: tests/fuzz/constraints.txt .venv/ready
 		echo "Fuzzing needs atheris, which could not be installed (see above): it is there for Linux on x86-64 and Python" \
 			"3.11 to 3.13, this is $$($(BIN)/python --version); another: make clean && make PYTHON=python3.11 fuzz" >&2; \
 		exit 1; }
+	@touch $@
+
+# Not in .venv either: large, and for these tests only. The browser is not pinned: pages are for whatever people have.
+$(BROWSER)/ready: tests/browser/constraints.txt .venv/ready
+	@echo "Installing what is pinned in tests/browser/constraints.txt into $(BROWSER)/packages."
+	@rm -rf $(BROWSER)/packages
+	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --only-binary :all: --target $(BROWSER)/packages \
+		-r tests/browser/constraints.txt
 	@touch $@
 
 need-python:

@@ -56,10 +56,16 @@ def contents(archive: zipfile.ZipFile) -> dict[str, bytes]:
 
 
 def data_files(parent: Path) -> dict[str, bytes]:
-    """The data that the package needs, from the folders of the repository that its symlinks lead to."""
+    """The data that the package needs: from the folders that its symlinks lead to, and what a page is made of."""
     schemas = {f"schemas/{file.name}": file.read_bytes() for file in (parent / "schemas").glob("*.json")}
     demo = parent / "manifests" / "demo"
-    return schemas | {f"demo/{file.relative_to(demo)}": file.read_bytes() for file in demo.rglob("*.yaml")}
+    package = parent / "operator" / "topiarist"
+    assets = (file for file in (package / "drift" / "assets").rglob("*") if file.is_file())
+    return (
+        schemas
+        | {f"demo/{file.relative_to(demo)}": file.read_bytes() for file in demo.rglob("*.yaml")}
+        | {str(file.relative_to(package)): file.read_bytes() for file in assets}
+    )
 
 
 def test_the_wheel_holds_schemas_demo_and_every_module(clone: Path, wheel: zipfile.ZipFile) -> None:
@@ -67,6 +73,7 @@ def test_the_wheel_holds_schemas_demo_and_every_module(clone: Path, wheel: zipfi
     found = contents(wheel)
     data = data_files(clone)
     assert {"schemas/topic.json", "schemas/cluster.json", "demo/cluster.yaml", "demo/topics/orders.yaml"} <= set(data)
+    assert {"drift/assets/page.html", "drift/assets/third-party/chart.LICENSE.md"} <= set(data)
     assert {name: found.get(f"topiarist/{name}") for name in data} == data
     source = clone / "operator"
     modules = {str(file.relative_to(source)) for file in source.rglob("*.py")}

@@ -123,7 +123,15 @@ def test_a_second_run_gives_the_same_bytes(fleet: Path, tmp_path: Path) -> None:
         report(fleet, tmp_path / name, "-q")
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert names == sorted(path.name for path in (tmp_path / "two").iterdir())
-    assert names == ["broken.jsonl", "findings.jsonl", "metrics.prom", "summary.json", "summary.md", "unseen.jsonl"]
+    assert names == [
+        "broken.jsonl",
+        "findings.jsonl",
+        "metrics.prom",
+        "report.html",
+        "summary.json",
+        "summary.md",
+        "unseen.jsonl",
+    ]
     for name in names:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 

@@ -18,13 +18,13 @@ from typing import Any, BinaryIO, NoReturn, Self
 
 from topiarist.adapters.snapshot import Broken
 from topiarist.core.values import shown
-from topiarist.drift import markdown, prometheus
+from topiarist.drift import markdown, page, prometheus
 from topiarist.drift.findings import Row
 from topiarist.drift.history import FINDINGS, SUMMARY, UNSEEN
 from topiarist.errors import Reason, TopiaristError
 from topiarist.render.document import dumps
 
-BROKEN = "broken.jsonl"
+BROKEN, PAGE = "broken.jsonl", "report.html"
 
 _WRITERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     SUMMARY: dumps,
@@ -84,6 +84,7 @@ class Folder:
             self._write(BROKEN, (_line(one._asdict()) for one in broken))
             for name, text in _WRITERS.items():
                 self._write(name, [text(summary).encode()])
+            self._write(PAGE, page.chunks(summary, self._aside / FINDINGS))
             self._replace()
 
         self._guarded(finish)

@@ -1,0 +1,67 @@
+// What the page is about, and how it becomes elements. Text from outside becomes text nodes, and attributes that no
+// browser runs; nothing here, or in the files that follow, is ever read as HTML.
+
+const report = JSON.parse(document.getElementById("report-data").textContent);
+
+const CHOICES = ["class", "cluster", "status", "planned", "risk", "owner"];
+const SEARCHED = ["cluster", "topic", "class", "field", "expected", "actual", "owner", "reasons", "because", "message"];
+
+const findings = (() => {
+  const texts = [];
+  const whole = (value) => {
+    if (typeof value === "number") return texts[value];
+    if (typeof value === "string") texts.push(value);
+    return value;
+  };
+  return JSON.parse(document.getElementById("findings-data").textContent).map((short, at) => {
+    const row = { at };
+    report.columns.forEach((name, column) => { row[name] = whole(short[column]); });
+    // Nothing and no text are one thing to choose by.
+    row.risk ??= "";
+    row.owner ??= "";
+    row.age = (Date.parse(row.takenAt) - Date.parse(row.firstSeen)) / 1000;
+    row.searched = SEARCHED.map((name) => row[name] ?? "").join("\n").toLowerCase();
+    return row;
+  });
+})();
+
+const byId = (id) => document.getElementById(id);
+
+const make = (name, attributes, ...children) => {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes ?? {})) {
+    if (value !== undefined && value !== null && value !== false) made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...children);
+  return made;
+};
+
+// Isolated: what is written from right to left changes no order but its own.
+const outside = (text) => make("bdi", { dir: "ltr" }, text);
+
+const value = (text) => {
+  if (text === null) return make("span", { class: "dim" }, "not set");
+  return text === "" ? make("span", { class: "dim" }, "empty") : outside(text);
+};
+
+const clusterName = (name) => (name === "" ? make("span", { class: "dim" }, "the cluster") : outside(name));
+
+const number = (many) => many.toLocaleString("en-US");
+
+const count = (many, noun) => `${number(many)} ${noun}${many === 1 ? "" : "s"}`;
+
+const moment = (time) => (time === null ? "never" : `${time.slice(0, 10)} ${time.slice(11, 16)} UTC`);
+
+const span = (seconds) => {
+  if (seconds < 3600) return `${Math.max(0, Math.floor(seconds / 60))} min`;
+  if (seconds < 2 * 86400) return `${Math.floor(seconds / 3600)} h`;
+  return `${number(Math.floor(seconds / 86400))} days`;
+};
+
+const table = (caption, heads, rows) => make(
+  "table",
+  { class: "plain" },
+  make("caption", { class: "hidden" }, caption),
+  make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", { scope: "col" }, head)))),
+  make("tbody", {}, ...rows.map((cells) => make("tr", {}, ...cells.map((cell) => make("td", {}, cell))))),
+);

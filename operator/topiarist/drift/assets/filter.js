@@ -1,0 +1,71 @@
+// What is looked for and in which order, as one value that stands in the page's address.
+
+const chosen = { q: "", sort: "", down: false };
+
+const ORDERS = {
+  cluster: (row) => row.cluster,
+  topic: (row) => row.topic,
+  class: (row) => row.class,
+  field: (row) => row.field,
+  expected: (row) => row.expected ?? "",
+  actual: (row) => row.actual ?? "",
+  planned: (row) => row.planned + ["", "Safe", "Disruptive", "DataLoss"].indexOf(row.risk),
+  since: (row) => row.age,
+};
+
+const link = (wanted) => {
+  const words = new URLSearchParams();
+  if (wanted.q) words.set("q", wanted.q);
+  for (const name of CHOICES) if (wanted[name] !== undefined) words.set(name, wanted[name]);
+  if (wanted.sort) words.set("sort", (wanted.down ? "-" : "") + wanted.sort);
+  return `#${words}`;
+};
+
+const choose = (hash) => {
+  const words = new URLSearchParams(hash.replace(/^#/, ""));
+  const sort = words.get("sort") ?? "";
+  chosen.q = words.get("q") ?? "";
+  chosen.down = sort.startsWith("-");
+  chosen.sort = sort.replace("-", "") in ORDERS ? sort.replace("-", "") : "";
+  for (const name of CHOICES) {
+    if (words.has(name)) chosen[name] = words.get(name);
+    else delete chosen[name];
+  }
+};
+
+// All rows in the order that is asked for, kept until another one is: a search then only has to leave rows out.
+let inOrder = findings;
+let order = "";
+
+const sorted = () => {
+  const wanted = (chosen.down ? "-" : "") + chosen.sort;
+  if (wanted === order) return inOrder;
+  order = wanted;
+  if (!chosen.sort) return (inOrder = findings);
+  const sign = chosen.down ? -1 : 1;
+  const keys = findings.map(ORDERS[chosen.sort]);
+  inOrder = [...findings].sort((one, other) => {
+    const [left, right] = [keys[one.at], keys[other.at]];
+    return left < right ? -sign : left > right ? sign : one.at - other.at;
+  });
+  return inOrder;
+};
+
+const matching = () => {
+  const words = chosen.q.toLowerCase().split(/\s+/).filter(Boolean);
+  const choices = CHOICES.filter((name) => chosen[name] !== undefined);
+  return sorted().filter((row) => choices.every((name) => row[name] === chosen[name])
+    && words.every((word) => row.searched.includes(word)));
+};
+
+// How many there are of what is looked for, in the report and not in this page alone; undefined if that is not known.
+const known = () => {
+  if (report.held === report.findings.total) return undefined;
+  const others = CHOICES.filter((name) => !["class", "cluster"].includes(name));
+  if (chosen.q || others.some((name) => chosen[name] !== undefined)) return undefined;
+  const of = (numbers) => (chosen.class === undefined
+    ? Object.values(numbers).reduce((sum, many) => sum + many, 0) : numbers[chosen.class] ?? 0);
+  if (chosen.cluster === undefined) return of(report.findings.byClass);
+  const found = report.heat.rows.find((one) => one.cluster === chosen.cluster);
+  return found && of(found.byClass);
+};
