@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from topiarist.adapters.snapshot.reading import named, read_head, read_rows, unusable
+from topiarist.adapters.snapshot.reading import head_in, lines, named, read_head, read_rows, unusable
 from topiarist.adapters.snapshot.rows import TIME, encode, state_of, time_of
-from topiarist.adapters.snapshot.salvage import Broken, Head, Salvaged, head, salvage
+from topiarist.adapters.snapshot.salvage import Broken, Head, Salvaged, head, head_of, salvage, salvaged
 from topiarist.core.spec import ClusterSpec
 from topiarist.core.state import ClusterState
 from topiarist.core.values import shown
@@ -32,10 +32,15 @@ __all__ = [
     "dump",
     "file_name",
     "head",
+    "head_in",
+    "head_of",
+    "lines",
     "load",
+    "named",
     "read_head",
     "require_chroot",
     "salvage",
+    "salvaged",
     "state_of",
     "time_of",
 ]
@@ -106,7 +111,7 @@ class Snapshots:
         raise unusable(f"{named(self._path)} has no file *{SUFFIX}", "make some: topiarist snapshot --out FOLDER")
 
 
-def require_chroot(spec: ClusterSpec, chroot: str, file: Path) -> None:
+def require_chroot(spec: ClusterSpec, chroot: str, file: Path | str) -> None:
     """Raise ``WrongCluster`` if a snapshot from ``file`` is not of the cluster that a document means.
 
     Where no cluster id says which cluster is meant, the document's address must at least lead to the same chroot.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 
 from topiarist.adapters.snapshot.checks import Checks, Odd, parse
@@ -30,8 +30,8 @@ _PATH = 4096
 """Characters of a path that are shown: more than Linux allows."""
 
 
-def named(path: Path) -> str:
-    """A path as a message may have it."""
+def named(path: Path | str) -> str:
+    """A path, or the address of what is elsewhere, as a message may have it."""
     return shown(str(path), _PATH)
 
 
@@ -42,14 +42,19 @@ def unusable(message: str, hint: str = "take a new snapshot, or fetch this one a
 
 def read_head(path: Path) -> Row:
     """The first row of a file, which says what it is a snapshot of; the others are not looked at."""
-    for row in _rows(path):
+    return head_in(named(path), lines(path))
+
+
+def head_in(name: str, found: Iterable[bytes]) -> Row:
+    """The first row of lines that come from wherever; messages call it ``name``."""
+    for row in _rows(name, found):
         return row
-    raise unusable(f"{named(path)}: found an empty file, wanted a snapshot")
+    raise unusable(f"{name}: found an empty file, wanted a snapshot")
 
 
 def read_rows(path: Path) -> list[Row]:
     """All rows of a file, the cluster first."""
-    rows = list(_rows(path))
+    rows = list(_rows(named(path), lines(path)))
     if not rows:
         raise unusable(f"{named(path)}: found an empty file, wanted a snapshot")
     found, wanted = len(rows) - 1, rows[0]["rows"]
@@ -59,15 +64,15 @@ def read_rows(path: Path) -> list[Row]:
     return rows
 
 
-def _rows(path: Path) -> Iterator[Row]:
+def _rows(name: str, found: Iterable[bytes]) -> Iterator[Row]:
     """The rows in order. Raises at once if the first is none, and for the others when all, or ten, are known."""
     checks, problems = Checks(), list[str]()
-    for number, line in enumerate(lines(path), start=1):
+    for number, line in enumerate(found, start=1):
         try:
             row = parse(line)
             checks.check(row)
         except Odd as odd:
-            problems.append(f"{named(path)}:{number}: {odd}")
+            problems.append(f"{name}:{number}: {odd}")
             if number == 1 or len(problems) == _MOST:
                 break
         else:
@@ -76,7 +81,7 @@ def _rows(path: Path) -> Iterator[Row]:
         raise unusable("\n    ".join(problems))
 
 
-def lines(path: Path) -> Iterator[bytes]:
+def lines(path: Path) -> Generator[bytes, None, None]:
     """The lines of a regular file, none of them beyond all bounds."""
     try:
         # A pipe would keep us waiting, and a device has no end.
