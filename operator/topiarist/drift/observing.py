@@ -14,10 +14,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from topiarist.adapters.snapshot import SUFFIX, Broken, Head, Salvaged, head, read_head, require_chroot, salvage
+from topiarist.adapters.snapshot import SUFFIX, Broken, Head, head, read_head, require_chroot, salvage
+from topiarist.adapters.snapshot.reading import named
 from topiarist.core.spec import ClusterSpec
 from topiarist.core.state import ClusterState
 from topiarist.core.values import shown
+from topiarist.drift.places import PARQUET
 from topiarist.errors import Reason, TopiaristError
 from topiarist.reconcile import require_meant
 
@@ -64,7 +66,7 @@ class Inputs:
 class Recorded:
     """The snapshots at some paths, files or folders, for the clusters of a run.
 
-    What is elsewhere than in files says so in ``found``, ``head`` and ``salvage``. ``said`` is what there is to say
+    What is elsewhere than in files says so in ``found``, ``head`` and ``local``. ``said`` is what there is to say
     of clusters that could not be read, for those who may know their addresses. Raises ``SnapshotUnusable`` for a path
     that is not there, or a folder without snapshots.
     """
@@ -102,9 +104,9 @@ class Recorded:
         """The first row of the snapshot that counts for a cluster."""
         return read_head(Path(self._files[name][1]))
 
-    def salvage(self, name: str) -> Salvaged:
-        """What can be used of the snapshot that counts for a cluster."""
-        return salvage(Path(self._files[name][1]))
+    def local(self, name: str) -> Path:
+        """Where all rows of the snapshot that counts for a cluster can be read here."""
+        return Path(self._files[name][1])
 
     @property
     def newest(self) -> datetime | None:
@@ -129,10 +131,12 @@ class Recorded:
         if name not in self._files:
             return Observation(name, problem="there is no snapshot of it")
         taken, file = self._files[name]
-        found = self.salvage(name)
-        self.inputs.broken.extend(found.broken)
+        path = self.local(name)
+        found = salvage(path)
+        broken = [_of(file, path, one) for one in found.broken]
+        self.inputs.broken.extend(broken)
         if found.state is None:
-            return Observation(name, problem=f"{found.broken[0].why} ({shown(file, 4096)})")
+            return Observation(name, problem=f"{broken[0].why} ({named(file)})")
         problem = self.mistaken(name, found.state)
         return Observation(name, taken, None if problem else found.state, problem, found.gaps)
 
@@ -155,6 +159,14 @@ def without_twins(observations: Iterable[Observation]) -> Iterator[Observation]:
             yield Observation(one.cluster, problem=f"its cluster id, {number}, is that of cluster {first[number]}")
         else:
             yield one
+
+
+def _of(file: str, path: Path, broken: Broken) -> Broken:
+    """What is broken under the name of the file; a table's rows have no numbers of lines."""
+    if str(path) == file:
+        return broken
+    line = 0 if file.endswith(PARQUET) else broken.line
+    return Broken(named(file), line, broken.why.replace(named(path), named(file)), broken.text)
 
 
 def _files(path: Path) -> Iterable[Path]:

@@ -7,17 +7,19 @@ the executors; what does not have the rows that it should have is then looked at
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession, types
 from pyspark.sql import functions as f
 
-from topiarist.adapters.snapshot import SUFFIX, Broken, Head, Salvaged, head_in, head_of, lines, named, salvaged
+from topiarist.adapters.snapshot import SUFFIX, Broken, Head, time_of
+from topiarist.adapters.snapshot.checks import Checks, Odd, parse
+from topiarist.adapters.snapshot.reading import lines, named
 from topiarist.core.spec import ClusterSpec
 from topiarist.core.values import shown
 from topiarist.drift import columns, spark
@@ -42,6 +44,7 @@ class Stored(Recorded):
         self._storage = Storage(started)
         self._heads: dict[tuple[str, str, str], bytes] = {}
         self._tables: list[str] = []
+        self._here = TemporaryDirectory(prefix="topiarist-drift-")
         super().__init__(paths, clusters)
 
     def found(self, paths: Sequence[str]) -> Iterator[tuple[str, Head | Broken]]:
@@ -49,7 +52,8 @@ class Stored(Recorded):
         files = sorted({file for path in paths for file in self._files_at(path)})
         plain = [file for file in files if not file.endswith(PARQUET)]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            yield from zip(plain, pool.map(self._head_of, plain), strict=True)
+            for file, line in zip(plain, pool.map(self._first, plain), strict=True):
+                yield file, line if isinstance(line, Broken) else self._head(file, line)
         for file in files:
             if file.endswith(PARQUET):
                 if self._ended(file):
@@ -61,19 +65,17 @@ class Stored(Recorded):
 
     def head(self, name: str) -> dict[str, Any]:
         """The first row of the snapshot that counts for a cluster."""
-        taken, file = self._files[name]
-        if file.endswith(PARQUET):
-            return head_in(named(file), [self._heads[name, text_of(taken), file]])
-        with closing(self._lines(file)) as found:
-            return head_in(named(file), found)
+        return parse(self._line(name))
 
-    def salvage(self, name: str) -> Salvaged:
-        """What can be used of the snapshot that counts for a cluster; lines of tables have no number."""
+    def local(self, name: str) -> Path:
+        """The rows of the snapshot that counts for a cluster, fetched; the next one takes their place."""
         file = self._files[name][1]
-        if not file.endswith(PARQUET):
-            return salvaged(named(file), self._lines(file))
-        state, broken = salvaged(named(file), self._rows_of(name))
-        return Salvaged(state, tuple(one._replace(line=0) for one in broken))
+        if not remote(file) and not file.endswith(PARQUET):
+            return Path(file)
+        path = Path(self._here.name, f"fetched{SUFFIX}")
+        with path.open("wb") as made:
+            made.writelines(self._rows_of(name) if file.endswith(PARQUET) else self._storage.lines(file))
+        return path
 
     def there(self, names: Iterable[str]) -> DataFrame:
         """Topics and records of the snapshots that count for these clusters, as ``spark.topics`` has them."""
@@ -104,12 +106,29 @@ class Stored(Recorded):
         message = f"{shown(path, 4096)} has no file *{SUFFIX} and none *{PARQUET}"
         raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, "make some: topiarist snapshot --out FOLDER")
 
-    def _lines(self, file: str) -> Generator[bytes, None, None]:
-        return self._storage.lines(file) if remote(file) else lines(Path(file))
+    def _first(self, file: str) -> bytes | Broken:
+        """The first line of a file, empty if there is none, or why it cannot be read."""
+        try:
+            return next(iter(self._storage.lines(file) if remote(file) else lines(Path(file))), b"")
+        except TopiaristError as error:
+            return Broken(named(file), 0, str(error.args[0]))
 
-    def _head_of(self, file: str) -> Head | Broken:
-        with closing(self._lines(file)) as found:
-            return head_of(named(file), found)
+    def _head(self, file: str, line: bytes) -> Head | Broken:
+        """What a first line says, which is kept if it says something."""
+        if not line:
+            return Broken(named(file), 0, f"{named(file)}: found an empty file, wanted a snapshot")
+        try:
+            row = parse(line)
+            Checks().check(row)
+        except Odd as odd:
+            return Broken(named(file), 0, f"{named(file)}:1: {odd}")
+        found = Head(row["cluster"], time_of(row["takenAt"]))
+        self._heads[found.cluster, row["takenAt"], file] = line
+        return found
+
+    def _line(self, name: str) -> bytes:
+        taken, file = self._files[name]
+        return self._heads[name, text_of(taken), file]
 
     def _ended(self, file: str) -> bool:
         """Whether a file has the end of a Parquet file; what is before it only its reader can tell."""
@@ -124,21 +143,17 @@ class Stored(Recorded):
         given = {_absolute(file): file for file in self._tables}
         for row in heads:
             file, line = given.get(here(row.file)) or given.get(unquote(row.file)) or row.file, row.text.encode()
-            found = head_of(named(file), [line])
-            if isinstance(found, Head):
-                self._heads[found.cluster, text_of(found.taken), file] = line
-            yield file, found
+            yield file, self._head(file, line)
 
     def _rows_of(self, name: str) -> Iterator[bytes]:
         """The lines that a snapshot in a table would be a file of."""
-        taken, file = self._files[name]
-        time = text_of(taken)
-        yield self._heads[name, time, file]
-        whole = self._table().where((f.col("cluster") == name) & (f.col("takenAt") == time))
+        taken, _ = self._files[name]
+        yield self._line(name) + b"\n"
+        whole = self._table().where((f.col("cluster") == name) & (f.col("takenAt") == text_of(taken)))
         for kind in ("topic", "record"):
             text = f.to_json(f.struct(columns.names(kind)), {"ignoreNullFields": "false"})
             for row in whole.where(f.col("kind") == kind).select(text.alias("text")).toLocalIterator():
-                yield row.text.encode()
+                yield row.text.encode() + b"\n"
 
     def _table(self) -> DataFrame:
         return self._spark.read.schema(columns.rows()).parquet(*map(_unglobbed, self._tables))

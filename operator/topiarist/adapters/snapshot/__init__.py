@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from topiarist.adapters.snapshot.reading import head_in, lines, named, read_head, read_rows, unusable
+from topiarist.adapters.snapshot.reading import named, read_head, read_rows, unusable
 from topiarist.adapters.snapshot.rows import TIME, encode, state_of, time_of
-from topiarist.adapters.snapshot.salvage import Broken, Head, Salvaged, head, head_of, salvage, salvaged
+from topiarist.adapters.snapshot.salvage import Broken, Head, Salvaged, head, salvage
 from topiarist.core.spec import ClusterSpec
 from topiarist.core.state import ClusterState
 from topiarist.core.values import shown
@@ -32,15 +32,10 @@ __all__ = [
     "dump",
     "file_name",
     "head",
-    "head_in",
-    "head_of",
-    "lines",
     "load",
-    "named",
     "read_head",
     "require_chroot",
     "salvage",
-    "salvaged",
     "state_of",
     "time_of",
 ]

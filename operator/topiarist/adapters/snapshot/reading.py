@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from topiarist.adapters.snapshot.checks import Checks, Odd, parse
@@ -42,19 +42,14 @@ def unusable(message: str, hint: str = "take a new snapshot, or fetch this one a
 
 def read_head(path: Path) -> Row:
     """The first row of a file, which says what it is a snapshot of; the others are not looked at."""
-    return head_in(named(path), lines(path))
-
-
-def head_in(name: str, found: Iterable[bytes]) -> Row:
-    """The first row of lines that come from wherever; messages call it ``name``."""
-    for row in _rows(name, found):
+    for row in _rows(path):
         return row
-    raise unusable(f"{name}: found an empty file, wanted a snapshot")
+    raise unusable(f"{named(path)}: found an empty file, wanted a snapshot")
 
 
 def read_rows(path: Path) -> list[Row]:
     """All rows of a file, the cluster first."""
-    rows = list(_rows(named(path), lines(path)))
+    rows = list(_rows(path))
     if not rows:
         raise unusable(f"{named(path)}: found an empty file, wanted a snapshot")
     found, wanted = len(rows) - 1, rows[0]["rows"]
@@ -64,15 +59,15 @@ def read_rows(path: Path) -> list[Row]:
     return rows
 
 
-def _rows(name: str, found: Iterable[bytes]) -> Iterator[Row]:
+def _rows(path: Path) -> Iterator[Row]:
     """The rows in order. Raises at once if the first is none, and for the others when all, or ten, are known."""
     checks, problems = Checks(), list[str]()
-    for number, line in enumerate(found, start=1):
+    for number, line in enumerate(lines(path), start=1):
         try:
             row = parse(line)
             checks.check(row)
         except Odd as odd:
-            problems.append(f"{name}:{number}: {odd}")
+            problems.append(f"{named(path)}:{number}: {odd}")
             if number == 1 or len(problems) == _MOST:
                 break
         else:
@@ -81,7 +76,7 @@ def _rows(name: str, found: Iterable[bytes]) -> Iterator[Row]:
         raise unusable("\n    ".join(problems))
 
 
-def lines(path: Path) -> Generator[bytes, None, None]:
+def lines(path: Path) -> Iterator[bytes]:
     """The lines of a regular file, none of them beyond all bounds."""
     try:
         # A pipe would keep us waiting, and a device has no end.

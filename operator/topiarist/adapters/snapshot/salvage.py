@@ -6,13 +6,13 @@ that are broken, keeps them, and says of the rest what can be said; whoever call
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from topiarist.adapters.snapshot.checks import Checks, Odd, parse
-from topiarist.adapters.snapshot.reading import head_in, lines, named
+from topiarist.adapters.snapshot.reading import lines, named, read_head
 from topiarist.adapters.snapshot.rows import Row, state_of, time_of
 from topiarist.core.state import ClusterState
 from topiarist.core.units import count
@@ -52,51 +52,41 @@ class Salvaged(NamedTuple):
 
 def head(path: Path) -> Head | Broken:
     """What a file is a snapshot of, or why it is none; only its first line is read."""
-    return head_of(named(path), lines(path))
-
-
-def head_of(name: str, found: Iterable[bytes]) -> Head | Broken:
-    """The same of lines that come from wherever; messages call it ``name``."""
     try:
-        row = head_in(name, found)
+        row = read_head(path)
     except TopiaristError as error:
-        return Broken(name, 0, str(error.args[0]))
+        return Broken(named(path), 0, str(error.args[0]))
     return Head(row["cluster"], time_of(row["takenAt"]))
 
 
 def salvage(path: Path) -> Salvaged:
     """Every row of a file that is one, and every line that is none. Never raises for what is in the file."""
-    return salvaged(named(path), lines(path))
-
-
-def salvaged(name: str, found: Iterable[bytes]) -> Salvaged:
-    """The same of lines that come from wherever; messages call it ``name``."""
     broken: list[Broken] = []
     rows: list[Row] = []
     try:
-        rows.extend(_rows(name, found, broken))
+        rows.extend(_rows(path, broken))
     except TopiaristError as error:
-        return Salvaged(None, (*broken, Broken(name, 0, str(error.args[0]))))
+        return Salvaged(None, (*broken, Broken(named(path), 0, str(error.args[0]))))
     if not rows:
-        return Salvaged(None, tuple(broken) or (Broken(name, 0, "found an empty file, wanted a snapshot"),))
+        return Salvaged(None, tuple(broken) or (Broken(named(path), 0, "found an empty file, wanted a snapshot"),))
     first = rows.pop(0)
-    number = len(rows) + len(broken)
-    if number != first["rows"]:
-        what = "was cut off" if number < first["rows"] else "has rows too many"
-        why = f"{what}: found {count(number, 'row')} after the first, wanted {first['rows']:,}"
-        broken.append(Broken(name, 0, why))
+    found = len(rows) + len(broken)
+    if found != first["rows"]:
+        what = "was cut off" if found < first["rows"] else "has rows too many"
+        why = f"{what}: found {count(found, 'row')} after the first, wanted {first['rows']:,}"
+        broken.append(Broken(named(path), 0, why))
     return Salvaged(state_of(first, rows), tuple(broken))
 
 
-def _rows(name: str, found: Iterable[bytes], broken: list[Broken]) -> Iterator[Row]:
+def _rows(path: Path, broken: list[Broken]) -> Iterator[Row]:
     checks = Checks()
-    for number, line in enumerate(found, start=1):
+    for number, line in enumerate(lines(path), start=1):
         try:
             row = parse(line)
             checks.check(row)
         except Odd as odd:
             text = line[: 4 * _SHOWN].decode(errors="replace").rstrip("\n")[:_SHOWN]
-            broken.append(Broken(name, number, str(odd), text))
+            broken.append(Broken(named(path), number, str(odd), text))
             if number == 1:
                 return
         else:
