@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from support import drifted
-from support.fleets import lines, report, summary
+from support.fleets import lines, summary
 from support.packages import build, cloned
 from support.standalone import Standalone, environment, finished
 from support.waiting import wait_until
+from topiarist.cli.main import run
 
 PATIENCE = 300.0
 """Seconds for a job to come as far as its Python workers."""
@@ -97,7 +98,8 @@ def test_a_submitted_job_writes_the_same_report(
     found = {(row["cluster"], row["topic"], row["class"], row["field"]) for row in lines(tmp_path / "one")}
     assert found == fleet.expected
     assert list((bare.parent).glob("here.*"))
-    assert report(fleet.manifests, tmp_path / "here", "-q", "--snapshots", fleet.snapshots, "--engine", "python") == 1
+    words = ("--snapshots", fleet.snapshots, "--out", tmp_path / "here", "-q", "--engine", "python")
+    assert run(["drift", str(fleet.manifests), *map(str, words)]) == 1
     one = content(tmp_path / "one")
     assert {name: data for name, data in one.items() if not name.startswith("findings.parquet/")} == content(
         tmp_path / "here"

@@ -25,6 +25,11 @@ def remote(path: str) -> bool:
     return bool(_ADDRESS.match(path)) and not _HERE.match(path)
 
 
+def address(path: str) -> str:
+    """How Spark is told of it: a plain path might be one in the store that a cluster takes for its own."""
+    return path if remote(path) else f"file://{Path(path).absolute()}"
+
+
 def tables(path: str) -> Iterator[Path]:
     """The files of Parquet at a path, or in the folder there at any depth."""
     where = Path(path)

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from topiarist.core.values import shown
 from topiarist.errors import Reason, TopiaristError
 
-_LONGEST = 400
+_LONGEST, _DEEPEST = 400, 50
 
 _SHARED = "all machines of a cluster have to reach it: name a folder that they share, or an address such as hdfs:"
 _JARS = "give spark-submit the packages of that store, as in --packages org.apache.hadoop:hadoop-aws:VERSION"
@@ -61,7 +61,9 @@ def _root(error: BaseException) -> str:
 
 
 def _of_java(java: Any) -> str:
-    while (cause := java.getCause()) is not None and not cause.equals(java):
+    for _ in range(_DEEPEST):
+        if (cause := java.getCause()) is None:
+            break
         java = cause
     name = java.getClass().getSimpleName()
     return f"{name}: {_line(java.getMessage() or '')}"

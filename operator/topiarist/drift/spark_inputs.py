@@ -26,7 +26,7 @@ from topiarist.drift import columns, spark
 from topiarist.drift.findings import text_of
 from topiarist.drift.hadoop import Storage
 from topiarist.drift.observing import Recorded
-from topiarist.drift.places import PARQUET, here, remote, tables
+from topiarist.drift.places import PARQUET, address, here, remote, tables
 from topiarist.drift.spark_errors import in_words
 from topiarist.errors import Reason, TopiaristError
 
@@ -88,8 +88,8 @@ class Stored(Recorded):
             return found
         keys = types.StructType([types.StructField(name, types.StringType()) for name in ("cluster", "takenAt")])
         counted = f.broadcast(self._spark.createDataFrame(chosen, keys))
-        names_ = [name for name in columns.actual().names if name != columns.CORRUPT]
-        table = self._table().join(counted, ["cluster", "takenAt"], "left_semi").where(columns.sound()).select(names_)
+        fields = [field for field in columns.actual().names if field != columns.CORRUPT]
+        table = self._table().join(counted, ["cluster", "takenAt"], "left_semi").where(columns.sound()).select(fields)
         return table if found is None else found.unionByName(table)
 
     def _files_at(self, path: str) -> list[str]:
@@ -132,7 +132,7 @@ class Stored(Recorded):
 
     def _ended(self, file: str) -> bool:
         """Whether a file has the end of a Parquet file; what is before it only its reader can tell."""
-        return self._storage.tail(file if remote(file) else f"file://{Path(file).absolute()}", 4) == _MAGIC
+        return self._storage.tail(address(file), 4) == _MAGIC
 
     def _heads_of_tables(self) -> Iterator[tuple[str, Head | Broken]]:
         with in_words(Reason.SNAPSHOT_UNUSABLE, self._tables[0]):
@@ -140,10 +140,11 @@ class Stored(Recorded):
             text = f.to_json(f.struct(columns.names("cluster")), {"ignoreNullFields": "false"})
             place = f.col("_metadata.file_path")
             heads = self._table().where("kind = 'cluster'").select(place.alias("file"), text.alias("text")).collect()
-        given = {_absolute(file): file for file in self._tables}
+        given = {address(file): file for file in self._tables}
         for row in heads:
-            file, line = given.get(here(row.file)) or given.get(unquote(row.file)) or row.file, row.text.encode()
-            yield file, self._head(file, line)
+            # Spark tells it as an address in which some characters are written by their numbers.
+            file = given.get(address(here(row.file))) or given.get(unquote(row.file), row.file)
+            yield file, self._head(file, row.text.encode())
 
     def _rows_of(self, name: str) -> Iterator[bytes]:
         """The lines that a snapshot in a table would be a file of."""
@@ -167,12 +168,8 @@ def there(started: SparkSession, recorded: Recorded, names: Iterable[str]) -> Da
 
 
 def _unglobbed(file: str) -> str:
-    """A path in which Spark takes nothing for a pattern."""
-    return "".join(f"\\{letter}" if letter in "{}[]*?\\" else letter for letter in file)
-
-
-def _absolute(file: str) -> str:
-    return file if remote(file) else str(Path(file).absolute())
+    """The address of a file, in which Spark takes nothing for a pattern."""
+    return "".join(f"\\{letter}" if letter in "{}[]*?\\" else letter for letter in address(file))
 
 
 def _require_columns(found: types.StructType, file: str) -> None:

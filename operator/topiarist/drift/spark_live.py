@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from topiarist.core.spec import ClusterSpec
 from topiarist.drift import columns
 from topiarist.drift.observing import Observation
-from topiarist.drift.places import PARQUET
+from topiarist.drift.places import PARQUET, address
 from topiarist.drift.reading_live import AT_ONCE, PROBLEM, SAID, Approach, read_all
 from topiarist.drift.spark_inputs import Stored
 
@@ -32,8 +32,8 @@ class Live(Stored):
         self, started: SparkSession, clusters: Mapping[str, ClusterSpec], approach: Approach, place: str
     ) -> None:
         table = f"{place}/{NAME}"
-        _read(started, clusters.values(), approach, table)
-        problems = started.read.schema(_rows()).parquet(table).where(f.col("kind") == PROBLEM)
+        _read(started, clusters.values(), approach, address(table))
+        problems = started.read.schema(_rows()).parquet(address(table)).where(f.col("kind") == PROBLEM)
         found = sorted((row.cluster, row[PROBLEM], row[SAID]) for row in problems.collect())
         self._problems = {name: problem for name, problem, _ in found}
         self.said = {name: said for name, _, said in found}
