@@ -14,6 +14,7 @@ from topiarist.drift.outputs import WORK, Folder
 from topiarist.drift.places import beyond_us, remote
 from topiarist.drift.reading_live import Approach
 from topiarist.drift.report import Job
+from topiarist.drift.running import InProcess
 from topiarist.drift.spark_errors import in_words
 from topiarist.drift.spark_inputs import Stored
 from topiarist.drift.spark_live import Live
@@ -26,6 +27,10 @@ class BySpark:
         with in_words():
             self._started = spark_session.start(progress=progress)
             self._storage = Storage(self._started)
+
+    def exists(self, path: str) -> bool:
+        """Whether anything is at a path or address, or in the folder there."""
+        return bool(self._storage.names(path)) if remote(path) else InProcess().exists(path)
 
     def previous(self, path: str) -> Previous:
         """An earlier report."""
