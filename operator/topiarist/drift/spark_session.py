@@ -6,13 +6,15 @@ driver runs, and need no more than Python of the same version.
 
 from __future__ import annotations
 
+import os
+import sys
 import zipfile
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from pyspark import SparkFiles
+from pyspark import SparkConf, SparkFiles
 from pyspark.sql import SparkSession
 
 from topiarist.drift import spark
@@ -26,16 +28,21 @@ def start(*, progress: bool = False) -> SparkSession:
     """The session of this process. ``progress``: Spark draws bars on stderr while its own JVM is at work."""
     if not submitted():
         return spark.session(progress=progress)
+    if _here(SparkConf().get("spark.master")):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("topiarist drift").config("spark.sql.session.timeZone", "UTC")
     started = builder.getOrCreate()
-    if distributed(started):
-        _send(started)
+    _send(started)
     return started
 
 
 def distributed(started: SparkSession) -> bool:
     """Whether other machines do the work, or may do so."""
-    return not (started.sparkContext.master or "").startswith("local")
+    return not _here(started.sparkContext.master)
+
+
+def _here(master: str | None) -> bool:
+    return (master or "local").startswith("local")
 
 
 def _send(started: SparkSession) -> None:
