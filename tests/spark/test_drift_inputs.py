@@ -223,7 +223,7 @@ def test_input_that_cannot_be_read_is_one_line(  # noqa: PLR0913
 def test_a_place_that_is_not_for_us_is_one_line(
     manifests: Path, store: Store, capfd: pytest.CaptureFixture[str], out: str
 ) -> None:
-    """Before anything is read; what is there stays."""
+    """Before anything is compared; what is there stays."""
     (store.folder / "mine").mkdir()
     (store.folder / "mine" / "mine.txt").write_text("mine")
     name = store.address.removeprefix("viewfs://").partition("/")[0]
