@@ -200,7 +200,7 @@ def foreign(plural: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["default", "everything"])
 def test_a_hardened_namespace_takes_the_pods(site: Site, values: dict[str, Any]) -> None:
-    """The operator's, that of helm test and that of drift reports: the restricted Pod Security Standard has nothing against them."""
+    """The operator's, those of helm test and of drift reports: the restricted standard has nothing against them."""
     for account in ("default", "topiarist"):
         site.api.make(f"/api/v1/namespaces/{site.namespace}/serviceaccounts", {"metadata": {"name": account}})
     found = render(values, namespace=site.namespace)

@@ -121,7 +121,7 @@ class Standalone:
     def add(self) -> Daemon:
         """One worker more, of one core."""
         place = self._folder / f"work-{len(self.workers)}"
-        words = ("--cores", "1", "--memory", "600m", "--work-dir", str(place), self.address)
+        words = ("--cores", "1", "--memory", "1g", "--work-dir", str(place), self.address)
         self.workers.append(Daemon(self._folder, "Worker", "Successfully registered with master", *words))
         return self.workers[-1]
 
