@@ -1,4 +1,4 @@
-"""A Python for Spark's executors that can be held back: a job then stands still in its middle for as long as need be."""
+"""A Python for executors of Spark that can be held back: a job then stands still in its middle as long as need be."""
 
 from __future__ import annotations
 
