@@ -116,6 +116,22 @@ def test_a_table_is_as_good_as_files(spark: SparkSession, manifests: Path, store
     assert (old["cluster"], old["newer"]) == ("eu", str(store.folder / "tables" / "eu.jsonl"))
 
 
+def test_any_name_of_a_folder_will_do(spark: SparkSession, manifests: Path, store: Store, tmp_path: Path) -> None:
+    """Also one that Spark would take for a pattern, or for an address that is to be decoded."""
+    odd = tmp_path / "a{b,c}[d] *?%20#é"
+    odd.mkdir()
+    (store.folder / "snapshots").rename(odd / "snapshots")
+    as_table(spark, odd / "snapshots", store.folder / "all.parquet")
+    (odd / "tables").mkdir()
+    for file in (store.folder / "all.parquet").glob("*.parquet"):
+        file.rename(odd / "tables" / file.name)
+    assert reported(manifests, odd / "snapshots", tmp_path / "here", "-q") == 1
+    wanted = texts(tmp_path / "here", store)
+    for place in ("snapshots", "tables"):
+        assert reported(manifests, odd / place, odd / "report", "-q", "--engine", "spark") == 1
+        assert texts(odd / "report", store) == wanted
+
+
 def test_of_two_times_in_a_table_the_newer_counts(
     spark: SparkSession, manifests: Path, store: Store, tmp_path: Path
 ) -> None:
