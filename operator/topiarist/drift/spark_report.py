@@ -20,7 +20,7 @@ from topiarist.drift.comparing import Comparison
 from topiarist.drift.desired_rows import row_of, spec_of
 from topiarist.drift.observing import Observation, Recorded, without_twins
 from topiarist.drift.outputs import Folder
-from topiarist.drift.places import address
+from topiarist.drift.places import exact
 from topiarist.drift.report import Job, compare_one, settle
 from topiarist.drift.spark import Found, Totals
 from topiarist.drift.tally import Tally
@@ -68,7 +68,7 @@ def _found(started: SparkSession, job: Job, recorded: Recorded, folder: Folder, 
         for name in frames:
             file.writelines(json.dumps(row_of(spec)) + "\n" for spec in job.desired.specs[name])
     there = spark_inputs.there(started, recorded, frames)
-    return spark.run_job(started, address(folder.shared(desired)), there, frames, job.run)
+    return spark.run_job(started, exact(folder.shared(desired)), there, frames, job.run)
 
 
 def _comparisons(
