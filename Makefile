@@ -27,7 +27,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo test test-faults test-kafka test-kubernetes kube soak record-faults check vectors bench bench-kafka
-.PHONY: bench-operator bench-drift bench-drift-live test-spark mutants fuzz golden generate constraints clean need-python need-java
+.PHONY: bench-operator bench-drift test-spark mutants fuzz golden generate constraints clean need-python need-java
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -90,9 +90,6 @@ bench-operator: need-java .venv/ready  ## figures of the operator beside a real 
 
 bench-drift: need-java .venv/ready  ## figures of drift reports over a sample fleet, as JSON; CLUSTERS=201 TOPICS=1000
 	@CLUSTERS="$(CLUSTERS)" TOPICS="$(TOPICS)" EACH="$(EACH)" RUNS="$(RUNS)" $(BIN)/python -P benchmarks/drift.py
-
-bench-drift-live: need-java .venv/ready  ## figures of drift reports of live clusters, as JSON; CLUSTERS=200 TOPICS=500
-	@CLUSTERS="$(CLUSTERS)" TOPICS="$(TOPICS)" RUNS="$(RUNS)" $(BIN)/python -P benchmarks/drift_live.py
 
 mutants: need-java .venv/ready  ## take away each guard of the write path in turn: some test turns red (MUTANTS="text...")
 	$(BIN)/python tools/mutants.py $(MUTANTS)
