@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -135,7 +134,7 @@ def _by_spark(settings: Settings) -> Engine:
     """Spark, started; only now is any of it imported."""
     from topiarist.drift.spark_engine import BySpark
 
-    return BySpark(progress=settings.verbosity >= 0 and sys.stderr.isatty())
+    return BySpark(quiet=settings.verbosity < 0)
 
 
 def _live(desired: Desired, settings: Settings, now: datetime) -> Iterator[Observation]:

@@ -21,11 +21,11 @@ from topiarist.drift.spark_live import Live
 
 
 class BySpark:
-    """The session of this process, and what is done by it. ``progress``: bars on stderr while it is at work."""
+    """The session of this process, and what is done by it; ``quiet`` even if somebody looks."""
 
-    def __init__(self, *, progress: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
         with in_words():
-            self._started = spark_session.start(progress=progress)
+            self._started = spark_session.start(quiet=quiet)
             self._storage = Storage(self._started)
 
     def exists(self, path: str) -> bool:

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any
 
-from pyspark import SparkConf, SparkFiles
+from pyspark import SparkConf, SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
 from topiarist.drift import spark
@@ -23,14 +24,19 @@ from topiarist.drift.engines import submitted
 _SENT = ("topiarist", "kazoo")
 """Packages that executors need beside Python and Spark."""
 
+_BARS = "spark.ui.showConsoleProgress"
 
-def start(*, progress: bool = False) -> SparkSession:
-    """The session of this process. ``progress``: Spark draws bars on stderr while its own JVM is at work."""
+
+def start(*, quiet: bool = False) -> SparkSession:
+    """The session of this process; unless it is to be ``quiet``, Spark draws bars on a terminal while it is at work."""
     if not submitted():
-        return spark.session(progress=progress)
-    if _here(SparkConf().get("spark.master")):
+        return spark.session(progress=not quiet and sys.stderr.isatty())
+    given = SparkConf()
+    if _here(given.get("spark.master")):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("topiarist drift").config("spark.sql.session.timeZone", "UTC")
+    if not given.contains(_BARS):
+        builder = builder.config(_BARS, str(not quiet and _is_watched()).lower())
     started = builder.getOrCreate()
     _send(started)
     return started
@@ -43,6 +49,14 @@ def distributed(started: SparkSession) -> bool:
 
 def _here(master: str | None) -> bool:
     return (master or "local").startswith("local")
+
+
+def _is_watched() -> bool:
+    """Whether somebody looks at what ``spark-submit`` shows: our own streams are pipes to its JVM."""
+    jvm: Any = SparkContext._jvm
+    console = jvm.java.lang.System.console()
+    # From Java 22 on there is one in any case, and it knows.
+    return console is not None and (not hasattr(console, "isTerminal") or bool(console.isTerminal()))
 
 
 def _send(started: SparkSession) -> None:
