@@ -15,6 +15,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
@@ -55,8 +56,10 @@ def _is_watched() -> bool:
     """Whether somebody looks at what ``spark-submit`` shows: our own streams are pipes to its JVM."""
     jvm: Any = SparkContext._jvm
     console = jvm.java.lang.System.console()
-    # From Java 22 on there is one in any case, and it knows.
-    return console is not None and (not hasattr(console, "isTerminal") or bool(console.isTerminal()))
+    try:
+        return console is not None and bool(console.isTerminal())
+    except Py4JError:  # before Java 22 a console cannot be asked, and there is none unless somebody looks
+        return True
 
 
 def _send(started: SparkSession) -> None:
