@@ -67,7 +67,7 @@ def _spark(settings: Path) -> dict[str, str]:
 
 
 class Daemon:
-    """A master or a worker, with all that it starts. Raises ``TopiaristError``, with what it said, if it does not begin."""
+    """A master or a worker, with all that it starts. Raises ``TopiaristError`` with its words if it does not begin."""
 
     def __init__(self, folder: Path, main: str, begun: str, *words: str) -> None:
         setting = [word for name in os.environ if name.startswith(_OURS) for word in ("-u", name)]
