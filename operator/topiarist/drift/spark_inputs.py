@@ -58,10 +58,10 @@ class Stored(Recorded):
                 yield file, line if isinstance(line, Broken) else self._head(file, line)
         for file in files:
             if file.endswith(PARQUET):
-                if self._ended(file):
-                    self._tables.append(file)
+                if problem := self._problem(file):
+                    yield file, Broken(named(file), 0, problem)
                 else:
-                    yield file, Broken(named(file), 0, "found no end of a Parquet file: it was cut off, or is none")
+                    self._tables.append(file)
         if self._tables:
             yield from self._heads_of_tables()
 
@@ -131,9 +131,13 @@ class Stored(Recorded):
         taken, file = self._files[name]
         return self._heads[name, text_of(taken), file]
 
-    def _ended(self, file: str) -> bool:
-        """Whether a file has the end of a Parquet file; what is before it only its reader can tell."""
-        return self._storage.tail(address(file), 4) == _MAGIC
+    def _problem(self, file: str) -> str:
+        """Why a file is no Parquet, by its end; what is before that only its reader can tell."""
+        try:
+            ended = self._storage.tail(address(file), len(_MAGIC)) == _MAGIC
+        except TopiaristError as error:
+            return str(error.args[0])
+        return "" if ended else "found no end of a Parquet file: it was cut off, or is none"
 
     def _heads_of_tables(self) -> Iterator[tuple[str, Head | Broken]]:
         with in_words(Reason.SNAPSHOT_UNUSABLE, self._tables[0]):
