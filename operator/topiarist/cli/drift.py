@@ -81,7 +81,9 @@ def command(snapshots: tuple[str, ...], live: bool, out: str, previous: str | No
     before = history.load(previous) if previous else history.Previous()
     now = datetime.now(UTC)
     recorded = None if live else Recorded(snapshots, desired.clusters)
-    seen = _live(desired, settings, now) if recorded is None else recorded.observations()
+    seen = (
+        _live(desired, settings, now) if recorded is None else recorded.observations(desired.specs, settings.run.owner)
+    )
     as_of = now if recorded is None else recorded.newest or now
     found = Inputs() if recorded is None else recorded.inputs
     with Folder(out) as folder, terminal.Progress(len(desired.clusters), settings) as progress:

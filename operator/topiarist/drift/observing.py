@@ -13,10 +13,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from topiarist.adapters.snapshot import SUFFIX, Broken, Head, head, read_head, require_chroot, salvage
-from topiarist.core.spec import ClusterSpec
+from topiarist.adapters.snapshot import SUFFIX, Broken, Head, Skimmer, head, read_head, require_chroot, salvage
+from topiarist.core.spec import ClusterSpec, TopicSpec
 from topiarist.core.state import ClusterState
 from topiarist.core.values import shown
+from topiarist.drift.settling import Settled, Settler
 from topiarist.errors import Reason, TopiaristError
 from topiarist.reconcile import require_meant
 
@@ -25,7 +26,8 @@ from topiarist.reconcile import require_meant
 class Observation:
     """One cluster as a report sees it: ``state`` is None if nothing is known of it, and ``problem`` then says why.
 
-    ``taken`` is when its reading began. With ``gaps`` the state lacks topics, nobody knows which.
+    ``taken`` is when its reading began. With ``gaps`` the state lacks topics, nobody knows which; it also lacks those
+    that are ``settled``, of which nothing else needs to be known.
     """
 
     cluster: str
@@ -33,6 +35,7 @@ class Observation:
     state: ClusterState | None = None
     problem: str = ""
     gaps: bool = False
+    settled: Settled = field(default_factory=Settled)
 
 
 class Superseded(NamedTuple):
@@ -68,6 +71,7 @@ class Recorded:
 
     def __init__(self, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> None:
         self._clusters = clusters
+        self._skimmer = Skimmer()
         self.inputs = Inputs()
         found: defaultdict[str, list[tuple[datetime, Path]]] = defaultdict(list)
         for file in sorted({file for path in paths for file in _files(Path(path))}):
@@ -102,21 +106,22 @@ class Recorded:
         """How many rows the snapshots that count say that they have."""
         return sum(read_head(file)["rows"] for _, file in self._files.values())
 
-    def observations(self) -> Iterator[Observation]:
-        """Each cluster of the run in order of name, one read at a time."""
-        return (self.observed(name) for name in sorted(self._clusters))
+    def observations(self, specs: Mapping[str, Sequence[TopicSpec]], owner: str) -> Iterator[Observation]:
+        """Each cluster of the run in order of name, one read at a time; topics equal to their specs are settled."""
+        settler = Settler(owner)
+        return (self.observed(name, settler.cluster(specs[name])) for name in sorted(self._clusters))
 
-    def observed(self, name: str) -> Observation:
+    def observed(self, name: str, settled: Settled) -> Observation:
         """What is known of one cluster; what cannot be used of its file is added to ``inputs``."""
         if name not in self._files:
             return Observation(name, problem="there is no snapshot of it")
         taken, file = self._files[name]
-        found = salvage(file)
+        found = salvage(file, self._skimmer, settled.settle)
         self.inputs.broken.extend(found.broken)
         if found.state is None:
             return Observation(name, problem=f"{found.broken[0].why} ({shown(str(file), 4096)})")
         problem = self.mistaken(name, found.state)
-        return Observation(name, taken, None if problem else found.state, problem, found.gaps)
+        return Observation(name, taken, None if problem else found.state, problem, found.gaps, settled)
 
     def mistaken(self, name: str, state: ClusterState) -> str:
         """Why a state is not that of the cluster that a document means; empty if it is."""

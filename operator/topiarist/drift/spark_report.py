@@ -56,7 +56,7 @@ def _heads(job: Job, recorded: Recorded) -> Iterator[Observation]:
     """Each cluster of the run by the first row of its snapshot: its state is without topics."""
     for name in sorted(job.desired.clusters):
         if name not in recorded.files:
-            yield recorded.observed(name)
+            yield recorded.observed(name, Settled())
             continue
         taken, file = recorded.files[name]
         state = state_of(read_head(file), [])
@@ -84,7 +84,7 @@ def _comparisons(
         if one.state is None:
             yield compare_one(job, one)
         elif name not in whole:
-            yield compare_one(job, recorded.observed(name))
+            yield compare_one(job, recorded.observed(name, Settled()))
         else:
             yield _comparison(job, one, found.totals[name], by_cluster[name])
 

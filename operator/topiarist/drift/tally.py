@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -46,7 +46,7 @@ class Tally:
         """Clusters so far of which nothing is known."""
         return sum(cluster["problem"] is not None for cluster in self._clusters)
 
-    def add(self, done: Comparison, specs: Sequence[TopicSpec]) -> None:
+    def add(self, done: Comparison) -> None:
         """Count one cluster, in order of name; its rows have their status already."""
         for row in done.rows:
             self._row(row)
@@ -54,9 +54,11 @@ class Tally:
         for name in ("declared", "compared", "present", "in_order", "unrecorded", "left_alone"):
             self._topics[name] += getattr(done, name)
         if done.context:
-            self.add_load(done.observation.cluster, done.context.placing.load(), done.context.state)
-            for spec in specs:
-                self.add_shape(done.observation.cluster, spec, done.context.state.topics.get(spec.topic))
+            cluster, state = done.observation.cluster, done.context.state
+            self.add_load(cluster, done.load, state)
+            self._fleet.note(cluster, done.observation.settled.sightings)
+            for spec in done.specs:
+                self.add_shape(cluster, spec, state.topics.get(spec.topic))
 
     def add_load(self, cluster: str, loads: Mapping[int, Load], state: ClusterState) -> None:
         """What the brokers of a cluster carry; from whoever has counted it."""
@@ -143,7 +145,7 @@ def _cluster(done: Comparison) -> dict[str, Any]:
 
 
 def _uneven(one: Uneven) -> dict[str, Any]:
-    values = [{"value": value, "clusters": list(clusters)} for value, clusters in one.values]
+    values = [{**value._asdict(), "clusters": list(value.clusters)} for value in one.values]
     return {"topic": one.topic, "manifest": one.manifest, "field": one.field, "values": values}
 
 
