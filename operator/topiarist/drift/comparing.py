@@ -72,8 +72,6 @@ def _context(state: ClusterState, settled: Settled, cluster: ClusterSpec, run: R
 
     Names of theirs collide with no other spec's: they have specs themselves, and ``desired`` sees to it.
     """
-    if not settled.names:
-        return context_of(state, cluster, run)
     staying = (topic.replicas for name, topic in state.topics.items() if name not in state.deleting)
     return context_of(state, cluster, run, settled.holders().union(*chain.from_iterable(staying)))
 
