@@ -95,6 +95,7 @@ class Reason(str, Enum):
     PLAN_TOO_NEW = "PlanTooNew", Exit.ERROR
     UNKNOWN_CLUSTER = "UnknownCluster", Exit.ERROR
     SNAPSHOT_UNUSABLE = "SnapshotUnusable", Exit.ERROR
+    SPARK_FAILED = "SparkFailed", Exit.ERROR, True
     INCOMPLETE = "Incomplete", Exit.ERROR
 
     # A cluster on which nothing may be written.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -14,28 +13,14 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-
-BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
-
-
-def build(source: Path, what: str, out: Path) -> Path:
-    """Build ``sdist`` or ``wheel`` with the backend that pip uses."""
-    command = [sys.executable, "-c", BUILD, f"build_{what}", str(out)]
-    said = subprocess.run(command, cwd=source, capture_output=True, text=True, check=True).stdout
-    return out / said.splitlines()[-1]
+from support.packages import build, cloned
+from support.pages import ROOT
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a clone has of the files that packaging needs, symlinks as symlinks."""
-    clone = tmp_path_factory.mktemp("clone")
-    for name in ("LICENSE", "README.md", "pyproject.toml"):
-        shutil.copy(ROOT / name, clone)
-    leave = shutil.ignore_patterns("*.egg-info", "__pycache__")
-    for name in ("operator", "schemas", "manifests"):
-        shutil.copytree(ROOT / name, clone / name, symlinks=True, ignore=leave)
-    return clone
+    return cloned(tmp_path_factory.mktemp("clone"))
 
 
 @pytest.fixture(scope="module")

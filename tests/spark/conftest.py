@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from integration.conftest import clusters, silent
 from topiarist.drift.spark import session
+
+__all__ = ["clusters", "silent"]
 
 PATIENCE = 600
 """Seconds for a test: a job takes one, and many on a machine that has other work; the first takes ten."""

@@ -61,7 +61,9 @@ class Fleet:
 
     def there(self, spark: SparkSession) -> engine.Found:
         """What they come to with it."""
-        return engine.run_job(spark, str(self.folder / "desired.json"), self.files(), self.frames(), self.run)
+        return engine.run_job(
+            spark, str(self.folder / "desired.json"), engine.topics(spark, self.files()), self.frames(), self.run
+        )
 
 
 def _named(world: World, name: str) -> World:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from topiarist.settings import Settings
 if TYPE_CHECKING:
     from topiarist.desired import Desired
     from topiarist.drift.observing import Observation, Recorded
+    from topiarist.drift.running import Engine
 
 _SHOWN = 10
 
@@ -42,7 +44,13 @@ With --exit-code also: 3 there are findings. With --fail-on: 4 there are such.
 @options.manifests
 @options.connection
 @options.owner
-@click.option("--snapshots", multiple=True, type=click.Path(), metavar="PATH", help="Snapshots: files, or folders.")
+@click.option(
+    "--snapshots",
+    multiple=True,
+    type=click.Path(),
+    metavar="PATH",
+    help="Snapshots: files, folders, or addresses for Spark.",
+)
 @click.option("--live", is_flag=True, help="Read the clusters themselves.")
 @click.option("--out", required=True, type=click.Path(), metavar="FOLDER", help="Where the report is to be.")
 @click.option(
@@ -67,50 +75,71 @@ def command(snapshots: tuple[str, ...], live: bool, out: str, previous: str | No
     Reads snapshots, or the clusters themselves, and writes nothing but the report: findings as JSON lines, and a
     summary as JSON, Markdown and metrics. What differs is what a plan would say.
     """
-    from topiarist.drift import history, report
     from topiarist.drift.findings import text_of
-    from topiarist.drift.observing import Inputs, Recorded
-    from topiarist.drift.outputs import Folder
+    from topiarist.drift.history import Previous
+    from topiarist.drift.observing import Inputs
+    from topiarist.drift.places import here
+    from topiarist.drift.reading_live import Approach
+    from topiarist.drift.report import Job, write
 
     engine, exit_code, fail_on = (values.pop(name) for name in ("engine", "exit_code", "fail_on"))
     settings = options.settings(values)
     if live == bool(snapshots):
         raise click.UsageError("give --snapshots with a file or folder, or --live: one of the two")
+    paths, out, previous = [*map(here, snapshots)], here(out), here(previous or "")
     # With snapshots no cluster needs an address: what says so to whoever loads is that there is one.
     desired = inputs.load(replace(settings, snapshot="".join(snapshots[:1])), ruled=False)
-    before = history.load(previous) if previous else history.Previous()
+    run = _engine(engine, paths, (out, previous), settings)
+    before = run.previous(previous) if previous else Previous()
     now = datetime.now(UTC)
-    recorded = None if live else Recorded(snapshots, desired.clusters)
-    seen = (
-        _live(desired, settings, now) if recorded is None else recorded.observations(desired.specs, settings.run.owner)
-    )
-    as_of = now if recorded is None else recorded.newest or now
-    found = Inputs() if recorded is None else recorded.inputs
-    with Folder(out) as folder, terminal.Progress(len(desired.clusters), settings) as progress:
-        job = report.Job(desired, settings.run, text_of(as_of), before, found, progress.step)
-        if recorded is not None and _by_spark(engine, recorded):
-            from topiarist.drift import spark_report
-
-            summary = spark_report.write(job, recorded, folder)
+    recorded = None if live else run.recorded(paths, desired.clusters)
+    if recorded is not None:
+        run = _larger(run, engine, recorded, settings)
+    with run.folder(out) as folder, terminal.Progress(len(desired.clusters), settings) as progress:
+        if live:
+            recorded = run.live(desired.clusters, Approach(settings.owner, settings.connect_timeout), folder)
+        as_of = (recorded.newest if recorded else None) or now
+        found = recorded.inputs if recorded else Inputs()
+        job = Job(desired, settings.run, text_of(as_of), before, found, progress.step)
+        if recorded is None:
+            summary = write(job, _live(desired, settings, now), folder)
         else:
-            summary = report.write(job, seen, folder)
+            _some(f"error: cluster {name}: {said}" for name, said in recorded.said.items())
+            summary = run.write(job, recorded, folder)
     _remark(summary, out, settings)
     raise click.exceptions.Exit(int(_code(summary, exit_code, fail_on)))
 
 
-def _by_spark(engine: str, recorded: Recorded) -> bool:
-    """Whether Spark is to compare; nothing of it is imported unless it is. Raises ``TopiaristError`` without it."""
-    from topiarist.drift import engines
+def _engine(engine: str, paths: Sequence[str], others: Sequence[str], settings: Settings) -> Engine:
+    """What is to compare, as far as that is known before the fleet's size."""
+    from topiarist.drift import engines, running
 
-    chosen = engine == "spark" or (engine == "auto" and recorded.rows() >= engines.ENOUGH)
-    if chosen:
-        engines.require_spark()
-    return chosen
+    if not engines.by_spark(engine, paths, others):
+        return running.InProcess()
+    return _by_spark(settings)
+
+
+def _larger(run: Engine, engine: str, recorded: Recorded, settings: Settings) -> Engine:
+    """The same, now that the size is known. Raises ``TopiaristError`` (PrerequisiteMissing)."""
+    from topiarist.drift import engines, running
+
+    if engine != engines.AUTO or not isinstance(run, running.InProcess) or recorded.rows() < engines.ENOUGH:
+        return run
+    engines.require_spark()
+    return _by_spark(settings)
+
+
+def _by_spark(settings: Settings) -> Engine:
+    """Spark, started; only now is any of it imported."""
+    from topiarist.drift.spark_engine import BySpark
+
+    return BySpark(progress=settings.verbosity >= 0 and sys.stderr.isatty())
 
 
 def _live(desired: Desired, settings: Settings, now: datetime) -> Iterator[Observation]:
     """The clusters as they are, read at the same time; what cannot be read is said on stderr and in the report."""
     from topiarist.drift.observing import Observation
+    from topiarist.drift.reading_live import unread
     from topiarist.reconcile import read
 
     with Fleet(desired.clusters, settings, keep=False) as fleet:
@@ -118,8 +147,7 @@ def _live(desired: Desired, settings: Settings, now: datetime) -> Iterator[Obser
     found = [
         Observation(name, now, states[name])
         if name in states
-        # The reason and no more: what the error says names addresses, and a report may be read by many.
-        else Observation(name, problem=f"could not be read ({fleet.failed[name].reason})")
+        else Observation(name, problem=unread(fleet.failed[name]))
         for name in sorted(desired.clusters)
     ]
     return iter(found)

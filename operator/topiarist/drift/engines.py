@@ -3,22 +3,51 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+from collections.abc import Iterable
 
 from topiarist.adapters.embedded import find_java
+from topiarist.core.values import shown
+from topiarist.drift.places import FAR, beyond_us, remote
 from topiarist.errors import Reason, TopiaristError
 
 ENOUGH = 200_000
 """Rows of snapshots from which on Spark is worth its start."""
 
+PYTHON, SPARK, AUTO = "python", "spark", "auto"
+
 _INSTEAD = "or compare in this process, which takes longer: --engine python"
 
 
-def require_spark() -> None:
-    """Raise ``TopiaristError`` (PrerequisiteMissing) if PySpark or Java is missing."""
+def submitted() -> bool:
+    """Whether ``spark-submit`` has started this process: then there is a JVM, and a master has been chosen."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def by_spark(engine: str, snapshots: Iterable[str], others: Iterable[str]) -> bool:
+    """Whether Spark is needed, or wanted, whatever the size of the fleet; ``others`` are where reports are.
+
+    Raises ``TopiaristError``: WrongUsage if only Spark could do it and is not to, PrerequisiteMissing without it.
+    """
+    reasons = [*((path, beyond_us(path)) for path in snapshots), *((path, FAR) for path in others if remote(path))]
+    path, why = next(((path, why) for path, why in reasons if why), ("", ""))
+    if engine == PYTHON and why:
+        message = f"{shown(path, 4096)} {why}: only Spark can read and write there, and --engine python is without it"
+        raise TopiaristError(Reason.WRONG_USAGE, message, "leave --engine out, or name files and folders of JSON lines")
+    chosen = engine == SPARK or (engine == AUTO and (bool(why) or submitted()))
+    if chosen:
+        require_spark("" if why else _INSTEAD)
+    return chosen
+
+
+def require_spark(instead: str = _INSTEAD) -> None:
+    """Raise ``TopiaristError`` (PrerequisiteMissing) if PySpark or Java is missing; ``instead`` is the way without."""
+    if submitted():
+        return
     if importlib.util.find_spec("pyspark") is None:
         message = "PySpark is needed to compare by Spark: pip install 'topiarist[drift]'"
-        raise TopiaristError(Reason.PREREQUISITE_MISSING, message, _INSTEAD)
+        raise TopiaristError(Reason.PREREQUISITE_MISSING, message, instead)
     try:
         find_java("compare by Spark")
     except TopiaristError as error:
-        raise TopiaristError(error.reason, str(error.args[0]), _INSTEAD) from error
+        raise TopiaristError(error.reason, str(error.args[0]), instead) from error

@@ -11,12 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from topiarist.adapters.snapshot import SUFFIX, Broken, Head, Skimmer, head, read_head, require_chroot, salvage
+from topiarist.adapters.snapshot.reading import named
 from topiarist.core.spec import ClusterSpec, TopicSpec
 from topiarist.core.state import ClusterState
 from topiarist.core.values import shown
+from topiarist.drift.places import PARQUET
 from topiarist.drift.settling import Settled, Settler
 from topiarist.errors import Reason, TopiaristError
 from topiarist.reconcile import require_meant
@@ -66,16 +69,20 @@ class Inputs:
 class Recorded:
     """The snapshots at some paths, files or folders, for the clusters of a run.
 
-    Raises ``SnapshotUnusable`` for a path that is not there, or a folder without snapshots.
+    What is elsewhere than in files says so in ``found``, ``head`` and ``local``. ``said`` is what there is to say
+    of clusters that could not be read, for those who may know their addresses. Raises ``SnapshotUnusable`` for a path
+    that is not there, or a folder without snapshots.
     """
+
+    said: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> None:
         self._clusters = clusters
         self._skimmer = Skimmer()
         self.inputs = Inputs()
-        found: defaultdict[str, list[tuple[datetime, Path]]] = defaultdict(list)
-        for file in sorted({file for path in paths for file in _files(Path(path))}):
-            match head(file):
+        found: defaultdict[str, list[tuple[datetime, str]]] = defaultdict(list)
+        for file, one in self.found(paths):
+            match one:
                 case Head(cluster, taken):
                     found[cluster].append((taken, file))
                 case broken:
@@ -83,14 +90,27 @@ class Recorded:
         newest = {cluster: max(files) for cluster, files in found.items()}
         self._files = {cluster: newest[cluster] for cluster in clusters if cluster in newest}
         self.inputs.superseded = tuple(
-            Superseded(cluster, str(file), taken, str(newest[cluster][1]))
+            Superseded(cluster, file, taken, newest[cluster][1])
             for cluster, files in sorted(found.items())
             for taken, file in sorted(files)
-            if file != newest[cluster][1]
+            if (taken, file) != newest[cluster]
         )
         self.inputs.strangers = tuple(
-            Stranger(cluster, str(file)) for cluster, (_, file) in sorted(newest.items()) if cluster not in clusters
+            Stranger(cluster, file) for cluster, (_, file) in sorted(newest.items()) if cluster not in clusters
         )
+
+    def found(self, paths: Sequence[str]) -> Iterator[tuple[str, Head | Broken]]:
+        """Every file with what it is a snapshot of, or why it is none."""
+        for file in sorted({file for path in paths for file in _files(Path(path))}):
+            yield str(file), head(file)
+
+    def head(self, name: str) -> dict[str, Any]:
+        """The first row of the snapshot that counts for a cluster."""
+        return read_head(Path(self._files[name][1]))
+
+    def local(self, name: str) -> Path:
+        """Where all rows of the snapshot that counts for a cluster can be read here."""
+        return Path(self._files[name][1])
 
     @property
     def newest(self) -> datetime | None:
@@ -98,13 +118,13 @@ class Recorded:
         return max((taken for taken, _ in self._files.values()), default=None)
 
     @property
-    def files(self) -> Mapping[str, tuple[datetime, Path]]:
+    def files(self) -> Mapping[str, tuple[datetime, str]]:
         """The snapshot that counts for each cluster that has one, and when it was taken."""
         return self._files
 
     def rows(self) -> int:
         """How many rows the snapshots that count say that they have."""
-        return sum(read_head(file)["rows"] for _, file in self._files.values())
+        return sum(self.head(name)["rows"] for name in self._files)
 
     def observations(self, specs: Mapping[str, Sequence[TopicSpec]], owner: str) -> Iterator[Observation]:
         """Each cluster of the run in order of name, one read at a time; topics equal to their specs are settled."""
@@ -116,10 +136,12 @@ class Recorded:
         if name not in self._files:
             return Observation(name, problem="there is no snapshot of it")
         taken, file = self._files[name]
-        found = salvage(file, self._skimmer, settled.settle)
-        self.inputs.broken.extend(found.broken)
+        path = self.local(name)
+        found = salvage(path, self._skimmer, settled.settle)
+        broken = [_of(file, path, one) for one in found.broken]
+        self.inputs.broken.extend(broken)
         if found.state is None:
-            return Observation(name, problem=f"{found.broken[0].why} ({shown(str(file), 4096)})")
+            return Observation(name, problem=f"{broken[0].why} ({named(file)})")
         problem = self.mistaken(name, found.state)
         return Observation(name, taken, None if problem else found.state, problem, found.gaps, settled)
 
@@ -142,6 +164,14 @@ def without_twins(observations: Iterable[Observation]) -> Iterator[Observation]:
             yield Observation(one.cluster, problem=f"its cluster id, {number}, is that of cluster {first[number]}")
         else:
             yield one
+
+
+def _of(file: str, path: Path, broken: Broken) -> Broken:
+    """What is broken under the name of the file; a table's rows have no numbers of lines."""
+    if str(path) == file:
+        return broken
+    line = 0 if file.endswith(PARQUET) else broken.line
+    return Broken(named(file), line, broken.why.replace(named(path), named(file)), broken.text)
 
 
 def _files(path: Path) -> Iterable[Path]:

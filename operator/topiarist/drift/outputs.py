@@ -26,6 +26,9 @@ from topiarist.render.document import dumps
 
 BROKEN = "broken.jsonl"
 
+WORK = "work"
+"""What lies there while a report is made is no part of it."""
+
 _WRITERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     SUMMARY: dumps,
     "summary.md": markdown.summary,
@@ -46,7 +49,7 @@ class Folder:
         self._path = Path(path)
         self._last: list[Callable[[Path], None]] = []
         if self._path.exists() and not _ours(self._path):
-            _unwritable(path, "there is something else than a drift report; name a folder that is new or empty")
+            not_ours(path)
         try:
             target = self._path.resolve()
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -64,6 +67,21 @@ class Folder:
     ) -> None:
         self._findings.close()
         shutil.rmtree(self._aside, ignore_errors=True)
+
+    @property
+    def place(self) -> str:
+        """Where the report is made: a path or an address at which Spark may add to it, wherever it runs."""
+        return str(self._aside)
+
+    def work(self, name: str) -> Path:
+        """A file here for what is needed until the report is put in its place, and is no part of it."""
+        folder = self._aside / WORK
+        folder.mkdir(exist_ok=True)
+        return folder / name
+
+    def shared(self, file: Path) -> str:
+        """Where Spark finds a file of the report, or of ``work``, wherever it runs."""
+        return str(file)
 
     def add(self, rows: Iterable[Row]) -> None:
         """Write findings."""
@@ -84,6 +102,7 @@ class Folder:
             self._write(BROKEN, (_line(one._asdict()) for one in broken))
             for name, text in _WRITERS.items():
                 self._write(name, [text(summary).encode()])
+            shutil.rmtree(self._aside / WORK, ignore_errors=True)
             self._replace()
 
         self._guarded(finish)
@@ -113,6 +132,11 @@ class Folder:
             work()
         except OSError as error:
             _unwritable(str(self._path), error.strerror or str(error))
+
+
+def not_ours(path: str) -> NoReturn:
+    """Raise ``Unwritable``: what is at this path is not for us to replace."""
+    _unwritable(path, "there is something else than a drift report; name a folder that is new or empty")
 
 
 def _ours(path: Path) -> bool:

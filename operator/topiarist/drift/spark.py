@@ -26,7 +26,7 @@ from topiarist.core.credentials import NOBODY
 from topiarist.core.plan import Run
 from topiarist.core.spec import ClusterSpec
 from topiarist.drift import sameness, spark_fleet
-from topiarist.drift.columns import CORRUPT, DESIRED, actual
+from topiarist.drift.columns import CORRUPT, DESIRED, actual, sound
 from topiarist.drift.worker import Done, Frame, work
 
 _FRAMES = types.StructType(
@@ -64,8 +64,11 @@ class Found:
     unlike: Sequence[tuple[str, dict[str, Any], dict[str, Any]]] = ()
 
 
-def session(memory: str = "3g") -> SparkSession:
-    """Spark in this process's own JVM, with a thread for each core and nothing that listens but to itself."""
+def session(memory: str = "3g", *, progress: bool = False) -> SparkSession:
+    """Spark in this process's own JVM, with a thread for each core and nothing that listens but to itself.
+
+    ``progress``: it draws bars on stderr while it is at work.
+    """
     # A worker must find what we find, whatever the system calls python3.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[*]").appName("topiarist drift")
@@ -75,7 +78,7 @@ def session(memory: str = "3g") -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.showConsoleProgress": str(progress).lower(),
         "spark.sql.shuffle.partitions": "8",
         "spark.sql.session.timeZone": "UTC",
     }
@@ -89,11 +92,9 @@ def frame(cluster: ClusterSpec, head: dict[str, Any]) -> Frame:
     return Frame(replace(cluster, source=None, connect="", credentials=NOBODY), head)
 
 
-def run_job(
-    spark: SparkSession, desired: str, snapshots: Sequence[str], frames: Mapping[str, Frame], run: Run
-) -> Found:
-    """The findings of the clusters in ``frames``: ``desired`` has rows of their specs, ``snapshots`` their files."""
-    wanted, there = _read(spark, desired, snapshots)
+def run_job(spark: SparkSession, desired: str, there: DataFrame, frames: Mapping[str, Frame], run: Run) -> Found:
+    """The findings of the clusters in ``frames``: ``desired`` has rows of their specs, ``there`` is what they hold."""
+    wanted = spark.read.schema(DESIRED).json(desired)
     parts = aggregated(spark, wanted, there, frames, run.owner).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         totals, framed, extra = _gathered(parts, there, frames)
@@ -113,10 +114,10 @@ def run_job(
     return Found(totals, found, spark_fleet.carried(there, registered), [*spark_fleet.unlike(wanted, there)])
 
 
-def _read(spark: SparkSession, desired: str, snapshots: Sequence[str]) -> tuple[DataFrame, DataFrame]:
-    wanted = spark.read.schema(DESIRED).json(desired)
-    there = spark.read.schema(actual()).option("columnNameOfCorruptRecord", CORRUPT).json(list(snapshots))
-    return wanted, there.where(f.col(CORRUPT).isNull() & f.col("kind").isin("topic", "record")).drop(CORRUPT)
+def topics(spark: SparkSession, files: Sequence[str]) -> DataFrame:
+    """Topics and records in snapshots of JSON lines; what Spark cannot make whole rows of is left out."""
+    lines = spark.read.schema(actual()).option("columnNameOfCorruptRecord", CORRUPT).json(list(files))
+    return lines.where(f.col(CORRUPT).isNull() & sound()).drop(CORRUPT)
 
 
 def aggregated(

@@ -9,36 +9,35 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from topiarist.adapters.snapshot import read_head, state_of
+from topiarist.adapters.snapshot import state_of
 from topiarist.core.plan import context_of
-from topiarist.drift import parquet, spark
+from topiarist.drift import parquet, spark, spark_inputs
 from topiarist.drift.comparing import Comparison
 from topiarist.drift.desired_rows import row_of, spec_of
 from topiarist.drift.observing import Observation, Recorded, without_twins
 from topiarist.drift.outputs import Folder
+from topiarist.drift.places import address
 from topiarist.drift.report import Job, compare_one, settle
+from topiarist.drift.settling import Settled
 from topiarist.drift.spark import Found, Totals
 from topiarist.drift.tally import Tally
 from topiarist.drift.worker import Done, Frame
 
 
-def write(job: Job, recorded: Recorded, folder: Folder) -> dict[str, Any]:
+def write(started: SparkSession, job: Job, recorded: Recorded, folder: Folder) -> dict[str, Any]:
     """As ``report.write``, by Spark."""
     seen = {one.cluster: one for one in without_twins(_heads(job, recorded))}
     frames = {
-        name: spark.frame(job.desired.clusters[name], read_head(recorded.files[name][1]))
+        name: spark.frame(job.desired.clusters[name], recorded.head(name))
         for name, one in seen.items()
         if one.state is not None
     }
-    started = spark.session()
-    folder.at_end(lambda place: parquet.write(started, place))
-    found = _found(started, job, recorded, frames) if frames else Found({}, [])
+    folder.at_end(lambda place: parquet.write(started, folder, place))
+    found = _found(started, job, recorded, folder, frames) if frames else Found({}, [])
     whole = {name for name, each in frames.items() if found.totals[name].rows == each.head["rows"]}
 
     def also(tally: Tally) -> None:
@@ -58,20 +57,19 @@ def _heads(job: Job, recorded: Recorded) -> Iterator[Observation]:
         if name not in recorded.files:
             yield recorded.observed(name, Settled())
             continue
-        taken, file = recorded.files[name]
-        state = state_of(read_head(file), [])
+        taken, _ = recorded.files[name]
+        state = state_of(recorded.head(name), [])
         problem = recorded.mistaken(name, state)
         yield Observation(name, taken, None if problem else state, problem)
 
 
-def _found(started: SparkSession, job: Job, recorded: Recorded, frames: Mapping[str, Frame]) -> Found:
-    with TemporaryDirectory(prefix="topiarist-drift-") as place:
-        desired = Path(place, "desired.jsonl")
-        with desired.open("w", encoding="utf-8") as file:
-            for name in frames:
-                file.writelines(json.dumps(row_of(spec)) + "\n" for spec in job.desired.specs[name])
-        files = [str(recorded.files[name][1]) for name in frames]
-        return spark.run_job(started, str(desired), files, frames, job.run)
+def _found(started: SparkSession, job: Job, recorded: Recorded, folder: Folder, frames: Mapping[str, Frame]) -> Found:
+    desired = folder.work("desired.jsonl")
+    with desired.open("w", encoding="utf-8") as file:
+        for name in frames:
+            file.writelines(json.dumps(row_of(spec)) + "\n" for spec in job.desired.specs[name])
+    there = spark_inputs.there(started, recorded, frames)
+    return spark.run_job(started, address(folder.shared(desired)), there, frames, job.run)
 
 
 def _comparisons(

@@ -111,7 +111,7 @@ class Snapshots:
         raise unusable(f"{named(self._path)} has no file *{SUFFIX}", "make some: topiarist snapshot --out FOLDER")
 
 
-def require_chroot(spec: ClusterSpec, chroot: str, file: Path) -> None:
+def require_chroot(spec: ClusterSpec, chroot: str, file: Path | str) -> None:
     """Raise ``WrongCluster`` if a snapshot from ``file`` is not of the cluster that a document means.
 
     Where no cluster id says which cluster is meant, the document's address must at least lead to the same chroot.

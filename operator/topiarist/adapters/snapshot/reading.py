@@ -33,8 +33,8 @@ _PATH = 4096
 """Characters of a path that are shown: more than Linux allows."""
 
 
-def named(path: Path) -> str:
-    """A path as a message may have it."""
+def named(path: Path | str) -> str:
+    """A path, or the address of what is elsewhere, as a message may have it."""
     return shown(str(path), _PATH)
 
 

@@ -1,0 +1,98 @@
+"""What Spark and its JVM raise, as a person gets to see it: one line, whatever was behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkRuntimeError
+
+from topiarist.drift.spark_errors import in_words
+from topiarist.errors import Reason, TopiaristError
+
+
+class Throwable:
+    """As much of a Java exception as is asked of one."""
+
+    def __init__(self, name: str, message: str | None, cause: Throwable | None = None) -> None:
+        self._name, self._message, self._cause = name, message, cause
+
+    def getClass(self) -> Throwable:  # noqa: N802
+        """What its class is asked for, it answers itself."""
+        return self
+
+    def getSimpleName(self) -> str:  # noqa: N802
+        """The class."""
+        return self._name
+
+    def getMessage(self) -> str | None:  # noqa: N802
+        """What it says."""
+        return self._message
+
+    def getCause(self) -> Throwable | None:  # noqa: N802
+        """What is behind it."""
+        return self._cause
+
+
+class OfJava(Py4JJavaError):  # type: ignore[misc]
+    """What py4j makes of one, without a JVM."""
+
+    def __init__(self, thrown: Throwable) -> None:
+        self.java_exception: Any = thrown
+
+    def __str__(self) -> str:
+        raise AssertionError("this would ask the JVM for its stack")
+
+
+def java(name: str, message: str | None) -> OfJava:
+    """One that has another behind it, which is what there is to say."""
+    return OfJava(Throwable("SparkException", "Job aborted:\n\tat x.y(Z.java)", Throwable(name, message)))
+
+
+TRACE = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: found 3, wanted 4\n\n'
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (java("UnsupportedFileSystemException", 'No FileSystem for scheme "s3a"'), "Spark has nothing to reach this"),
+        (java("ClassNotFoundException", "Class org.x.S3AFileSystem not found"), "Spark has nothing to reach this"),
+        (java("OutOfMemoryError", "Java heap space"), "Spark ran out of memory"),
+        (java("RuntimeException", "file:/a is not a Parquet file. Expected magic"), "found no Parquet"),
+        (java("FileNotFoundException", "File file:/a does not exist"), "Spark found no such file or folder"),
+        (java("AccessControlException", "Permission denied: user=x"), "Spark may not do this"),
+        (java("PythonException", TRACE), "Spark failed: PythonException: ValueError: found 3, wanted 4"),
+        (java("IllegalStateException", None), "Spark failed: IllegalStateException: "),
+        (Py4JNetworkError("Answer from Java side is empty"), "its JVM is gone: Answer from Java side is empty"),
+        (ConnectionRefusedError(111, "Connection refused"), "its JVM is gone: [Errno 111] Connection refused"),
+        (PySparkRuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited"), "the Java of Spark did not start"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_error_of_spark_is_one_line(error: Exception, said: str) -> None:
+    """The innermost cause, in words where it is known; never a stack."""
+    with pytest.raises(TopiaristError) as raised, in_words():
+        raise error
+    message = str(raised.value.args[0])
+    assert said in message
+    assert "\n" not in message
+    assert "\tat " not in message
+    assert raised.value.reason is Reason.SPARK_FAILED
+
+
+def test_errors_of_ours_stay_as_they_are() -> None:
+    """They are in words already."""
+    with pytest.raises(TopiaristError) as raised, in_words():
+        raise TopiaristError(Reason.UNWRITABLE, "x: cannot be written")
+    assert raised.value.reason is Reason.UNWRITABLE
+
+
+def test_what_it_was_about_comes_first() -> None:
+    """An address, as it was given, and a reason that goes with it."""
+    with pytest.raises(TopiaristError) as raised, in_words(Reason.UNREADABLE, "s3a://bucket/a"):
+        raise java("AccessControlException", "Permission denied")
+    assert str(raised.value).startswith(
+        "s3a://bucket/a: Spark may not do this (AccessControlException: Permission denied"
+    )
+    assert raised.value.reason is Reason.UNREADABLE

@@ -1,0 +1,246 @@
+"""Snapshots and reports at addresses of other stores, and as Parquet: the same report as from files here.
+
+The store is one of Hadoop's own that leads to a folder of this machine under another name: nothing of ours can tell.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from support.fleets import LISTS, asked, described, held, holding, lines, recorded, short, summary
+from topiarist.cli.main import run
+from topiarist.core.state import TopicState
+from topiarist.drift import columns
+
+NAMES = ("clicks", "orders", "users")
+
+_numbers = count(1)
+
+
+class Store(NamedTuple):
+    """A folder, and the address by which Spark knows it."""
+
+    folder: Path
+    address: str
+
+
+@pytest.fixture
+def store(spark: SparkSession, tmp_path: Path) -> Store:
+    """A store of its own for each test."""
+    folder, name = tmp_path / "store", f"store-{next(_numbers)}"
+    folder.mkdir()
+    configuration = spark._jsc.hadoopConfiguration()
+    configuration.set(f"fs.viewfs.mounttable.{name}.link./fleet", f"file://{folder}")
+    return Store(folder, f"viewfs://{name}/fleet")
+
+
+@pytest.fixture
+def manifests(store: Store, tmp_path: Path) -> Path:
+    """Three clusters: one as asked, one that differs, one without a snapshot; what there is lies in the store."""
+    us = holding("us", held("clicks", {"retention.ms": "5"}), held("orders", replicas=LISTS[:2]), held("old"))
+    recorded(store.folder / "snapshots" / "a", "us", us)
+    recorded(store.folder / "snapshots", "eu", holding("eu", *map(held, NAMES), TopicState("guest", 9, LISTS)))
+    names = ["eu", "gone", "us"]
+    return described(tmp_path / "manifests", names, *(asked(name, names) for name in NAMES))
+
+
+def texts(out: Path, store: Store) -> dict[str, str]:
+    """The files of a report but Parquet, with the same name for the store as ``store.folder``."""
+    files = {path.name: path.read_text() for path in out.iterdir() if path.is_file() and path.suffix != ".crc"}
+    return {name: text.replace(store.address, str(store.folder)) for name, text in files.items()}
+
+
+def as_table(spark: SparkSession, snapshots: Path, table: Path) -> Path:
+    """The same snapshots as Parquet, as the page says how."""
+    found = [str(path) for path in snapshots.rglob("*.jsonl")]
+    spark.read.schema(columns.rows()).json(found).repartition(3).write.mode("append").parquet(str(table))
+    return table
+
+
+def reported(manifests: Path, snapshots: str | Path, out: str | Path, *words: str | Path) -> int:
+    """Run ``topiarist drift`` in this process; its exit code."""
+    return run(["drift", str(manifests), "--snapshots", str(snapshots), "--out", str(out), *map(str, words)])
+
+
+def test_reports_from_store_to_store_are_the_same(manifests: Path, store: Store, tmp_path: Path) -> None:
+    """Input, output and the report before lie elsewhere; an earlier report is replaced, nothing is left beside it."""
+    here, there = store.folder / "snapshots", f"{store.address}/snapshots"
+    latest = f"{store.address}/reports/latest"
+    assert reported(manifests, here, tmp_path / "one", "-q") == 1
+    assert reported(manifests, there, latest, "-q") == 1
+    assert texts(store.folder / "reports" / "latest", store) == texts(tmp_path / "one", store)
+    recorded(here, "eu", holding("eu", held("clicks")), hours=1)
+    assert reported(manifests, here, tmp_path / "two", "-q", "--previous", tmp_path / "one") == 1
+    assert reported(manifests, there, latest, "-q", "--previous", latest) == 1
+    assert texts(store.folder / "reports" / "latest", store) == texts(tmp_path / "two", store)
+    assert summary(tmp_path / "two")["findings"]["standing"] > 0
+    assert [path.name for path in (store.folder / "reports").iterdir() if path.suffix != ".crc"] == ["latest"]
+    parts = (store.folder / "reports" / "latest" / "findings.parquet").rglob("*.parquet")
+    assert {path.name for path in parts} == {"part.parquet"}
+
+
+def test_what_is_broken_in_a_store_is_named_by_its_address(manifests: Path, store: Store, tmp_path: Path) -> None:
+    """Lines that are no rows, rows that lack something, files that were cut, and files that are none."""
+    path = store.folder / "snapshots" / "eu.jsonl"
+    whole = path.read_text().splitlines(keepends=True)
+    lacking = {key: value for key, value in json.loads(whole[2]).items() if key != "config"}
+    (store.folder / "snapshots" / "none.jsonl").write_text("")
+    for broken in ([*whole[:2], "{\n", *whole[3:]], [*whole[:2], f"{json.dumps(lacking)}\n", *whole[3:]], whole[:3]):
+        path.write_text("".join(broken))
+        assert reported(manifests, store.folder / "snapshots", tmp_path / "here", "-q") == 1
+        assert reported(manifests, f"{store.address}/snapshots", tmp_path / "there", "-q") == 1
+        found = lines(tmp_path / "there", "broken.jsonl")
+        assert {one["file"].startswith(store.address) for one in found} == {True}
+        assert texts(tmp_path / "there", store) == texts(tmp_path / "here", store)
+
+
+def test_a_table_is_as_good_as_files(spark: SparkSession, manifests: Path, store: Store, tmp_path: Path) -> None:
+    """Here and in a store: rows of all clusters in parts of any order; files of lines may lie beside it."""
+    as_table(spark, store.folder / "snapshots", store.folder / "tables" / "all.parquet")
+    assert reported(manifests, store.folder / "snapshots", tmp_path / "files", "-q") == 1
+    wanted = texts(tmp_path / "files", store)
+    for place in (store.folder / "tables", f"{store.address}/tables", store.folder / "tables" / "all.parquet"):
+        assert reported(manifests, place, tmp_path / "table", "-q") == 1
+        assert texts(tmp_path / "table", store) == wanted
+    recorded(store.folder / "tables", "eu", holding("eu"), hours=1)
+    assert reported(manifests, store.folder / "tables", tmp_path / "both", "-q") == 1
+    assert ("eu", "clicks", "missing", "") in short(lines(tmp_path / "both"))
+    (old,) = summary(tmp_path / "both")["inputs"]["superseded"]
+    assert (old["cluster"], old["newer"]) == ("eu", str(store.folder / "tables" / "eu.jsonl"))
+
+
+def test_of_two_times_in_a_table_the_newer_counts(
+    spark: SparkSession, manifests: Path, store: Store, tmp_path: Path
+) -> None:
+    """And this is said; the rows of the older one are nobody's."""
+    table = as_table(spark, store.folder / "snapshots", store.folder / "all.parquet")
+    recorded(tmp_path / "later", "us", holding("us", *map(held, NAMES)), hours=2)
+    as_table(spark, tmp_path / "later", table)
+    assert reported(manifests, table, tmp_path / "report", "-q") == 1
+    assert [row for row in lines(tmp_path / "report") if row["cluster"] == "us"] == []
+    (old,) = summary(tmp_path / "report")["inputs"]["superseded"]
+    assert (old["cluster"], old["takenAt"]) == ("us", "2025-01-31T12:00:00Z")
+
+
+def test_rows_that_a_table_lacks_are_not_missing(
+    spark: SparkSession, manifests: Path, store: Store, tmp_path: Path
+) -> None:
+    """What its first row promises counts: the topics of which there is no row are unknown."""
+    whole = (store.folder / "snapshots" / "eu.jsonl").read_text().splitlines(keepends=True)
+    (store.folder / "snapshots" / "eu.jsonl").write_text("".join(line for line in whole if '"orders"' not in line))
+    table = as_table(spark, store.folder / "snapshots", store.folder / "all.parquet")
+    assert reported(manifests, table, tmp_path / "report", "-q") == 1
+    assert ("eu", "orders", "unknown", "") in short(lines(tmp_path / "report"))
+    (broken,) = lines(tmp_path / "report", "broken.jsonl")
+    assert (broken["line"], broken["why"]) == (0, "was cut off: found 3 rows after the first, wanted 4")
+    assert broken["file"].startswith(str(table))
+
+
+def test_a_table_that_was_cut_off_is_one_line(
+    spark: SparkSession, manifests: Path, store: Store, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its clusters are unknown, the file is named, and no stack is shown."""
+    table = as_table(spark, store.folder / "snapshots", store.folder / "all.parquet")
+    for file in table.rglob("*.parquet"):
+        file.write_bytes(file.read_bytes()[:-20])
+    capfd.readouterr()
+    assert reported(manifests, table, tmp_path / "report") == 1
+    said = capfd.readouterr().err
+    assert {(one["line"], one["why"]) for one in lines(tmp_path / "report", "broken.jsonl")} == {
+        (0, "found no end of a Parquet file: it was cut off, or is none")
+    }
+    assert short(lines(tmp_path / "report")) == [(name, "", "unknown", "") for name in ("eu", "gone", "us")]
+    assert "\tat " not in said
+    assert "Traceback" not in said
+
+
+def spoiled(table: Path) -> Path:
+    """The same table, whose columns nobody can read; its ends are as they should be."""
+    for file in table.rglob("*.parquet"):
+        data = file.read_bytes()
+        length = int.from_bytes(data[-8:-4], "little") + 8
+        file.write_bytes(data[:4] + b"\0" * (len(data) - length - 4) + data[-length:])
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    return table
+
+
+def guessed(spark: SparkSession, store: Store) -> Path:
+    """A table whose types Spark has made up from what it found."""
+    table = store.folder / "guessed.parquet"
+    spark.read.json(str(store.folder / "snapshots" / "eu.jsonl")).write.parquet(str(table))
+    return table
+
+
+Wrong = Callable[[SparkSession, Store], str | Path]
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "why"),
+    [
+        (lambda spark, store: f"{store.address}/nowhere", "nowhere: Spark found no such file or folder"),
+        (lambda spark, store: f"{store.address}/snapshots/empty", "has no file *.jsonl and none *.parquet"),
+        (lambda spark, store: "s3a://bucket/snapshots", "s3a://bucket/snapshots: Spark has nothing to reach this"),
+        (lambda spark, store: "nonsense:/a", "nonsense:/a: Spark has nothing to reach this address with"),
+        (guessed, "found no table of snapshots: column config: found struct<"),
+        (
+            lambda spark, store: spoiled(as_table(spark, store.folder / "snapshots", store.folder / "t.parquet")),
+            ".parquet: ",
+        ),
+    ],
+    ids=["no folder", "empty folder", "no jars", "no scheme", "other types", "spoiled"],
+)
+def test_input_that_cannot_be_read_is_one_line(  # noqa: PLR0913
+    spark: SparkSession,
+    manifests: Path,
+    store: Store,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    snapshots: Wrong,
+    why: str,
+) -> None:
+    """It says what was found and where, and there is no report, no traceback and no stack."""
+    (store.folder / "snapshots" / "empty").mkdir()
+    place = snapshots(spark, store)
+    capfd.readouterr()
+    assert reported(manifests, place, tmp_path / "report") == 1
+    said = capfd.readouterr().err
+    assert said.count("error: ") == 1
+    assert why in said
+    assert len(said.splitlines()) <= 2
+    assert "\tat " not in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "report").exists()
+
+
+@pytest.mark.parametrize("out", ["viewfs://{name}/elsewhere", "{address}/mine"], ids=["no right", "not a report"])
+def test_a_place_that_is_not_for_us_is_one_line(
+    manifests: Path, store: Store, capfd: pytest.CaptureFixture[str], out: str
+) -> None:
+    """Before anything is read; what is there stays."""
+    (store.folder / "mine").mkdir()
+    (store.folder / "mine" / "mine.txt").write_text("mine")
+    name = store.address.removeprefix("viewfs://").partition("/")[0]
+    there = out.format(name=name, address=store.address)
+    capfd.readouterr()
+    assert reported(manifests, f"{store.address}/snapshots", there) == 1
+    said = capfd.readouterr().err
+    assert said.startswith(f"error: {there}")
+    assert len(said.splitlines()) <= 2
+    assert "\tat " not in said
+    assert sorted(path.name for path in store.folder.iterdir()) == ["mine", "snapshots"]
+
+
+def test_a_report_before_that_is_none_is_named_by_its_address(
+    manifests: Path, store: Store, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """And not by the place to which it was fetched."""
+    there = f"{store.address}/snapshots"
+    assert reported(manifests, there, tmp_path / "report", "--previous", there) == 1
+    assert f"error: {there}/summary.json" in capfd.readouterr().err

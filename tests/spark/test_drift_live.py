@@ -1,0 +1,64 @@
+"""Clusters read by the executors: the same report as by this process, and nothing of it tells where clusters are."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from support.fleets import lines, short, summary
+from support.proxy import Proxy
+from support.runs import address, manifests
+from topiarist.adapters.playground import Playground
+from topiarist.cli.main import run
+
+TIMES = {"takenAt": "", "firstSeen": ""}
+
+
+def reported(folder: Path, out: Path, *words: str) -> int:
+    """Run ``topiarist drift --live`` in this process; its exit code."""
+    return run(["drift", str(folder), "--live", "--out", str(out), "--connect-timeout", "2", *words])
+
+
+@pytest.mark.usefixtures("spark")
+def test_executors_read_what_this_process_reads(clusters: dict[str, Playground], proxy: Proxy, tmp_path: Path) -> None:
+    """All findings, the same but for the time, whichever engine; each cluster is read once, and no write is sent."""
+    connects = {name: proxy.through(cluster.connect) for name, cluster in clusters.items()}
+    folder = manifests(tmp_path / "all", connects, "orders", "on-a")
+    assert reported(folder, tmp_path / "python", "--exit-code") == 3
+    before = len(proxy.connections)
+    assert reported(folder, tmp_path / "spark", "--exit-code", "--engine", "spark") == 3
+    assert len(proxy.connections) - before == len(clusters)
+    assert proxy.writes == 0
+    found = [[{**row, **TIMES} for row in lines(tmp_path / name)] for name in ("python", "spark")]
+    assert found[0] == found[1]
+    assert ("b", "orders", "missing", "") in short(found[1])
+    assert ("b", "on-b", "unexpected", "") in short(found[1])
+    names = {path.name for path in (tmp_path / "spark").iterdir()}
+    assert names == {path.name for path in (tmp_path / "python").iterdir()} | {"findings.parquet"}
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_cluster_that_no_executor_reaches_is_a_row(
+    clusters: dict[str, Playground], silent: socket.socket, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others are compared; whoever started the job is told why, and the report does not say where it would be."""
+    folder = manifests(tmp_path / "all", {"a": clusters["a"].connect, "z": address(silent)}, "orders")
+    assert reported(folder, tmp_path / "report", "--engine", "spark") == 1
+    assert "error: cluster z: cannot reach ZooKeeper" in capsys.readouterr().err
+    (row,) = [row for row in lines(tmp_path / "report") if row["cluster"] == "z"]
+    assert (row["class"], row["topic"], row["message"]) == ("unknown", "", "could not be read (Unreachable)")
+    assert summary(tmp_path / "report")["clusters"] == {"wanted": 2, "compared": 1, "unknown": 1}
+    for path in (tmp_path / "report").rglob("*"):
+        data = path.read_bytes() if path.is_file() else b""
+        assert address(silent).encode() not in data
+        assert clusters["a"].connect.partition("/")[0].encode() not in data
+
+
+@pytest.mark.usefixtures("spark")
+def test_if_no_cluster_is_reached_there_is_a_report_too(silent: socket.socket, tmp_path: Path) -> None:
+    """A row for each, and none of anything else."""
+    folder = manifests(tmp_path / "all", {"y": address(silent), "z": address(silent)}, "orders")
+    assert reported(folder, tmp_path / "report", "-q", "--engine", "spark") == 1
+    assert short(lines(tmp_path / "report")) == [("y", "", "unknown", ""), ("z", "", "unknown", "")]
