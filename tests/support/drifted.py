@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import md5
+from itertools import count, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -110,39 +111,11 @@ def make(folder: Path, clusters: int, topics: int, each: int) -> Sample:
     manifests, snapshots = folders(folder)
     named = [(cluster_name(number), {"env": "prod"}) for number in range(clusters)]
     chosen = [(topic_name(number), {"env": "prod"}) for number in range(topics)]
-    (manifests / "all.yaml").write_text("\n---\n".join([*_documents(named, chosen), _placed({"env": "prod"})]))
+    write_documents(manifests, [*documents(named, chosen), _placed({"env": "prod"})])
     expected: set[Identity] = {(cluster_name(clusters - 1), "", "unknown", "")}
     for number in range(clusters - 1):
         expected |= write(snapshots, number, topics, each)
     return Sample(manifests, snapshots, frozenset(expected))
-
-
-def make_uneven(folder: Path, large: int, small: int, others: int, *, skewed: bool) -> Sample:
-    """A fleet without drift: one cluster of ``large`` topics and ``others`` of ``small``, or (not ``skewed``) the same
-    number of rows, and of documents, with clusters of one size.
-
-    Even clusters are as many as there are small ones, and share the documents out among them.
-    """
-    manifests, snapshots = folders(folder)
-    if skewed:
-        sizes = [large] + [small] * others
-        groups = ["all"] + ["some"] * others
-        which = ["some" if number < small else "all" for number in range(large)]
-        labels = [{"some": "yes", "all": "yes"} if group == "all" else {"some": "yes"} for group in groups]
-        first = [0] * len(sizes)
-    else:
-        size = (large + small * others) // others
-        sizes, parts = [size] * others, large // size
-        first = [number % parts * size for number in range(others)]
-        labels = [{f"part-{number % parts}": "yes"} for number in range(others)]
-        which = [f"part-{min(number // size, parts - 1)}" for number in range(parts * size)]
-    named = [(cluster_name(number), each) for number, each in enumerate(labels)]
-    chosen = [(topic_name(number), {group: "yes"}) for number, group in enumerate(which)]
-    (manifests / "all.yaml").write_text("\n---\n".join(_documents(named, chosen)))
-    for number, size in enumerate(sizes):
-        lines = {topic: line(number, topic) for topic in range(first[number], first[number] + size)}
-        _write(snapshots, number, lines.values(), [])
-    return Sample(manifests, snapshots, frozenset())
 
 
 def folders(folder: Path) -> tuple[Path, Path]:
@@ -153,7 +126,7 @@ def folders(folder: Path) -> tuple[Path, Path]:
     return made
 
 
-def _documents(
+def documents(
     clusters: Iterable[tuple[str, dict[str, str]]], topics: Iterable[tuple[str, dict[str, str]]]
 ) -> Iterator[str]:
     """Clusters with their labels, and topics with those that they select."""
@@ -164,6 +137,15 @@ def _documents(
     for number, (name, labels) in enumerate(topics):
         chosen = {"clusterSelector": {"matchLabels": labels}, "config": _config(number)}
         yield document("Topic", name, **chosen, partitions=12, replicationFactor=3)
+
+
+def write_documents(manifests: Path, found: Iterable[str]) -> None:
+    """Documents in files of a thousand: a file may not be of any size."""
+    rest = iter(found)
+    for number in count():
+        if not (some := list(islice(rest, 1000))):
+            return
+        (manifests / f"{number:04d}.yaml").write_text("\n---\n".join(some))
 
 
 def _placed(labels: dict[str, str]) -> str:
@@ -183,11 +165,11 @@ def write(snapshots: Path, number: int, topics: int, each: int) -> set[Identity]
     if number < each:
         found |= {(cluster_name(number), "placed", "assignment", "replicaAssignment")}
         found |= {(cluster_name(number), "orphan", "orphaned", ""), (cluster_name(number), "guest", "unexpected", "")}
-    _write(snapshots, number, lines.values(), [*filter(None, odd.values()), *extra])
+    write_lines(snapshots, number, lines.values(), [*filter(None, odd.values()), *extra])
     return found
 
 
-def _write(snapshots: Path, number: int, lines: Iterable[bytes], topics: Iterable[TopicState]) -> None:
+def write_lines(snapshots: Path, number: int, lines: Iterable[bytes], topics: Iterable[TopicState]) -> None:
     """A file of lines and of states, the lines first."""
     name, lines = cluster_name(number), [*lines]
     first, *others = dump(Snapshot(name, TAKEN, state(number, topics)))

@@ -15,41 +15,35 @@ from topiarist.core.alike import Specs
 from topiarist.core.spec import TopicSpec
 from topiarist.core.state import Replicas
 from topiarist.drift import stored
-from topiarist.drift.unevenness import Sighting, asked, named, shape
+from topiarist.drift.unevenness import Sighting, sized
+
+
+class _Wanted:
+    """A spec that clusters share; what else is found of it is kept by the object, not by its value."""
+
+    __slots__ = ("spec",)
+
+    def __init__(self, spec: TopicSpec) -> None:
+        self.spec = spec
 
 
 class _Verdict:
     """What is known of a spec and all of a topic but its replicas; ``sizes`` has what is equal of those seen so far."""
 
-    __slots__ = ("_least", "_rest", "_wanted", "differs", "recorded", "sizes")
+    __slots__ = ("_least", "_spec", "differs", "recorded", "sizes")
 
-    def __init__(self, wanted: _Wanted, rest: Rest, owner: str) -> None:
-        spec, row = wanted.spec, rest.row
-        self.differs = not stored.equal_but_for_replicas(spec, row, owner)
-        self.recorded = stored.recorded(spec, row)
+    def __init__(self, spec: TopicSpec, rest: Rest, owner: str) -> None:
+        self.differs = not stored.equal_but_for_replicas(spec, rest.row, owner)
+        self.recorded = stored.recorded(spec, rest.row)
         self.sizes: dict[Size, Sighting | None] = {}
-        self._wanted, self._rest, self._least = wanted, row["config"], stored.least_replicas(row)
+        self._spec, self._least = spec, stored.least_replicas(rest.row)
 
     def sized(self, size: Size) -> Sighting | None:
         """The topic as it is compared between clusters, if it is equal with this size; else None."""
         if size not in self.sizes:
-            same = stored.equal_size(self._wanted.spec, size, self._least)
-            self.sizes[size] = self._wanted.sighting(size, self._rest) if same else None
+            same = stored.equal_size(self._spec, size, self._least)
+            self.sizes[size] = sized(self._spec, size.partitions, size.widths) if same else None
         return self.sizes[size]
-
-
-class _Wanted:
-    """A spec that clusters share."""
-
-    __slots__ = ("_asked", "spec")
-
-    def __init__(self, spec: TopicSpec) -> None:
-        self.spec = spec
-        self._asked = asked(spec)
-
-    def sighting(self, size: Size, config: Mapping[str, str]) -> Sighting:
-        """A topic of this spec as it is on some clusters."""
-        return Sighting(*named(self.spec), self._asked, shape(size.partitions, size.widths, config))
 
 
 class Settler:
@@ -89,7 +83,7 @@ class Settled:
             return False
         verdict: _Verdict | None = rest.known.get(wanted)
         if verdict is None:
-            verdict = rest.known[wanted] = _Verdict(wanted, rest, self._owner)
+            verdict = rest.known[wanted] = _Verdict(wanted.spec, rest, self._owner)
         if verdict.differs or not (found := verdict.sizes.get(lists.size) or verdict.sized(lists.size)):
             return False
         if wanted.spec.assignment is not None and not stored.equally_placed(wanted.spec, lists):

@@ -78,18 +78,18 @@ class Stored(Recorded):
         return path
 
     def there(self, names: Iterable[str]) -> DataFrame:
-        """Topics and records of the snapshots that count for these clusters, as ``spark.topics`` has them."""
+        """Topics and records of the snapshots that count for these clusters, as ``spark.lines`` has them."""
         wanted = {name: self._files[name] for name in names}
         plain = [_unglobbed(file) for _, file in wanted.values() if not file.endswith(PARQUET)]
-        found = spark.topics(self._spark, plain) if plain else None
+        found = spark.lines(self._spark, plain) if plain else None
         chosen = [(name, text_of(taken)) for name, (taken, file) in wanted.items() if file.endswith(PARQUET)]
         if not chosen:
             assert found is not None
             return found
         keys = types.StructType([types.StructField(name, types.StringType()) for name in ("cluster", "takenAt")])
         counted = f.broadcast(self._spark.createDataFrame(chosen, keys))
-        fields = [field for field in columns.actual().names if field != columns.CORRUPT]
-        table = self._table().join(counted, ["cluster", "takenAt"], "left_semi").where(columns.sound()).select(fields)
+        rows = self._table().withColumn(columns.CORRUPT, f.lit(None).cast("string"))
+        table = rows.join(counted, ["cluster", "takenAt"], "left_semi").select(columns.actual().names)
         return table if found is None else found.unionByName(table)
 
     def _files_at(self, path: str) -> list[str]:
@@ -164,7 +164,7 @@ def there(started: SparkSession, recorded: Recorded, names: Iterable[str]) -> Da
     """Topics and records of the snapshots that count for these clusters."""
     if isinstance(recorded, Stored):
         return recorded.there(names)
-    return spark.topics(started, [_unglobbed(recorded.files[name][1]) for name in names])
+    return spark.lines(started, [_unglobbed(recorded.files[name][1]) for name in names])
 
 
 def _unglobbed(file: str) -> str:

@@ -71,15 +71,18 @@ class Fleet:
 
     def add(self, cluster: str, spec: TopicSpec, topic: TopicState | None) -> None:
         """Remember a topic of a cluster, if it is declared and there."""
-        if topic and not spec.absent:
-            there = shape(len(topic.replicas), widths(topic), topic.config)
-            self.note(cluster, [Sighting(*named(spec), asked(spec), there)])
+        if one := sighting(spec, topic):
+            self.note(cluster, [one])
 
     def note(self, cluster: str, sightings: Iterable[Sighting]) -> None:
         """Remember what has been seen on a cluster; quickest where sightings are the same objects everywhere."""
         clusters = self._clusters
         for one in sightings:
             clusters[one].append(cluster)
+
+    def note_all(self, one: Sighting, clusters: Iterable[str]) -> None:
+        """Remember what has been seen in the same way on many clusters."""
+        self._clusters[one].extend(clusters)
 
     def uneven(self) -> Iterator[Uneven]:
         """Each field of each topic that is uneven, in order of topic, manifest and field."""
@@ -135,6 +138,25 @@ def shape(partitions: int, factors: Collection[int], config: Mapping[str, str]) 
     """A topic as it is there."""
     compared = frozenset(item for item in config.items() if item[0] not in THROTTLES)
     return Shape(str(partitions), ", ".join(map(str, sorted(factors))), compared)
+
+
+def sighting(spec: TopicSpec, topic: TopicState | None) -> Sighting | None:
+    """A topic of a cluster beside its spec; None if it is not there, or not to be there."""
+    if topic is None or spec.absent:
+        return None
+    return Sighting(*named(spec), asked(spec), shape(len(topic.replicas), widths(topic), topic.config))
+
+
+def as_asked(spec: TopicSpec) -> Sighting | None:
+    """A topic that is what its spec says; None if that does not say how large."""
+    if spec.absent or spec.partitions is None or spec.replication_factor is None:
+        return None
+    return sized(spec, spec.partitions, [spec.replication_factor])
+
+
+def sized(spec: TopicSpec, partitions: int, factors: Collection[int]) -> Sighting:
+    """A topic that has the overrides of its spec, and this size."""
+    return Sighting(*named(spec), asked(spec), shape(partitions, factors, spec.config))
 
 
 def named(spec: TopicSpec) -> tuple[str, str]:
