@@ -69,7 +69,7 @@ class Inputs:
 class Recorded:
     """The snapshots at some paths, files or folders, for the clusters of a run.
 
-    What is elsewhere than in files says so in ``found``, ``head`` and ``local``. ``said`` is what there is to say
+    What is elsewhere than in files says so in ``found``, ``read_head`` and ``local``. ``said`` is what there is to say
     of clusters that could not be read, for those who may know their addresses. Raises ``SnapshotUnusable`` for a path
     that is not there, or a folder without snapshots.
     """
@@ -79,6 +79,7 @@ class Recorded:
     def __init__(self, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> None:
         self._clusters = clusters
         self._skimmer = Skimmer()
+        self._known: dict[str, dict[str, Any]] = {}
         self.inputs = Inputs()
         found: defaultdict[str, list[tuple[datetime, str]]] = defaultdict(list)
         for file, one in self.found(paths):
@@ -106,6 +107,12 @@ class Recorded:
 
     def head(self, name: str) -> dict[str, Any]:
         """The first row of the snapshot that counts for a cluster."""
+        if name not in self._known:
+            self._known[name] = self.read_head(name)
+        return self._known[name]
+
+    def read_head(self, name: str) -> dict[str, Any]:
+        """The same, read."""
         return read_head(Path(self._files[name][1]))
 
     def local(self, name: str) -> Path:

@@ -196,7 +196,7 @@ def _gathered(
     totals = {name: Totals() for name in known.of}
     missing = {name: range(len(known.declared(name))) for name in known.of}
     neighbours: defaultdict[str, defaultdict[str, tuple[str, ...]]] = defaultdict(lambda: defaultdict(tuple))
-    for row in asked.toLocalIterator():
+    for row in asked.collect():
         counted = {name: row[name] for name in numbers}
         totals[row.cluster] = Totals(**counted, doubled=row.two, sized=[tuple(one) for one in row.sized])
         missing[row.cluster] = row.missing

@@ -63,7 +63,7 @@ class Stored(Recorded):
         if self._tables:
             yield from self._heads_of_tables()
 
-    def head(self, name: str) -> dict[str, Any]:
+    def read_head(self, name: str) -> dict[str, Any]:
         """The first row of the snapshot that counts for a cluster."""
         return parse(self._line(name))
 

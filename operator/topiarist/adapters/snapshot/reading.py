@@ -24,7 +24,7 @@ MAX_ROW = 1 << 26
 """Bytes of one row: a topic of more than a million partitions."""
 
 _AT_ONCE = 1 << 16
-"""Bytes that are read at a time, or one row if that has more."""
+"""Bytes that are read at a time."""
 
 _MOST = 10
 """Rows of one file whose problems are shown."""
@@ -89,11 +89,13 @@ def lines(path: Path) -> Iterator[bytes]:
                 raise unusable(f"{named(path)}: found no regular file, wanted a snapshot", "name a file or a folder")
             if status.st_size > MAX_BYTES:
                 raise unusable(f"{named(path)}: found {size(status.st_size)}, wanted at most {size(MAX_BYTES)}")
-            # Lines come by the hundred, which is quicker; what is beyond all bounds is so by the size of the file too.
-            while some := file.readlines(_AT_ONCE):
-                if len(max(some, key=len)) > MAX_ROW:
+            while line := file.readline(MAX_ROW + 1):
+                if len(line) > MAX_ROW:
                     raise unusable(f"{named(path)}: found a row of more than {size(MAX_ROW)}")
-                yield from some
+                yield line
+                # Where a whole file is no larger than a row may be, the others come by the hundred: that is quicker.
+                while status.st_size <= MAX_ROW and (some := file.readlines(_AT_ONCE)):
+                    yield from some
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else None
         raise unusable(f"{named(path)}: cannot be read: {(why or str(error)).lower()}", "") from error
