@@ -34,6 +34,8 @@ SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
         ({"secretNames": [""]}, "at '/secretNames/0'"),
         ({"watchNamespaces": ["*"]}, "at '/watchNamespaces/0': '*' does not match pattern"),
         ({"prometheusRule": {"disabled": ["TopiaristUp"]}}, "at '/prometheusRule/disabled/0': value must be one of"),
+        ({"drift": {"enabled": True}}, "at '/drift/manifests': minProperties: got 0, want 1"),
+        ({"drift": {"secretNames": ["A"]}}, "at '/drift/secretNames/0': 'A' does not match pattern"),
         ({"podLabels": {"a": 1}}, "at '/podLabels/a': got number, want string"),
     ],
     ids=str,
@@ -46,12 +48,14 @@ def test_a_mistake_is_refused_at_its_place(values: dict[str, Any], words: str) -
 
 
 def test_who_skips_the_schema_is_told_too(tmp_path: Path) -> None:
-    """That more than one pod needs a Lease."""
+    """That more than one pod needs a Lease, and a report something to compare with."""
     chart = tmp_path / "topiarist"
     shutil.copytree(CHART, chart)
     (chart / "values.schema.json").unlink()
     with pytest.raises(helm_python.HelmRenderError, match=r"replicas: .* set leaderElection.enabled, or replicas: 1"):
         render({"replicas": 2}, chart=chart)
+    with pytest.raises(helm_python.HelmRenderError, match=r"drift: there are no manifests to compare with"):
+        render({"drift": {"enabled": True}}, chart=chart)
 
 
 def test_no_value_is_unknown_to_the_schema() -> None:
@@ -112,6 +116,7 @@ OTHERWISE = {
     "dashboard.labels": {"a": "b"},
     "networkPolicy.apiServerPorts": [8443],
     "podDisruptionBudget.maxUnavailable": "50%",
+    "drift.manifests": {"configMap": {"name": "topics"}},
     "resources": {"limits": {"cpu": "1"}},
     "livenessProbe": {"periodSeconds": 99},
     "readinessProbe": {"periodSeconds": 99},

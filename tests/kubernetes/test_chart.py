@@ -14,7 +14,7 @@ import yaml
 
 from kubernetes.resources import create, topic
 from kubernetes.site import DEFINITION, OTHERS, RELEASE, Site
-from support.helm import CHART, only, render
+from support.helm import CHART, of_kind, only, render
 from support.kube import ROOT, ApiServer
 from support.kubeapi import Answer
 from support.waiting import wait_until
@@ -175,6 +175,7 @@ def test_everything_is_taken(site: Site) -> None:
         "apis/monitoring.coreos.com/v1 servicemonitors/topiarist",
         "apis/monitoring.coreos.com/v1 prometheusrules/topiarist",
         "api/v1 configmaps/topiarist-dashboard",
+        "apis/batch/v1 cronjobs/topiarist-drift",
     ):
         assert site.there(there), there
     assert site.cluster("prod-eu")["spec"]["excludeBrokers"] == [1000007, 8]
@@ -199,12 +200,15 @@ def foreign(plural: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["default", "everything"])
 def test_a_hardened_namespace_takes_the_pods(site: Site, values: dict[str, Any]) -> None:
-    """The operator's and that of helm test: the restricted Pod Security Standard has nothing against them."""
+    """The operator's, those of helm test and of drift reports: the restricted standard has nothing against them."""
     for account in ("default", "topiarist"):
         site.api.make(f"/api/v1/namespaces/{site.namespace}/serviceaccounts", {"metadata": {"name": account}})
     found = render(values, namespace=site.namespace)
     operator = only(found, "Deployment")["spec"]["template"]
     pods = [{**operator, "metadata": {**operator["metadata"], "name": "operator"}}, only(found, "Pod")]
+    for job in of_kind(found, "CronJob"):
+        drift = job["spec"]["jobTemplate"]["spec"]["template"]
+        pods.append({**drift, "metadata": {**drift["metadata"], "name": "drift"}})
     for pod in pods:
         taken = tried(site, pod)
         assert taken.status == 201, taken

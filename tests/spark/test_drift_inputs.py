@@ -15,9 +15,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.fleets import LISTS, asked, described, held, holding, lines, recorded, short, summary
+from support.snapshots import lines as snapshot_lines
+from support.snapshots import written
 from topiarist.cli.main import run
+from topiarist.core.spec import ClusterSpec
 from topiarist.core.state import TopicState
 from topiarist.drift import columns
+from topiarist.drift.spark_inputs import Stored
 
 NAMES = ("clicks", "orders", "users")
 
@@ -114,6 +118,37 @@ def test_a_table_is_as_good_as_files(spark: SparkSession, manifests: Path, store
     assert ("eu", "clicks", "missing", "") in short(lines(tmp_path / "both"))
     (old,) = summary(tmp_path / "both")["inputs"]["superseded"]
     assert (old["cluster"], old["newer"]) == ("eu", str(store.folder / "tables" / "eu.jsonl"))
+
+
+def test_nothing_is_lost_in_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    """Every field of a snapshot in which nothing is at its default comes back as it was, and so does every kind."""
+    (tmp_path / "snapshots").mkdir()
+    written(tmp_path / "snapshots", snapshot_lines())
+    table = as_table(spark, tmp_path / "snapshots", tmp_path / "all.parquet")
+    found = Stored(spark, [str(table)], {"eu": ClusterSpec("eu")})
+    rows = found.local("eu").read_text().splitlines()
+    assert sorted(map(_plain, rows)) == sorted(_plain(line.decode()) for line in snapshot_lines())
+    assert set(columns.rows().names) == {name for row in map(json.loads, rows) for name in row}
+
+
+def _plain(line: str) -> str:
+    return json.dumps(json.loads(line), sort_keys=True)
+
+
+def test_any_name_of_a_folder_will_do(spark: SparkSession, manifests: Path, store: Store, tmp_path: Path) -> None:
+    """Also one that Spark would take for a pattern, or for an address that is to be decoded."""
+    odd = tmp_path / "a{b,c}[d] *?%20#é"
+    odd.mkdir()
+    (store.folder / "snapshots").rename(odd / "snapshots")
+    as_table(spark, odd / "snapshots", store.folder / "all.parquet")
+    (odd / "tables").mkdir()
+    for file in (store.folder / "all.parquet").glob("*.parquet"):
+        file.rename(odd / "tables" / file.name)
+    assert reported(manifests, odd / "snapshots", tmp_path / "here", "-q") == 1
+    wanted = texts(tmp_path / "here", store)
+    for place in ("snapshots", "tables"):
+        assert reported(manifests, odd / place, odd / "report", "-q", "--engine", "spark") == 1
+        assert texts(odd / "report", store) == wanted
 
 
 def test_of_two_times_in_a_table_the_newer_counts(
@@ -223,7 +258,7 @@ def test_input_that_cannot_be_read_is_one_line(  # noqa: PLR0913
 def test_a_place_that_is_not_for_us_is_one_line(
     manifests: Path, store: Store, capfd: pytest.CaptureFixture[str], out: str
 ) -> None:
-    """Before anything is read; what is there stays."""
+    """Before anything is compared; what is there stays."""
     (store.folder / "mine").mkdir()
     (store.folder / "mine" / "mine.txt").write_text("mine")
     name = store.address.removeprefix("viewfs://").partition("/")[0]

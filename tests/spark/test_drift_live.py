@@ -9,7 +9,7 @@ import pytest
 
 from support.fleets import lines, short, summary
 from support.proxy import Proxy
-from support.runs import address, manifests
+from support.runs import address, document, manifests
 from topiarist.adapters.playground import Playground
 from topiarist.cli.main import run
 
@@ -62,3 +62,20 @@ def test_if_no_cluster_is_reached_there_is_a_report_too(silent: socket.socket, t
     folder = manifests(tmp_path / "all", {"y": address(silent), "z": address(silent)}, "orders")
     assert reported(folder, tmp_path / "report", "-q", "--engine", "spark") == 1
     assert short(lines(tmp_path / "report")) == [("y", "", "unknown", ""), ("z", "", "unknown", "")]
+
+
+@pytest.mark.usefixtures("spark")
+def test_secrets_are_read_by_whoever_enters(clusters: dict[str, Playground], tmp_path: Path) -> None:
+    """A task is told where a password is, never what it is: without the file there is no way in."""
+    password = tmp_path / "password"
+    login = {"username": "somebody", "password": {"file": str(password)}}
+    folder = manifests(tmp_path / "all", {"a": clusters["a"].connect}, "on-a")
+    cluster = document("Cluster", "a", zookeeper={"connect": clusters["a"].connect, "digest": login})
+    (folder / "clusters.yaml").write_text(cluster)
+    password.write_text("secret")
+    assert reported(folder, tmp_path / "report", "-q", "--engine", "spark") == 0
+    assert summary(tmp_path / "report")["clusters"]["compared"] == 1
+    password.unlink()
+    assert reported(folder, tmp_path / "report", "-q", "--engine", "spark") == 1
+    (row,) = lines(tmp_path / "report")
+    assert row["message"] == "could not be read (CredentialsInvalid)"

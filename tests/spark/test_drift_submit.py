@@ -16,6 +16,7 @@ import pytest
 
 from support import drifted
 from support.fleets import lines, summary
+from support.heldpython import HeldPython
 from support.packages import build, cloned
 from support.standalone import Standalone, environment, finished
 from support.waiting import wait_until
@@ -49,28 +50,17 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> drifted.Sample:
 
 
 @pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python for executors that has nothing installed: what it finds is what was sent to it.
-
-    If there is a file ``hold`` beside it, it waits until that has gone, and says so with the process that started it.
-    """
-    folder = tmp_path_factory.mktemp("bare")
-    script = folder / "python"
-    script.write_text(
-        f"""#!/bin/sh
-echo >"{folder}/here.$PPID"
-while [ -e "{folder}/hold" ]; do sleep 0.05; done
-exec {sys.executable} -S "$@"
-"""
-    )
-    script.chmod(0o755)
-    return script
+def bare(tmp_path_factory: pytest.TempPathFactory) -> HeldPython:
+    """A Python for executors that has nothing installed: what it finds is what was sent to it."""
+    return HeldPython(tmp_path_factory.mktemp("bare"), "-S")
 
 
-def job(cluster: Standalone, package: Path, bare: Path, fleet: drifted.Sample, out: Path) -> subprocess.Popen[str]:
+def job(
+    cluster: Standalone, package: Path, bare: HeldPython, fleet: drifted.Sample, out: Path
+) -> subprocess.Popen[str]:
     """The report of the fleet, submitted."""
     words = (fleet.manifests, "--snapshots", fleet.snapshots, "--out", out)
-    conf = {"spark.pyspark.python": str(bare)}
+    conf = {"spark.pyspark.python": str(bare.script)}
     return cluster.submit(package.parent / "submit.py", *words, files=(package,), conf=conf)
 
 
@@ -88,7 +78,7 @@ def test_the_package_is_that_of_the_wheel(package: Path) -> None:
 
 
 def test_a_submitted_job_writes_the_same_report(
-    standalone: Standalone, package: Path, bare: Path, fleet: drifted.Sample, tmp_path: Path
+    standalone: Standalone, package: Path, bare: HeldPython, fleet: drifted.Sample, tmp_path: Path
 ) -> None:
     """What was made to differ and nothing else, in the same bytes as in one process; a second run changes no byte."""
     done = finished(job(standalone, package, bare, fleet, tmp_path / "one"))
@@ -97,7 +87,7 @@ def test_a_submitted_job_writes_the_same_report(
     assert f"{tmp_path / 'one'}: {len(fleet.expected)} findings on 7 clusters\n" in done.err
     found = {(row["cluster"], row["topic"], row["class"], row["field"]) for row in lines(tmp_path / "one")}
     assert found == fleet.expected
-    assert list((bare.parent).glob("here.*"))
+    assert bare.callers
     words = ("--snapshots", fleet.snapshots, "--out", tmp_path / "here", "-q", "--engine", "python")
     assert run(["drift", str(fleet.manifests), *map(str, words)]) == 1
     one = content(tmp_path / "one")
@@ -111,7 +101,7 @@ def test_a_submitted_job_writes_the_same_report(
 
 
 def test_f31_a_worker_is_lost_in_the_middle_of_the_job(
-    standalone: Standalone, package: Path, bare: Path, fleet: drifted.Sample, tmp_path: Path
+    standalone: Standalone, package: Path, bare: HeldPython, fleet: drifted.Sample, tmp_path: Path
 ) -> None:
     """With its executor, when that has done its part of the join and is about to ask the planner: all of it is redone.
 
@@ -119,23 +109,19 @@ def test_f31_a_worker_is_lost_in_the_middle_of_the_job(
     """
     whole = finished(job(standalone, package, bare, fleet, tmp_path / "whole"))
     assert whole.code == 1, whole.err
-    for path in bare.parent.glob("here.*"):
-        path.unlink()
-    (bare.parent / "hold").touch()
+    bare.hold()
     running = job(standalone, package, bare, fleet, tmp_path / "report")
     try:
         wait_until(
-            lambda: running.poll() is not None or [*bare.parent.glob("here.*")],
-            "an executor that starts Python",
-            patience=PATIENCE,
+            lambda: running.poll() is not None or bare.callers, "an executor that starts Python", patience=PATIENCE
         )
         assert running.poll() is None
-        executor = int(next(bare.parent.glob("here.*")).suffix[1:])
+        executor = bare.callers[0]
         (lost,) = [worker for worker in standalone.workers if worker.group == os.getpgid(executor)]
         lost.kill()
         standalone.workers.remove(lost)
     finally:
-        (bare.parent / "hold").unlink()
+        bare.release()
     done = finished(running)
     assert done.code == 1, done.err
     assert "Traceback" not in done.err

@@ -19,12 +19,17 @@ from typing import Self
 import pyspark
 
 from support.runs import Ended
-from support.waiting import wait_until
+from topiarist.adapters.guarded import GuardedProcess
 
 HOME = Path(pyspark.__file__).parent
 
+_OURS = ("PYTHON", "SPARK", "PYSPARK")
+"""Beginnings of variables that a process of Spark takes from nobody but its starter."""
+
 PATIENCE = 120.0
 """Seconds in which a process has to begin on a machine that has other work."""
+
+_ADDRESS = r"spark://127\.0\.0\.1:\d+"
 
 _LOGGING = """
 rootLogger.level = info
@@ -52,48 +57,42 @@ _SMALL = {
 
 def environment(settings: Path, **more: str) -> dict[str, str]:
     """That of every process: nothing of ours is to be found by accident."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SPARK", "PYSPARK"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+    return {**kept, **_spark(settings), **more}
+
+
+def _spark(settings: Path) -> dict[str, str]:
     ours = {"SPARK_HOME": str(HOME), "SPARK_CONF_DIR": str(settings), "SPARK_LOCAL_IP": "127.0.0.1"}
-    return {**kept, **ours, "SPARK_DAEMON_MEMORY": "256m", **more}
+    return {**ours, "SPARK_DAEMON_MEMORY": "256m"}
 
 
 class Daemon:
-    """A master or a worker. Raises ``AssertionError`` with what it said if it does not begin."""
+    """A master or a worker, with all that it starts. Raises ``TopiaristError`` with its words if it does not begin."""
 
     def __init__(self, folder: Path, main: str, begun: str, *words: str) -> None:
-        self._log = folder / f"{main.lower()}-{len(list(folder.glob('*.log')))}.log"
+        setting = [word for name in os.environ if name.startswith(_OURS) for word in ("-u", name)]
+        setting += [f"{name}={value}" for name, value in _spark(folder.parent / "conf").items()]
         command = [str(HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{main.lower()}.{main}", *words]
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [*command, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"],
-                env=environment(folder / "conf"),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        try:
-            wait_until(lambda: self._process.poll() is not None or self.said(begun), begun, patience=PATIENCE)
-            assert self._process.poll() is None, self._log.read_text()
-        except BaseException:
-            self.kill()
-            raise
+        ports = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        self._process = GuardedProcess(folder, ["env", *setting, *command, *ports], f"Spark's {main.lower()}")
+        self._process.start()
+        self._process.wait_until(lambda: self.said(begun), PATIENCE)
 
     @property
     def group(self) -> int:
         """The process group that it and its children are."""
-        return self._process.pid
+        return os.getpgid(self._process.pid)
 
     def said(self, pattern: str) -> str:
         """The first part of what it has said that matches; empty if there is none."""
-        found = re.search(pattern, self._log.read_text(errors="replace"))
+        found = re.search(pattern, self._process.log())
         return found[0] if found else ""
 
     def kill(self) -> None:
         """End it and its children at once, without a good-bye."""
         with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+            os.killpg(self.group, signal.SIGKILL)
+        self._process.kill()
 
 
 class Standalone:
@@ -101,17 +100,21 @@ class Standalone:
 
     def __init__(self, folder: Path, workers: int = 2) -> None:
         self._folder = folder
-        self._wanted = workers
+        self._wanted, self._begun = workers, 0
         self.workers: list[Daemon] = []
 
     def __enter__(self) -> Self:
         for name, text in (("conf", _LOGGING), ("quiet", _QUIET)):
             (self._folder / name).mkdir(parents=True)
             (self._folder / name / "log4j2.properties").write_text(text)
-        self.master = Daemon(self._folder, "Master", r"spark://127\.0\.0\.1:\d+")
-        self.address = self.master.said(r"spark://127\.0\.0\.1:\d+")
-        for _ in range(self._wanted):
-            self.add()
+        self.master = Daemon(self._folder / "master", "Master", _ADDRESS)
+        self.address = self.master.said(_ADDRESS)
+        try:
+            for _ in range(self._wanted):
+                self.add()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -120,9 +123,10 @@ class Standalone:
 
     def add(self) -> Daemon:
         """One worker more, of one core."""
-        place = self._folder / f"work-{len(self.workers)}"
-        words = ("--cores", "1", "--memory", "600m", "--work-dir", str(place), self.address)
-        self.workers.append(Daemon(self._folder, "Worker", "Successfully registered with master", *words))
+        self._begun += 1
+        place = self._folder / f"worker-{self._begun}"
+        words = ("--cores", "1", "--memory", "1g", "--work-dir", str(place / "work"), self.address)
+        self.workers.append(Daemon(place, "Worker", "Successfully registered with master", *words))
         return self.workers[-1]
 
     def submit(

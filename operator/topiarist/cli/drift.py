@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -43,7 +42,7 @@ With --exit-code also: 3 there are findings. With --fail-on: 4 there are such.
 )
 @options.manifests
 @options.connection
-@options.owner
+@options.any_owner
 @click.option(
     "--snapshots",
     multiple=True,
@@ -90,7 +89,9 @@ def command(snapshots: tuple[str, ...], live: bool, out: str, previous: str | No
     # With snapshots no cluster needs an address: what says so to whoever loads is that there is one.
     desired = inputs.load(replace(settings, snapshot="".join(snapshots[:1])), ruled=False)
     run = _engine(engine, paths, (out, previous), settings)
-    before = run.previous(previous) if previous else Previous()
+    # The first report of all has none before it, and whoever runs this by the clock has one command for each time.
+    first = not previous or (previous == out and not run.exists(out))
+    before = Previous() if first else run.previous(previous)
     now = datetime.now(UTC)
     recorded = None if live else run.recorded(paths, desired.clusters)
     if recorded is not None:
@@ -133,7 +134,7 @@ def _by_spark(settings: Settings) -> Engine:
     """Spark, started; only now is any of it imported."""
     from topiarist.drift.spark_engine import BySpark
 
-    return BySpark(progress=settings.verbosity >= 0 and sys.stderr.isatty())
+    return BySpark(quiet=settings.verbosity < 0)
 
 
 def _live(desired: Desired, settings: Settings, now: datetime) -> Iterator[Observation]:

@@ -67,6 +67,12 @@ def _owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     return value
 
 
+def _any_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    if not OWNER.fullmatch(value):
+        raise click.BadParameter(f"found {quoted(value)}, wanted 1 to 200 letters, digits, . _ - /")
+    return value
+
+
 def _brokers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> frozenset[int]:
     words = [word.strip() for word in value.split(",")] if value else []
     if wrong := [word for word in words if not re.fullmatch(r"[0-9]{1,9}", word)]:
@@ -161,6 +167,15 @@ recorded = _group(
 owner = _option(
     "--owner", default="default", callback=_owner, show_default=True, help="Who this run is, in the records."
 )
+
+any_owner = _option(
+    "--owner",
+    default="default",
+    callback=_any_owner,
+    show_default=True,
+    help="Whose records count as ours; k8s/NAMESPACE/RELEASE is an operator.",
+)
+"""For a command that writes to no cluster: it may look with an operator's eyes."""
 
 ownership = _group(
     owner,

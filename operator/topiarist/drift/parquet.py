@@ -12,7 +12,7 @@ from topiarist.drift.columns import finding
 from topiarist.drift.hadoop import Storage
 from topiarist.drift.history import FINDINGS
 from topiarist.drift.outputs import Folder
-from topiarist.drift.places import address, remote
+from topiarist.drift.places import address, exact, remote
 from topiarist.drift.spark_session import distributed
 from topiarist.errors import Reason, TopiaristError
 
@@ -21,7 +21,7 @@ FOLDER, PART = "findings.parquet", "part.parquet"
 
 def write(spark: SparkSession, folder: Folder, aside: Path) -> None:
     """Write what ``findings.jsonl`` in ``aside`` has beside it; one file a day, named as such, and no other."""
-    rows = spark.read.schema(finding()).json(address(folder.shared(aside / FINDINGS)))
+    rows = spark.read.schema(finding()).json(exact(folder.shared(aside / FINDINGS)))
     days = rows.withColumn("date", f.substring("takenAt", 1, 10)).coalesce(1)
     place = f"{folder.place}/{FOLDER}"
     days.write.partitionBy("date").option("compression", "zstd").parquet(address(place))
@@ -51,7 +51,7 @@ def _require_all(spark: SparkSession, aside: Path, place: str) -> None:
     """Raise ``Unwritable`` if rows are missing: machines that do not share a folder each write to one of their own."""
     with (aside / FINDINGS).open("rb") as lines:
         wanted = sum(1 for _ in lines)
-    found = spark.read.schema(finding()).parquet(address(place)).count()
+    found = spark.read.schema(finding()).parquet(exact(place)).count()
     if found != wanted:
         message = f"{shown(place, 4096)}: found {found:,} findings after {wanted:,} were written there"
         instead = "give --out a folder that all machines of the cluster share, or an address such as hdfs:"

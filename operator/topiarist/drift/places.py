@@ -30,6 +30,11 @@ def address(path: str) -> str:
     return path if remote(path) else f"file://{Path(path).absolute()}"
 
 
+def exact(path: str) -> str:
+    """The same for reading: what Spark reads may be a pattern, and here none is meant."""
+    return "".join(f"\\{letter}" if letter in "{}[]*?\\" else letter for letter in address(path))
+
+
 def tables(path: str) -> Iterator[Path]:
     """The files of Parquet at a path, or in the folder there at any depth."""
     where = Path(path)

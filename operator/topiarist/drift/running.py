@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from topiarist.core.spec import ClusterSpec
@@ -16,6 +17,9 @@ from topiarist.drift.report import Job
 
 class Engine(Protocol):
     """What compares, and how it gets at what it needs."""
+
+    def exists(self, path: str) -> bool:
+        """Whether anything is at a path, or in the folder there."""
 
     def previous(self, path: str) -> Previous:
         """An earlier report. Raises ``Unreadable``."""
@@ -35,6 +39,11 @@ class Engine(Protocol):
 
 class InProcess:
     """All of it in this process, one cluster after the other."""
+
+    def exists(self, path: str) -> bool:
+        """Whether anything is there."""
+        where = Path(path)
+        return any(where.iterdir()) if where.is_dir() else where.exists()
 
     def previous(self, path: str) -> Previous:
         """An earlier report."""

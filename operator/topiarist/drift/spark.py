@@ -77,7 +77,7 @@ def session(memory: str = "3g", *, progress: bool = False) -> SparkSession:
         "spark.driver.memory": memory,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.log.level": "ERROR",
+        "spark.log.level": "OFF",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": str(progress).lower(),
         "spark.sql.shuffle.partitions": "8",

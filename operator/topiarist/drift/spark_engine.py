@@ -14,18 +14,23 @@ from topiarist.drift.outputs import WORK, Folder
 from topiarist.drift.places import beyond_us, remote
 from topiarist.drift.reading_live import Approach
 from topiarist.drift.report import Job
+from topiarist.drift.running import InProcess
 from topiarist.drift.spark_errors import in_words
 from topiarist.drift.spark_inputs import Stored
 from topiarist.drift.spark_live import Live
 
 
 class BySpark:
-    """The session of this process, and what is done by it. ``progress``: bars on stderr while it is at work."""
+    """The session of this process, and what is done by it; ``quiet`` even if somebody looks."""
 
-    def __init__(self, *, progress: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
         with in_words():
-            self._started = spark_session.start(progress=progress)
+            self._started = spark_session.start(quiet=quiet)
             self._storage = Storage(self._started)
+
+    def exists(self, path: str) -> bool:
+        """Whether anything is at a path or address, or in the folder there."""
+        return bool(self._storage.names(path)) if remote(path) else InProcess().exists(path)
 
     def previous(self, path: str) -> Previous:
         """An earlier report."""

@@ -26,7 +26,7 @@ from topiarist.drift import columns, spark
 from topiarist.drift.findings import text_of
 from topiarist.drift.hadoop import Storage
 from topiarist.drift.observing import Recorded
-from topiarist.drift.places import PARQUET, address, here, remote, tables
+from topiarist.drift.places import PARQUET, address, exact, here, remote, tables
 from topiarist.drift.spark_errors import in_words
 from topiarist.errors import Reason, TopiaristError
 
@@ -80,7 +80,7 @@ class Stored(Recorded):
     def there(self, names: Iterable[str]) -> DataFrame:
         """Topics and records of the snapshots that count for these clusters, as ``spark.lines`` has them."""
         wanted = {name: self._files[name] for name in names}
-        plain = [_unglobbed(file) for _, file in wanted.values() if not file.endswith(PARQUET)]
+        plain = [exact(file) for _, file in wanted.values() if not file.endswith(PARQUET)]
         found = spark.lines(self._spark, plain) if plain else None
         chosen = [(name, text_of(taken)) for name, (taken, file) in wanted.items() if file.endswith(PARQUET)]
         if not chosen:
@@ -136,7 +136,7 @@ class Stored(Recorded):
 
     def _heads_of_tables(self) -> Iterator[tuple[str, Head | Broken]]:
         with in_words(Reason.SNAPSHOT_UNUSABLE, self._tables[0]):
-            _require_columns(self._spark.read.parquet(_unglobbed(self._tables[0])).schema, self._tables[0])
+            _require_columns(self._spark.read.parquet(exact(self._tables[0])).schema, self._tables[0])
             text = f.to_json(f.struct(columns.names("cluster")), {"ignoreNullFields": "false"})
             place = f.col("_metadata.file_path")
             heads = self._table().where("kind = 'cluster'").select(place.alias("file"), text.alias("text")).collect()
@@ -157,19 +157,14 @@ class Stored(Recorded):
                 yield row.text.encode() + b"\n"
 
     def _table(self) -> DataFrame:
-        return self._spark.read.schema(columns.rows()).parquet(*map(_unglobbed, self._tables))
+        return self._spark.read.schema(columns.rows()).parquet(*map(exact, self._tables))
 
 
 def there(started: SparkSession, recorded: Recorded, names: Iterable[str]) -> DataFrame:
     """Topics and records of the snapshots that count for these clusters."""
     if isinstance(recorded, Stored):
         return recorded.there(names)
-    return spark.lines(started, [_unglobbed(recorded.files[name][1]) for name in names])
-
-
-def _unglobbed(file: str) -> str:
-    """The address of a file, in which Spark takes nothing for a pattern."""
-    return "".join(f"\\{letter}" if letter in "{}[]*?\\" else letter for letter in address(file))
+    return spark.lines(started, [exact(recorded.files[name][1]) for name in names])
 
 
 def _require_columns(found: types.StructType, file: str) -> None:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from topiarist.core.spec import ClusterSpec
 from topiarist.drift import columns
 from topiarist.drift.observing import Observation
-from topiarist.drift.places import PARQUET, address
+from topiarist.drift.places import PARQUET, address, exact
 from topiarist.drift.reading_live import AT_ONCE, PROBLEM, SAID, Approach, read_all
 from topiarist.drift.settling import Settled
 from topiarist.drift.spark_inputs import Stored
@@ -34,7 +34,7 @@ class Live(Stored):
     ) -> None:
         table = f"{place}/{NAME}"
         _read(started, clusters.values(), approach, address(table))
-        problems = started.read.schema(_rows()).parquet(address(table)).where(f.col("kind") == PROBLEM)
+        problems = started.read.schema(_rows()).parquet(exact(table)).where(f.col("kind") == PROBLEM)
         found = sorted((row.cluster, row[PROBLEM], row[SAID]) for row in problems.collect())
         self._problems = {name: problem for name, problem, _ in found}
         self.said = {name: said for name, _, said in found}

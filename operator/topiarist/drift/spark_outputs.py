@@ -33,6 +33,7 @@ class StoredFolder(Folder):
             not_ours(address)
         self._stage = f"{self._above}/.topiarist-{token_hex(8)}"
         storage.make(self._stage)
+        self._sent: set[Path] = set()
         self._here = TemporaryDirectory(prefix="topiarist-drift-")
         super().__init__(f"{self._here.name}/report")
 
@@ -53,11 +54,12 @@ class StoredFolder(Folder):
         """The address of a file of the report, which is sent there."""
         address = f"{self._stage}/{file.relative_to(self._aside)}"
         self._storage.put(file, address)
+        self._sent.add(file)
         return address
 
     def _replace(self) -> None:
         self._storage.remove(f"{self._stage}/{WORK}")
-        for file in sorted(self._aside.iterdir()):
+        for file in sorted({*self._aside.iterdir()} - self._sent):
             name = _LAST if file.name == SUMMARY else file.name
             self._storage.put(file, f"{self._stage}/{name}")
         earlier = f"{self._above}/.topiarist-{token_hex(8)}"

@@ -6,13 +6,17 @@ driver runs, and need no more than Python of the same version.
 
 from __future__ import annotations
 
+import os
+import sys
 import zipfile
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any
 
-from pyspark import SparkFiles
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkConf, SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
 from topiarist.drift import spark
@@ -21,21 +25,41 @@ from topiarist.drift.engines import submitted
 _SENT = ("topiarist", "kazoo")
 """Packages that executors need beside Python and Spark."""
 
+_BARS = "spark.ui.showConsoleProgress"
 
-def start(*, progress: bool = False) -> SparkSession:
-    """The session of this process. ``progress``: Spark draws bars on stderr while its own JVM is at work."""
+
+def start(*, quiet: bool = False) -> SparkSession:
+    """The session of this process; unless it is to be ``quiet``, Spark draws bars on a terminal while it is at work."""
     if not submitted():
-        return spark.session(progress=progress)
+        return spark.session(progress=not quiet and sys.stderr.isatty())
+    given = SparkConf()
+    if _here(given.get("spark.master")):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("topiarist drift").config("spark.sql.session.timeZone", "UTC")
+    if not given.contains(_BARS):
+        builder = builder.config(_BARS, str(not quiet and _is_watched()).lower())
     started = builder.getOrCreate()
-    if distributed(started):
-        _send(started)
+    _send(started)
     return started
 
 
 def distributed(started: SparkSession) -> bool:
     """Whether other machines do the work, or may do so."""
-    return not (started.sparkContext.master or "").startswith("local")
+    return not _here(started.sparkContext.master)
+
+
+def _here(master: str | None) -> bool:
+    return (master or "local").startswith("local")
+
+
+def _is_watched() -> bool:
+    """Whether somebody looks at what ``spark-submit`` shows: our own streams are pipes to its JVM."""
+    jvm: Any = SparkContext._jvm
+    console = jvm.java.lang.System.console()
+    try:
+        return console is not None and bool(console.isTerminal())
+    except Py4JError:  # before Java 22 a console cannot be asked, and there is none unless somebody looks
+        return True
 
 
 def _send(started: SparkSession) -> None:

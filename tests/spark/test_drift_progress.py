@@ -1,0 +1,75 @@
+"""A report by Spark in a terminal: whoever waits for it sees how far it has come, and nobody else does."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support import drifted
+from support.heldpython import HeldPython
+
+PATIENCE = 300.0
+"""Seconds until something must have been drawn."""
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> drifted.Sample:
+    """Some clusters."""
+    return drifted.make(tmp_path / "fleet", 4, 60, 1)
+
+
+def words(fleet: drifted.Sample, out: Path) -> list[str]:
+    """The command line of a report by Spark."""
+    command = [sys.executable, "-m", "topiarist", "drift", str(fleet.manifests), "--engine", "spark"]
+    return [*command, "--snapshots", str(fleet.snapshots), "--out", str(out)]
+
+
+def shown(terminal: int, until: str = "") -> str:
+    """What a terminal shows until a text is there, or until the other side has closed it."""
+    text = ""
+    while (not until or until not in text) and select.select([terminal], [], [], PATIENCE)[0]:
+        try:
+            piece = os.read(terminal, 65_536).decode(errors="replace")
+        except OSError:  # Linux says so when the other side of a terminal has closed
+            break
+        if not piece:
+            break
+        text += piece
+    return text
+
+
+def test_a_person_sees_how_far_it_is(fleet: drifted.Sample, tmp_path: Path) -> None:
+    """Stages are drawn while they last, and the last word is the report's; no word of Spark's log."""
+    python = HeldPython(tmp_path)
+    python.hold()
+    command = words(fleet, tmp_path / "report")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update(TERM="dumb", PYSPARK_PYTHON=str(python.script))
+        os.execv(command[0], command)
+    drawn = shown(terminal, "[Stage ")
+    python.release()
+    after = shown(terminal)
+    os.close(terminal)
+    _, status = os.waitpid(pid, 0)
+    assert "[Stage " in drawn
+    assert f"{tmp_path / 'report'}: {len(fleet.expected)} findings on 3 clusters" in after
+    assert "WARN" not in drawn + after
+    assert os.waitstatus_to_exitcode(status) == 1
+
+
+def test_a_log_has_no_bars(fleet: drifted.Sample, tmp_path: Path) -> None:
+    """Where nobody looks there are our own words and no others."""
+    done = subprocess.run(words(fleet, tmp_path / "report"), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "[Stage " not in done.stderr
+    assert done.stderr.splitlines() == [
+        "cluster cluster-0003: not compared: there is no snapshot of it",
+        f"{tmp_path / 'report'}: {len(fleet.expected)} findings on 3 clusters",
+    ]
