@@ -88,8 +88,8 @@ bench-operator: need-java .venv/ready  ## figures of the operator beside a real 
 	@tools/kube/build.sh >/dev/null
 	@TOPICS="$(TOPICS)" $(BIN)/python benchmarks/operating/run.py
 
-bench-drift: need-java .venv/ready  ## figures of drift reports over a sample fleet, as JSON; CLUSTERS=201 TOPICS=1000
-	@CLUSTERS="$(CLUSTERS)" TOPICS="$(TOPICS)" EACH="$(EACH)" RUNS="$(RUNS)" $(BIN)/python -P benchmarks/drift.py
+bench-drift: need-java .venv/ready  ## figures of drift reports over sample fleets, as JSON; RUNS=3 PARTS="G14 G12 G13 skew live"
+	@RUNS="$(RUNS)" PARTS="$(PARTS)" $(BIN)/python -P benchmarks/drift.py
 
 mutants: need-java .venv/ready  ## take away each guard of the write path in turn: some test turns red (MUTANTS="text...")
 	$(BIN)/python tools/mutants.py $(MUTANTS)
