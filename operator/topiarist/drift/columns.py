@@ -5,10 +5,10 @@ Explicit, so that nothing is inferred from data: a file without a single overrid
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import Column, types
+from pyspark.sql import Column, DataFrame, types
 from pyspark.sql import functions as f
 
 from topiarist import schema
@@ -22,17 +22,34 @@ KINDS = ("cluster", "topic", "record")
 
 def actual() -> types.StructType:
     """Topics and records of a snapshot in one table, and a place for what cannot be read."""
-    return types.StructType([*_fields("topic", "record"), types.StructField(CORRUPT, types.StringType())])
+    return types.StructType([*of_kind("topic", "record"), types.StructField(CORRUPT, types.StringType())])
 
 
 def rows() -> types.StructType:
-    """A whole snapshot, or many, as one table: what Parquet has to hold to be taken for snapshots."""
-    return types.StructType(_fields(*KINDS))
+    """A whole snapshot, or many, as one table: what Parquet has to hold to be taken for snapshots.
+
+    Fields that mean different things in rows of different kinds are text there: the JSON that they are.
+    """
+    fields = {field.name: field for kind in reversed(KINDS) for field in of_kind(kind)}
+    odd = {field.name for kind in KINDS for field in of_kind(kind) if field != fields[field.name]}
+    return types.StructType(
+        [types.StructField(name, types.StringType()) if name in odd else field for name, field in fields.items()]
+    )
 
 
-def names(kind: str) -> list[str]:
-    """The fields of one kind of row, in their order."""
-    return list(schema.schema("snapshot")["definitions"][kind]["properties"])
+def typed(table: DataFrame, fields: Sequence[types.StructField], *others: Column) -> DataFrame:
+    """Some fields of rows of such a table, of kinds that have them, as these kinds have them; and ``others``."""
+    there = {field.name: field.dataType for field in rows()}
+
+    def column(field: types.StructField) -> Column:
+        found = f.col(field.name)
+        if there[field.name] == field.dataType:
+            return found
+        if isinstance(field.dataType, types.BooleanType):
+            return found.try_cast("boolean").alias(field.name)
+        return f.from_json(found, field.dataType.simpleString()).alias(field.name)
+
+    return table.select(*map(column, fields), *others)
 
 
 def sound() -> Column:
@@ -57,8 +74,8 @@ def _filled(kind: str) -> Column:
     return filled
 
 
-def _fields(*kinds: str) -> list[types.StructField]:
-    """The fields of some kinds of rows, each once."""
+def of_kind(*kinds: str) -> list[types.StructField]:
+    """The fields of some kinds of rows, each once, in their order."""
     definitions = schema.schema("snapshot")["definitions"]
     fields: dict[str, types.StructField] = {}
     for kind in kinds:

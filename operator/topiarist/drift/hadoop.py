@@ -84,11 +84,11 @@ class Storage:
             store, path = self._at(address)
             store.copyFromLocalFile(False, True, self._path(f"file://{file}"), path)
 
-    def make(self, address: str) -> None:
-        """Make a folder, and those above it."""
-        with in_words(Reason.UNWRITABLE, address):
+    def make(self, address: str, about: str) -> None:
+        """Make a folder, and those above it; errors name what it is ``about``."""
+        with in_words(Reason.UNWRITABLE, about):
             store, path = self._at(address)
-            _require(store.mkdirs(path), address)
+            _require(store.mkdirs(path), about)
 
     def move(self, address: str, to: str) -> None:
         """Give a file or folder another name, at which nothing is; the folder above that is there."""

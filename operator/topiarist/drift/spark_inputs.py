@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from secrets import token_hex
 from typing import Any
 from urllib.parse import unquote
 
+from pyspark import SparkFiles
 from pyspark.sql import DataFrame, SparkSession, types
 from pyspark.sql import functions as f
 
@@ -33,7 +34,7 @@ from topiarist.errors import Reason, TopiaristError
 _AT_ONCE = 16
 """First rows that are fetched at the same time: a store answers each of them late."""
 
-_MAGIC = b"PAR1"
+_MAGIC, _FILE = b"PAR1", "_file"
 
 
 class Stored(Recorded):
@@ -44,7 +45,8 @@ class Stored(Recorded):
         self._storage = Storage(started)
         self._heads: dict[tuple[str, str, str], bytes] = {}
         self._tables: list[str] = []
-        self._here = TemporaryDirectory(prefix="topiarist-drift-")
+        # A folder of Spark's own, which it removes at its end.
+        self._fetched = Path(SparkFiles.getRootDirectory(), f"fetched-{token_hex(8)}{SUFFIX}")
         super().__init__(paths, clusters)
 
     def found(self, paths: Sequence[str]) -> Iterator[tuple[str, Head | Broken]]:
@@ -72,10 +74,9 @@ class Stored(Recorded):
         file = self._files[name][1]
         if not remote(file) and not file.endswith(PARQUET):
             return Path(file)
-        path = Path(self._here.name, f"fetched{SUFFIX}")
-        with path.open("wb") as made:
+        with self._fetched.open("wb") as made:
             made.writelines(self._rows_of(name) if file.endswith(PARQUET) else self._storage.lines(file))
-        return path
+        return self._fetched
 
     def there(self, names: Iterable[str]) -> DataFrame:
         """Topics and records of the snapshots that count for these clusters, as ``spark.lines`` has them."""
@@ -88,8 +89,9 @@ class Stored(Recorded):
             return found
         keys = types.StructType([types.StructField(name, types.StringType()) for name in ("cluster", "takenAt")])
         counted = f.broadcast(self._spark.createDataFrame(chosen, keys))
-        rows = self._table().withColumn(columns.CORRUPT, f.lit(None).cast("string"))
-        table = rows.join(counted, ["cluster", "takenAt"], "left_semi").select(columns.actual().names)
+        rows = self._table().where("kind <> 'cluster'").join(counted, ["cluster", "takenAt"], "left_semi")
+        uncorrupted = f.lit(None).cast("string").alias(columns.CORRUPT)
+        table = columns.typed(rows, columns.of_kind("topic", "record"), uncorrupted)
         return table if found is None else found.unionByName(table)
 
     def _files_at(self, path: str) -> list[str]:
@@ -137,9 +139,7 @@ class Stored(Recorded):
     def _heads_of_tables(self) -> Iterator[tuple[str, Head | Broken]]:
         with in_words(Reason.SNAPSHOT_UNUSABLE, self._tables[0]):
             _require_columns(self._spark.read.parquet(exact(self._tables[0])).schema, self._tables[0])
-            text = f.to_json(f.struct(columns.names("cluster")), {"ignoreNullFields": "false"})
-            place = f.col("_metadata.file_path")
-            heads = self._table().where("kind = 'cluster'").select(place.alias("file"), text.alias("text")).collect()
+            heads = self._lines_of(self._table(), "cluster").collect()
         given = {address(file): file for file in self._tables}
         for row in heads:
             # Spark tells it as an address in which some characters are written by their numbers.
@@ -152,12 +152,20 @@ class Stored(Recorded):
         yield self._line(name) + b"\n"
         whole = self._table().where((f.col("cluster") == name) & (f.col("takenAt") == text_of(taken)))
         for kind in ("topic", "record"):
-            text = f.to_json(f.struct(columns.names(kind)), {"ignoreNullFields": "false"})
-            for row in whole.where(f.col("kind") == kind).select(text.alias("text")).toLocalIterator():
+            for row in self._lines_of(whole, kind).toLocalIterator():
                 yield row.text.encode() + b"\n"
 
     def _table(self) -> DataFrame:
-        return self._spark.read.schema(columns.rows()).parquet(*map(exact, self._tables))
+        """All rows, with the address of the file of each."""
+        rows = self._spark.read.schema(columns.rows()).parquet(*map(exact, self._tables))
+        return rows.select("*", f.col("_metadata.file_path").alias(_FILE))
+
+    def _lines_of(self, rows: DataFrame, kind: str) -> DataFrame:
+        """The rows of a kind as lines, ``text``, each with its ``file``."""
+        fields = columns.of_kind(kind)
+        line = f.to_json(f.struct([field.name for field in fields]), {"ignoreNullFields": "false"})
+        chosen = rows.where(f.col("kind") == kind)
+        return columns.typed(chosen, fields, f.col(_FILE)).select(line.alias("text"), f.col(_FILE).alias("file"))
 
 
 def there(started: SparkSession, recorded: Recorded, names: Iterable[str]) -> DataFrame:

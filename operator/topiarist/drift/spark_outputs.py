@@ -32,7 +32,7 @@ class StoredFolder(Folder):
         if self._there is not None and not _ours(self._there):
             not_ours(address)
         self._stage = f"{self._above}/.topiarist-{token_hex(8)}"
-        storage.make(self._stage)
+        storage.make(self._stage, address)
         self._sent: set[Path] = set()
         self._here = TemporaryDirectory(prefix="topiarist-drift-")
         super().__init__(f"{self._here.name}/report")

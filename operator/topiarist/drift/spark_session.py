@@ -32,6 +32,8 @@ def start(*, quiet: bool = False) -> SparkSession:
     """The session of this process; unless it is to be ``quiet``, Spark draws bars on a terminal while it is at work."""
     if not submitted():
         return spark.session(progress=not quiet and sys.stderr.isatty())
+    # Without this a SparkConf knows nothing of what was said to spark-submit.
+    SparkContext._ensure_initialized()
     given = SparkConf()
     if _here(given.get("spark.master")):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
