@@ -97,8 +97,8 @@ bench-operator: need-java .venv/ready  ## figures of the operator beside a real 
 	@tools/kube/build.sh >/dev/null
 	@TOPICS="$(TOPICS)" $(BIN)/python benchmarks/operating/run.py
 
-bench-drift: need-java .venv/ready  ## figures of drift reports over a sample fleet, as JSON; CLUSTERS=201 TOPICS=1000
-	@CLUSTERS="$(CLUSTERS)" TOPICS="$(TOPICS)" EACH="$(EACH)" RUNS="$(RUNS)" $(BIN)/python -P benchmarks/drift.py
+bench-drift: need-java .venv/ready  ## figures of drift reports over sample fleets, as JSON; RUNS=3 PARTS="G14 G12 G13 skew live"
+	@RUNS="$(RUNS)" PARTS="$(PARTS)" $(BIN)/python -P benchmarks/drift.py
 
 bench-page: $(BROWSER)/ready  ## how quick the page of a drift report with 20,000 findings is at every key, as JSON
 	@$(WITH_BROWSER) $(BIN)/python -P benchmarks/page.py

@@ -1,74 +1,167 @@
-"""G12 to G14: ``topiarist drift`` over a sample fleet, by this process and by Spark, whole processes each.
+"""G12 to G14: ``topiarist drift`` over sample fleets, whole processes with their JVMs, beside what they may cost.
 
-Every run must find what was made to differ, and nothing else, and both must write the same bytes. Seconds are printed
-and decide nothing.
+Every run must find what was made to differ, and nothing else, and both engines must write the same bytes. What is
+counted decides: no Python in the plan that drops equal rows, memory flat from one million topics to five, and one
+cluster 1,000 times larger than the others at most one and a half times as dear. Seconds are printed and decide nothing.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from benchmarks.common import RUNS, compile_package, machine, medians, memory_folder, process, topiarist  # noqa: E402
-from support import drifted  # noqa: E402
+from benchmarks.common import (  # noqa: E402
+    Run,
+    compile_package,
+    machine,
+    medians,
+    memory_folder,
+    process_tree,
+    topiarist,
+)
+from support import drifted, lopsided  # noqa: E402
 
 ENGINES = ("python", "spark")
+
+TOPICS = 1000
+"""Topics of a cluster."""
 
 EACH = 200
 """Topics that differ in one way or another, of every kind of drift."""
 
+RUNS = 3
+
+Figure = dict[str, Any]
+
 
 def command(sample: drifted.Sample, engine: str, out: Path) -> list[str]:
-    """One report; it ends with 1, since a cluster of the sample has no snapshot."""
+    """One report."""
     snapshots = ["--snapshots", str(sample.snapshots)]
     return topiarist("drift", str(sample.manifests), *snapshots, "--engine", engine, "--out", str(out), "-q")
 
 
-def found(out: Path) -> frozenset[drifted.Identity]:
-    """The findings of a report."""
-    rows = map(json.loads, (out / "findings.jsonl").read_text().splitlines())
-    return frozenset((row["cluster"], row["topic"], row["class"], row["field"]) for row in rows)
+def reported(sample: drifted.Sample, engine: str, folder: Path, runs: int) -> list[Run]:
+    """So many reports of a fleet; it ends with 1 where a cluster has no snapshot. Raises if a finding is wrong."""
+    expected = 1 if any(kind == "unknown" for _, _, kind, _ in sample.expected) else 0
+    found = [process_tree(command(sample, engine, folder / engine), expected) for _ in range(runs)]
+    rows = map(json.loads, (folder / engine / "findings.jsonl").read_text().splitlines())
+    if frozenset((row["cluster"], row["topic"], row["class"], row["field"]) for row in rows) != sample.expected:
+        raise RuntimeError(f"a report by {engine} did not find what was made to differ")
+    return found
 
 
-def measure(clusters: int, topics: int, each: int = EACH, runs: int = RUNS) -> dict[str, Any]:
-    """Both engines in turns over one fleet, after a run each that does not count. Raises if a finding is wrong."""
+def figures(sample: drifted.Sample, clusters: int, topics: int, runs: list[Run]) -> Figure:
+    """What there is to say of some reports."""
+    return {"clusters": clusters, "topics": clusters * topics, "findings": len(sample.expected), **medians(runs)}
+
+
+def small(clusters: int, runs: int) -> Figure:
+    """G14: both engines in turns over one fleet, after a run each that does not count."""
     with memory_folder() as name:
         folder = Path(name)
-        sample = drifted.make(folder, clusters, topics, each)
-        taken: dict[str, list[Any]] = {engine: [] for engine in ENGINES}
+        sample = drifted.make(folder, clusters + 1, TOPICS, min(EACH, clusters))
+        taken: dict[str, list[Run]] = {engine: [] for engine in ENGINES}
         for turn in range(runs + 1):
             for engine in ENGINES:
-                run = process(command(sample, engine, folder / engine), expected=1)
-                if turn:
-                    taken[engine].append(run)
-        written = [(folder / engine / "findings.jsonl").read_bytes() for engine in ENGINES]
-        right = all(found(folder / engine) == sample.expected for engine in ENGINES)
-    if not right or written[0] != written[1]:
-        raise RuntimeError("a report did not find what was made to differ")
-    return {
-        "clusters": clusters,
-        "topics": (clusters - 1) * topics,
-        "findings": len(sample.expected),
-        **{engine: medians(taken[engine]) for engine in ENGINES},
-    }
+                taken[engine] += reported(sample, engine, folder, 1)[: bool(turn)]
+        same = all(
+            (folder / ENGINES[0] / file).read_bytes() == (folder / ENGINES[1] / file).read_bytes()
+            for file in ("findings.jsonl", "summary.json", "summary.md", "metrics.prom")
+        )
+        return {
+            **{engine: figures(sample, clusters, TOPICS, taken[engine]) for engine in ENGINES},
+            "same_bytes": same,
+            "plan": proof(sample),
+        }
+
+
+def large(clusters: int, runs: int) -> Figure:
+    """G12 and G13: by Spark, cold each time."""
+    with memory_folder() as name:
+        sample = drifted.make(Path(name), clusters + 1, TOPICS, EACH)
+        return figures(sample, clusters, TOPICS, reported(sample, "spark", Path(name), runs))
+
+
+def skew(others: int, size: int, runs: int) -> Figure:
+    """One cluster ``others`` times larger than the others, beside as many rows and documents in even clusters."""
+    taken: dict[str, Figure] = {}
+    for engine in ENGINES:
+        for made in (lopsided.skewed, lopsided.even):
+            with memory_folder() as name:
+                sample = made(Path(name), others, size)
+                taken[f"{engine}_{made.__name__}"] = medians(reported(sample, engine, Path(name), runs))
+    ratios = {f"{one}_times_even": _ratio(taken[f"{one}_skewed"], taken[f"{one}_even"]) for one in ENGINES}
+    return {"topics": 2 * others * size, "documents": others * size, **taken, **ratios}
+
+
+def _ratio(one: Figure, other: Figure) -> float:
+    return round(float(one["seconds"]) / float(other["seconds"]), 2)
+
+
+def proof(sample: drifted.Sample) -> Figure:
+    """How Spark drops what is equal: the nodes of its physical plan, and how many rows came out of it for Python."""
+    script = [sys.executable, "-P", str(Path(__file__).with_name("drift_plan.py")), str(sample.manifests.parent)]
+    done = subprocess.run(script, stdout=subprocess.PIPE, check=True, text=True)
+    found: Figure = json.loads(done.stdout)
+    return found
+
+
+def live(clusters: int) -> Figure:
+    """Clusters as they are, as chroots of one real ZooKeeper."""
+    script = [sys.executable, "-P", str(Path(__file__).with_name("drift_live.py")), str(clusters)]
+    found: Figure = json.loads(subprocess.run(script, stdout=subprocess.PIPE, check=True, text=True).stdout)
+    return found
+
+
+def gates(found: Mapping[str, Figure]) -> dict[str, bool]:
+    """What must hold on any machine, of what was measured."""
+    held: dict[str, bool] = {}
+    if one := found.get("G14"):
+        held["G14: both engines write the same bytes"] = one["same_bytes"]
+        held["G12: no Python before equal rows are dropped"] = not one["plan"]["python"]
+        held["G12: Python has seen only rows that differ"] = (
+            one["plan"]["rows_for_python"] == one["plan"]["rows_that_differ"]
+        )
+    if "G12" in found and "G13" in found:
+        times = found["G13"]["topics"] / found["G12"]["topics"]
+        held["G13: memory at most 1.3 times that of G12"] = found["G13"]["peak_mib"] <= 1.3 * found["G12"]["peak_mib"]
+        held["G13: no more seconds a topic than G12"] = found["G13"]["seconds"] <= times * found["G12"]["seconds"]
+    if one := found.get("skew"):
+        held.update(
+            {f"skew: {engine} at most 1.5 times even": one[f"{engine}_times_even"] <= 1.5 for engine in ENGINES}
+        )
+    if one := found.get("live"):
+        held["live: no write"] = one["writes"] == 0
+    return held
 
 
 def main() -> int:
-    """Print the figures of one fleet: CLUSTERS=1001 TOPICS=1000 EACH=200 RUNS=3, if the environment says so."""
+    """Print all figures, or those of PARTS="G14 G12 G13 skew live"; 1 if a gate does not hold."""
     compile_package()
-    sizes = {name: int(os.environ.get(name) or usual) for name, usual in _USUAL.items()}
-    figures = measure(sizes["CLUSTERS"], sizes["TOPICS"], sizes["EACH"], sizes["RUNS"])
-    print(json.dumps({"command": "make bench-drift", "machine": machine(), **figures}, indent=2))
-    return 0
+    runs = int(os.environ.get("RUNS") or RUNS)
+    parts: dict[str, Callable[[], Figure]] = {
+        "G14": lambda: small(200, runs),
+        "G12": lambda: large(1000, runs),
+        "G13": lambda: large(5000, 1),
+        "skew": lambda: skew(1000, 100, runs),
+        "live": lambda: live(200),
+    }
+    chosen = (os.environ.get("PARTS") or " ".join(parts)).split()
+    found = {name: parts[name]() for name in chosen}
+    held = gates(found)
+    head = {"date": time.strftime("%Y-%m-%d"), "command": "make bench-drift", "machine": machine()}
+    print(json.dumps({**head, "figures": found, "gates": held}, indent=2))
+    return 0 if all(held.values()) else 1
 
-
-_USUAL = {"CLUSTERS": 201, "TOPICS": 1000, "EACH": EACH, "RUNS": 3}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from itertools import chain
 
+from topiarist.core.alike import Specs, alike, said_of
 from topiarist.core.change import Plan
 from topiarist.core.claims import claims, duplicates
 from topiarist.core.rules import cluster_complaints, complaints, warnings
@@ -38,7 +39,7 @@ class Desired:
     many topics name them). ``guard`` is what the policies of the run leave of a plan.
     """
 
-    specs: Mapping[str, tuple[TopicSpec, ...]]
+    specs: Mapping[str, Sequence[TopicSpec]]
     clusters: Mapping[str, ClusterSpec]
     complaints: tuple[Complaint, ...] = ()
     warnings: tuple[Complaint, ...] = ()
@@ -54,7 +55,7 @@ class Desired:
 
 
 class _Resolution:
-    """One pass over all manifests; collects as it goes."""
+    """One pass over all manifests; collects as it goes. ``alike`` are the clusters in play, by the first of a sort."""
 
     def __init__(
         self, clusters: Mapping[str, ClusterSpec], only: str | None, *, strict: bool, broken: Collection[str]
@@ -64,10 +65,25 @@ class _Resolution:
         self.in_play = {only: clusters[only]} if only is not None else clusters
         self.narrowed = only is not None
         self.strict = strict
-        self.specs: dict[str, list[TopicSpec]] = {name: [] for name in self.in_play}
+        self.alike: Mapping[str, list[str]] = {}
+        self.specs: dict[str, list[TopicSpec]] = {}
         self.complaints: list[Complaint] = []
         self.passed_over = 0
         self.strangers: dict[str, list[TopicSpec]] = defaultdict(list)
+
+    def topics(self, manifests: Sequence[Manifest]) -> None:
+        """Give all topics to the first clusters of every sort."""
+        self.alike = alike(self.in_play, manifests)
+        self.specs = {name: [] for name in self.alike}
+        for manifest in manifests:
+            self.topic(manifest)
+        for specs in self.specs.values():
+            specs.sort(key=lambda spec: spec.topic)
+
+    def each(self, first: str) -> Iterator[Specs]:
+        """The specs of every cluster that is like the first of its sort."""
+        shared = tuple(self.specs[first])
+        return (Specs(shared, self.in_play[name]) for name in self.alike[first])
 
     def topic(self, manifest: Manifest) -> None:
         """Give a topic to the clusters that it is meant for, or complain."""
@@ -87,8 +103,8 @@ class _Resolution:
             if self._unknown(manifest):
                 return None
             # Many topics times many clusters: of those that a topic does not name nothing is asked.
-            named = spec["clusters"] if "clusterSelector" not in spec else self.in_play
-            return [self.in_play[name] for name in named if name in self.in_play and selects(spec, self.in_play[name])]
+            named = spec["clusters"] if "clusterSelector" not in spec else self.specs
+            return [self.in_play[name] for name in named if name in self.specs and selects(spec, self.in_play[name])]
         if self.broken and not self.narrowed:
             # Which cluster is meant, and what its defaults are, is known once its document has been mended.
             self._strange(manifest, (BY_LABEL,))
@@ -167,26 +183,23 @@ def resolve(
     complaint of its own.
     """
     resolution = _Resolution(clusters, only, strict=strict, broken=broken)
-    for manifest in topics:
-        resolution.topic(manifest)
+    resolution.topics(topics)
     found = resolution.complaints + duplicates(topics)
     said: list[Complaint] = [warning for manifest in topics for warning in _idle_overrides(manifest, clusters, strict)]
     said.extend(_idle_exclusions(chain.from_iterable(resolution.specs.values())))
-    for name, cluster in resolution.in_play.items():
-        specs = resolution.specs[name]
-        specs.sort(key=lambda spec: spec.topic)
-        found.extend(cluster_complaints(cluster))
-        for spec in specs:
-            found.extend(complaints(spec))
-            said.extend(warnings(spec))
-        found.extend(claims(specs))
-    for name, specs in resolution.strangers.items():
-        found.extend(chain.from_iterable(complaints(spec, known=False) for spec in specs))
-        found.extend(claims(specs) if name != BY_LABEL else ())
-        said.extend(chain.from_iterable(map(warnings, specs)))
+    found.extend(chain.from_iterable(map(cluster_complaints, resolution.in_play.values())))
+    specs = {each.cluster.name: each for first in resolution.alike for each in resolution.each(first)}
+    for first in resolution.alike:
+        more, words = said_of(resolution.each(first))
+        found.extend(more)
+        said.extend(words)
+    for name, strange in resolution.strangers.items():
+        found.extend(chain.from_iterable(complaints(spec, known=False) for spec in strange))
+        found.extend(claims(strange) if name != BY_LABEL else ())
+        said.extend(chain.from_iterable(map(warnings, strange)))
     judged = chain(*resolution.specs.values(), *resolution.strangers.values())
     return Desired(
-        specs={name: tuple(specs) for name, specs in resolution.specs.items()},
+        specs={name: specs[name] for name in resolution.in_play},
         clusters=resolution.in_play,
         complaints=tuple(sorted(set(found))),
         warnings=tuple(sorted(set(said))),

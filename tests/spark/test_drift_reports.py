@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from support import drifted
 from support.fleets import LISTS, asked, described, held, holding, lines, recorded, report, summary
 from topiarist.core.state import TopicState
 
@@ -48,6 +51,42 @@ def test_the_reports_are_the_same(fleet: Path, tmp_path: Path) -> None:
     assert summary(tmp_path / "spark")["findings"]["byReason"] == {"NameCollision": 1}
 
 
+@pytest.mark.usefixtures("spark")
+def test_a_sample_fleet_is_the_same(tmp_path: Path) -> None:
+    """Drift of every kind on clusters of one sort, and what is uneven, to the byte."""
+    sample = drifted.make(tmp_path, clusters=9, topics=50, each=4)
+    both(sample.manifests, tmp_path)
+    found = summary(tmp_path / "spark")
+    assert len(sample.expected) == found["findings"]["total"]
+    assert found["uneven"]["total"] > 10
+
+
+@pytest.mark.usefixtures("spark")
+def test_topics_of_no_size_are_the_same(tmp_path: Path) -> None:
+    """Specs that leave sizes open fit topics of all sizes: how they differ between clusters is found all the same."""
+    sizes = {"a": LISTS, "b": LISTS[:2], "c": LISTS, "d": ((1,), (2,), (3,)), "e": ((1, 2), (1, 2, 3), (2, 3))}
+    for name, lists in sizes.items():
+        topics = (held(topic, {"retention.ms": "5"}, replicas=lists) for topic in ("both", "narrow", "open", "wide"))
+        recorded(tmp_path / "snapshots", name, holding(name, *topics))
+    open_, config = {"partitions": None, "replicationFactor": None}, {"config": {"retention.ms": 5}}
+    given: dict[str, dict[str, Any]] = {"both": {}, "narrow": {"replicationFactor": None}, "open": open_}
+    given["wide"] = {"partitions": None, "overrides": [{"clusters": ["b"], "partitions": 2}]}
+    made = [asked(name, sizes, **config, **fields) for name, fields in given.items()]
+    manifests = described(tmp_path / "manifests", sizes, *(text.replace(": null", ": 3") for text in made))
+    path = manifests / "all.yaml"
+    wanted = [json.loads(document) for document in path.read_text().split("\n---\n")]
+    for body in wanted:
+        if body["kind"] == "Cluster":
+            body["spec"]["defaults"] = {"partitions": 3, "replicationFactor": 2}
+        for field in [name for name, value in given.get(body["metadata"]["name"], {}).items() if value is None]:
+            del body["spec"][field]
+    path.write_text("\n---\n".join(map(json.dumps, wanted)))
+    both(manifests, tmp_path)
+    found = {(one["topic"], one["field"]) for one in summary(tmp_path / "spark")["uneven"]["topics"]}
+    every = {(name, field) for name in given for field in ("partitions", "replicationFactor")}
+    assert found == every - {("wide", "partitions")}  # there the manifest asks for it
+
+
 def test_findings_are_there_as_parquet(spark: SparkSession, fleet: Path, tmp_path: Path) -> None:
     """Every field of every line, by the day on which the cluster was read; the same files from a second run."""
     for name in ("one", "two"):
@@ -68,7 +107,8 @@ def test_what_is_broken_is_named_by_its_line(spark: SparkSession, fleet: Path, t
     """Lines that are no rows, and files that were cut: read again here, and so told as ever."""
     path = tmp_path / "snapshots" / "us.jsonl"
     whole = path.read_text().splitlines(keepends=True)
-    for broken in ([*whole[:2], "{\n", *whole[3:]], whole[:3], [*whole[:-1], whole[-1][:40]]):
+    twice = [*whole[:2], whole[1], *whole[3:]]
+    for broken in ([*whole[:2], "{\n", *whole[3:]], whole[:3], [*whole[:-1], whole[-1][:40]], twice):
         path.write_text("".join(broken))
         both(fleet, tmp_path)
         assert summary(tmp_path / "spark")["inputs"]["broken"] > 0

@@ -18,10 +18,11 @@ from pyspark.sql import DataFrame, SparkSession, types
 from support.fleets import TAKEN, asked, described, held, holding
 from support.nearly import nearly
 from topiarist import schema
-from topiarist.adapters.snapshot import Snapshot, dump, file_name
+from topiarist.adapters.snapshot import Lists, Skimmer, Snapshot, dump, file_name
 from topiarist.core.plan import Run, context_of, plan_topic
+from topiarist.core.spec import TopicSpec
 from topiarist.core.state import ClusterState
-from topiarist.drift import columns
+from topiarist.drift import columns, sameness, spark_specs, stored
 from topiarist.drift import spark as engine
 from topiarist.drift.comparing import Comparison, compare
 from topiarist.drift.desired_rows import row_of, spec_of
@@ -38,13 +39,11 @@ class Fleet:
     def __init__(self, found: Sequence[World], run: Run, folder: Path) -> None:
         self.run, self.folder = run, folder
         self.worlds = {f"c{number}": _named(world, f"c{number}") for number, world in enumerate(found)}
-        desired = [json.dumps(row_of(spec)) for world in self.worlds.values() for spec in world.specs]
-        (folder / "desired.json").write_text("\n".join(desired))
         for name, world in self.worlds.items():
             (folder / file_name(name)).write_bytes(b"".join(dump(Snapshot(name, TAKEN, world.state))))
 
     def here(self) -> dict[str, Comparison]:
-        """What each cluster comes to without Spark."""
+        """What each cluster comes to without Spark, and without settling anything before it is planned."""
         seen = {name: Observation(name, TAKEN, world.state) for name, world in self.worlds.items()}
         return {
             name: compare(seen[name], world.cluster, world.specs, self.run, "") for name, world in self.worlds.items()
@@ -55,15 +54,17 @@ class Fleet:
         heads = {name: (self.folder / file_name(name)).read_bytes().splitlines()[0] for name in self.worlds}
         return {name: engine.frame(world.cluster, json.loads(heads[name])) for name, world in self.worlds.items()}
 
-    def files(self) -> list[str]:
+    def lines(self, spark: SparkSession) -> DataFrame:
         """The snapshots."""
-        return [str(self.folder / file_name(name)) for name in self.worlds]
+        return engine.lines(spark, [str(self.folder / file_name(name)) for name in self.worlds])
+
+    def specs(self) -> dict[str, tuple[TopicSpec, ...]]:
+        """The specs of each cluster."""
+        return {name: world.specs for name, world in self.worlds.items()}
 
     def there(self, spark: SparkSession) -> engine.Found:
         """What they come to with it."""
-        return engine.run_job(
-            spark, str(self.folder / "desired.json"), engine.topics(spark, self.files()), self.frames(), self.run
-        )
+        return engine.run_job(spark, self.specs(), self.lines(spark), self.frames(), self.run)
 
 
 def _named(world: World, name: str) -> World:
@@ -92,6 +93,7 @@ def test_both_engines_find_the_same(spark: SparkSession, seed: int, run: Run) ->
     assert sum(totals.in_order for totals in there.totals.values()) > 50
     for name, done in wanted.items():
         totals = there.totals[name]
+        assert there.carried[name].load == done.load
         left = [one for one in there.done if one.cluster == name]
         assert totals.present == done.present
         assert totals.in_order + sum(one.in_order for one in left) == done.in_order
@@ -109,7 +111,39 @@ def test_a_spec_comes_back_from_its_row(world: World) -> None:
         again = spec_of(json.loads(json.dumps(row_of(spec))), world.cluster)
         one, other = (replace(plan_topic(each, context), spec=None) for each in (spec, again))
         assert one == other
-        assert set(row_of(spec)) == set(columns.DESIRED.names)
+
+
+@settings(max_examples=4, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(st.integers(0, 1 << 40), st.sampled_from(RUNS))
+def test_what_is_equal_as_stored_is_said_in_one_way(spark: SparkSession, seed: int, run: Run) -> None:
+    """Spark's verdict on each row is that of this process, condition by condition; and so it is on records."""
+    with TemporaryDirectory() as folder:
+        found = [make_world(seed + number, 1 + number % 10, (0.0, 0.08)[number % 2]) for number in range(30)]
+        close = [nearly(world, seed + number) for number, world in enumerate(found) for _ in range(3)]
+        fleet = Fleet([*found, *close], run, Path(folder))
+        rows = engine.joined(spark, spark_specs.sorts(fleet.specs()), engine.topics(fleet.lines(spark)))
+        verdicts = rows.where("own and kind = 'topic'").select(
+            "cluster", "topic", sameness.equal(run.owner).alias("equal"), sameness.recorded().alias("recorded")
+        )
+        by_spark = {(row.cluster, row.topic): (row.equal, row.recorded) for row in verdicts.collect()}
+        here = {
+            (name, row["topic"]): (
+                stored.equal(spec, row, _lists(row), run.owner),
+                stored.recorded(spec, row),
+            )
+            for name, world in fleet.worlds.items()
+            for row in map(json.loads, list(dump(Snapshot(name, TAKEN, world.state)))[1:])
+            for spec in world.specs
+            if row["kind"] == "topic" and row["topic"] == spec.topic
+        }
+    assert by_spark == here
+    assert {equal for equal, _ in here.values()} == {True, False}
+
+
+def _lists(row: dict[str, Any]) -> Lists:
+    found = Skimmer().lists(json.dumps(row["replicas"], separators=(",", ":")).encode())
+    assert found is not None
+    return found
 
 
 def test_the_schema_is_that_of_snapshots() -> None:
@@ -154,9 +188,8 @@ def test_no_worker_sees_a_row_that_is_equal(spark: SparkSession, quiet: Fleet) -
     found = quiet.there(spark)
     assert len(found.done) == 1
     assert [row["class"] for row in found.done[0].rows] == ["partitions"]
-    wanted = spark.read.schema(columns.DESIRED).json(str(quiet.folder / "desired.json"))
-    there = spark.read.schema(columns.actual()).json(quiet.files()).drop(columns.CORRUPT).where("kind = 'topic'")
-    parts = engine.aggregated(spark, wanted, there, quiet.frames(), "default")
+    known = spark_specs.sorts(quiet.specs())
+    parts = engine.aggregated(spark, known, engine.topics(quiet.lines(spark)), "default")
     assert not re.search("python|arrow|udf", _plan(parts), re.IGNORECASE)
 
 

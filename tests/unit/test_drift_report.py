@@ -204,13 +204,19 @@ def test_uneven_topics_are_those_that_nobody_asked_to_be_so(tmp_path: Path) -> N
                 "topic": "orders",
                 "manifest": "orders",
                 "field": "config.segment.ms",
-                "values": [{"value": "5", "clusters": ["a", "c"]}, {"value": "6", "clusters": ["b"]}],
+                "values": [
+                    {"value": "5", "number": 2, "clusters": ["a", "c"]},
+                    {"value": "6", "number": 1, "clusters": ["b"]},
+                ],
             },
             {
                 "topic": "orders",
                 "manifest": "orders",
                 "field": "partitions",
-                "values": [{"value": "3", "clusters": ["a", "b"]}, {"value": "1", "clusters": ["c"]}],
+                "values": [
+                    {"value": "3", "number": 2, "clusters": ["a", "b"]},
+                    {"value": "1", "number": 1, "clusters": ["c"]},
+                ],
             },
         ],
     }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from support import drifted
+from support import drifted, lopsided
 from support.fleets import lines, short, summary
+from topiarist.adapters.snapshot import Snapshot, dump, load
 from topiarist.cli.main import run
 from topiarist.core.discrepancy import Kind
 
@@ -36,3 +38,25 @@ def test_two_makings_are_equal(tmp_path: Path) -> None:
         assert path.read_bytes() == (two.snapshots / path.name).read_bytes()
     with pytest.raises(ValueError, match="no room"):
         drifted.make(tmp_path / "c", clusters=5, topics=50, each=4)
+
+
+def test_a_line_is_what_a_snapshot_has(tmp_path: Path) -> None:
+    """Lines are written without a state, and are the same to the byte."""
+    for topic in range(100):
+        _, row = dump(Snapshot(drifted.cluster_name(3), drifted.TAKEN, drifted.state(3, [drifted.held(3, topic)])))
+        assert drifted.line(3, topic) == row
+    drifted.make(tmp_path, clusters=3, topics=60, each=1)
+    assert load(tmp_path / "snapshots" / "cluster-0001.jsonl").state.topics.keys() >= {drifted.topic_name(59)}
+
+
+@pytest.mark.parametrize("make", [lopsided.skewed, lopsided.even])
+def test_a_lopsided_fleet_is_as_large_as_an_even_one(make: Callable[..., drifted.Sample], tmp_path: Path) -> None:
+    """Two fleets to be compared in nothing but how their topics are spread; nothing in them differs."""
+    sample = make(tmp_path, 10, 6)
+    words = ["drift", str(sample.manifests), "--snapshots", str(sample.snapshots), "--out", str(tmp_path / "out"), "-q"]
+    assert run([*words, "--exit-code"]) == 0
+    found = summary(tmp_path / "out")
+    assert (found["topics"]["declared"], found["topics"]["inOrder"], found["topics"]["present"]) == (120, 120, 120)
+    assert (tmp_path / "manifests" / "0000.yaml").read_text().count('"Topic"') == 60
+    sizes = {len(path.read_text().splitlines()) - 1 for path in sample.snapshots.iterdir()}
+    assert sizes == ({60, 6} if make is lopsided.skewed else {12})

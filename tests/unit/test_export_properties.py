@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hypothesis import given, settings
@@ -34,7 +34,7 @@ class Back(NamedTuple):
     desired: Desired
 
     @property
-    def specs(self) -> tuple[TopicSpec, ...]:
+    def specs(self) -> Sequence[TopicSpec]:
         """What the exported topics ask for."""
         return self.desired.specs[self.cluster.name]
 

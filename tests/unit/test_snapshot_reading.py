@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.fleets import TAKEN
 from support.snapshots import lines, told, written
 from support.states import cluster, topic
-from topiarist.adapters.snapshot import dump, load
+from topiarist.adapters.snapshot import Snapshot, dump, load, reading
 
 
 def test_a_file_that_was_cut_off_anywhere_is_no_snapshot(tmp_path: Path) -> None:
@@ -154,3 +155,23 @@ def test_any_row_is_a_state_or_an_error(tmp_path: Path) -> None:
                 path = written(tmp_path, changed(number, **{name: value}))
                 if not told(load, path):
                     assert list(dump(load(path)))
+
+
+@pytest.mark.parametrize("place", [1, 3])
+def test_no_row_is_read_that_is_beyond_all_bounds(place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it stands: a line without an end fills no memory."""
+    found = lines()
+    monkeypatch.setattr(reading, "MAX_ROW", max(map(len, found)))
+    assert not told(load, written(tmp_path, found))
+    found.insert(place - 1, b" " * max(map(len, found)) + b"\n")
+    assert "found a row of more than" in told(load, written(tmp_path, found))
+
+
+def test_files_of_any_size_are_read_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that come one by one, or many at a time."""
+    state = cluster(*(topic(f"t{number}") for number in range(2000)))
+    path = written(tmp_path, list(dump(Snapshot("c", TAKEN, state))))
+    many = load(path)
+    monkeypatch.setattr(reading, "MAX_ROW", path.stat().st_size // 2)
+    assert load(path) == many
+    assert many.state == state

@@ -1,4 +1,4 @@
-"""Spark's schemas, made of ours: rows of snapshots and findings as ``schemas/`` has them, and specs as rows.
+"""Spark's schemas, made of ours: rows of snapshots and findings as ``schemas/`` has them.
 
 Explicit, so that nothing is inferred from data: a file without a single override still has the column.
 """
@@ -18,31 +18,6 @@ CORRUPT = "_corrupt_record"
 
 KINDS = ("cluster", "topic", "record")
 """Kinds of rows of a snapshot."""
-
-_TEXTS = types.ArrayType(types.StringType())
-_LISTS = types.ArrayType(types.ArrayType(types.IntegerType()))
-
-DESIRED = types.StructType(
-    [
-        types.StructField("cluster", types.StringType()),
-        types.StructField("topic", types.StringType()),
-        types.StructField("namespace", types.StringType()),
-        types.StructField("manifest", types.StringType()),
-        types.StructField("partitions", types.IntegerType()),
-        types.StructField("replicationFactor", types.IntegerType()),
-        types.StructField("createPartitions", types.IntegerType()),
-        types.StructField("createReplicationFactor", types.IntegerType()),
-        types.StructField("assignment", _LISTS),
-        types.StructField("config", types.MapType(types.StringType(), types.StringType())),
-        types.StructField("inherited", _TEXTS),
-        types.StructField("ignore", _TEXTS),
-        types.StructField("without", _TEXTS),
-        types.StructField("removeUnmanaged", types.BooleanType()),
-        types.StructField("absent", types.BooleanType()),
-        types.StructField("observe", types.BooleanType()),
-    ]
-)
-"""A spec, as ``desired_rows.row_of`` has it."""
 
 
 def actual() -> types.StructType:

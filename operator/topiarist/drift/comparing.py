@@ -1,22 +1,26 @@
 """One cluster against its specs: the rows of its findings, and how many topics there were.
 
-By ``plan_topic`` and nothing else. A cluster's gate, its limits of size, policies and budgets are left out: they say
-what may be written, and a report is about what differs.
+By ``plan_topic`` and nothing else, but for topics that were settled before. A cluster's gate, its limits of size,
+policies and budgets are left out: they say what may be written, and a report is about what differs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
-from topiarist.core.change import Adopt, TopicPlan
+from topiarist.core.change import Adopt, Load, TopicPlan
 from topiarist.core.discrepancies import discrepancies
 from topiarist.core.discrepancy import Discrepancy, undeclared
+from topiarist.core.placing import loads
 from topiarist.core.plan import Context, Run, context_of, plan_topic
 from topiarist.core.spec import ClusterSpec, TopicSpec
 from topiarist.core.state import ClusterState
 from topiarist.drift.findings import Row, recorded, row, text_of, unknown
 from topiarist.drift.observing import Observation
+from topiarist.drift.settling import Settled
 
 
 @dataclass(slots=True)
@@ -25,7 +29,8 @@ class Comparison:
 
     ``declared`` and ``present`` are numbers of topics; of the declared ones ``in_order`` have no finding and of
     ``unrecorded`` a plan would write our record; ``left_alone`` are there, undeclared, and expected. ``context`` is
-    None if the cluster could not be compared.
+    None if the cluster could not be compared. ``specs`` are those that were compared by plans, ``load`` what brokers
+    carry.
     """
 
     observation: Observation
@@ -36,6 +41,8 @@ class Comparison:
     unrecorded: int = 0
     left_alone: int = 0
     context: Context | None = None
+    specs: Sequence[TopicSpec] = ()
+    load: Mapping[int, Load] = field(default_factory=dict)
 
     @property
     def compared(self) -> int:
@@ -49,12 +56,29 @@ def compare(seen: Observation, cluster: ClusterSpec, specs: Sequence[TopicSpec],
         done = Comparison(seen, len(specs))
         done.rows = [row(seen.cluster, "", unknown("", seen.problem), as_of)]
         return done
-    return compared(seen, context_of(seen.state, cluster, run), specs, text_of(seen.taken))
+    settled, left = seen.settled, seen.settled.left(specs)
+    done = compared(seen, _context(seen.state, settled, cluster, run), left, text_of(seen.taken))
+    done.declared = len(specs)
+    done.present += len(settled.names)
+    done.in_order += len(settled.names)
+    done.unrecorded += settled.unrecorded
+    lists = settled.replicas() + Counter(chain.from_iterable(topic.replicas for topic in seen.state.topics.values()))
+    done.load = loads(lists, [broker.id for broker in seen.state.brokers])
+    return done
+
+
+def _context(state: ClusterState, settled: Settled, cluster: ClusterSpec, run: Run) -> Context:
+    """What plans of the topics that are left rest on; the settled ones count among those that hold replicas.
+
+    Names of theirs collide with no other spec's: they have specs themselves, and ``desired`` sees to it.
+    """
+    staying = (topic.replicas for name, topic in state.topics.items() if name not in state.deleting)
+    return context_of(state, cluster, run, settled.holders().union(*chain.from_iterable(staying)))
 
 
 def compared(seen: Observation, context: Context, specs: Sequence[TopicSpec], taken: str) -> Comparison:
     """The findings of a cluster of which something is known; its state may have only some topics, and ``specs`` too."""
-    done, state = Comparison(seen, len(specs), context=context), context.state
+    done, state = Comparison(seen, len(specs), context=context, specs=specs), context.state
     done.present = len(state.topics) + len(state.faults)
     for topic, one in [*_of_specs(done, context, specs), *_of_others(done, context, specs)]:
         made = row(seen.cluster, topic, one, taken)

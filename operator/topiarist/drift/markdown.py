@@ -73,7 +73,7 @@ def _uneven(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _spread(values: Sequence[Mapping[str, Any]]) -> str:
     parts = [
-        f"{'not set' if one['value'] is None else cell(one['value'])} on {count(len(one['clusters']), 'cluster')}"
+        f"{'not set' if one['value'] is None else cell(one['value'])} on {count(one['number'], 'cluster')}"
         for one in values[:_VALUES]
     ]
     return ", ".join(parts) + (f" and {len(values) - _VALUES:,} more" if len(values) > _VALUES else "")

@@ -14,12 +14,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from topiarist.adapters.snapshot import SUFFIX, Broken, Head, head, read_head, require_chroot, salvage
+from topiarist.adapters.snapshot import SUFFIX, Broken, Head, Skimmer, head, read_head, require_chroot, salvage
 from topiarist.adapters.snapshot.reading import named
-from topiarist.core.spec import ClusterSpec
+from topiarist.core.spec import ClusterSpec, TopicSpec
 from topiarist.core.state import ClusterState
 from topiarist.core.values import shown
 from topiarist.drift.places import PARQUET
+from topiarist.drift.settling import Settled, Settler
 from topiarist.errors import Reason, TopiaristError
 from topiarist.reconcile import require_meant
 
@@ -28,7 +29,8 @@ from topiarist.reconcile import require_meant
 class Observation:
     """One cluster as a report sees it: ``state`` is None if nothing is known of it, and ``problem`` then says why.
 
-    ``taken`` is when its reading began. With ``gaps`` the state lacks topics, nobody knows which.
+    ``taken`` is when its reading began. With ``gaps`` the state lacks topics, nobody knows which; it also lacks those
+    that are ``settled``, of which nothing else needs to be known.
     """
 
     cluster: str
@@ -36,6 +38,7 @@ class Observation:
     state: ClusterState | None = None
     problem: str = ""
     gaps: bool = False
+    settled: Settled = field(default_factory=Settled)
 
 
 class Superseded(NamedTuple):
@@ -66,7 +69,7 @@ class Inputs:
 class Recorded:
     """The snapshots at some paths, files or folders, for the clusters of a run.
 
-    What is elsewhere than in files says so in ``found``, ``head`` and ``local``. ``said`` is what there is to say
+    What is elsewhere than in files says so in ``found``, ``read_head`` and ``local``. ``said`` is what there is to say
     of clusters that could not be read, for those who may know their addresses. Raises ``SnapshotUnusable`` for a path
     that is not there, or a folder without snapshots.
     """
@@ -75,6 +78,8 @@ class Recorded:
 
     def __init__(self, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> None:
         self._clusters = clusters
+        self._skimmer = Skimmer()
+        self._known: dict[str, dict[str, Any]] = {}
         self.inputs = Inputs()
         found: defaultdict[str, list[tuple[datetime, str]]] = defaultdict(list)
         for file, one in self.found(paths):
@@ -102,6 +107,12 @@ class Recorded:
 
     def head(self, name: str) -> dict[str, Any]:
         """The first row of the snapshot that counts for a cluster."""
+        if name not in self._known:
+            self._known[name] = self.read_head(name)
+        return self._known[name]
+
+    def read_head(self, name: str) -> dict[str, Any]:
+        """The same, read."""
         return read_head(Path(self._files[name][1]))
 
     def local(self, name: str) -> Path:
@@ -122,23 +133,24 @@ class Recorded:
         """How many rows the snapshots that count say that they have."""
         return sum(self.head(name)["rows"] for name in self._files)
 
-    def observations(self) -> Iterator[Observation]:
-        """Each cluster of the run in order of name, one read at a time."""
-        return (self.observed(name) for name in sorted(self._clusters))
+    def observations(self, specs: Mapping[str, Sequence[TopicSpec]], owner: str) -> Iterator[Observation]:
+        """Each cluster of the run in order of name, one read at a time; topics equal to their specs are settled."""
+        settler = Settler(owner)
+        return (self.observed(name, settler.cluster(specs[name])) for name in sorted(self._clusters))
 
-    def observed(self, name: str) -> Observation:
+    def observed(self, name: str, settled: Settled) -> Observation:
         """What is known of one cluster; what cannot be used of its file is added to ``inputs``."""
         if name not in self._files:
             return Observation(name, problem="there is no snapshot of it")
         taken, file = self._files[name]
         path = self.local(name)
-        found = salvage(path)
+        found = salvage(path, self._skimmer, settled.settle)
         broken = [_of(file, path, one) for one in found.broken]
         self.inputs.broken.extend(broken)
         if found.state is None:
             return Observation(name, problem=f"{broken[0].why} ({named(file)})")
         problem = self.mistaken(name, found.state)
-        return Observation(name, taken, None if problem else found.state, problem, found.gaps)
+        return Observation(name, taken, None if problem else found.state, problem, found.gaps, settled)
 
     def mistaken(self, name: str, state: ClusterState) -> str:
         """Why a state is not that of the cluster that a document means; empty if it is."""

@@ -73,14 +73,8 @@ class Folder:
         """Where the report is made: a path or an address at which Spark may add to it, wherever it runs."""
         return str(self._aside)
 
-    def work(self, name: str) -> Path:
-        """A file here for what is needed until the report is put in its place, and is no part of it."""
-        folder = self._aside / WORK
-        folder.mkdir(exist_ok=True)
-        return folder / name
-
     def shared(self, file: Path) -> str:
-        """Where Spark finds a file of the report, or of ``work``, wherever it runs."""
+        """Where Spark finds a file of the report, wherever it runs."""
         return str(file)
 
     def add(self, rows: Iterable[Row]) -> None:

@@ -58,7 +58,7 @@ def settle(
         name = done.observation.cluster
         job.previous.settle(name, done.rows)
         folder.add(done.rows)
-        tally.add(done, job.desired.specs[name])
+        tally.add(done)
         job.step()
     also(tally)
     summary = tally.summary(job.previous, job.inputs)

@@ -63,4 +63,4 @@ class InProcess:
 
     def write(self, job: Job, recorded: Recorded, folder: Folder) -> dict[str, Any]:
         """Compare what was recorded."""
-        return report.write(job, recorded.observations(), folder)
+        return report.write(job, recorded.observations(job.desired.specs, job.run.owner), folder)

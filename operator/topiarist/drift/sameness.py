@@ -1,11 +1,14 @@
-"""What Spark itself can tell of a topic and its spec: that they are equal as they stand, so that no plan has a word.
+"""``stored`` for Spark: what built-in functions can tell of a topic and its spec, condition by condition the same.
 
-Only what is certain: a row that is not kept back here goes to ``plan_topic``, which decides. So a condition that is too
-strict costs time, and one that is too lax would lose findings; a test holds both engines to the same rows. Two texts
-that mean the same (``0.5`` and ``0.50``) are not equal here.
+A row is one of a snapshot, beside it (with ``d_``) the spec that has its name, or one that collides with it. A test
+holds this and ``stored`` to the same verdict on every row: whoever changes one changes the other.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column
 from pyspark.sql import functions as f
@@ -14,58 +17,68 @@ from topiarist.core.names import INTERNAL_TOPICS
 
 _MIN_ISR = "min.insync.replicas"
 
+WIDTHS = "widths"
+"""A column that must be there: how many replicas each partition has."""
+
+
+def widths() -> Column:
+    """The numbers of replicas, in order of partition."""
+    return f.transform("replicas", lambda brokers: f.size(brokers))
+
+
+def own() -> Column:
+    """Whether the spec beside a row is that of its topic, and not one whose name collides with it."""
+    return f.coalesce(f.col("d_topic") == f.col("topic"), f.lit(False))
+
 
 def equal(owner: str) -> Column:
-    """Whether the plan of a joined row, ``d`` and ``a``, has neither change nor refusal nor notice about a difference.
+    """Whether a row is equal to its spec as stored: no plan of it has a change, refusal or notice about a difference.
 
-    What its record lacks is no difference, but that it is somebody else's is. A record without a topic has neither
-    replicas nor config, so nothing of it is ever equal.
+    A record without a topic has neither replicas nor config, so nothing of it is ever equal.
     """
-    replicas = f.col("a.replicas")
-    conditions = [
-        f.col("d.topic") == f.col("a.topic"),
-        f.col("a.fault").isNull(),
-        ~f.col("a.deleting"),
-        ~f.col("d.absent"),
-        f.size("d.ignore") == 0,
-        f.col("a.partitionIds").isNull(),
-        f.forall(replicas, lambda brokers: f.size(brokers) > 0),
-        f.col("d.partitions").isNull() | (f.col("d.partitions") == f.size(replicas)),
-        f.col("d.replicationFactor").isNull()
-        | f.forall(replicas, lambda brokers: f.size(brokers) == f.col("d.replicationFactor")),
-        f.col("d.assignment").isNull() | (f.col("d.assignment") == replicas),
-        f.array_sort(f.map_entries("d.config")) == f.array_sort(f.map_entries("a.config")),
-        _enough_replicas(),
-        f.col("a.record").isNull() | ~f.col("a.recordValid") | (f.col("a.record.owner") == owner),
-    ]
-    whole = conditions[0]
-    for condition in conditions[1:]:
-        whole = whole & condition
-    return f.coalesce(whole, f.lit(False))
+    return f.coalesce(own() & _all([*_but_for_replicas(owner), *_size(), *_placed()]), f.lit(False))
 
 
-def _enough_replicas() -> Column:
-    """No more in-sync replicas wanted than the narrowest partition has; a value of another form is not judged here."""
-    wanted = f.col("a.config")[_MIN_ISR]
-    narrowest = f.array_min(f.transform("a.replicas", lambda brokers: f.size(brokers)))
-    plain = wanted.rlike("^[0-9]{1,9}$")
-    return wanted.isNull() | f.when(plain, wanted.try_cast("int") <= narrowest).otherwise(False)
+def _but_for_replicas(owner: str) -> Iterable[Column]:
+    entries, wanted = f.map_entries("config"), f.col("d_entries")
+    yield f.col("kind") == "topic"
+    yield f.col("fault").isNull()
+    yield ~f.col("deleting")
+    yield f.col("d_plain")
+    yield f.col("partitionIds").isNull()
+    yield f.size("movingPartitions") == 0
+    # Most overrides stand in the order of their names already, and to sort them takes longer than to compare.
+    yield (entries == wanted) | (f.sort_array(entries) == wanted)
+    yield f.col("record").isNull() | ~f.col("recordValid") | (f.col("record.owner") == owner)
 
 
-def recorded(owner: str) -> Column:
+def _size() -> Iterable[Column]:
+    narrowest, least = f.array_min(WIDTHS), f.col("config")[_MIN_ISR]
+    plain = least.rlike(r"^[0-9]{1,9}\z")
+    yield f.size("replicas") > 0
+    yield narrowest >= 1
+    yield least.isNull() | f.when(plain, least.try_cast("int") <= narrowest).otherwise(False)
+    yield f.col("d_partitions").isNull() | (f.col("d_partitions") == f.size("replicas"))
+    factor = f.col("d_factor")
+    yield factor.isNull() | ((narrowest == factor) & (f.array_max(WIDTHS) == factor))
+
+
+def _placed() -> Iterable[Column]:
+    yield f.col("d_lists").isNull() | (f.col("d_lists") == f.col("replicas"))
+
+
+def recorded() -> Column:
     """Whether an equal row has the record that a plan would leave there."""
-    record = f.col("a.record")
-    return f.coalesce(
-        f.col("a.recordValid")
-        & (record["owner"] == owner)
-        & ~record["absent"]
-        & (record["config"] == f.array_sort(f.map_keys("d.config"))),
-        f.lit(False),
-    )
+    record = f.col("record")
+    known = f.col("recordValid") & ~record["absent"] & (record["config"] == f.col("d_keys"))
+    return f.coalesce(known, f.lit(False))
 
 
 def of_no_interest() -> Column:
     """What nobody asked for and nothing is said about: records without a topic, Kafka's topics, what is about to go."""
-    undeclared = f.col("d.topic").isNull()
-    internal = f.col("a.topic").isin(*sorted(INTERNAL_TOPICS))
-    return f.coalesce(undeclared & ((f.col("a.kind") == "record") | f.col("a.deleting") | internal), f.lit(False))
+    internal = f.col("topic").isin(*sorted(INTERNAL_TOPICS))
+    return f.coalesce(~own() & ((f.col("kind") == "record") | f.col("deleting") | internal), f.lit(False))
+
+
+def _all(conditions: Iterable[Column]) -> Column:
+    return reduce(and_, conditions)

@@ -1,9 +1,9 @@
 """The report by Spark: all clusters at the same time, and only what differs ever leaves the JVM.
 
-Specs and snapshots are joined by cluster and by the name that Kafka's metrics make of a topic's, so that names that
-collide meet. What is equal as it stands (``sameness``) is counted and dropped by built-in functions; the rest goes
-to Python workers (``worker``), which ask ``plan_topic``. One pass over the input: counts and the rows that are left
-come out of one aggregation.
+Rows of snapshots meet the specs of their cluster's sort by the name that Kafka's metrics make of a topic's, so that
+names that collide meet too. What is equal as it stands (``sameness``) is counted and dropped by built-in functions; the
+rest goes to Python workers (``worker``), which ask ``plan_topic``. One pass over the input finds counts, rows that are
+left and specs that nothing was found of; another, over replica lists alone, what brokers carry.
 """
 
 from __future__ import annotations
@@ -13,35 +13,37 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, SparkSession, types
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as f
 
-from topiarist.core.change import Load
 from topiarist.core.credentials import NOBODY
 from topiarist.core.plan import Run
-from topiarist.core.spec import ClusterSpec
-from topiarist.drift import sameness, spark_fleet
-from topiarist.drift.columns import CORRUPT, DESIRED, actual, sound
+from topiarist.core.spec import ClusterSpec, TopicSpec
+from topiarist.drift import sameness, spark_specs
+from topiarist.drift.columns import CORRUPT, actual, sound
+from topiarist.drift.desired_rows import row_of
+from topiarist.drift.spark_fleet import Carried, carried
+from topiarist.drift.spark_specs import Sorts
 from topiarist.drift.worker import Done, Frame, work
 
-_FRAMES = types.StructType(
-    [
-        types.StructField("cluster", types.StringType()),
-        types.StructField("registered", types.ArrayType(types.IntegerType())),
-    ]
-)
+_HERE = 1000
+"""Specs without a topic that are planned in this process; more of them are work for Spark."""
+
+_GROUPS = 100_000
+"""Clusters in one task before Spark sorts rows to group them: far more than rows of so many would be in one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
     """What Spark counted of one cluster: rows of its snapshot, topics, and declared topics that are equal.
 
-    ``left_alone`` are those of the undeclared that nothing is said about.
+    ``left_alone`` are those of the undeclared that nothing is said about. ``doubled``: there are two rows of a topic.
+    ``sized`` are equal topics whose specs do not say how large: the number of the spec, partitions, widths.
     """
 
     rows: int = 0
@@ -49,19 +51,18 @@ class Totals:
     in_order: int = 0
     unrecorded: int = 0
     left_alone: int = 0
+    doubled: bool = False
+    sized: Sequence[tuple[int, int, Sequence[int]]] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The outcome: counts of each cluster, and what came of each row that a Python worker saw.
+    """The outcome: counts of each cluster, what came of each row that was not equal, and what its brokers carry."""
 
-    ``loads`` are what brokers carry, ``unlike`` specs and topics, as rows, that may be uneven.
-    """
-
+    sorts: Sorts
     totals: Mapping[str, Totals]
     done: Sequence[Done]
-    loads: Mapping[str, Mapping[int, Load]] = field(default_factory=dict)
-    unlike: Sequence[tuple[str, dict[str, Any], dict[str, Any]]] = ()
+    carried: Mapping[str, Carried]
 
 
 def session(memory: str = "3g", *, progress: bool = False) -> SparkSession:
@@ -92,73 +93,85 @@ def frame(cluster: ClusterSpec, head: dict[str, Any]) -> Frame:
     return Frame(replace(cluster, source=None, connect="", credentials=NOBODY), head)
 
 
-def run_job(spark: SparkSession, desired: str, there: DataFrame, frames: Mapping[str, Frame], run: Run) -> Found:
-    """The findings of the clusters in ``frames``: ``desired`` has rows of their specs, ``there`` is what they hold."""
-    wanted = spark.read.schema(DESIRED).json(desired)
-    parts = aggregated(spark, wanted, there, frames, run.owner).persist(StorageLevel.MEMORY_AND_DISK)
+def run_job(
+    spark: SparkSession,
+    specs: Mapping[str, Sequence[TopicSpec]],
+    there: DataFrame,
+    frames: Mapping[str, Frame],
+    run: Run,
+) -> Found:
+    """The findings of the clusters in ``frames``, by their specs; ``there`` is what they hold, as ``lines`` has it."""
+    spark.conf.set("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", _GROUPS)
+    known = spark_specs.sorts({name: specs[name] for name in frames})
+    brokers = {name: [broker["id"] for broker in each.head["brokers"]] for name, each in frames.items()}
+    parts = aggregated(spark, known, topics(there), run.owner).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        totals, framed, extra = _gathered(parts, there, frames)
-        shared = spark.sparkContext.broadcast((framed, run))
-        left = parts.select("cluster", f.explode("differing").alias("pair")).rdd
-
-        def settled(rows: Iterable[SparkRow]) -> Iterator[Done]:
-            known, whose = shared.value
-            return work(((row.cluster, row.pair) for row in rows), known, whose)
-
-        done = left.mapPartitions(settled).collect()
-        shared.destroy()
+        totals, missing, neighbours = _gathered(parts, known)
+        loads = carried(there, brokers)
+        framed = {
+            name: replace(each, holders=loads[name].strays, neighbours=neighbours.get(name, {}))
+            for name, each in frames.items()
+        }
+        done = _worked(spark, parts, missing, framed, run)
     finally:
         parts.unpersist()
-    registered = {name: [broker["id"] for broker in each.head["brokers"]] for name, each in frames.items()}
-    found = [*done, *work(extra, framed, run)]
-    return Found(totals, found, spark_fleet.carried(there, registered), [*spark_fleet.unlike(wanted, there)])
+    return Found(known, totals, done, loads)
 
 
-def topics(spark: SparkSession, files: Sequence[str]) -> DataFrame:
-    """Topics and records in snapshots of JSON lines; what Spark cannot make whole rows of is left out."""
-    lines = spark.read.schema(actual()).option("columnNameOfCorruptRecord", CORRUPT).json(list(files))
-    return lines.where(f.col(CORRUPT).isNull() & sound()).drop(CORRUPT)
+def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
+    """Topics and records in snapshots of JSON lines; what Spark cannot make rows of stands in a column of its own."""
+    return spark.read.schema(actual()).option("columnNameOfCorruptRecord", CORRUPT).json(list(files))
 
 
-def aggregated(
-    spark: SparkSession, wanted: DataFrame, there: DataFrame, frames: Mapping[str, Frame], owner: str
-) -> DataFrame:
+def topics(there: DataFrame) -> DataFrame:
+    """The rows that are whole."""
+    return there.where(f.col(CORRUPT).isNull() & sound()).drop(CORRUPT)
+
+
+def aggregated(spark: SparkSession, known: Sorts, there: DataFrame, owner: str) -> DataFrame:
     """A few rows for each cluster: counts, and as JSON what is left for Python. No row of it is of an equal topic.
 
     By partition too, so that one large cluster is not gathered in one place.
     """
-    known = [(name, [broker["id"] for broker in each.head["brokers"]]) for name, each in frames.items()]
-    registered = f.broadcast(spark.createDataFrame(known, _FRAMES))
-    left, right = _keyed(wanted, "d"), _keyed(there, "a")
+    is_topic = f.col("kind") == "topic"
     both = (
-        left.join(right, ["cluster", "key"], "full_outer")
-        .join(registered, "cluster")
+        joined(spark, known, there)
         .withColumn("equal", sameness.equal(owner))
         .withColumn("silent", sameness.of_no_interest())
-        .withColumn("collides", f.coalesce(f.col("d.topic") != f.col("a.topic"), f.lit(False)))
     )
-    is_topic = f.coalesce(f.col("a.kind") == "topic", f.lit(False))
-    pair = f.to_json(f.struct("d", "a"), {"ignoreNullFields": "false"})
-    foreign = f.array_except(f.flatten("a.replicas"), "registered")
-    stray = is_topic & f.coalesce(~f.col("a.deleting") & (f.size(foreign) > 0), f.lit(False))
-    open_ = ~f.col("equal") & ~f.col("silent")
-    return both.groupBy("cluster", f.spark_partition_id().alias("part")).agg(
-        _number(f.col("a.kind").isNotNull()).alias("rows"),
+    number, equal, own = f.col("d_number"), f.col("equal"), f.col("own")
+    open_ = equal & (f.col("d_partitions").isNull() | f.col("d_factor").isNull())
+    size = f.struct(number, f.size("replicas").alias("partitions"), f.array_distinct(sameness.WIDTHS).alias("widths"))
+    collides = number.isNotNull() & ~own & is_topic
+    return both.groupBy("cluster", "declared", f.spark_partition_id().alias("part")).agg(
+        f.count("*").alias("rows"),
         _number(is_topic).alias("present"),
-        _number(f.col("equal")).alias("in_order"),
-        _number(f.col("equal") & ~sameness.recorded(owner)).alias("unrecorded"),
+        _number(equal).alias("in_order"),
+        _number(equal & ~sameness.recorded()).alias("unrecorded"),
         _number(f.col("silent") & is_topic).alias("left_alone"),
-        f.collect_list(f.when(open_ & ~f.col("collides"), pair)).alias("differing"),
-        f.collect_list(f.when(f.col("collides"), pair)).alias("colliding"),
-        f.array_distinct(f.flatten(f.collect_list(f.when(stray, foreign)))).alias("holders"),
+        f.collect_list(f.when(~equal & ~f.col("silent"), _pair(there))).alias("differing"),
+        f.collect_list(f.when(own, number)).alias("known"),
+        f.collect_list(f.when(open_, size)).alias("sized"),
+        f.collect_list(f.when(collides, f.struct(number, "topic"))).alias("colliding"),
     )
 
 
-def _keyed(rows: DataFrame, name: str) -> DataFrame:
-    """Rows as one column, beside the cluster and the name as Kafka's metrics have it."""
-    return rows.select(
-        "cluster", f.translate("topic", ".", "_").alias("key"), f.struct(*map(f.col, rows.columns)).alias(name)
+def joined(spark: SparkSession, known: Sorts, there: DataFrame) -> DataFrame:
+    """Rows of snapshots, each with the spec of its topic beside it, or one whose name collides, if there is any."""
+    return (
+        there.withColumn("key", f.translate("topic", ".", "_"))
+        .join(spark_specs.clusters(spark, known), "cluster")
+        .join(spark_specs.wanted(spark, known), ["sort", "key"], "left")
+        .withColumn(sameness.WIDTHS, sameness.widths())
+        .withColumn("own", sameness.own())
     )
+
+
+def _pair(there: DataFrame) -> Column:
+    """A row and its spec as JSON."""
+    row = f.to_json(f.struct(*there.columns), {"ignoreNullFields": "false"})
+    spec = f.when(f.col("own"), f.col("d_spec")).otherwise("null")
+    return f.concat(f.lit('{"d":'), spec, f.lit(',"a":'), row, f.lit("}"))
 
 
 def _number(condition: Column) -> Column:
@@ -166,44 +179,56 @@ def _number(condition: Column) -> Column:
 
 
 def _gathered(
-    parts: DataFrame, there: DataFrame, frames: Mapping[str, Frame]
-) -> tuple[dict[str, Totals], dict[str, Frame], list[tuple[str, str]]]:
-    """Counts by cluster, the frames with what only the whole of a cluster shows, and rows of names that collide."""
+    parts: DataFrame, known: Sorts
+) -> tuple[dict[str, Totals], list[tuple[str, TopicSpec]], dict[str, dict[str, tuple[str, ...]]]]:
+    """Counts by cluster, the specs of which there is no topic, and by declared topic the others of colliding names."""
     numbers = ("rows", "present", "in_order", "unrecorded", "left_alone")
-    totals: dict[str, Totals] = {name: Totals() for name in frames}
-    framed = dict(frames)
-    colliding: list[tuple[str, dict[str, Any]]] = []
-    for row in parts.drop("differing").collect():
-        old, name = totals[row.cluster], row.cluster
-        totals[name] = Totals(*(getattr(old, number) + row[number] for number in numbers))
-        framed[name] = replace(framed[name], holders=framed[name].holders | set(row.holders))
-        colliding.extend((name, json.loads(text)) for text in row.colliding)
-    return totals, *_apart(colliding, there, framed)
+    lists = ("known", "sized", "colliding")
+    whole = parts.groupBy("cluster", "declared").agg(
+        *(f.sum(name).alias(name) for name in numbers),
+        *(f.flatten(f.collect_list(name)).alias(name) for name in lists),
+    )
+    every = f.when(f.col("declared") > 0, f.sequence(f.lit(0), f.col("declared") - 1)).otherwise(f.array())
+    doubled = f.size("known") > f.size(f.array_distinct("known"))
+    asked = whole.select(
+        "cluster", *numbers, "sized", "colliding", f.array_except(every, "known").alias("missing"), doubled.alias("two")
+    )
+    totals = {name: Totals() for name in known.of}
+    missing = {name: range(len(known.declared(name))) for name in known.of}
+    neighbours: defaultdict[str, defaultdict[str, tuple[str, ...]]] = defaultdict(lambda: defaultdict(tuple))
+    for row in asked.collect():
+        counted = {name: row[name] for name in numbers}
+        totals[row.cluster] = Totals(**counted, doubled=row.two, sized=[tuple(one) for one in row.sized])
+        missing[row.cluster] = row.missing
+        for number, topic in row.colliding:
+            neighbours[row.cluster][known.declared(row.cluster)[number].topic] += (topic,)
+    left = [(name, known.declared(name)[number]) for name, some in missing.items() for number in some]
+    return totals, left, {name: dict(found) for name, found in neighbours.items()}
 
 
-def _apart(
-    colliding: Sequence[tuple[str, dict[str, Any]]], there: DataFrame, frames: dict[str, Frame]
-) -> tuple[dict[str, Frame], list[tuple[str, str]]]:
-    """Pairs of different topics taken apart: each is a row of its own, and the declared one knows its neighbours.
+def _worked(
+    spark: SparkSession,
+    parts: DataFrame,
+    missing: Sequence[tuple[str, TopicSpec]],
+    frames: Mapping[str, Frame],
+    run: Run,
+) -> list[Done]:
+    """What plans say of all that is left, by Python workers."""
+    context = spark.sparkContext
+    shared = context.broadcast((frames, run))
 
-    A declared topic that is also there by its own name has a row already; rare as that is, the input is asked again.
-    """
-    extra: list[tuple[str, str]] = []
-    declared: dict[tuple[str, str], dict[str, Any]] = {}
-    neighbours: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for cluster, pair in colliding:
-        asked = (cluster, pair["d"]["topic"])
-        declared[asked] = pair["d"]
-        if pair["a"]["kind"] == "topic":
-            neighbours[asked].append(pair["a"]["topic"])
-            extra.append((cluster, json.dumps({"d": None, "a": pair["a"]})))
-    if declared:
-        names = sorted({topic for _, topic in declared})
-        own = there.where(f.col("topic").isin(*names)).select("cluster", "topic").collect()
-        seen = {(row.cluster, row.topic) for row in own}
-        extra += [
-            (key[0], json.dumps({"d": row, "a": None})) for key, row in sorted(declared.items()) if key not in seen
-        ]
-    for (cluster, topic), names in neighbours.items():
-        frames[cluster] = replace(frames[cluster], neighbours={**frames[cluster].neighbours, topic: tuple(names)})
-    return frames, extra
+    def settled(pairs: Iterable[tuple[str, str]]) -> Iterator[Done]:
+        known, whose = shared.value
+        return work(pairs, known, whose)
+
+    def paired(rows: Iterable[SparkRow]) -> Iterator[Done]:
+        return settled((row.cluster, row.pair) for row in rows)
+
+    done = parts.select("cluster", f.explode("differing").alias("pair")).rdd.mapPartitions(paired).collect()
+    extra = [(name, json.dumps({"d": row_of(spec), "a": None})) for name, spec in missing]
+    if len(extra) <= _HERE:
+        done.extend(work(extra, frames, run))
+    else:
+        done.extend(context.parallelize(extra).mapPartitions(settled).collect())
+    shared.destroy()
+    return done

@@ -65,7 +65,7 @@ class Stored(Recorded):
         if self._tables:
             yield from self._heads_of_tables()
 
-    def head(self, name: str) -> dict[str, Any]:
+    def read_head(self, name: str) -> dict[str, Any]:
         """The first row of the snapshot that counts for a cluster."""
         return parse(self._line(name))
 
@@ -79,10 +79,10 @@ class Stored(Recorded):
         return self._fetched
 
     def there(self, names: Iterable[str]) -> DataFrame:
-        """Topics and records of the snapshots that count for these clusters, as ``spark.topics`` has them."""
+        """Topics and records of the snapshots that count for these clusters, as ``spark.lines`` has them."""
         wanted = {name: self._files[name] for name in names}
         plain = [exact(file) for _, file in wanted.values() if not file.endswith(PARQUET)]
-        found = spark.topics(self._spark, plain) if plain else None
+        found = spark.lines(self._spark, plain) if plain else None
         chosen = [(name, text_of(taken)) for name, (taken, file) in wanted.items() if file.endswith(PARQUET)]
         if not chosen:
             assert found is not None
@@ -90,7 +90,8 @@ class Stored(Recorded):
         keys = types.StructType([types.StructField(name, types.StringType()) for name in ("cluster", "takenAt")])
         counted = f.broadcast(self._spark.createDataFrame(chosen, keys))
         rows = self._table().where("kind <> 'cluster'").join(counted, ["cluster", "takenAt"], "left_semi")
-        table = columns.typed(rows, columns.of_kind("topic", "record")).where(columns.sound())
+        uncorrupted = f.lit(None).cast("string").alias(columns.CORRUPT)
+        table = columns.typed(rows, columns.of_kind("topic", "record"), uncorrupted)
         return table if found is None else found.unionByName(table)
 
     def _files_at(self, path: str) -> list[str]:
@@ -175,7 +176,7 @@ def there(started: SparkSession, recorded: Recorded, names: Iterable[str]) -> Da
     """Topics and records of the snapshots that count for these clusters."""
     if isinstance(recorded, Stored):
         return recorded.there(names)
-    return spark.topics(started, [exact(recorded.files[name][1]) for name in names])
+    return spark.lines(started, [exact(recorded.files[name][1]) for name in names])
 
 
 def _require_columns(found: types.StructType, file: str) -> None:

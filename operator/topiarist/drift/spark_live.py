@@ -17,6 +17,7 @@ from topiarist.drift import columns
 from topiarist.drift.observing import Observation
 from topiarist.drift.places import PARQUET, address, exact
 from topiarist.drift.reading_live import AT_ONCE, PROBLEM, SAID, Approach, read_all
+from topiarist.drift.settling import Settled
 from topiarist.drift.spark_inputs import Stored
 
 NAME = f"live{PARQUET}"
@@ -39,10 +40,10 @@ class Live(Stored):
         self.said = {name: said for name, _, said in found}
         super().__init__(started, [table], clusters)
 
-    def observed(self, name: str) -> Observation:
+    def observed(self, name: str, settled: Settled) -> Observation:
         """What is known of one cluster."""
         problem = self._problems.get(name)
-        return Observation(name, problem=problem) if problem else super().observed(name)
+        return Observation(name, problem=problem) if problem else super().observed(name, settled)
 
 
 def _read(started: SparkSession, clusters: Iterable[ClusterSpec], approach: Approach, table: str) -> None:

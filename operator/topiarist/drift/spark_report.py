@@ -6,9 +6,8 @@ have is read again in this process, as ``report`` would: what is broken in it is
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -17,13 +16,12 @@ from topiarist.adapters.snapshot import state_of
 from topiarist.core.plan import context_of
 from topiarist.drift import parquet, spark, spark_inputs
 from topiarist.drift.comparing import Comparison
-from topiarist.drift.desired_rows import row_of, spec_of
 from topiarist.drift.observing import Observation, Recorded, without_twins
 from topiarist.drift.outputs import Folder
-from topiarist.drift.places import exact
 from topiarist.drift.report import Job, compare_one, settle
+from topiarist.drift.settling import Settled
 from topiarist.drift.spark import Found, Totals
-from topiarist.drift.tally import Tally
+from topiarist.drift.unevenness import Fleet, as_asked, sized
 from topiarist.drift.worker import Done, Frame
 
 
@@ -36,25 +34,58 @@ def write(started: SparkSession, job: Job, recorded: Recorded, folder: Folder) -
         if one.state is not None
     }
     folder.at_end(lambda place: parquet.write(started, folder, place))
-    found = _found(started, job, recorded, folder, frames) if frames else Found({}, [])
-    whole = {name for name, each in frames.items() if found.totals[name].rows == each.head["rows"]}
+    if not frames:
+        return settle(job, (compare_one(job, one) for one in seen.values()), folder)
+    there = spark_inputs.there(started, recorded, frames)
+    found = spark.run_job(started, job.desired.specs, there, frames, job.run)
+    whole = [name for name, each in sorted(frames.items()) if _is_whole(found.totals[name], each)]
+    by_cluster: defaultdict[str, list[Done]] = defaultdict(list)
+    for done in found.done:
+        by_cluster[done.cluster].append(done)
 
-    def also(tally: Tally) -> None:
-        for name in sorted(whole):
-            tally.add_load(name, found.loads[name], state_of(frames[name].head, []))
-        for name, desired, actual in found.unlike:
-            if name in whole:
-                topics = state_of(frames[name].head, [actual]).topics
-                tally.add_shape(name, spec_of(desired, frames[name].cluster), topics[actual["topic"]])
+    def comparisons() -> Iterator[Comparison]:
+        for name, one in seen.items():
+            if one.state is None:
+                yield compare_one(job, one)
+            elif name in counted:
+                yield _comparison(job, one, found, by_cluster[name])
+            else:
+                yield compare_one(job, recorded.observed(name, Settled()))
 
-    return settle(job, _comparisons(job, recorded, seen, whole, found), folder, also)
+    counted = frozenset(whole)
+    return settle(job, comparisons(), folder, lambda tally: _sightings(tally.fleet, found, whole))
+
+
+def _is_whole(totals: Totals, frame: Frame) -> bool:
+    """Whether Spark has made rows of all that the snapshot says it has."""
+    return totals.rows == frame.head["rows"] and not totals.doubled
+
+
+def _sightings(fleet: Fleet, found: Found, whole: Sequence[str]) -> None:
+    """Topics as they are on the clusters that were compared; those that are equal to what all ask for at once."""
+    others: defaultdict[tuple[int, str], set[str]] = defaultdict(set)
+    by_sort: defaultdict[int, list[str]] = defaultdict(list)
+    for name in whole:
+        by_sort[found.sorts.of[name]].append(name)
+        for number, partitions, widths in found.totals[name].sized:
+            fleet.note(name, [sized(found.sorts.declared(name)[number], partitions, widths)])
+    counted = frozenset(whole)
+    for done in found.done:
+        if done.declared and done.cluster in counted:
+            others[found.sorts.of[done.cluster], done.declared].add(done.cluster)
+            fleet.note(done.cluster, [done.seen] if done.seen else [])
+    for sort, names in by_sort.items():
+        for spec in found.sorts.specs[sort]:
+            if one := as_asked(spec):
+                but = others[sort, spec.topic]
+                fleet.note_all(one, [name for name in names if name not in but] if but else names)
 
 
 def _heads(job: Job, recorded: Recorded) -> Iterator[Observation]:
     """Each cluster of the run by the first row of its snapshot: its state is without topics."""
     for name in sorted(job.desired.clusters):
         if name not in recorded.files:
-            yield recorded.observed(name)
+            yield recorded.observed(name, Settled())
             continue
         taken, _ = recorded.files[name]
         state = state_of(recorded.head(name), [])
@@ -62,33 +93,10 @@ def _heads(job: Job, recorded: Recorded) -> Iterator[Observation]:
         yield Observation(name, taken, None if problem else state, problem)
 
 
-def _found(started: SparkSession, job: Job, recorded: Recorded, folder: Folder, frames: Mapping[str, Frame]) -> Found:
-    desired = folder.work("desired.jsonl")
-    with desired.open("w", encoding="utf-8") as file:
-        for name in frames:
-            file.writelines(json.dumps(row_of(spec)) + "\n" for spec in job.desired.specs[name])
-    there = spark_inputs.there(started, recorded, frames)
-    return spark.run_job(started, exact(folder.shared(desired)), there, frames, job.run)
-
-
-def _comparisons(
-    job: Job, recorded: Recorded, seen: Mapping[str, Observation], whole: Collection[str], found: Found
-) -> Iterator[Comparison]:
-    by_cluster: defaultdict[str, list[Done]] = defaultdict(list)
-    for done in found.done:
-        by_cluster[done.cluster].append(done)
-    for name, one in seen.items():
-        if one.state is None:
-            yield compare_one(job, one)
-        elif name not in whole:
-            yield compare_one(job, recorded.observed(name))
-        else:
-            yield _comparison(job, one, found.totals[name], by_cluster[name])
-
-
-def _comparison(job: Job, seen: Observation, totals: Totals, left: list[Done]) -> Comparison:
+def _comparison(job: Job, seen: Observation, found: Found, left: Sequence[Done]) -> Comparison:
     """What Spark found of one cluster, in the form of a comparison."""
     name = seen.cluster
+    totals = found.totals[name]
     done = Comparison(seen, len(job.desired.specs[name]), present=totals.present)
     done.rows = sorted(
         (row for one in left for row in one.rows), key=lambda row: (row["topic"], row["class"], row["field"])
@@ -98,4 +106,5 @@ def _comparison(job: Job, seen: Observation, totals: Totals, left: list[Done]) -
     done.left_alone = totals.left_alone + sum(one.left_alone for one in left)
     if seen.state is not None:
         done.context = context_of(seen.state, job.desired.clusters[name], job.run)
+        done.load = found.carried[name].load
     return done

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-from topiarist.core.change import Load
-from topiarist.core.spec import TopicSpec
-from topiarist.core.state import ClusterState, TopicState
 from topiarist.drift import history
 from topiarist.drift.comparing import Comparison
 from topiarist.drift.findings import NEW, Row, text_of
@@ -23,7 +20,10 @@ Numbers = Counter[str]
 
 
 class Tally:
-    """Counts what the comparisons of a run found; ``summary`` is the document once all are added."""
+    """Counts what the comparisons of a run found; ``summary`` is the document once all are added.
+
+    ``fleet`` has the topics that are compared between clusters; whoever compared them elsewhere adds to it.
+    """
 
     def __init__(self, as_of: str, owner: str) -> None:
         self._as_of = as_of
@@ -33,7 +33,7 @@ class Tally:
         self._by: dict[str, Numbers] = {name: Counter() for name in ("class", "planned", "risk", "status")}
         self._reasons: Numbers = Counter()
         self._owners: defaultdict[str | None, Numbers] = defaultdict(Counter)
-        self._fleet = Fleet()
+        self.fleet = Fleet()
         self._unbalanced: list[dict[str, Any]] = []
 
     @property
@@ -46,7 +46,7 @@ class Tally:
         """Clusters so far of which nothing is known."""
         return sum(cluster["problem"] is not None for cluster in self._clusters)
 
-    def add(self, done: Comparison, specs: Sequence[TopicSpec]) -> None:
+    def add(self, done: Comparison) -> None:
         """Count one cluster, in order of name; its rows have their status already."""
         for row in done.rows:
             self._row(row)
@@ -54,17 +54,11 @@ class Tally:
         for name in ("declared", "compared", "present", "in_order", "unrecorded", "left_alone"):
             self._topics[name] += getattr(done, name)
         if done.context:
-            self.add_load(done.observation.cluster, done.context.placing.load(), done.context.state)
-            for spec in specs:
-                self.add_shape(done.observation.cluster, spec, done.context.state.topics.get(spec.topic))
-
-    def add_load(self, cluster: str, loads: Mapping[int, Load], state: ClusterState) -> None:
-        """What the brokers of a cluster carry; from whoever has counted it."""
-        self._unbalanced.extend(unbalanced(cluster, loads, {broker.id for broker in state.brokers}))
-
-    def add_shape(self, cluster: str, spec: TopicSpec, topic: TopicState | None) -> None:
-        """A declared topic, to be compared between clusters; one that is the same everywhere may be left out."""
-        self._fleet.add(cluster, spec, topic)
+            cluster, state = done.observation.cluster, done.context.state
+            self._unbalanced.extend(unbalanced(cluster, done.load, {broker.id for broker in state.brokers}))
+            self.fleet.note(cluster, done.observation.settled.sightings)
+            for spec in done.specs:
+                self.fleet.add(cluster, spec, state.topics.get(spec.topic))
 
     def _row(self, row: Row) -> None:
         for name, numbers in self._by.items():
@@ -76,7 +70,7 @@ class Tally:
 
     def summary(self, previous: Previous, inputs: Inputs) -> dict[str, Any]:
         """The document. ``previous`` is settled for all clusters."""
-        uneven = list(self._fleet.uneven())
+        uneven = list(self.fleet.uneven())
         compared = [cluster["takenAt"] for cluster in self._clusters if cluster["problem"] is None]
         now = {
             "asOf": self._as_of,
@@ -143,7 +137,7 @@ def _cluster(done: Comparison) -> dict[str, Any]:
 
 
 def _uneven(one: Uneven) -> dict[str, Any]:
-    values = [{"value": value, "clusters": list(clusters)} for value, clusters in one.values]
+    values = [{**value._asdict(), "clusters": list(value.clusters)} for value in one.values]
     return {"topic": one.topic, "manifest": one.manifest, "field": one.field, "values": values}
 
 

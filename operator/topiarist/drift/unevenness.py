@@ -1,13 +1,14 @@
 """What only a fleet shows: topics that are not the same on all clusters of one manifest, and brokers with too much.
 
-A manifest may ask for differences by overrides; only what it does not ask for is uneven. Of each topic on each
-cluster a small value is kept, and equal ones once.
+A manifest may ask for differences by overrides; only what it does not ask for is uneven. Of each topic what is seen of
+it is kept once, with the names of the clusters.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -19,6 +20,9 @@ from topiarist.core.state import TopicState
 
 MOST = 1000
 """Uneven topics that a summary shows."""
+
+MOST_CLUSTERS = 100
+"""Clusters of one value that it names."""
 
 _TOO_MUCH = 0.2
 """Share of the mean that a broker may have more than it."""
@@ -32,40 +36,72 @@ class Shape(NamedTuple):
     config: frozenset[tuple[str, str]]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Sighting:
+    """A topic of a manifest as it is on some clusters, and what is asked of it there."""
+
+    topic: str
+    manifest: str
+    asked: Shape
+    there: Shape
+
+
+class Value(NamedTuple):
+    """One value of an uneven field: how many clusters have it, and the first of these by name."""
+
+    value: str | None
+    number: int
+    clusters: tuple[str, ...]
+
+
 class Uneven(NamedTuple):
-    """One field of one topic that has several values: each with the clusters that have it, the most frequent first."""
+    """One field of one topic that has several values, the most frequent first."""
 
     topic: str
     manifest: str
     field: str
-    values: tuple[tuple[str | None, tuple[str, ...]], ...]
+    values: tuple[Value, ...]
 
 
 class Fleet:
-    """The shapes of all topics of a report; clusters are added in order of name."""
+    """All topics of a report as they are on their clusters."""
 
     def __init__(self) -> None:
-        self._shapes: dict[Shape, Shape] = {}
-        self._topics: defaultdict[tuple[str, str], list[tuple[str, Shape, Shape]]] = defaultdict(list)
+        self._clusters: defaultdict[Sighting, list[str]] = defaultdict(list)
 
     def add(self, cluster: str, spec: TopicSpec, topic: TopicState | None) -> None:
         """Remember a topic of a cluster, if it is declared and there."""
-        if topic and not spec.absent:
-            asked, there = self._once(_asked(spec)), self._once(_there(topic))
-            self._topics[spec.topic, _name(spec)].append((cluster, asked, there))
+        if one := sighting(spec, topic):
+            self.note(cluster, [one])
+
+    def note(self, cluster: str, sightings: Iterable[Sighting]) -> None:
+        """Remember what has been seen on a cluster; quickest where sightings are the same objects everywhere."""
+        clusters = self._clusters
+        for one in sightings:
+            clusters[one].append(cluster)
+
+    def note_all(self, one: Sighting, clusters: Iterable[str]) -> None:
+        """Remember what has been seen in the same way on many clusters."""
+        self._clusters[one].extend(clusters)
 
     def uneven(self) -> Iterator[Uneven]:
         """Each field of each topic that is uneven, in order of topic, manifest and field."""
-        for (topic, manifest), seen in sorted(self._topics.items()):
-            seen.sort(key=lambda one: one[0])
-            shapes = {there for _, _, there in seen}
+        topics: defaultdict[tuple[str, str], list[Sighting]] = defaultdict(list)
+        for one in self._clusters:
+            topics[one.topic, one.manifest].append(one)
+        for (topic, manifest), seen in sorted(topics.items()):
+            shapes = {one.there for one in seen}
             fields = set(chain.from_iterable(map(_fields, shapes))) if len(shapes) > 1 else set()
             for field in sorted(fields):
                 if _unasked(field, seen):
-                    yield Uneven(topic, manifest, field, _values(field, seen))
+                    yield Uneven(topic, manifest, field, self._values(field, seen))
 
-    def _once(self, shape: Shape) -> Shape:
-        return self._shapes.setdefault(shape, shape)
+    def _values(self, field: str, seen: Sequence[Sighting]) -> tuple[Value, ...]:
+        clusters: defaultdict[str | None, list[str]] = defaultdict(list)
+        for one in seen:
+            clusters[_value(field, one.there)].extend(self._clusters[one])
+        found = [Value(value, len(names), tuple(sorted(names)[:MOST_CLUSTERS])) for value, names in clusters.items()]
+        return tuple(sorted(found, key=lambda one: (-one.number, one.clusters)))
 
 
 def unbalanced(cluster: str, loads: Mapping[int, Load], registered: Collection[int]) -> Iterator[dict[str, Any]]:
@@ -92,19 +128,41 @@ def _broker(numbers: Mapping[int, int], broker: int) -> dict[str, int]:
     return {"broker": broker, "partitions": numbers[broker]}
 
 
-def _asked(spec: TopicSpec) -> Shape:
+def asked(spec: TopicSpec) -> Shape:
+    """What a spec asks for."""
     factor = None if spec.replication_factor is None else str(spec.replication_factor)
     return Shape(None if spec.partitions is None else str(spec.partitions), factor, frozenset(spec.config.items()))
 
 
-def _there(topic: TopicState) -> Shape:
-    config = frozenset(item for item in topic.config.items() if item[0] not in THROTTLES)
-    return Shape(str(len(topic.replicas)), ", ".join(map(str, sorted(widths(topic)))), config)
+def shape(partitions: int, factors: Collection[int], config: Mapping[str, str]) -> Shape:
+    """A topic as it is there."""
+    compared = frozenset(item for item in config.items() if item[0] not in THROTTLES)
+    return Shape(str(partitions), ", ".join(map(str, sorted(factors))), compared)
 
 
-def _name(spec: TopicSpec) -> str:
+def sighting(spec: TopicSpec, topic: TopicState | None) -> Sighting | None:
+    """A topic of a cluster beside its spec; None if it is not there, or not to be there."""
+    if topic is None or spec.absent:
+        return None
+    return Sighting(*named(spec), asked(spec), shape(len(topic.replicas), widths(topic), topic.config))
+
+
+def as_asked(spec: TopicSpec) -> Sighting | None:
+    """A topic that is what its spec says; None if that does not say how large."""
+    if spec.absent or spec.partitions is None or spec.replication_factor is None:
+        return None
+    return sized(spec, spec.partitions, [spec.replication_factor])
+
+
+def sized(spec: TopicSpec, partitions: int, factors: Collection[int]) -> Sighting:
+    """A topic that has the overrides of its spec, and this size."""
+    return Sighting(*named(spec), asked(spec), shape(partitions, factors, spec.config))
+
+
+def named(spec: TopicSpec) -> tuple[str, str]:
+    """The topic of a spec, and its manifest as a person would name it."""
     manifest = spec.manifest
-    return f"{manifest.namespace}/{manifest.name}" if manifest.namespace else manifest.name
+    return spec.topic, f"{manifest.namespace}/{manifest.name}" if manifest.namespace else manifest.name
 
 
 def _fields(shape: Shape) -> Iterator[str]:
@@ -120,17 +178,9 @@ def _value(field: str, shape: Shape) -> str | None:
     return dict(shape.config).get(field.removeprefix("config."))
 
 
-def _unasked(field: str, seen: Sequence[tuple[str, Shape, Shape]]) -> bool:
+def _unasked(field: str, seen: Iterable[Sighting]) -> bool:
     """Whether clusters differ in a field for which the manifest asks them to be alike."""
     by_asked: defaultdict[str | None, set[str | None]] = defaultdict(set)
-    for _, asked, there in seen:
-        by_asked[_value(field, asked)].add(_value(field, there))
+    for one in seen:
+        by_asked[_value(field, one.asked)].add(_value(field, one.there))
     return any(len(values) > 1 for values in by_asked.values())
-
-
-def _values(field: str, seen: Sequence[tuple[str, Shape, Shape]]) -> tuple[tuple[str | None, tuple[str, ...]], ...]:
-    clusters: defaultdict[str | None, list[str]] = defaultdict(list)
-    for cluster, _, there in seen:
-        clusters[_value(field, there)].append(cluster)
-    ordered = sorted(clusters.items(), key=lambda item: (-len(item[1]), item[1]))
-    return tuple((value, tuple(names)) for value, names in ordered)

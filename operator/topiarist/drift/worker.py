@@ -18,6 +18,7 @@ from topiarist.drift.comparing import compared
 from topiarist.drift.desired_rows import spec_of
 from topiarist.drift.findings import Row
 from topiarist.drift.observing import Observation
+from topiarist.drift.unevenness import Sighting, sighting
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +36,18 @@ class Frame:
 
 
 class Done(NamedTuple):
-    """What came of one joined row: its findings, and what it adds to the cluster's counts."""
+    """What came of one joined row: its findings, and what it adds to the cluster's counts.
+
+    ``declared`` is the topic of its spec, empty without one; ``seen`` that topic as other clusters are compared with.
+    """
 
     cluster: str
     rows: list[Row]
     in_order: int = 0
     unrecorded: int = 0
     left_alone: int = 0
+    declared: str = ""
+    seen: Sighting | None = None
 
 
 def work(pairs: Iterable[tuple[str, str]], frames: Mapping[str, Frame], run: Run) -> Iterator[Done]:
@@ -55,8 +61,9 @@ def settle(cluster: str, pair: Mapping[str, Any], frame: Frame, run: Run) -> Don
     desired, actual = pair["d"], pair["a"]
     state = state_of(frame.head, [actual] if actual else [])
     specs = [spec_of(desired, frame.cluster)] if desired else []
-    neighbours = frame.neighbours.get(desired["topic"], ()) if desired else ()
-    context = context_of(state, frame.cluster, run, frame.holders, neighbours)
+    declared = specs[0].topic if specs else ""
+    context = context_of(state, frame.cluster, run, frame.holders, frame.neighbours.get(declared, ()))
     taken = frame.head["takenAt"]
     done = compared(Observation(cluster, time_of(taken), state), context, specs, taken)
-    return Done(cluster, done.rows, done.in_order, done.unrecorded, done.left_alone)
+    seen = sighting(specs[0], state.topics.get(declared)) if specs else None
+    return Done(cluster, done.rows, done.in_order, done.unrecorded, done.left_alone, declared, seen)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from topiarist.adapters.snapshot.reading import named, read_head, read_rows, unusable
 from topiarist.adapters.snapshot.rows import TIME, encode, state_of, time_of
 from topiarist.adapters.snapshot.salvage import Broken, Head, Salvaged, head, salvage
+from topiarist.adapters.snapshot.skim import Lists, Rest, Size, Skimmer
 from topiarist.core.spec import ClusterSpec
 from topiarist.core.state import ClusterState
 from topiarist.core.values import shown
@@ -26,7 +27,11 @@ __all__ = [
     "TIME",
     "Broken",
     "Head",
+    "Lists",
+    "Rest",
     "Salvaged",
+    "Size",
+    "Skimmer",
     "Snapshot",
     "Snapshots",
     "dump",

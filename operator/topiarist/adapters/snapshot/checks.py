@@ -50,11 +50,11 @@ def parse(line: bytes) -> Row:
 
 
 class Checks:
-    """The rows of one file, checked one after the other in their order."""
+    """The rows of one file, checked one after the other in their order; ``names`` are those that have been there."""
 
     def __init__(self) -> None:
         self._head: Row | None = None
-        self._names: set[str] = set()
+        self.names: set[str] = set()
 
     def check(self, row: Row) -> None:
         """Raise ``Odd`` unless this can be the next row."""
@@ -75,13 +75,15 @@ class Checks:
         for field in ("cluster", "takenAt"):
             if row[field] != self._head[field]:
                 yield f"{field}: {_found(row[field])}, wanted {quoted(self._head[field])} as in the first row"
-        if row["topic"] in self._names:
+        if row["topic"] in self.names:
             yield f"topic: {_found(row['topic'])} a second time"
-        self._names.add(row["topic"])
-        if row["kind"] == "topic":
-            yield from _problems_of_topic(row)
-        if row["record"]:
-            yield from _ascending("record.config", row["record"]["config"])
+        self.names.add(row["topic"])
+        yield from _problems_of_other(row)
+
+
+def is_sound(row: Row) -> bool:
+    """Whether nothing is wrong with the row of a topic or record in itself, whatever file it stands in."""
+    return row.get("kind") in _OTHERS and _valid(row) and not any(_problems_of_other(row))
 
 
 def _require_format(row: Row) -> None:
@@ -96,6 +98,13 @@ def _problems_of_cluster(row: Row) -> Iterator[str]:
     except ValueError:
         yield f"takenAt: {_found(row['takenAt'])}, wanted a time that there is"
     yield from _ascending("brokers", [broker["id"] for broker in row["brokers"]])
+
+
+def _problems_of_other(row: Row) -> Iterator[str]:
+    if row["kind"] == "topic":
+        yield from _problems_of_topic(row)
+    if row["record"]:
+        yield from _ascending("record.config", row["record"]["config"])
 
 
 def _problems_of_topic(row: Row) -> Iterator[str]:

@@ -23,6 +23,9 @@ MAX_BYTES = 1 << 30
 MAX_ROW = 1 << 26
 """Bytes of one row: a topic of more than a million partitions."""
 
+_AT_ONCE = 1 << 16
+"""Bytes that are read at a time."""
+
 _MOST = 10
 """Rows of one file whose problems are shown."""
 
@@ -90,6 +93,9 @@ def lines(path: Path) -> Iterator[bytes]:
                 if len(line) > MAX_ROW:
                     raise unusable(f"{named(path)}: found a row of more than {size(MAX_ROW)}")
                 yield line
+                # Where a whole file is no larger than a row may be, the others come by the hundred: that is quicker.
+                while status.st_size <= MAX_ROW and (some := file.readlines(_AT_ONCE)):
+                    yield from some
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else None
         raise unusable(f"{named(path)}: cannot be read: {(why or str(error)).lower()}", "") from error

@@ -6,14 +6,14 @@ that are broken, keeps them, and says of the rest what can be said; whoever call
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from topiarist.adapters.snapshot.checks import Checks, Odd, parse
-from topiarist.adapters.snapshot.reading import lines, named, read_head
+from topiarist.adapters.snapshot.checks import Odd
+from topiarist.adapters.snapshot.reading import named, read_head
 from topiarist.adapters.snapshot.rows import Row, state_of, time_of
+from topiarist.adapters.snapshot.skim import Settle, Skimmer
 from topiarist.core.state import ClusterState
 from topiarist.core.units import count
 from topiarist.errors import TopiaristError
@@ -59,35 +59,29 @@ def head(path: Path) -> Head | Broken:
     return Head(row["cluster"], time_of(row["takenAt"]))
 
 
-def salvage(path: Path) -> Salvaged:
-    """Every row of a file that is one, and every line that is none. Never raises for what is in the file."""
+def salvage(path: Path, skimmer: Skimmer | None = None, settle: Settle = lambda *_: False) -> Salvaged:
+    """Every row of a file that is one, and every line that is none. Never raises for what is in the file.
+
+    The state is without the topics that ``settle`` takes.
+    """
     broken: list[Broken] = []
     rows: list[Row] = []
+    skimmer = skimmer or Skimmer()
+
+    def keep(number: int, line: bytes, odd: Odd) -> None:
+        text = line[: 4 * _SHOWN].decode(errors="replace").rstrip("\n")[:_SHOWN]
+        broken.append(Broken(named(path), number, str(odd), text))
+
     try:
-        rows.extend(_rows(path, broken))
+        rows.extend(skimmer.rows(path, settle, keep))
     except TopiaristError as error:
         return Salvaged(None, (*broken, Broken(named(path), 0, str(error.args[0]))))
     if not rows:
         return Salvaged(None, tuple(broken) or (Broken(named(path), 0, "found an empty file, wanted a snapshot"),))
     first = rows.pop(0)
-    found = len(rows) + len(broken)
+    found = len(rows) + len(broken) + skimmer.settled
     if found != first["rows"]:
         what = "was cut off" if found < first["rows"] else "has rows too many"
         why = f"{what}: found {count(found, 'row')} after the first, wanted {first['rows']:,}"
         broken.append(Broken(named(path), 0, why))
     return Salvaged(state_of(first, rows), tuple(broken))
-
-
-def _rows(path: Path, broken: list[Broken]) -> Iterator[Row]:
-    checks = Checks()
-    for number, line in enumerate(lines(path), start=1):
-        try:
-            row = parse(line)
-            checks.check(row)
-        except Odd as odd:
-            text = line[: 4 * _SHOWN].decode(errors="replace").rstrip("\n")[:_SHOWN]
-            broken.append(Broken(named(path), number, str(odd), text))
-            if number == 1:
-                return
-        else:
-            yield row
