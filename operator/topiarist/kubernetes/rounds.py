@@ -19,6 +19,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import clock
 from topiarist.kubernetes.api import Api, ApiError
 from topiarist.kubernetes.candidates import Candidate, candidates
+from topiarist.kubernetes.deletions import recent
 from topiarist.kubernetes.pace import Digestion
 from topiarist.kubernetes.passes import Order, Seen, look
 from topiarist.kubernetes.policing import Policing
@@ -26,7 +27,6 @@ from topiarist.kubernetes.quiet import Quiet
 from topiarist.kubernetes.resources import Resource
 from topiarist.kubernetes.sessions import Secrets, Session, secret_keys
 from topiarist.kubernetes.store import Store
-from topiarist.kubernetes.summaries import recent_deletions
 
 NAMESPACE_LEAVES = "its namespace is being deleted, and a topic must not go because of that"
 
@@ -76,7 +76,7 @@ class Round:
                 owner,
                 held=held,
                 guard=self._policing.guard(policies, broken, spec, found),
-                deletions=len(recent_deletions(home, clock.now())),
+                deletions=lambda state: recent(home, state, owner, clock.now()),
                 quiet=self._quiet,
             )
             return self._looked(order, secrets)
