@@ -77,7 +77,7 @@ def packets(kafka: Cluster) -> int:
 
 def cpu(kafka: Cluster) -> float:
     """CPU seconds that ZooKeeper and the brokers have used so far."""
-    return cpu_of(kafka.zookeeper.process.pid) + sum(cpu_of(broker.pid) for broker in kafka.brokers.values())
+    return cpu_of(kafka.zookeeper.pid) + sum(cpu_of(broker.pid) for broker in kafka.brokers.values())
 
 
 def settle(kafka: Cluster, most: float = 20.0) -> float:

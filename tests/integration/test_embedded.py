@@ -16,6 +16,7 @@ from support.clients import connected
 from support.waiting import is_alive, wait_until
 from topiarist.adapters import embedded
 from topiarist.adapters.embedded import EmbeddedZooKeeper
+from topiarist.adapters.guarded import free_port
 from topiarist.errors import Reason, TopiaristError
 
 PARENT = """
@@ -44,7 +45,7 @@ def test_it_serves_on_loopback_and_leaves_nothing_behind() -> None:
             client.create("/here", b"1")
             assert client.get("/here")[0] == b"1"
         assert is_alive(pid)
-        assert "clientPortAddress is 127.0.0.1" in server.log()
+        assert "clientPortAddress is 127.0.0.1" in (directory / "log").read_text()
     assert not is_alive(pid)
     assert not directory.exists()
 
@@ -97,10 +98,10 @@ def test_it_dies_with_its_parent() -> None:
 
 def test_a_taken_port_is_not_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """If somebody takes the port before the server does, another one is tried."""
-    free = embedded._free_port()
+    free = free_port()
     with socket.create_server(("127.0.0.1", 0)) as other:
         ports = iter([other.getsockname()[1], free])
-        monkeypatch.setattr(embedded, "_free_port", lambda: next(ports))
+        monkeypatch.setattr(embedded, "free_port", lambda: next(ports))
         with EmbeddedZooKeeper() as server:
             assert server.port == free
 

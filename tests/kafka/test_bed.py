@@ -18,7 +18,7 @@ from support.kafka.jars import NEWEST
 from support.kafka.zookeeper import ZooKeeper
 server = ZooKeeper(NEWEST).start()
 clients = Program("Clients", NEWEST)
-print(server.process.pid, clients.pid, server.folder, clients.folder, flush=True)
+print(server.pid, clients.pid, server.directory, clients.folder, flush=True)
 sys.stdin.read()
 """
 

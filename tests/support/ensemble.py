@@ -13,7 +13,7 @@ from typing import Self
 from support.proxy import Proxy
 from support.relay import Relay, hand_on
 from support.waiting import wait_until
-from topiarist.adapters.embedded import EmbeddedZooKeeper
+from topiarist.adapters.embedded import MAIN, EmbeddedZooKeeper
 
 MEMBERS = 3
 
@@ -94,10 +94,13 @@ class Member(EmbeddedZooKeeper):
         data = self.directory / "data"
         data.mkdir(exist_ok=True)
         (data / "myid").write_text(f"{self.number}\n")
-        self._command[-2] = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         return super()._launch(port)
 
-    def _wait(self, *_: object) -> bool:
+    def _command(self) -> list[str]:
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        return [main if word == MAIN else word for word in super()._command()]
+
+    def _ready(self) -> bool:
         return True
 
     @property

@@ -19,9 +19,10 @@ from typing import Self
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from support.kafka.processes import Process, free_port
+from support.kafka.processes import Process
 from support.kubeapi import PATIENCE, Api, Site
 from support.waiting import wait_until
+from topiarist.adapters.guarded import free_port
 
 ROOT = Path(__file__).parents[2]
 MEMORY = "GOMEMLIMIT=600MiB"

@@ -11,9 +11,10 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from support.helm import Values
-from support.kafka.processes import Process, free_port
+from support.kafka.processes import Process
 from support.kube import ApiServer
 from support.rights import grant, rights
+from topiarist.adapters.guarded import free_port
 from topiarist.cli.operator import command
 
 PROGRAM = ("-m", "topiarist", "operator")

@@ -15,16 +15,16 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from topiarist.adapters.guarded import GuardedProcess, free_port
 from topiarist.errors import Reason, TopiaristError
 
 JAVA_NEEDED = 17
 
-START_DEADLINE = 60.0
+START_DEADLINE = 90.0
 """Seconds; a start takes 0.4 on a quiet machine."""
 
 _JARS = (
@@ -62,7 +62,9 @@ _JAVA = (
     "-Dzookeeper.preAllocSize=4096",
 )
 
-_MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
+MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
+
+CONFIG = "zoo.cfg"
 
 _SETTINGS = {
     "clientPortAddress": "127.0.0.1",
@@ -73,24 +75,6 @@ _SETTINGS = {
     "forceSync": "no",
     "4lw.commands.whitelist": "conf,mntr,ruok,srvr",
 }
-
-GUARD = """
-exec 3<&0
-"$@" </dev/null 3<&- &
-server=$!
-echo $server >pid
-{ read -r _ <&3; kill -9 $server; } 2>/dev/null &
-guard=$!
-wait $server
-code=$?
-kill $guard 2>/dev/null
-exit $code
-"""
-"""A shell script that runs its arguments and leaves their process id in the file ``pid``.
-
-It kills that process when its standard input says so or closes, which it does when we are gone, however we went. To be
-started in a session of its own: Ctrl-C in a terminal reaches us, and we end the process after its clients.
-"""
 
 
 class EmbeddedZooKeeper:
@@ -105,8 +89,7 @@ class EmbeddedZooKeeper:
         self.directory = Path()
         self._settings = {**_SETTINGS, **(settings or {})}
         self._options = (*_JAVA, *java)
-        self._command: list[str] = []
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: GuardedProcess | None = None
 
     @property
     def connect(self) -> str:
@@ -116,21 +99,17 @@ class EmbeddedZooKeeper:
     @property
     def pid(self) -> int:
         """The process id of the Java process."""
-        return int((self.directory / "pid").read_text())
-
-    def log(self) -> str:
-        """Everything that the server has logged, over all its restarts."""
-        return (self.directory / "log").read_text(errors="replace")
+        assert self._process
+        return self._process.pid
 
     def start(self) -> Self:
         """Start the server on a free port and wait until it answers."""
-        java, jars = find_java(), os.pathsep.join(map(str, find_jars()))
-        self._command = [java, *self._options, "-cp", jars, _MAIN, "zoo.cfg"]
         self.directory = Path(tempfile.mkdtemp(prefix="topiarist-zookeeper-"))
         atexit.register(self.stop)
         try:
+            self._process = GuardedProcess(self.directory, self._command(), "the embedded ZooKeeper")
             # Between our look for a free port and the server's bind somebody else may take it.
-            while not self._launch(_free_port()):
+            while not self._launch(free_port()):
                 pass
         except BaseException:
             self.stop()
@@ -145,13 +124,8 @@ class EmbeddedZooKeeper:
 
     def kill(self) -> None:
         """End the server at once, without a good-bye; its data stays for ``restart``."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        try:
-            process.communicate(b"\n")
-        except BrokenPipeError:
-            process.wait()
+        if self._process:
+            self._process.kill()
 
     def stop(self) -> None:
         """End the server and remove its data. May be called more than once."""
@@ -166,42 +140,20 @@ class EmbeddedZooKeeper:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def _command(self) -> list[str]:
+        """The command line, to be run in ``directory``."""
+        return [find_java(), *self._options, "-cp", os.pathsep.join(map(str, find_jars())), MAIN, CONFIG]
+
     def _launch(self, port: int) -> bool:
-        """Start the process and wait for its answer; False if the port is taken."""
+        """Start the process and wait until it is ready; False if the port is taken."""
+        assert self._process
         self.port = port
         lines = {"dataDir": str(self.directory / "data"), "clientPort": str(port), **self._settings}
-        (self.directory / "zoo.cfg").write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-        start = len(self.log()) if (self.directory / "log").exists() else 0
-        with (self.directory / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                ["/bin/sh", "-c", GUARD, "sh", *self._command],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.directory,
-                start_new_session=True,
-            )
-        return self._wait(self._process, start)
+        (self.directory / CONFIG).write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        self._process.start()
+        return self._process.wait_until(self._ready, START_DEADLINE)
 
-    def _wait(self, process: subprocess.Popen[bytes], start: int) -> bool:
-        deadline = time.monotonic() + START_DEADLINE
-        while not self._answers():
-            try:
-                code = process.wait(timeout=0.02)
-            except subprocess.TimeoutExpired:
-                code = None
-            if code is None and time.monotonic() < deadline:
-                continue
-            said = self.log()[start:]
-            self.kill()
-            if "Address already in use" in said:
-                return False
-            ended = f"did not answer within {START_DEADLINE:.0f} s" if code is None else f"ended with exit code {code}"
-            last = "\n    ".join(said.strip().splitlines()[-5:])
-            raise TopiaristError(Reason.UNREACHABLE, f"the embedded ZooKeeper {ended}; its last words:", last)
-        return True
-
-    def _answers(self) -> bool:
+    def _ready(self) -> bool:
         """Whether the server serves, and is ours: another one on this port has another data folder."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
@@ -248,10 +200,3 @@ def find_jars() -> list[Path]:
             f"PySpark brings no {', '.join(missing)} in {folder}: install PySpark 4.0 or later",
         )
     return [jars[-1] for jars in found.values()]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

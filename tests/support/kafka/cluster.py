@@ -20,11 +20,12 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from support.kafka.jars import jars
-from support.kafka.processes import Process, free_port, java, write_properties
+from support.kafka.processes import Process, java, write_properties
 from support.kafka.tools import main_class
 from support.kafka.zookeeper import ZooKeeper
 from support.runs import Ended
 from support.waiting import wait_until
+from topiarist.adapters.guarded import free_port
 
 DEFAULTS: Mapping[str, object] = {
     # Small: many brokers on a small machine.
@@ -81,7 +82,7 @@ class Cluster:
         self._properties = {**DEFAULTS, **(properties or {})}
         self._own: dict[int, dict[str, object]] = {}
         self._heap = heap
-        self._folder = zookeeper.folder / chroot.strip("/").replace("/", "-")
+        self._folder = zookeeper.directory / chroot.strip("/").replace("/", "-")
         self._client: KazooClient | None = None
 
     @property
@@ -182,7 +183,7 @@ class Cluster:
     def tool(self, name: str, *words: str, release: str = "", text: str | None = None) -> Ended:
         """Run one of Kafka's own command line tools as a process, by default that of the cluster's release."""
         found = release or self.release
-        command = java(jars(found), self.zookeeper.folder, [main_class(found, name), *words], quiet=True)
+        command = java(jars(found), self.zookeeper.directory, [main_class(found, name), *words], quiet=True)
         said = run(
             command,
             input=text,
@@ -206,7 +207,7 @@ class Cluster:
             self.ports[broker] = free_port()
         if broker not in self.brokers:
             command = java(
-                jars(self.release), self.zookeeper.folder, ["kafka.Kafka", "server.properties"], heap=self._heap
+                jars(self.release), self.zookeeper.directory, ["kafka.Kafka", "server.properties"], heap=self._heap
             )
             self.brokers[broker] = Process(self._folder / f"broker-{broker}", command)
         process = self.brokers[broker]

@@ -15,8 +15,9 @@ from kazoo.exceptions import NoNodeError
 
 from support.kafka.cluster import DEFAULTS, Cluster
 from support.kafka.jars import jars
-from support.kafka.processes import Process, free_port, java, write_properties
+from support.kafka.processes import Process, java, write_properties
 from support.kafka.tools import main_class
+from topiarist.adapters.guarded import free_port
 
 CONTROLLER = 3000
 """The id of the controller, which no broker may have."""
@@ -34,7 +35,7 @@ class Quorum:
     def __init__(self, kafka: Cluster) -> None:
         self._kafka = kafka
         self._port = free_port()
-        self._folder = kafka.zookeeper.folder / "quorum"
+        self._folder = kafka.zookeeper.directory / "quorum"
         self._starts = 0
         self._process: Process | None = None
 
@@ -119,7 +120,7 @@ class Quorum:
         }
 
     def _java(self, main: str) -> list[str]:
-        return java(jars(self._kafka.release), self._kafka.zookeeper.folder, [main, "server.properties"])
+        return java(jars(self._kafka.release), self._kafka.zookeeper.directory, [main, "server.properties"])
 
     def _properties(self, folder: object) -> dict[str, object]:
         return {
