@@ -85,7 +85,7 @@ def deletions(scene: Scene) -> list[str]:
 
 
 def test_f32_killed_at_every_write(server: ApiServer, namespace: str, tmp_path: Path) -> None:
-    """Whatever write it is: the next operator does what is left, and no finalizer is lost or stays."""
+    """Killed at any write, to ZooKeeper or the API server: the next one does what is left, no finalizer is lost."""
     with EmbeddedZooKeeper() as zookeeper, ExitStack() as stack, ThreadPoolExecutor(AT_A_TIME) as pool:
 
         def made(name: str) -> Stand:
@@ -102,7 +102,7 @@ def test_f32_killed_at_every_write(server: ApiServer, namespace: str, tmp_path: 
 
 
 def test_f32_killed_right_behind_a_deletion(stage: Stage, namespace: str) -> None:
-    """No status could tell of it, and it counts against the budget of the day all the same."""
+    """Killed behind a deletion of which no status tells yet: it counts against the budget of the day all the same."""
     relay = stage.stack.enter_context(ApiRelay(stage.server))
     scene = stage.scene(namespace)
     scene.cluster(allowDeletion=True, budgets={"deletions": 1})
