@@ -13,16 +13,18 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
 FILTERS = frozenset(
     (
-        *("allow_deletions", "complete", "guard", "_held", "hold", "permit", "restrict", "review", "trusted"),
-        "within_budgets",
+        *("allow_deletions", "complete", "guard", "_held", "hold", "permit", "permitted", "report_only", "restrict"),
+        *("review", "trusted", "within_budgets"),
     )
 )
 """Functions that give their first argument back with less in it, or raise: a guard is a call of one."""
 
 
-def guards(function: ast.FunctionDef) -> Iterator[tuple[str, Callable[[], None]]]:
+def guards(function: Function) -> Iterator[tuple[str, Callable[[], None]]]:
     """What can be taken away, in words, and what takes it away, in place."""
     for node in ast.walk(function):
         if isinstance(node, ast.If):

@@ -27,7 +27,7 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from bench import COPIED, HUNG, ROOT, SOURCE, Bench, copy_tree
-from guards import guards
+from guards import Function, guards
 
 
 class Target(NamedTuple):
@@ -89,9 +89,9 @@ def mutants(targets: Sequence[Target]) -> Iterator[Mutant]:
                 yield Mutant(name, target.module, function, number, target.tests, target.first)
 
 
-def _function(tree: ast.Module, name: str, module: str) -> ast.FunctionDef:
+def _function(tree: ast.Module, name: str, module: str) -> Function:
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == name:
+        if isinstance(node, Function) and node.name == name:
             return node
     raise SystemExit(f"{module} has no function {name}: mend mutants.toml")
 
