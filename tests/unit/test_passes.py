@@ -8,46 +8,14 @@ from typing import Any
 import pytest
 
 from support import bodies, states
-from topiarist import schema
 from topiarist.adapters.memory import MemoryCluster
-from topiarist.core.spec import merge
-from topiarist.core.state import Tombstone, TopicRecord, TopicState
+from topiarist.core.state import Tombstone, TopicRecord
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.candidates import candidate, candidates
 from topiarist.kubernetes.deletions import recent
-from topiarist.kubernetes.passes import Order, Seen, State, View, look
-from topiarist.kubernetes.resources import FINALIZER, Resource
+from topiarist.kubernetes.passes import Seen, State, look
+from unit.orders import DELETING, LONG, OWNER, SHORT, order, ours, passed, reasons
 
-OWNER = "k8s/shop/topiarist"
-DELETING = {"deletionTimestamp": "2026-02-01T00:00:00Z", "finalizers": [FINALIZER]}
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
-SHORT, LONG = "3600000", "604800000"
-
-
-def order(home: Resource, *topics: Resource, **fields: Any) -> Order:
-    """What a pass over the cluster ``home`` is to do for these Topics."""
-    assert home.manifest is not None
-    spec = schema.cluster_spec(home.manifest)
-    specs = [candidate(each, merge(each.manifest, spec)) for each in topics if each.manifest is not None]
-    return Order(home, spec, candidates(spec, home.namespace, specs, {}), OWNER, **fields)
-
-
-def passed(port: MemoryCluster, wanted: Order) -> dict[str, View]:
-    """A pass, and the view of each topic."""
-    seen = look(port, wanted, lambda: False)
-    assert seen.error is None
-    return {view.candidate.spec.topic: view for view in seen.views}
-
-
-def reasons(view: View) -> list[Reason]:
-    """Why something was refused."""
-    return [refusal.reason for refusal in view.refusals]
-
-
-def ours(name: str, partitions: int = 3, **config: str) -> TopicState:
-    """A topic of the operator's on the cluster."""
-    named = {key.replace("_", "."): text for key, text in config.items()}
-    return states.topic(name, partitions, config=named, ours=sorted(named), owner=OWNER)
 
 
 def test_what_is_declared_is_made_and_then_in_step() -> None:
@@ -162,6 +130,18 @@ def test_deletions_of_a_day_share_one_budget() -> None:
         views = passed(port, order(home, *going, deletions=lambda state: recent(home, state, OWNER, NOON)))
         assert len(port.state.topics) == left
         assert all((Reason.BUDGET_EXCEEDED in reasons(view)) is bool(left) for view in views.values())
+
+
+def test_a_budget_that_is_overdrawn_has_no_room() -> None:
+    """It was larger before; and it holds back no more than it counts."""
+    tombstones = {f"gone-{number}": Tombstone(OWNER, 1_769_860_800_000) for number in range(7)}
+    home = bodies.cluster(allowDeletion=True)
+    port = MemoryCluster(states.cluster(ours("orders"), tombstones=tombstones))
+    topics = bodies.topic("orders", ensure="Absent"), bodies.topic("new")
+    views = passed(port, order(home, *topics, deletions=lambda state: recent(home, state, OWNER, NOON)))
+    (refusal,) = views["orders"].refusals
+    assert refusal.message.startswith("1 deletion, 0 allowed")
+    assert views["new"].state is State.CHANGED
 
 
 def test_budgets_hold_back_only_what_they_count() -> None:
