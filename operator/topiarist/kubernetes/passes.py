@@ -1,7 +1,7 @@
 """One pass over one cluster: what its Topics ask for, the plan, what of it may be done, and what became of each topic.
 
 The command line's pass (``reconcile``) with the operator's answers to what a person would be asked. Nothing of
-Kubernetes is called here: ``loop`` hands the order in and writes what comes out.
+Kubernetes is called here: ``rounds`` hands the order in, and ``controller`` writes what comes out.
 """
 
 from __future__ import annotations
