@@ -13,6 +13,7 @@ from topiarist.core.state import Tombstone, TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.deletions import recent
 from topiarist.kubernetes.passes import Seen, State, look
+from topiarist.kubernetes.words import told
 from unit.orders import DELETING, LONG, OWNER, SHORT, order, ours, passed, reasons
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -140,7 +141,8 @@ def test_a_budget_that_is_overdrawn_has_no_room() -> None:
     topics = bodies.topic("orders", ensure="Absent"), bodies.topic("new")
     views = passed(port, order(home, *topics, deletions=lambda state: recent(home, state, OWNER, NOON)))
     (refusal,) = views["orders"].refusals
-    assert refusal.message.startswith("1 deletion, 0 allowed")
+    assert told(refusal).startswith("1 deletion, 0 allowed (deletions): ")
+    assert told(refusal).endswith("; deletions count for 24 hours")
     assert views["new"].state is State.CHANGED
 
 
