@@ -195,6 +195,25 @@ def test_a_claim_passes_on_to_who_cannot_be_read() -> None:
     assert objection.message == "Topic shop/again declares topic orders too, and is not being deleted"
 
 
+def test_who_has_been_let_go_asks_for_nothing() -> None:
+    """It is being deleted without our finalizer: it has no claim, whether it can be read or not."""
+    gone = {**OLD, "deletionTimestamp": "2028-01-01T00:00:00Z"}
+    left = bodies.topic("left", topicName="orders", deletionPolicy="Delete", meta=gone)
+    broken = bodies.topic("broken", topicName="orders", partitions=0, meta=gone)
+    going = bodies.topic("orders", deletionPolicy="Delete", meta={**YOUNG, **GOING})
+    (found,) = judged(bodies.cluster(), left, going, silent=[broken])
+    assert (found.resource.name, reasons(found)) == ("orders", [])
+
+
+def test_of_two_that_are_being_deleted_the_older_counts() -> None:
+    """Which is the one that may delete the topic."""
+    first, second = (bodies.topic(name, topicName="orders", deletionPolicy="Delete", meta=GOING) for name in "ab")
+    found = {
+        each.resource.name: [one.message for one in each.objections] for each in judged(bodies.cluster(), second, first)
+    }
+    assert found == {"a": [], "b": ["Topic shop/a declares topic orders too, and came first"]}
+
+
 def test_candidates_come_in_the_order_of_their_topics() -> None:
     """Those of one topic by age."""
     topics = [bodies.topic("z"), bodies.topic("b", topicName="m"), bodies.topic("a", topicName="m"), bodies.topic("c")]

@@ -77,6 +77,24 @@ def test_what_is_written_is_not_asked_about_in_the_same_pass() -> None:
     assert port.asked == []
 
 
+class Losing(MemoryCluster):
+    """Its session ends behind the first topic."""
+
+    def apply(self, plan: Plan, stop: Callable[[], bool], pace: Pace | None = None) -> Iterator[Outcome]:
+        yield next(iter(super().apply(plan, stop, pace)))
+        raise TopiaristError(Reason.SESSION_LOST, "the session has ended")
+
+
+def test_a_pass_that_ends_early_has_done_what_it_has_done() -> None:
+    """With the reason; what was not sent is for the next pass."""
+    port = Losing(states.cluster(ours("a"), ours("b")))
+    topics = [bodies.topic(name, config={"flush.ms": 7}) for name in "ab"]
+    seen = look(port, order(bodies.cluster(), *topics), lambda: False)
+    assert seen.error is not None
+    assert seen.error.reason is Reason.SESSION_LOST
+    assert [(view.state, view.unsent) for view in seen.views] == [(State.IN_STEP, False), (State.WAITING, True)]
+
+
 class Answering(MemoryCluster):
     """Nothing is written; what became of each topic is said."""
 

@@ -218,7 +218,7 @@ def _state(wanted: TopicSpec, found: TopicState | None, plan: TopicPlan | None, 
     reasons = {refusal.reason for refusal in refusals}
     if wanted.observe:
         return State.PAUSED
-    if reasons and any(not reason.retryable for reason in reasons - {Reason.DRIFT_DETECTED}):
+    if any(not reason.retryable for reason in reasons - {Reason.DRIFT_DETECTED}):
         return State.REFUSED
     if Reason.DRIFT_DETECTED in reasons:
         return State.DRIFTED
