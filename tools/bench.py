@@ -9,7 +9,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from py_compile import PycInvalidationMode
 
@@ -31,14 +32,24 @@ phases = (Phase.explicit, Phase.generate)
 settings.register_profile("one-example", deadline=None, derandomize=True, database=None, phases=phases)
 
 killers = os.environ["KILLERS"].split("\\n")
+seconds = {}
 
 
 def pytest_collection_modifyitems(items):
     known = {killer: place for place, killer in enumerate(killers)}
     items.sort(key=lambda item: (known.get(item.nodeid, len(known)), item.get_closest_marker("hypothesis") is not None))
+
+
+def pytest_runtest_logreport(report):
+    seconds[report.nodeid] = seconds.get(report.nodeid, 0.0) + report.duration
+
+
+def pytest_sessionfinish():
+    with open(os.environ["SECONDS"], "a", encoding="utf-8") as log:
+        log.writelines(f"{took}\\t{test}\\n" for test, took in seconds.items())
 """
 """A plugin for pytest: tests that noticed another mutant come first, literal cases before properties. Properties have
-the same examples in each run, and the first that fails is enough, however large it is.
+the same examples in each run, and the first that fails is enough, however large it is. What each took is written down.
 """
 
 
@@ -69,24 +80,34 @@ class Bench:
         """End the process."""
         self._nursery.communicate()
 
-    def red(
-        self, module: str, change: Callable[[str], str], tests: Sequence[str], killers: Sequence[str]
-    ) -> str | None:
-        """The first test that turned red under a change of one module's source; None if all stayed green."""
-        path = self._folder / SOURCE / module
-        original = path.read_text(encoding="utf-8")
-        path.write_text(change(original), encoding="utf-8")
+    @contextmanager
+    def changed(self, changes: Mapping[str, Callable[[str], str]]) -> Iterator[None]:
+        """The sources of some modules are others meanwhile."""
+        paths = {self._folder / SOURCE / module: change for module, change in changes.items()}
+        originals = {path: path.read_text(encoding="utf-8") for path in paths}
+        for path, change in paths.items():
+            path.write_text(change(originals[path]), encoding="utf-8")
         try:
-            return self.first_failure(tests, killers)
+            yield
         finally:
-            path.write_text(original, encoding="utf-8")
+            for path, original in originals.items():
+                path.write_text(original, encoding="utf-8")
 
     def first_failure(self, tests: Sequence[str], killers: Sequence[str] = ()) -> str | None:
-        """The first of ``tests`` that is red, ``killers`` and what runs together with them before all others."""
-        groups = [self._files(words) for words in tests]
-        known = [killer.partition("::")[0] for killer in killers]
-        groups.sort(key=lambda files: min((known.index(file) for file in files if file in known), default=len(known)))
-        return next(filter(None, (self._failure(files, killers) for files in groups)), None)
+        """The first of ``tests`` that is red; first ``killers`` and nothing else, then each of ``tests`` by itself."""
+        groups = [killers, *map(self._files, tests)]
+        return next(filter(None, (self._failure(files, killers) for files in groups if files)), None)
+
+    @property
+    def traces(self) -> Path:
+        """Where modules that tell of themselves are to do so."""
+        return self._folder / "traces"
+
+    def seconds(self) -> Mapping[str, float]:
+        """What each test has taken when it was last run here."""
+        log = self._folder / "seconds"
+        lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else ()
+        return {test: float(took) for took, _, test in (line.partition("\t") for line in lines)}
 
     def _files(self, words: str) -> Sequence[str]:
         """The files that patterns mean, as pytest names them."""
@@ -99,7 +120,7 @@ class Bench:
         options += ["--hypothesis-profile", "one-example", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
         output = self._folder / "output"
         output.write_text("", encoding="utf-8")
-        variables = {"KILLERS": "\n".join(killers)}
+        variables = {"KILLERS": "\n".join(killers), "SECONDS": str(self._folder / "seconds")}
         request = {"words": [*options, *files], "variables": variables, "output": str(output), "seconds": LONGEST}
         assert self._nursery.stdin
         assert self._nursery.stdout

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -24,35 +24,49 @@ FILTERS = frozenset(
 """Functions that give their first argument back with less in it, or raise: a guard is a call of one."""
 
 
-def guards(function: Function) -> Iterator[tuple[str, Callable[[], None]]]:
-    """What can be taken away, in words, and what takes it away, in place."""
+class Guard(NamedTuple):
+    """What can be taken away, in words, what takes it away, in place, and the line that it is on."""
+
+    what: str
+    take_away: Callable[[], None]
+    line: int
+
+
+def guards(function: Function) -> Iterator[Guard]:
+    """All guards of a function."""
     for node in ast.walk(function):
-        if isinstance(node, ast.If):
-            yield f"without the guard: {_text(node.test)}", partial(setattr, node, "test", ast.Constant(value=False))
-        elif isinstance(node, ast.BoolOp) and not isinstance(node.values[-1], ast.Constant):
-            for operand in node.values:
-                yield f"without {_text(operand)} in: {_text(node)}", partial(node.values.remove, operand)
-        elif isinstance(node, ast.comprehension):
-            for wanted in node.ifs:
-                yield f"without the filter: {_text(wanted)}", partial(node.ifs.remove, wanted)
-        elif isinstance(node, ast.Compare):
-            yield from _compared(node)
-        elif isinstance(node, ast.Call) and _text(node.func) in ("max", "min") and len(node.args) > 1:
-            for bound in node.args:
-                rest = [other for other in node.args if other is not bound]
-                yield f"without {_text(bound)} in: {_text(node)}", partial(setattr, node, "args", [*rest, rest[0]])
-        elif isinstance(node, ast.Match):
-            for case in node.cases:
-                yield f"without the case: {_text(case.pattern)}", partial(node.cases.remove, case)
-        elif isinstance(node, ast.Dict) and len(node.keys) > 1:
-            for index, (key, value) in enumerate(zip(node.keys, node.values, strict=True)):
-                what = _text(key) if key else f"**{_text(value)}"
-                yield f"without the field {what}", partial(_without_place, (node.keys, node.values), index)
-        elif isinstance(node, ast.List | ast.Tuple) and isinstance(node.ctx, ast.Load):
-            for element in node.elts:
-                if isinstance(element, ast.Call | ast.Starred):
-                    yield f"without {_text(element)}", partial(node.elts.remove, element)
+        line = (node.target if isinstance(node, ast.comprehension) else node).__dict__.get("lineno", function.lineno)
+        yield from (Guard(what, take_away, line) for what, take_away in _of(node))
         yield from _done(node)
+
+
+def _of(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
+    """What a node has that can be taken away."""
+    if isinstance(node, ast.If):
+        yield f"without the guard: {_text(node.test)}", partial(setattr, node, "test", ast.Constant(value=False))
+    elif isinstance(node, ast.BoolOp) and not isinstance(node.values[-1], ast.Constant):
+        for operand in node.values:
+            yield f"without {_text(operand)} in: {_text(node)}", partial(node.values.remove, operand)
+    elif isinstance(node, ast.comprehension):
+        for wanted in node.ifs:
+            yield f"without the filter: {_text(wanted)}", partial(node.ifs.remove, wanted)
+    elif isinstance(node, ast.Compare):
+        yield from _compared(node)
+    elif isinstance(node, ast.Call) and _text(node.func) in ("max", "min") and len(node.args) > 1:
+        for bound in node.args:
+            rest = [other for other in node.args if other is not bound]
+            yield f"without {_text(bound)} in: {_text(node)}", partial(setattr, node, "args", [*rest, rest[0]])
+    elif isinstance(node, ast.Match):
+        for case in node.cases:
+            yield f"without the case: {_text(case.pattern)}", partial(node.cases.remove, case)
+    elif isinstance(node, ast.Dict) and len(node.keys) > 1:
+        for index, (key, value) in enumerate(zip(node.keys, node.values, strict=True)):
+            what = _text(key) if key else f"**{_text(value)}"
+            yield f"without the field {what}", partial(_without_place, (node.keys, node.values), index)
+    elif isinstance(node, ast.List | ast.Tuple) and isinstance(node.ctx, ast.Load):
+        for element in node.elts:
+            if isinstance(element, ast.Call | ast.Starred):
+                yield f"without {_text(element)}", partial(node.elts.remove, element)
 
 
 def _compared(node: ast.Compare) -> Iterator[tuple[str, Callable[[], None]]]:
@@ -63,16 +77,18 @@ def _compared(node: ast.Compare) -> Iterator[tuple[str, Callable[[], None]]]:
             yield f"without {_text(one)} in: {_text(node)}", partial(_without_place, sides, index)
 
 
-def _done(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
+def _done(node: ast.AST) -> Iterator[Guard]:
     """What is done for its effect, and what is passed through a filter."""
     for name, value in ast.iter_fields(node):
         for index, each in enumerate(value if isinstance(value, list) else [value]):
             if isinstance(each, ast.AugAssign) or (
                 isinstance(each, ast.Expr) and isinstance(each.value, ast.Call | ast.YieldFrom)
             ):
-                yield f"without: {_text(each)}", partial(_put, node, name, index, ast.copy_location(ast.Pass(), each))
+                instead = ast.copy_location(ast.Pass(), each)
+                yield Guard(f"without: {_text(each)}", partial(_put, node, name, index, instead), each.lineno)
             elif isinstance(each, ast.Call) and each.args and _text(each.func).rpartition(".")[2] in FILTERS:
-                yield f"not through: {_text(each)}", partial(_put, node, name, index, each.args[0])
+                through = partial(_put, node, name, index, each.args[0])
+                yield Guard(f"not through: {_text(each)}", through, each.lineno)
 
 
 def _put(node: ast.AST, name: str, index: int, other: ast.AST) -> None:

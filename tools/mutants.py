@@ -2,7 +2,9 @@
 
 ``guards.py`` says what a guard is. ``mutants.toml`` names the functions whose guards keep a cluster from harm and the
 tests that are to notice. A mutant that no test notices has survived: mend the tests, or say there why it changes
-nothing. Each mutant is met by all tests of its target until one turns red; those that noticed another one come first.
+nothing. All tests are run once without a mutant, and say which statements they come by (``traces.py``). Each mutant is
+met first by the tests that come by it, beginning with those that noticed another one and then the quickest, and then by
+all tests of its target, until one turns red.
 
 Usage: ``python tools/mutants.py [TEXT...]`` (only the mutants whose name has one of these texts), ``--list`` names them
 and runs nothing. ``WORKERS`` (default 2) mutants are run at a time. Ends with 1 if any survives, or if one that is said
@@ -21,6 +23,7 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
@@ -28,19 +31,18 @@ from typing import NamedTuple
 
 from bench import COPIED, HUNG, ROOT, SOURCE, Bench, copy_tree
 from guards import Function, guards
+from traces import Traces, statement_at, tellers
 
 
 class Target(NamedTuple):
     """Functions of one module, and the tests that are to notice when one of their guards is gone.
 
-    Each word of ``tests`` is a pattern of files; they are run in this order, but for the tests ``first``, which are
-    most likely to notice.
+    Each of ``tests`` is patterns of files that are run together.
     """
 
     module: str
     functions: Sequence[str]
     tests: Sequence[str]
-    first: Sequence[str] = ()
 
 
 class Settings(NamedTuple):
@@ -66,13 +68,13 @@ class Mutant(NamedTuple):
     module: str
     function: str
     number: int
+    line: int
     tests: Sequence[str]
-    first: Sequence[str]
 
     def source(self, original: str) -> str:
         """The module without the guard."""
         tree = ast.parse(original)
-        list(guards(_function(tree, self.function, self.module)))[self.number][1]()
+        list(guards(_function(tree, self.function, self.module)))[self.number].take_away()
         return ast.unparse(tree)
 
 
@@ -82,11 +84,13 @@ def mutants(targets: Sequence[Target]) -> Iterator[Mutant]:
     for target in targets:
         tree = ast.parse((ROOT / SOURCE / target.module).read_text(encoding="utf-8"))
         for function in target.functions:
-            for number, (what, _) in enumerate(guards(_function(tree, function, target.module))):
-                name = f"{target.module}:{function}: {what}"
+            node = _function(tree, function, target.module)
+            for number, guard in enumerate(guards(node)):
+                name = f"{target.module}:{function}: {guard.what}"
                 names[name] += 1
                 name += f" [{names[name]}]" if names[name] > 1 else ""
-                yield Mutant(name, target.module, function, number, target.tests, target.first)
+                line = statement_at(node, guard.line)
+                yield Mutant(name, target.module, function, number, line, target.tests)
 
 
 def _function(tree: ast.Module, name: str, module: str) -> Function:
@@ -97,10 +101,10 @@ def _function(tree: ast.Module, name: str, module: str) -> Function:
 
 
 class Benches:
-    """Benches side by side, and by module the tests that have noticed a mutant of it."""
+    """Benches side by side, the tests that come by each statement, and those that have noticed a mutant by module."""
 
-    def __init__(self, scratch: Path, workers: int) -> None:
-        self._killers: dict[str, Sequence[str]] = {}
+    def __init__(self, scratch: Path, pool: ThreadPoolExecutor, workers: int) -> None:
+        self._killers: defaultdict[str, list[str]] = defaultdict(list)
         for name in COPIED:
             copy_tree(ROOT / name, scratch / "0" / name)
         copies = [shutil.copytree(scratch / "0", scratch / str(number), symlinks=True) for number in range(1, workers)]
@@ -108,14 +112,29 @@ class Benches:
         self._free: SimpleQueue[Bench] = SimpleQueue()
         for bench in self._all:
             self._free.put(bench)
+        self._pool = pool
+        self._traces = Traces((), {})
 
     def close(self) -> None:
         """End all processes."""
         for bench in self._all:
             bench.close()
 
-    def sound(self, tests: str) -> str | None:
-        """The first of tests that run together that is red without any mutant; None if all are green."""
+    def trace(self, chosen: Sequence[Mutant]) -> Sequence[str]:
+        """Run all tests without any mutant, and see what each comes by; those that are red nevertheless."""
+        functions: defaultdict[str, set[str]] = defaultdict(set)
+        for mutant in chosen:
+            functions[mutant.module].add(mutant.function)
+        with ExitStack() as stack:
+            for bench in self._all:
+                stack.enter_context(bench.changed(tellers(functions, bench.traces)))
+            red = self._pool.map(self._first_failure, dict.fromkeys(chain(*(each.tests for each in chosen))))
+            found = [*filter(None, red)]
+        seconds = {test: took for bench in self._all for test, took in bench.seconds().items()}
+        self._traces = Traces([bench.traces for bench in self._all], seconds)
+        return found
+
+    def _first_failure(self, tests: str) -> str | None:
         bench = self._free.get()
         try:
             return bench.first_failure([tests])
@@ -124,15 +143,17 @@ class Benches:
 
     def red(self, mutant: Mutant) -> str | None:
         """The first test that turned red under a mutant; None if all stayed green."""
+        by_it = self._traces.tests(mutant.module, mutant.line)
+        known = [killer for killer in self._killers[mutant.module] if killer in by_it]
         bench = self._free.get()
         try:
-            killers = self._killers.get(mutant.module, mutant.first)
-            found = bench.red(mutant.module, mutant.source, mutant.tests, killers)
+            with bench.changed({mutant.module: mutant.source}):
+                found = bench.first_failure(mutant.tests, [*dict.fromkeys([*known, *by_it])])
         finally:
             self._free.put(bench)
         if found:
             # The last one first: guards of one function stand beside each other, and so do their tests.
-            name = found.removesuffix(HUNG)
+            name, killers = found.removesuffix(HUNG), self._killers[mutant.module]
             self._killers[mutant.module] = [name, *(killer for killer in killers if killer != name)]
         return found
 
@@ -148,8 +169,8 @@ def main(words: Sequence[str]) -> int:
     started, workers = time.monotonic(), int(os.environ.get("WORKERS", "2"))
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(workers) as pool:
-        benches = Benches(Path(scratch), workers)
-        if red := [*filter(None, pool.map(benches.sound, dict.fromkeys(chain(*(each.tests for each in chosen)))))]:
+        benches = Benches(Path(scratch), pool, workers)
+        if red := benches.trace(chosen):
             benches.close()
             raise SystemExit("\n".join(f"{test} is red without any mutant: mend that first" for test in red))
         for mutant, killer in zip(chosen, pool.map(benches.red, chosen), strict=True):
