@@ -10,7 +10,7 @@ import pytest
 from support import bodies
 from topiarist import schema
 from topiarist.core.spec import merge
-from topiarist.kubernetes import store as module
+from topiarist.kubernetes import merging
 from topiarist.kubernetes.resources import FINALIZER, Resource, resource
 from topiarist.kubernetes.store import REST, Store
 
@@ -193,7 +193,7 @@ def merges(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return counted
 
-    monkeypatch.setattr(module, "merge", counting("merge", merge))
+    monkeypatch.setattr(merging, "merge", counting("merge", merge))
     monkeypatch.setattr(schema, "cluster_spec", counting("cluster", schema.cluster_spec))
     monkeypatch.setattr(schema, "policy", counting("policy", schema.policy))
     return found

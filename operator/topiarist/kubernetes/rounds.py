@@ -57,7 +57,7 @@ class Round:
         if spec is None:
             await self._in_thread(self._session.close)
             return Seen([], error=TopiaristError(Reason.INVALID_MANIFEST, "the Cluster cannot be read"))
-        meant, silent, policies = list(store.candidates(home.name)), store.silent(home.name), store.rules()
+        meant, silent, policies = store.candidates(home.name), store.silent(home.name), store.rules()
         labels = dict(store.namespaces)
         broken = sorted(name for name, found in store.policies.items() if found.manifest is None)
         try:

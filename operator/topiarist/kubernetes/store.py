@@ -1,32 +1,24 @@
 """What the API server holds of ours, as last seen, and which clusters are to be looked at because of what came.
 
-Fed by ``handlers`` with one event after the other, asked by ``loop`` when a cluster's pass begins; all in one thread.
-Specs are merged again only when the Topic or the Cluster has changed.
+Fed by ``handlers`` and ``listing`` with one resource after the other, asked by ``rounds`` when a cluster's pass begins;
+all in one thread. What a Cluster or a Policy says is read once, ``merging`` does so for Topics.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
 
 from topiarist import schema
 from topiarist.core.guardrails import Policy
-from topiarist.core.spec import ClusterSpec, merge, selects
-from topiarist.kubernetes.candidates import Candidate, Labels, candidate
+from topiarist.core.spec import ClusterSpec, selects
+from topiarist.kubernetes.candidates import Candidate, Labels
+from topiarist.kubernetes.merging import Merging
 from topiarist.kubernetes.resources import Resource
 
 Key = tuple[str, str]
 
 REST = ""
 """In place of a cluster's name: what no cluster's pass looks at, as Policies, and Topics that are meant for none."""
-
-
-class _Merged(NamedTuple):
-    """A Topic on a cluster, made for one state of both."""
-
-    cluster: ClusterSpec
-    candidate: Candidate
 
 
 class Store:
@@ -45,7 +37,7 @@ class Store:
         self._mark = mark
         self._specs: dict[str, ClusterSpec] = {}
         self._rules: dict[str, Policy] = {}
-        self._merged: dict[str, dict[Key, _Merged]] = defaultdict(dict)
+        self._merging = Merging()
         self._listed: dict[tuple[str, str], int] = {}
 
     def put(self, found: Resource) -> None:
@@ -84,15 +76,13 @@ class Store:
         affected = {*self._affected(found, comes_or_goes=True)}
         if found.kind == "Topic":
             self.topics.pop(found.key, None)
-            for merged in self._merged.values():
-                merged.pop(found.key, None)
         elif found.kind == "Policy":
             self.policies.pop(found.name, None)
             self._rules.pop(found.name, None)
         else:
             self.clusters.pop(found.name, None)
             self._specs.pop(found.name, None)
-            self._merged.pop(found.name, None)
+            self._merging.forget(found.name)
         self._tell(affected)
 
     def namespace(self, name: str, labels: Labels | None, *, leaving: bool = False) -> None:
@@ -118,33 +108,21 @@ class Store:
 
     def keys(self, name: str) -> Iterator[Key]:
         """The Topics that are meant for a cluster, as ``meant`` says."""
-        cluster = self._specs.get(name)
-        return (key for key, topic in self.topics.items() if cluster and self._means(topic, cluster))
+        return (topic.key for topic in self._meant_for(name))
 
     @property
     def unread(self) -> list[str]:
         """Clusters that cannot be read: nobody knows what is meant for them."""
         return [name for name, found in self.clusters.items() if found.manifest is None]
 
-    def candidates(self, name: str) -> Iterator[Candidate]:
+    def candidates(self, name: str) -> list[Candidate]:
         """The Topics that are meant for a cluster and can be read, each by itself, with what it asks for there."""
-        cluster, merged = self._specs[name], self._merged[name]
-        for key, topic in self.topics.items():
-            if topic.manifest is None or not self._means(topic, cluster):
-                merged.pop(key, None)
-                continue
-            known = merged.get(key)
-            if known is None or known.cluster is not cluster or known.candidate.resource.manifest is not topic.manifest:
-                known = _Merged(cluster, candidate(topic, merge(topic.manifest, cluster)))
-            elif known.candidate.resource is not topic:
-                known = _Merged(cluster, known.candidate._replace(resource=topic))
-            merged[key] = known
-            yield known.candidate
+        return self._merging.candidates(self._specs[name], self._meant_for(name))
 
     def silent(self, name: str) -> list[Resource]:
         """The Topics that are meant for a cluster and cannot be read."""
-        cluster = self._specs[name]
-        return [topic for topic in self.topics.values() if topic.manifest is None and self._means(topic, cluster)]
+        broken = (topic for topic in self.topics.values() if topic.manifest is None)
+        return [topic for topic in broken if self._means(topic, self._specs[name])]
 
     def rules(self) -> list[Policy]:
         """The policies that can be read; each stays the same object until its Policy changes."""
@@ -201,6 +179,10 @@ class Store:
         else:
             yield from (REST, found.name) if found.kind == "Cluster" else (REST,)
             yield from self.clusters if found.kind == "Policy" or comes_or_goes else ()
+
+    def _meant_for(self, name: str) -> Iterator[Resource]:
+        cluster = self._specs.get(name)
+        return (topic for topic in self.topics.values() if cluster and self._means(topic, cluster))
 
     def _means(self, topic: Resource, cluster: ClusterSpec) -> bool:
         """Whether a Topic is meant for a cluster: by name, by label, or because there is only one."""
