@@ -13,6 +13,7 @@ from topiarist.core.state import Tombstone, TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.deletions import recent
 from topiarist.kubernetes.passes import Seen, State, look
+from topiarist.kubernetes.resources import FINALIZER
 from topiarist.kubernetes.words import told
 from unit.orders import DELETING, LONG, OWNER, SHORT, order, ours, passed, reasons
 
@@ -97,13 +98,14 @@ def test_ensure_absent_takes_the_clusters_word(allowed: bool) -> None:
 
 
 def test_a_topic_whose_resource_is_deleted_goes_with_it() -> None:
-    """By our finalizer only: without it the topic stays."""
-    port = MemoryCluster(states.cluster(ours("orders"), ours("kept")))
+    """By our finalizer only: without it the topic stays, and so does that of a resource that nobody deletes."""
+    port = MemoryCluster(states.cluster(ours("orders"), ours("kept"), ours("there")))
     going = bodies.topic("orders", deletionPolicy="Delete", meta=DELETING)
     kept = bodies.topic("kept", meta={**DELETING, "finalizers": ["another"]})
-    views = passed(port, order(bodies.cluster(allowDeletion=True), going, kept))
+    there = bodies.topic("there", deletionPolicy="Delete", meta={"finalizers": [FINALIZER]})
+    views = passed(port, order(bodies.cluster(allowDeletion=True), going, kept, there))
     assert "kept" not in views
-    assert [*port.state.topics] == ["kept"]
+    assert [*port.state.topics] == ["kept", "there"]
 
 
 def test_a_held_deletion_says_why_and_how_to_let_go() -> None:

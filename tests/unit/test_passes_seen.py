@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from support import bodies, states
 from topiarist.adapters.memory import MemoryCluster
-from topiarist.core.change import DeleteTopic, Finding, Plan
+from topiarist.core.change import DeleteTopic, Finding, Plan, TopicPlan
 from topiarist.core.policy import restrict
 from topiarist.core.spec import TopicSpec
 from topiarist.core.state import TopicState
@@ -170,6 +171,33 @@ def test_what_says_nothing_is_not_planned_again() -> None:
     for _ in range(3):
         passed(port, wanted)
     assert planned == [["calm", "gone", "refused", "set"], ["refused", "set"], ["refused"]]
+
+
+class Meddled(MemoryCluster):
+    """When ``b`` is written somebody else is faster, and changes what was just written to ``a``."""
+
+    def __init__(self, *topics: TopicState) -> None:
+        super().__init__(states.cluster(*topics))
+        self.calm = False
+
+    def _apply(self, plan: Plan, topic: TopicPlan) -> Outcome:
+        if topic.topic == "a" or self.calm:
+            return super()._apply(plan, topic)
+        self.calm = True
+        changed = replace(self.state.topics["a"], config={"flush.ms": "9"}, changed_outside=True)
+        self.state = replace(self.state, topics={**self.state.topics, "a": changed})
+        return Outcome(topic.topic, Result.MOVED, Reason.STATE_CONFLICT, "moved")
+
+
+def test_what_was_written_is_planned_again() -> None:
+    """Others may have changed it before the same pass read once more, because of another topic."""
+    port = Meddled(ours("a"), ours("b"))
+    topics = [bodies.topic(name, config={"flush.ms": 7}) for name in "ab"]
+    wanted = order(bodies.cluster(driftPolicy="Correct"), *topics, quiet=Quiet())
+    assert {view.state for view in passed(port, wanted).values()} == {State.IN_STEP}
+    assert port.state.topics["a"].config == {"flush.ms": "9"}
+    passed(port, wanted)
+    assert port.state.topics["a"].config == {"flush.ms": "7"}
 
 
 def test_a_guard_takes_its_part_of_the_plan() -> None:
