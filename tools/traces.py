@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -62,12 +62,17 @@ class Traces:
                 test = test.removesuffix(phase)
             self._tests[module, int(line)].add(test)
 
-    def tests(self, module: str, line: int) -> Sequence[str]:
+    def tests(self, module: str, line: int) -> list[str]:
         """Those that come by a statement: the file with the quickest first, in each file the quickest first."""
         files: defaultdict[str, list[str]] = defaultdict(list)
         for test in sorted(self._tests[module, line] & self._seconds.keys(), key=lambda test: self._seconds[test]):
-            files[test.partition("::")[0]].append(test)
+            files[file_of(test)].append(test)
         return [*chain(*files.values())]
+
+
+def file_of(test: str) -> str:
+    """The file of a test, as pytest names it."""
+    return test.partition("::")[0]
 
 
 def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
