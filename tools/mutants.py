@@ -30,7 +30,7 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from bench import COPIED, HUNG, ROOT, SOURCE, Bench, copy_tree
-from guards import guards
+from guards import Function, guards
 from traces import Traces, file_of, statement_at, tellers
 
 
@@ -93,9 +93,9 @@ def mutants(targets: Sequence[Target]) -> Iterator[Mutant]:
                 yield Mutant(name, target.module, function, number, line, target.tests)
 
 
-def _function(tree: ast.Module, name: str, module: str) -> ast.FunctionDef:
+def _function(tree: ast.Module, name: str, module: str) -> Function:
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == name:
+        if isinstance(node, Function) and node.name == name:
             return node
     raise SystemExit(f"{module} has no function {name}: mend mutants.toml")
 

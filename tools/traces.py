@@ -13,6 +13,8 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from guards import Function
+
 _TELL = """
 def _tell(_line, _known=set()):
     import os
@@ -34,7 +36,7 @@ def tellers(functions: Mapping[str, Collection[str]], log: Path) -> Mapping[str,
 def _telling(module: str, functions: Collection[str], log: Path, source: str) -> str:
     tree = ast.parse(source)
     for node in [*ast.walk(tree)]:
-        if isinstance(node, ast.FunctionDef) and node.name in functions:
+        if isinstance(node, Function) and node.name in functions:
             for body in _bodies(node):
                 body[:] = [each for statement in body for each in (_call(statement), statement)]
     place = next(number for number, node in enumerate(tree.body) if not _is_prologue(node))
@@ -42,7 +44,7 @@ def _telling(module: str, functions: Collection[str], log: Path, source: str) ->
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
-def statement_at(function: ast.FunctionDef, line: int) -> int:
+def statement_at(function: Function, line: int) -> int:
     """The line at which the innermost statement begins that has this line."""
     found = [each for body in _bodies(function) for each in body if each.lineno <= line <= (each.end_lineno or 0)]
     return max(each.lineno for each in found)

@@ -18,6 +18,7 @@ from typing import Any
 from topiarist.errors import TopiaristError
 from topiarist.kubernetes import clock
 from topiarist.kubernetes.api import Api
+from topiarist.kubernetes.deletions import recent
 from topiarist.kubernetes.events import cluster_events, topic_events
 from topiarist.kubernetes.finalizers import finalizers
 from topiarist.kubernetes.loop import Ending, Loop
@@ -147,7 +148,9 @@ class Controller:
 
     def _cluster(self, home: Resource, seen: Seen) -> Works:
         """What is to be written about a Cluster."""
-        status = cluster_status(home, seen, clock.now())
+        now = clock.now()
+        deletions = recent(home, None, self._owner, now) if seen.deletions is None else seen.deletions
+        status = cluster_status(home, seen, deletions, now)
         for event in cluster_events(home, status):
             yield self._scribe.event(home, event)
         if status != home.status:
