@@ -95,7 +95,7 @@ class Bench:
 
     def first_failure(self, tests: Sequence[str], killers: Sequence[str] = ()) -> str | None:
         """The first of ``tests`` that is red; first ``killers`` and nothing else, then each of ``tests`` by itself."""
-        groups = [killers, *map(self._files, tests)]
+        groups = [killers, *map(self.files, tests)]
         return next(filter(None, (self._failure(files, killers) for files in groups if files)), None)
 
     @property
@@ -109,7 +109,7 @@ class Bench:
         lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else ()
         return {test: float(took) for took, _, test in (line.partition("\t") for line in lines)}
 
-    def _files(self, words: str) -> Sequence[str]:
+    def files(self, words: str) -> Sequence[str]:
         """The files that patterns mean, as pytest names them."""
         found = (path for word in words.split() for path in sorted(self._folder.glob(word)))
         return [*dict.fromkeys(str(path.relative_to(self._folder)) for path in found)]

@@ -19,8 +19,11 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "docs" / "reliability.json"
-TESTS, BROKERS = ROOT / "tests" / "faults", ROOT / "tests" / "kafka"
+TESTS, BROKERS = (ROOT / "tests" / name for name in ("faults", "kafka"))
 """Whose tests are counted, and those that show some of it once more with Kafka's own controllers and brokers."""
+
+ELSEWHERE = {"kubernetes": "a real API server", "spark": "a real Spark cluster"}
+"""Folders with the tests of faults that only one part of topiarist knows, and what they need."""
 
 Faults = Mapping[str, Mapping[str, Any]]
 
@@ -44,15 +47,16 @@ def shown(folder: Path) -> Mapping[str, list[str]]:
 
 def part() -> str:
     """The generated part of the page: one heading a fault."""
-    record, tests, real = json.loads(RECORD.read_text(encoding="utf-8")), shown(TESTS), shown(BROKERS)
+    record, real = json.loads(RECORD.read_text(encoding="utf-8")), shown(BROKERS)
+    tests = dict(shown(TESTS))
+    for folder in ELSEWHERE:
+        tests.update(shown(ROOT / "tests" / folder))
     total = sum(fault["cases"] for fault in record["faults"].values())
     text = f"\nThe run of {record['date']}: {len(record['faults'])} faults, {total:,} cases, none failed.\n"
     for number, fault in matrix().items():
-        counted = record["faults"][number]
-        seen = "".join(f"; {what}: {value:,}" for what, value in counted["seen"].items())
         text += f"\n### {number}: {fault['title']}\n\n"
         text += (
-            f"Injected: {fault['inject']}\n\nMust hold: {fault['hold']}\n\nShown, cases {counted['cases']:,}{seen}:\n\n"
+            f"Injected: {fault['inject']}\n\nMust hold: {fault['hold']}\n\nShown{_where(number, fault, record)}:\n\n"
         )
         text += "".join(f"- {sentence}\n" for sentence in tests[number])
         if number in real:
@@ -60,9 +64,17 @@ def part() -> str:
     return text + "\n"
 
 
+def _where(number: str, fault: Mapping[str, Any], record: Mapping[str, Any]) -> str:
+    """How often something was shown, or with what."""
+    if folder := fault.get("folder"):
+        return f" with {ELSEWHERE[folder]}"
+    counted = record["faults"][number]
+    return f", cases {counted['cases']:,}" + "".join(f"; {what}: {value:,}" for what, value in counted["seen"].items())
+
+
 def lacks(record: Mapping[str, Any]) -> Iterator[str]:
     """What speaks against a record: faults without a case."""
-    for number in matrix():
+    for number in (number for number, fault in matrix().items() if "folder" not in fault):
         if not record["faults"].get(number, {}).get("cases"):
             yield f"{number}: no test of it has passed in that run"
 

@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
 FILTERS = frozenset(
     (
-        *("allow_deletions", "complete", "guard", "_held", "hold", "permit", "restrict", "review", "trusted"),
-        "within_budgets",
+        *("allow_deletions", "complete", "guard", "_held", "hold", "permit", "permitted", "report_only", "restrict"),
+        *("review", "trusted", "within_budgets"),
     )
 )
 """Functions that give their first argument back with less in it, or raise: a guard is a call of one."""
@@ -30,7 +32,7 @@ class Guard(NamedTuple):
     line: int
 
 
-def guards(function: ast.FunctionDef) -> Iterator[Guard]:
+def guards(function: Function) -> Iterator[Guard]:
     """All guards of a function."""
     for node in ast.walk(function):
         line = (node.target if isinstance(node, ast.comprehension) else node).__dict__.get("lineno", function.lineno)

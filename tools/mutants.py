@@ -30,14 +30,14 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from bench import COPIED, HUNG, ROOT, SOURCE, Bench, copy_tree
-from guards import guards
-from traces import Traces, statement_at, tellers
+from guards import Function, guards
+from traces import Traces, file_of, statement_at, tellers
 
 
 class Target(NamedTuple):
     """Functions of one module, and the tests that are to notice when one of their guards is gone.
 
-    Each of ``tests`` is patterns of files that are run together.
+    Each of ``tests`` is patterns of files that are run together; those that are most likely to notice come first.
     """
 
     module: str
@@ -93,9 +93,9 @@ def mutants(targets: Sequence[Target]) -> Iterator[Mutant]:
                 yield Mutant(name, target.module, function, number, line, target.tests)
 
 
-def _function(tree: ast.Module, name: str, module: str) -> ast.FunctionDef:
+def _function(tree: ast.Module, name: str, module: str) -> Function:
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == name:
+        if isinstance(node, Function) and node.name == name:
             return node
     raise SystemExit(f"{module} has no function {name}: mend mutants.toml")
 
@@ -144,9 +144,12 @@ class Benches:
     def red(self, mutant: Mutant) -> str | None:
         """The first test that turned red under a mutant; None if all stayed green."""
         by_it = self._traces.tests(mutant.module, mutant.line)
-        known = [killer for killer in self._killers[mutant.module] if killer in by_it]
         bench = self._free.get()
         try:
+            places = {file: place for place, words in enumerate(mutant.tests) for file in bench.files(words)}
+            by_it = [test for test in by_it if file_of(test) in places]
+            by_it.sort(key=lambda test: places[file_of(test)])
+            known = [killer for killer in self._killers[mutant.module] if killer in by_it]
             with bench.changed({mutant.module: mutant.source}):
                 found = bench.first_failure(mutant.tests, [*dict.fromkeys([*known, *by_it])])
         finally:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
+
+from guards import Function
 
 _TELL = """
 def _tell(_line, _known=set()):
@@ -34,7 +36,7 @@ def tellers(functions: Mapping[str, Collection[str]], log: Path) -> Mapping[str,
 def _telling(module: str, functions: Collection[str], log: Path, source: str) -> str:
     tree = ast.parse(source)
     for node in [*ast.walk(tree)]:
-        if isinstance(node, ast.FunctionDef) and node.name in functions:
+        if isinstance(node, Function) and node.name in functions:
             for body in _bodies(node):
                 body[:] = [each for statement in body for each in (_call(statement), statement)]
     place = next(number for number, node in enumerate(tree.body) if not _is_prologue(node))
@@ -42,7 +44,7 @@ def _telling(module: str, functions: Collection[str], log: Path, source: str) ->
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
-def statement_at(function: ast.FunctionDef, line: int) -> int:
+def statement_at(function: Function, line: int) -> int:
     """The line at which the innermost statement begins that has this line."""
     found = [each for body in _bodies(function) for each in body if each.lineno <= line <= (each.end_lineno or 0)]
     return max(each.lineno for each in found)
@@ -60,12 +62,17 @@ class Traces:
                 test = test.removesuffix(phase)
             self._tests[module, int(line)].add(test)
 
-    def tests(self, module: str, line: int) -> Sequence[str]:
+    def tests(self, module: str, line: int) -> list[str]:
         """Those that come by a statement: the file with the quickest first, in each file the quickest first."""
         files: defaultdict[str, list[str]] = defaultdict(list)
         for test in sorted(self._tests[module, line] & self._seconds.keys(), key=lambda test: self._seconds[test]):
-            files[test.partition("::")[0]].append(test)
+            files[file_of(test)].append(test)
         return [*chain(*files.values())]
+
+
+def file_of(test: str) -> str:
+    """The file of a test, as pytest names it."""
+    return test.partition("::")[0]
 
 
 def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:

@@ -80,17 +80,22 @@ class _Faults:
             yield _complaint(rule, message, fault.hint)
 
 
+def compiled(policies: Iterable[Policy]) -> Court:
+    """All rules of these policies; those that do not compile are among its faults."""
+    # Loaded here and not above: a run without policies must not wait for it.
+    from topiarist.adapters.cel import Court
+
+    return Court(rule for policy in policies for rule in policy.rules)
+
+
 class Bench:
     """The rules of a run, compiled, and what those about topics say of its topics."""
 
     def __init__(self, policies: Sequence[Policy], annotations: Annotations, court: Court | None = None) -> None:
         """``court`` has the rules of these policies already, if they have been compiled before."""
-        # Loaded here and not above: a run without policies must not wait for it.
-        from topiarist.adapters.cel import Court
-
         self._policies = policies
         self._annotations = annotations
-        self.court = court or Court(rule for policy in policies for rule in policy.rules)
+        self._court = court or compiled(policies)
         self._faults = _Faults()
         self._findings: dict[str, dict[str, list[Finding]]] = defaultdict(lambda: defaultdict(list))
         self._unkept: list[tuple[Rule, TopicSpec]] = []
@@ -106,7 +111,7 @@ class Bench:
 
     def _topic(self, spec: TopicSpec, rules: Sequence[Rule], shared: facts.Facts) -> None:
         known = facts.of_topic(spec, shared, _asked_for(rules, spec, self._annotations))
-        for rule, fault in self.court.judge(rules, known):
+        for rule, fault in self._court.judge(rules, known):
             if fault:
                 self._faults.add(rule, spec, fault)
                 continue
@@ -116,7 +121,7 @@ class Bench:
     def complaints(self) -> Iterator[Complaint]:
         """What is wrong with the rules themselves, each at its own place."""
         yield from doubles(self._policies)
-        for rule, fault in tuple(self.court.faults.items()):
+        for rule, fault in tuple(self._court.faults.items()):
             if rule not in self._faults:  # one that was given up here: for which topic is known
                 yield _complaint(rule, fault.message, fault.hint)
         yield from self._faults.complaints()
@@ -137,7 +142,7 @@ class Bench:
 
         A topic that comes without its spec, from a saved plan, was judged when that was made.
         """
-        changes = _Changes(self.court, self._policies, self._annotations, plan)
+        changes = _Changes(self._court, self._policies, self._annotations, plan)
         left = guarded(plan, self._findings.get(plan.cluster, {}), changes.judge)
         if found := [*changes.faults.complaints()]:
             raise InvalidManifests(found)

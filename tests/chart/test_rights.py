@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from support.helm import Document, of_kind, render
-from support.rights import given, rights, single
+from support.rights import RELEASE, given, rights, single
 from topiarist.kubernetes.rights import Right, wanted
 
 CLUSTER = {"prod": {"spec": {"zookeeper": {"connect": "zk:2181"}}}}
@@ -50,14 +50,15 @@ def test_secrets_and_leases_are_those_of_the_release(everything: dict[str, Any])
 @pytest.mark.parametrize(
     ("values", "watched", "lease"),
     [
-        ({}, (), False),
-        ({"leaderElection": {"enabled": True}, "secretNames": ["zookeeper"]}, (), True),
-        ({"watchNamespaces": ["payments", "kafka"]}, ("payments", "kafka"), False),
-        ({"watchNamespaces": ["payments", "search"]}, ("payments", "search", "kafka"), False),
+        ({}, (), ""),
+        ({"leaderElection": {"enabled": True}, "secretNames": ["zookeeper"]}, (), RELEASE),
+        ({"leaderElection": {"enabled": True}, "release": "blue"}, (), "blue"),
+        ({"watchNamespaces": ["payments", "kafka"]}, ("payments", "kafka"), ""),
+        ({"watchNamespaces": ["payments", "search"]}, ("payments", "search", "kafka"), ""),
     ],
     ids=str,
 )
-def test_the_operator_gets_what_it_asks_for(values: dict[str, Any], watched: tuple[str, ...], lease: bool) -> None:
+def test_the_operator_gets_what_it_asks_for(values: dict[str, Any], watched: tuple[str, ...], lease: str) -> None:
     """Exactly that, in these places: what it asks for at its start, and the Secrets that are named."""
     asked = {right for several in wanted("kafka", watched, lease=lease) for right in single(several)}
     secrets = {Right("", "secrets", ("get",), "kafka", name) for name in values.get("secretNames", ())}

@@ -78,6 +78,20 @@ def test_a_switch_brings_what_it_says(values: dict[str, Any], more: dict[str, in
     assert kinds(values) == {kind: number for kind, number in sorted(wanted.items()) if number}
 
 
+def test_names_of_digits_stay_text(everything: dict[str, Any]) -> None:
+    """Namespaces and releases may be called so, and no API server takes a number in place of a text."""
+
+    def numbers(value: Any, path: str = "") -> list[str]:
+        if isinstance(value, dict):
+            return [found for key, each in value.items() for found in numbers(each, f"{path}.{key}")]
+        if isinstance(value, list):
+            return [found for each in value for found in numbers(each, path)]
+        return [path] if value in (2024, 2025, 2026) else []
+
+    values = {**everything, "watchNamespaces": ["2026"]}
+    assert [path for one in render(values, name="2024", namespace="2025") for path in numbers(one)] == []
+
+
 def test_every_resource_says_whose_it_is(case: dict[str, Any]) -> None:
     """Labels as everybody has them; in the release's namespace, or in one that is watched, or in none."""
     for one in render(case, name="prod"):
@@ -110,7 +124,7 @@ def test_the_operator_takes_the_arguments(case: dict[str, Any]) -> None:
         "release": case.get("release", "prod"),
         "namespaces": tuple(case.get("watchNamespaces", ())),
         "leader_election": case.get("leaderElection", {}).get("enabled", False),
-        "listen": "0.0.0.0:8080",
+        "listen": ("", 8080),
         "period": 45.0 if "extraArgs" in case else 60.0,
     }
     assert {key: found[key] for key in wanted} == wanted

@@ -18,7 +18,7 @@ from topiarist.adapters.playground import Playground, Topic
 from topiarist.adapters.zookeeper import ZooKeeperCluster
 from topiarist.core.change import Plan
 from topiarist.core.plan import EVERY, Run
-from topiarist.core.state import TopicRecord
+from topiarist.core.state import Tombstone, TopicRecord
 from topiarist.core.waiting import Sight
 from topiarist.errors import Reason
 from topiarist.reconcile import Outcome, Result
@@ -129,6 +129,25 @@ def test_another_owners_tombstone_is_theirs(ours: Playground) -> None:
         assert [finding.reason for finding in refused.topics[0].refusals] == [Reason.NOT_OWNED]
         assert results(port, planned(port, wish("orders"), run=taking)) == {"orders": Result.DONE}
         assert port.read().topics["orders"].valid_record == TopicRecord("shop")
+
+
+def test_a_tombstone_tells_who_deleted_and_when(ours: Playground, client: KazooClient) -> None:
+    """From the transaction on, as long as it stands: beside the topic until the controller has taken that away, and
+    without it; in a session that remembers too. A topic that is made again has none.
+    """
+    with opened(ours.connect) as port, opened(ours.connect) as other:
+        other.remember()
+        assert port.read().tombstones == other.read().tombstones == {}
+        with ours.held():
+            results(port, planned(port, ABSENT))
+            wanted = {"orders": Tombstone("default", client.get(RECORD)[1].mtime)}
+            assert "orders" in port.read().topics
+            assert port.read().tombstones == other.read().tombstones == wanted
+        ours.settle()
+        assert "orders" not in port.read().topics
+        assert port.read().tombstones == other.read().tombstones == wanted
+        results(port, planned(port, wish("orders")))
+        assert port.read().tombstones == other.read().tombstones == {}
 
 
 def test_internal_and_protected_topics_are_never_deleted(cluster: Playground) -> None:

@@ -16,7 +16,7 @@ from support.clients import connected
 from support.waiting import is_alive, wait_until
 from topiarist.adapters import embedded
 from topiarist.adapters.embedded import EmbeddedZooKeeper
-from topiarist.adapters.guarded import free_port
+from topiarist.adapters.embedded.guarded import free_port
 from topiarist.errors import Reason, TopiaristError
 
 PARENT = """

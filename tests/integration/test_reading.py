@@ -379,7 +379,7 @@ def test_single_topics_are_read_afresh(still: KazooClient) -> None:
         nodes = read_topics(session, ["orders", "left"])
         whole = read_state(session, max_buffer=1).state
     data, stat = still.get(znodes.topic_path("orders"))
-    assert nodes["orders"].topic == Node(data, stat.czxid, stat.mzxid, 1, 0)
+    assert nodes["orders"].topic == Node(data, stat.czxid, stat.mzxid, stat.mtime, 1, 0)
     assert (nodes["orders"].config, nodes["orders"].record, nodes["orders"].marked) == (*[Failure.MISSING] * 2, True)
     assert nodes["left"].topic is Failure.MISSING
     assert isinstance(nodes["left"].config, Node)

@@ -12,7 +12,8 @@ from topiarist.adapters import znodes
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground, Topic
 from topiarist.adapters.zookeeper import ZooKeeperCluster
-from topiarist.adapters.zookeeper.reading import Memory, read_state
+from topiarist.adapters.zookeeper.memory import Memory
+from topiarist.adapters.zookeeper.reading import read_state
 from topiarist.adapters.zookeeper.session import Session, open_session
 from topiarist.core.state import ClusterState
 

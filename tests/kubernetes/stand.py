@@ -35,8 +35,7 @@ TRANSACTIONS = 4
 
 _REPLICAS = ((1, 2), (2, 3))
 _READY = {"Ready": ("True", "InStep"), "Stalled": ("False", "InStep")}
-_CHANGING = ("lastTransitionTime", "topicId", "deletions")
-"""Of deletions the times; a kill right behind one loses it."""
+_CHANGING = ("lastTransitionTime", "topicId", "time")
 _NOT_OURS = ("/brokers/ids", "/brokers/seqid", "/controller", "/zookeeper", "/config/changes/")
 
 

@@ -89,7 +89,7 @@ def test_absent_is_absent(place: Place) -> None:
 
 
 def test_the_budget_of_deletions_holds(place: Place) -> None:
-    """Over it none is done; what was done counts for a day."""
+    """Over it none is done; what was done counts for a day, also for a Cluster that is declared anew."""
     names = ["a", "b", "c"]
     place.cluster(allowDeletion=True, budgets={"deletions": 2})
     for name in (*names, "d"):
@@ -114,6 +114,11 @@ def test_the_budget_of_deletions_holds(place: Place) -> None:
     place.topic("d", deletionPolicy="Retain")  # a last word, which is heard
     place.until_gone("d")
     assert place.stays("d")
+    before = place.own()["status"]["deletions"]
+    assert {each["topic"] for each in before} == {*names}
+    place.leave()
+    place.cluster(allowDeletion=True, budgets={"deletions": 3})
+    place.wait(lambda: place.own().get("status", {}).get("deletions") == before, "deletions are remembered")
 
 
 def test_a_claim_passes_on(place: Place) -> None:
@@ -133,6 +138,24 @@ def test_a_claim_passes_on(place: Place) -> None:
     assert place.config("orders") == {"flush.ms": "8"}
     assert place.client.exists("/brokers/topics/orders").czxid == identity
     assert place.events("second") == ["ResourceConflict", "ConfigUpdated"]
+
+
+def test_a_topic_that_cannot_be_read_keeps_its_claim(place: Place) -> None:
+    """The younger one takes nothing over, as long as the older one is there."""
+    place.cluster()
+    place.topic("first", topicName="orders")
+    place.until_ready("first")
+    place.topic("second", topicName="orders", config={"flush.ms": 8})
+    place.until("second", Stalled=("True", "ResourceConflict"))
+    place.topic("first", topicName="orders", config={"min.cleanable.dirty.ratio": 0.12345678901234567})
+    place.until("first", Stalled=("True", "InvalidManifest"))
+    place.pass_by()
+    assert place.conditions("second")["Stalled"] == ("True", "ResourceConflict")
+    assert place.on("first")["state"] == "InStep"
+    assert place.config("orders") == {}
+    place.delete("first")
+    place.until_ready("second")
+    assert place.config("orders") == {"flush.ms": "8"}
 
 
 def test_a_topic_moves_between_namespaces(place: Place) -> None:

@@ -13,9 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from kubernetes.scene import PATIENCE
-from kubernetes.stand import TRANSACTIONS, Stand
+from kubernetes.resources import cluster, path
+from kubernetes.scene import PATIENCE, Scene
+from kubernetes.stage import Stage, well
+from kubernetes.stand import FINALIZER, TRANSACTIONS, Stand
 from support.kube import ApiServer
+from support.kuberelay import ApiRelay, Asked
 from support.waiting import wait_until
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 
@@ -70,8 +73,19 @@ def converges(stand: Stand, wanted: Run) -> None:
     assert not Counter(stand.events()) - wanted.events
 
 
+def held(scene: Scene, name: str) -> bool:
+    """Whether a Topic has our finalizer."""
+    return FINALIZER in scene.found(name)["metadata"].get("finalizers", ())
+
+
+def deletions(scene: Scene) -> list[str]:
+    """The topics whose deletion the Cluster tells of."""
+    found = scene.api.call("GET", path(scene.namespace, cluster("prod"), "prod")).body
+    return [each["topic"] for each in found["status"]["deletions"]]
+
+
 def test_f32_killed_at_every_write(server: ApiServer, namespace: str, tmp_path: Path) -> None:
-    """Whatever write it is: the next operator does what is left, and no finalizer is lost or stays."""
+    """Killed at any write, to ZooKeeper or the API server: the next one does what is left, no finalizer is lost."""
     with EmbeddedZooKeeper() as zookeeper, ExitStack() as stack, ThreadPoolExecutor(AT_A_TIME) as pool:
 
         def made(name: str) -> Stand:
@@ -85,3 +99,34 @@ def test_f32_killed_at_every_write(server: ApiServer, namespace: str, tmp_path: 
         struck = list(pool.map(killed, stands, range(1, total + 1)))
         list(pool.map(partial(converges, wanted=wanted), stands))
     assert {*struck} - {""} == {*first.writes.seen}
+
+
+def test_f32_killed_right_behind_a_deletion(stage: Stage, namespace: str) -> None:
+    """Killed behind a deletion of which no status tells yet: it counts against the budget of the day all the same."""
+    relay = stage.stack.enter_context(ApiRelay(stage.server))
+    scene = stage.scene(namespace)
+    scene.cluster(allowDeletion=True, budgets={"deletions": 1})
+    operator = stage.operator(namespace, through=relay.api)
+    for name in ("a", "b"):
+        scene.topic(name, deletionPolicy="Delete")
+    scene.until_ready("a", "b")
+    wait_until(lambda: held(scene, "a") and held(scene, "b"), "both have a finalizer", patience=PATIENCE)
+
+    def die(_number: int, _asked: Asked) -> bool:
+        """At the first write to the API server behind the deletion."""
+        if b'"ensure"' in scene.client.get("/topiarist/topics/a")[0]:
+            operator.kill()
+        return operator.alive
+
+    relay.before(die)
+    scene.delete("a")
+    wait_until(lambda: not operator.alive, "it is killed", patience=PATIENCE)
+    relay.reset()
+    assert deletions(scene) == []
+    scene.delete("b")
+    operator.start()
+    operator.until_ready()
+    scene.until("b", Stalled=("True", "BudgetExceeded"))
+    wait_until(lambda: deletions(scene) == ["a"], "the deletion is told", patience=PATIENCE)
+    assert scene.partitions("b") == 3
+    well(operator)

@@ -72,8 +72,9 @@ class Struck(NamedTuple):
 
 
 def test_f32_a_resource_goes_in_mid_pass(stage: Stage, namespace: str) -> None:
-    """Between reading and applying; before its status is written, also if another of its name comes; and before the
-    answer comes back: its topic is made once and stays, nobody hears of an error, and the resource stays away.
+    """A Topic goes between reading and applying; before its status is written, also if another of its name comes; and
+    before the answer comes back: its topic is made once and stays, nobody hears of an error, and the resource stays
+    away.
     """
     relay, proxy = stage.stack.enter_context(ApiRelay(stage.server)), Meddler(stage.zookeeper.connect)
     stage.stack.enter_context(proxy)
@@ -106,7 +107,7 @@ def test_f32_a_resource_goes_in_mid_pass(stage: Stage, namespace: str) -> None:
 
 
 def test_f32_asked_to_end_in_mid_pass(stage: Stage, namespace: str) -> None:
-    """What is under way is finished, and told; the lock is given up; the next operator does the rest."""
+    """Asked to end in the middle of a pass: what is under way is finished, and told; the next one does the rest."""
     proxy = stage.stack.enter_context(Meddler(stage.zookeeper.connect))
     scene, witness = stage.scene(namespace), Witness()
     scene.cluster(zookeeper={"connect": proxy.through(scene.kafka.connect)})

@@ -212,19 +212,21 @@ def told(
 
 
 def test_f32_the_api_server_is_away(told: Mapping[str, Future[None]]) -> None:
-    """Once with a bang, once in silence, for longer than any request waits (30 s): it is given up, not waited for, and
-    what is known is still done; afterwards all is caught up with.
+    """No API server, once with a bang, once in silence, for longer than any request waits (30 s): it is given up, not
+    waited for, and what is known is still done; afterwards all is caught up with.
     """
     told["api"].result()
 
 
 def test_f32_zookeeper_is_away(told: Mapping[str, Future[None]]) -> None:
-    """While there is nothing to do, and in the middle of an apply: what is known stays, what is asked for waits and
-    says so, a cluster says it once, and another cluster goes on.
+    """No ZooKeeper, while there is nothing to do and in the middle of an apply: what is known stays, what is asked for
+    waits and says so, a cluster says it once, and another cluster goes on.
     """
     told["zookeeper"].result()
 
 
 def test_f32_a_watch_misses_something(told: Mapping[str, Future[None]]) -> None:
-    """A deletion of which no event comes is seen by listing; an event that comes late brings nothing back."""
+    """A watch has gaps: a deletion of which no event comes is seen by listing; an event that comes late brings nothing
+    back.
+    """
     told["watch"].result()

@@ -15,7 +15,7 @@ from support.helm import Document, Values
 from support.kube import ApiServer
 from support.kubeapi import Api as Client
 from support.operator import Operator
-from support.rights import given, grant, less, rights, single
+from support.rights import RELEASE, given, grant, less, rights, single
 from support.waiting import wait_until
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground
@@ -27,10 +27,10 @@ PATIENCE = 120.0
 HOME, OTHER = "home", "other"
 EVERYWHERE: Values = {"leaderElection": {"enabled": True}}
 CASES = [
-    *(pytest.param((), right) for several in wanted(HOME, (), lease=True) for right in single(several)),
+    *(pytest.param((), right) for several in wanted(HOME, (), lease=RELEASE) for right in single(several)),
     *(
         pytest.param((OTHER,), right)
-        for several in wanted(HOME, (OTHER, HOME), lease=False)
+        for several in wanted(HOME, (OTHER, HOME), lease="")
         for right in single(several)
         if right.namespace == OTHER
     ),
@@ -67,7 +67,7 @@ def test_the_rights_of_the_chart_are_enough_to_begin(
     names = [f"{namespace}-{name}" for name in watched]
     for name in names:
         server.admin.make("/api/v1/namespaces", {"metadata": {"name": name}})
-    asked = [*wanted(namespace, [*names, namespace] if names else (), lease=True)]
+    asked = [*wanted(namespace, [*names, namespace] if names else (), lease=RELEASE)]
     account = Account(server, rights(namespace, {**EVERYWHERE, "watchNamespaces": names}), asked)
     wait_until(lambda: account.missing() == "", "the roles have arrived", patience=PATIENCE)
 
@@ -87,7 +87,7 @@ def test_with_one_right_fewer_it_does_not_begin(
     right = right._replace(namespace=here(right.namespace))
     if right.name == OTHER:
         right = right._replace(name=here(OTHER))
-    asked = [*wanted(namespace, [*names, namespace] if names else (), lease=True)]
+    asked = [*wanted(namespace, [*names, namespace] if names else (), lease=RELEASE)]
     whole = rights(namespace, {**EVERYWHERE, "watchNamespaces": names})
     assert right in set(given(whole))
     account = Account(server, less(whole, right), asked)

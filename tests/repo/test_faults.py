@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -16,45 +17,56 @@ TOOL = ROOT / "tools" / "fault_matrix.py"
 MATRIX = tomllib.loads((ROOT / "tests" / "faults" / "matrix.toml").read_text())
 RECORD = json.loads((ROOT / "docs" / "reliability.json").read_text())
 
-ELSEWHERE = {"F31": "spark", "F32": "kubernetes"}
-"""Faults whose tests stand where the means are to bring them about: the folder of each."""
+
+FOLDERS = ("faults", "kubernetes", "spark")
+"""Where the tests of faults are, by what it takes to bring them about."""
+
+
+def names(folder: str) -> list[str]:
+    """The tests of a folder, without ``test_``."""
+    return [
+        line.removeprefix("def test_").partition("(")[0]
+        for path in (ROOT / "tests" / folder).glob("test_*.py")
+        for line in path.read_text().splitlines()
+        if line.startswith("def test_")
+    ]
+
+
+def numbers(folder: str) -> set[str]:
+    """The faults that the tests of a folder are about, by their names."""
+    return {f"F{int(found[1])}" for name in names(folder) if (found := re.match(r"f(\d\d)_", name))}
 
 
 def test_every_fault_has_tests_and_every_test_its_fault() -> None:
     """By the numbers in the names of the tests; the matrix has all of F1 to F34 that can be brought about."""
-    names = [
-        line.removeprefix("def test_").partition("(")[0]
-        for path in (ROOT / "tests" / "faults").glob("test_*.py")
-        for line in path.read_text().splitlines()
-        if line.startswith("def test_")
-    ]
-    numbers = {f"F{int(name[1:3])}" for name in names if name[0] == "f" and name[1:3].isdigit() and name[3] == "_"}
-    assert [name for name in names if not (name[0] == "f" and name[1:3].isdigit() and name[3] == "_")] == []
-    assert numbers == MATRIX.keys() == {f"F{number}" for number in range(1, 35)} - ELSEWHERE.keys()
+    assert [name for name in names("faults") if not re.match(r"f\d\d_", name)] == []
+    assert MATRIX.keys() == {f"F{number}" for number in range(1, 35)}
+    folders = {
+        folder: {number for number, fault in MATRIX.items() if fault.get("folder", "faults") == folder}
+        for folder in FOLDERS
+    }
+    assert {folder: numbers(folder) for folder in FOLDERS} == folders
 
 
-@pytest.mark.parametrize(("number", "folder"), ELSEWHERE.items())
-def test_other_faults_have_their_tests_elsewhere(number: str, folder: str) -> None:
-    """By the same numbers in the names of the tests."""
-    texts = [path.read_text() for path in (ROOT / "tests" / folder).glob("test_*.py")]
-    assert any(f"\ndef test_{number.lower()}_" in text for text in texts)
-
-
-def test_faults_with_real_brokers_are_on_the_page_too() -> None:
+@pytest.mark.parametrize(
+    ("folder", "words"),
+    [
+        ("kafka", "\nWith real brokers:\n"),
+        ("kubernetes", "\nShown with a real API server:\n"),
+        ("spark", "\nShown with a real Spark cluster:\n"),
+    ],
+)
+def test_faults_with_more_than_zookeeper_are_on_the_page_too(folder: str, words: str) -> None:
     """Their tests have the numbers of the matrix, and what they show stands with the fault."""
     page = (ROOT / "docs" / "reliability.md").read_text()
-    texts = [path.read_text() for path in (ROOT / "tests" / "kafka").glob("test_*.py")]
-    names = [line for text in texts for line in text.splitlines() if line.startswith("def test_f")]
-    numbers = {f"F{int(name.removeprefix('def test_f')[:2])}" for name in names}
-    assert numbers
-    assert numbers <= MATRIX.keys()
-    sections = page.split("\n### ")
-    assert {section.partition(":")[0] for section in sections if "\nWith real brokers:\n" in section} == numbers
+    assert numbers(folder)
+    assert numbers(folder) <= MATRIX.keys()
+    assert {section.partition(":")[0] for section in page.split("\n### ") if words in section} == numbers(folder)
 
 
 def test_the_record_has_every_fault() -> None:
     """The committed figures are those of one run in which no fault was left out, and not one of a soak."""
-    assert RECORD["faults"].keys() == MATRIX.keys()
+    assert RECORD["faults"].keys() == {number for number, fault in MATRIX.items() if "folder" not in fault}
     assert all(fault["cases"] >= fault["tests"] > 0 for fault in RECORD["faults"].values())
     assert RECORD["soak"] is False
 

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from support.kafka.processes import Process
 from support.kubeapi import PATIENCE, Api, Site
 from support.waiting import wait_until
-from topiarist.adapters.guarded import free_port
+from topiarist.adapters.embedded.guarded import free_port
 
 ROOT = Path(__file__).parents[2]
 MEMORY = "GOMEMLIMIT=600MiB"

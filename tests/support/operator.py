@@ -14,7 +14,7 @@ from support.helm import Values
 from support.kafka.processes import Process
 from support.kube import ApiServer
 from support.rights import grant, rights
-from topiarist.adapters.guarded import free_port
+from topiarist.adapters.embedded.guarded import free_port
 from topiarist.cli.operator import command
 
 PROGRAM = ("-m", "topiarist", "operator")

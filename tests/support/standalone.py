@@ -19,7 +19,7 @@ from typing import Self
 import pyspark
 
 from support.runs import Ended
-from topiarist.adapters.guarded import GuardedProcess
+from topiarist.adapters.embedded.guarded import GuardedProcess
 
 HOME = Path(pyspark.__file__).parent
 

@@ -146,7 +146,7 @@ def test_a_topic_on_two_clusters_stands_as_on_the_worse(one: State, other: State
 def of_cluster(error: TopiaristError | None, *views: View) -> Body:
     """A Cluster after a pass."""
     home = bodies.cluster()
-    return body(home, cluster_status(home, Seen(views, error=error), CLOCK))
+    return body(home, cluster_status(home, Seen(views, error=error), (), CLOCK))
 
 
 def of_policy(*faults: str) -> Body:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import permutations
 from typing import Any
 
@@ -20,15 +20,17 @@ NAMESPACES: Mapping[str, Mapping[str, str]] = {
     "pay": {"kubernetes.io/metadata.name": "pay", "team": "pay", "tier": "1"},
     "web": {"kubernetes.io/metadata.name": "web", "team": "web"},
 }
+OLD, YOUNG = {"creationTimestamp": "2025-01-01T00:00:00Z"}, {"creationTimestamp": "2027-01-01T00:00:00Z"}
+GOING = {"deletionTimestamp": "2028-01-01T00:00:00Z", "finalizers": [FINALIZER]}
 STRANGE = "unknown"
 """A namespace that nobody has told us of."""
 
 
-def judged(home: Resource, *topics: Resource) -> list[Candidate]:
-    """What becomes of these Topics on a Cluster in the namespace ``shop``."""
+def judged(home: Resource, *topics: Resource, silent: Iterable[Resource] = ()) -> list[Candidate]:
+    """What becomes of these Topics on a Cluster in the namespace ``shop``, beside those that cannot be read."""
     spec = spec_of(home)
     single = [candidate(each, merge(each.manifest, spec)) for each in topics if each.manifest]
-    return candidates(spec, "shop", single, NAMESPACES)
+    return candidates(spec, "shop", single, NAMESPACES, silent)
 
 
 def reasons(found: Candidate) -> list[Reason]:
@@ -147,8 +149,7 @@ def test_who_may_not_declare_a_topic_has_no_claim() -> None:
 
 def test_one_that_is_being_deleted_gives_way() -> None:
     """To any other, however young: the claim passes on, and nothing is deleted."""
-    going = {"deletionTimestamp": "2026-02-01T00:00:00Z", "finalizers": [FINALIZER]}
-    older = bodies.topic("older", topicName="orders", deletionPolicy="Delete", meta=going)
+    older = bodies.topic("older", topicName="orders", deletionPolicy="Delete", meta=GOING)
     younger = bodies.topic("younger", topicName="orders")
     found = {each.resource.name: reasons(each) for each in judged(bodies.cluster(), older, younger)}
     assert found == {"older": [Reason.RESOURCE_CONFLICT], "younger": []}
@@ -162,6 +163,55 @@ def test_what_is_wrong_with_a_spec_stands_against_it_alone() -> None:
     found = judged(bodies.cluster(), wrong, bodies.topic("orders"), bodies.topic("right"))
     by_name = {each.resource.name: reasons(each) for each in found}
     assert by_name == {"wrong": [Reason.CONFIG_INVALID], "orders": [Reason.RESOURCE_CONFLICT], "right": []}
+
+
+@pytest.mark.parametrize(
+    ("silent", "wins"),
+    [
+        (OLD, True),
+        (YOUNG, False),
+        ({**OLD, **GOING}, False),
+        ({**OLD, "namespace": "pay"}, False),
+        ({**OLD, "deletionTimestamp": "2028-01-01T00:00:00Z"}, False),
+    ],
+)
+def test_who_cannot_be_read_keeps_its_claim(silent: dict[str, Any], wins: bool) -> None:
+    """The older one counts, whatever has become of its spec: another must not take its topic over. One that is being
+    deleted, or that may not declare the topic, has no claim either.
+    """
+    broken = bodies.topic("a", topicName="or_ders", partitions=0, meta=silent)
+    topic = bodies.topic("b", topicName="or.ders")
+    assert broken.manifest is None
+    (found,) = judged(bodies.cluster(), topic, silent=[broken])
+    assert reasons(found) == ([Reason.RESOURCE_CONFLICT] if wins else [])
+
+
+def test_a_claim_passes_on_to_who_cannot_be_read() -> None:
+    """A Topic that is being deleted deletes nothing that another one declares, or tries to."""
+    going = bodies.topic("orders", deletionPolicy="Delete", meta=GOING)
+    broken = bodies.topic("again", topicName="orders", partitions=0, meta=YOUNG)
+    (found,) = judged(bodies.cluster(), going, silent=[broken])
+    (objection,) = found.objections
+    assert objection.message == "Topic shop/again declares topic orders too, and is not being deleted"
+
+
+def test_who_has_been_let_go_asks_for_nothing() -> None:
+    """It is being deleted without our finalizer: it has no claim, whether it can be read or not."""
+    gone = {**OLD, "deletionTimestamp": "2028-01-01T00:00:00Z"}
+    left = bodies.topic("left", topicName="orders", deletionPolicy="Delete", meta=gone)
+    broken = bodies.topic("broken", topicName="orders", partitions=0, meta=gone)
+    going = bodies.topic("orders", deletionPolicy="Delete", meta={**YOUNG, **GOING})
+    (found,) = judged(bodies.cluster(), left, going, silent=[broken])
+    assert (found.resource.name, reasons(found)) == ("orders", [])
+
+
+def test_of_two_that_are_being_deleted_the_older_counts() -> None:
+    """Which is the one that may delete the topic."""
+    first, second = (bodies.topic(name, topicName="orders", deletionPolicy="Delete", meta=GOING) for name in "ab")
+    found = {
+        each.resource.name: [one.message for one in each.objections] for each in judged(bodies.cluster(), second, first)
+    }
+    assert found == {"a": [], "b": ["Topic shop/a declares topic orders too, and came first"]}
 
 
 def test_candidates_come_in_the_order_of_their_topics() -> None:

@@ -145,7 +145,7 @@ def test_another_refusal_is_told_beside_one_that_is_known() -> None:
 def condition(home: Resource, state: ClusterState | None, error: TopiaristError | None = None) -> Resource:
     """The Cluster after a pass, and what was told of it is in ``told``."""
     seen = Seen([], state, None, error)
-    status = cluster_status(home, seen, clock.now())
+    status = cluster_status(home, seen, (), clock.now())
     told.append([*cluster_events(home, status)])
     return bodies.again(home, status=status)
 

@@ -12,8 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from topiarist.cli.operator import command
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import logs
 from topiarist.kubernetes.main import Words, run
@@ -122,7 +124,7 @@ def test_a_lease_needs_rights_only_where_it_is_used(fake: Fake) -> None:
     fake.answer = lambda path, body: allowing(body, "update leases") if path == REVIEWS else (404, {"message": "no"})
     with pytest.raises(TopiaristError) as caught:
         run(words(leader_election=True))
-    assert "update leases.coordination.k8s.io in namespace shop" in str(caught.value)
+    assert "update leases.coordination.k8s.io topiarist in namespace shop" in str(caught.value)
     with pytest.raises(TopiaristError) as caught:
         run(words())
     assert caught.value.reason is not Reason.NO_PERMISSION
@@ -184,6 +186,29 @@ def test_garbage_is_collected(fake: Fake) -> None:
         assert gc.isenabled()
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("0.0.0.0:8080", ("0.0.0.0", 8080)),
+        ("localhost:0", ("localhost", 0)),
+        (":65535", ("", 65_535)),
+        ("[::1]:8080", ("::1", 8080)),
+        ("[::ffff:127.0.0.1]:1", ("::ffff:127.0.0.1", 1)),
+    ],
+)
+def test_where_it_listens(text: str, wanted: tuple[str, int]) -> None:
+    """A host of IPv4, by name or by number, or one of IPv6 in brackets; all addresses without any."""
+    assert command.make_context("operator", ["--listen", text]).params["listen"] == wanted
+
+
+@pytest.mark.parametrize("text", ["8080", "::1:8080", "[::1]", "::", "[]:80", "[x]:80", "a b:80", "a:65536", "a:b", ""])
+def test_where_nobody_can_listen(text: str) -> None:
+    """What is wanted is said, with both forms."""
+    with pytest.raises(click.BadParameter) as caught:
+        command.make_context("operator", ["--listen", text])
+    assert "wanted HOST:PORT, such as 127.0.0.1:8080, [::1]:8080 or :8080" in caught.value.message
 
 
 def test_whose_topics_count() -> None:

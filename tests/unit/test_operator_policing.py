@@ -11,7 +11,7 @@ import pytest
 from support import bodies, states
 from topiarist import schema
 from topiarist.adapters import cel
-from topiarist.core.change import Plan
+from topiarist.core.change import Finding, Plan
 from topiarist.core.guardrails import Policy, Rule
 from topiarist.core.plan import Run, make_plan
 from topiarist.core.spec import ClusterSpec, merge
@@ -193,3 +193,32 @@ def test_annotations_can_be_asked_for() -> None:
         topics = wishes(PROD, bodies.topic("new", meta={"annotations": notes}))
         plan = make_plan(states.cluster(), PROD, [each.spec for each in topics], Run())
         assert changed(Policing().guard(found, (), PROD, topics)(replace(plan))) == may
+
+
+def test_what_is_wrong_is_known_before_any_plan() -> None:
+    """A cluster that cannot be read has none; and with the last Policy all that was wrong has gone."""
+    policing = Policing()
+    policing.guard([law("broken", {"expression": "topic.partitons < 3"})], (), PROD, [])
+    assert "does not compile" in policing.faults["prod"][0]
+    policing.guard([], (), PROD, [])
+    assert policing.faults == {}
+
+
+def test_one_fault_hides_no_other() -> None:
+    """A rule that does not compile is said beside one that fails when it meets a change."""
+    policing = Policing()
+    broken = law("broken", {"expression": "topic.partitons < 3"}, ON_CHANGE)
+    assert changed(left(policing, [broken])) == []
+    assert "does not compile" in policing.faults["prod"][0]
+
+
+def test_a_topic_that_may_not_be_declared_is_not_judged() -> None:
+    """A rule that cannot be judged for it would hold back all others."""
+    found = wishes(PROD, bodies.topic("new", config={"retention.ms": 1}), bodies.topic("stranger"))
+    conflict = Finding(Reason.RESOURCE_CONFLICT, "another declares it")
+    found[1] = found[1]._replace(objections=(conflict,))
+    policing = Policing()
+    guard = policing.guard([law("a", {"expression": NO_KEY})], (), PROD, found)
+    plan = make_plan(states.cluster(), PROD, [found[0].spec], Run())
+    assert changed(guard(plan)) == ["new"]
+    assert policing.faults["prod"] == []

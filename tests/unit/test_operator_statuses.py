@@ -275,6 +275,16 @@ def test_a_topic_that_cannot_be_read_says_why() -> None:
     assert "topicName" not in status
 
 
+def test_a_topic_that_cannot_be_read_any_more_keeps_its_parts() -> None:
+    """By them drift is told from what the spec changes once it can be read again; where there is none, none is made."""
+    topic = bodies.topic("orders")
+    first = status_of(topic, {"prod": view(topic, State.IN_STEP)})
+    broken = bodies.topic("orders", partitions=0, status=first, meta={"generation": 2})
+    status = status_of(broken, {"prod": None, "test": None})
+    assert told(status) == ("False", "False", "True", "InvalidManifest")
+    assert status["clusters"] == first["clusters"]
+
+
 @pytest.mark.parametrize(
     ("spec", "words"),
     [

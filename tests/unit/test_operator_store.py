@@ -10,7 +10,7 @@ import pytest
 from support import bodies
 from topiarist import schema
 from topiarist.core.spec import merge
-from topiarist.kubernetes import store as module
+from topiarist.kubernetes import merging
 from topiarist.kubernetes.resources import FINALIZER, Resource, resource
 from topiarist.kubernetes.store import REST, Store
 
@@ -193,7 +193,7 @@ def merges(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return counted
 
-    monkeypatch.setattr(module, "merge", counting("merge", merge))
+    monkeypatch.setattr(merging, "merge", counting("merge", merge))
     monkeypatch.setattr(schema, "cluster_spec", counting("cluster", schema.cluster_spec))
     monkeypatch.setattr(schema, "policy", counting("policy", schema.policy))
     return found
@@ -250,10 +250,14 @@ def test_policies_are_read_once(merges: list[str]) -> None:
 
 
 def test_a_topic_that_cannot_be_read_has_no_home() -> None:
-    """So its status is written all the same; its claims are none."""
-    kept = Kept(A, bodies.topic("orders", partitions=0))
-    assert looked(kept) == []
-    assert [each.name for each in kept.homeless()] == ["orders"]
+    """So its status is written all the same; whom it means is known, and there its claim stands."""
+    kept = Kept(A, B)
+    for name, cluster, marks in (("named", "b", [REST, "b"]), ("lost", "nowhere", [REST])):
+        kept.put(bodies.topic(name, partitions=0, clusters=[cluster]))
+        assert kept.marked() == marks
+    assert looked(kept, "a") == looked(kept, "b") == []
+    assert {cluster: [each.name for each in kept.silent(cluster)] for cluster in "ab"} == {"a": [], "b": ["named"]}
+    assert [each.name for each in kept.homeless()] == ["named", "lost"]
 
 
 def unreadable(of: Resource) -> Resource:

@@ -11,18 +11,15 @@ import pytest
 
 from support import bodies, states
 from topiarist import schema
-from topiarist.core.change import CreateTopic, DeleteTopic, Risk, TopicPlan, Verdict
 from topiarist.core.state import Gate
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes import clock
+from topiarist.kubernetes.deletions import Deletion
 from topiarist.kubernetes.passes import Seen, State, View
 from topiarist.kubernetes.resources import Resource, resource
-from topiarist.kubernetes.summaries import cluster_status, policy_status, recent_deletions
-from topiarist.reconcile import Outcome, Result
+from topiarist.kubernetes.summaries import cluster_status, policy_status
 from unit.views import view
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
-DELETION = DeleteTopic(3, 9, Verdict(Risk.DATA_LOSS, "messages are lost"))
 AWAY = TopiaristError(Reason.UNREACHABLE, "no answer")
 
 
@@ -35,7 +32,7 @@ def checked(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
 
 def summary(home: Resource, seen: Seen, now: datetime = NOON) -> Mapping[str, Any]:
     """A Cluster's status after a pass."""
-    return checked(cluster_status(home, seen, now), "cluster")
+    return checked(cluster_status(home, seen, [], now), "cluster")
 
 
 def told(status: Mapping[str, Any]) -> tuple[str, ...]:
@@ -47,13 +44,6 @@ def told(status: Mapping[str, Any]) -> tuple[str, ...]:
 def views(*states_: State) -> list[View]:
     """Topics that stand so."""
     return [view(bodies.topic(f"t{number}"), state) for number, state in enumerate(states_)]
-
-
-def deleted(name: str, result: Result = Result.DONE, change: Any = DELETION) -> View:
-    """A topic that was deleted, or was to be."""
-    found = view(bodies.topic(name), State.WAITING)
-    plan = TopicPlan(name, changes=(change,), spec=found.candidate.spec)
-    return found._replace(plan=plan, outcome=Outcome(name, result))
 
 
 def test_topics_are_counted() -> None:
@@ -117,23 +107,13 @@ def test_a_cluster_that_cannot_be_read_names_what_is_wrong() -> None:
     assert "spec.kafkaVersion: " in status["conditions"][0]["message"]
 
 
-def test_deletions_of_a_day_are_remembered() -> None:
-    """Those that were done, each by its time; those of yesterday are forgotten."""
-    home = bodies.again(bodies.cluster(), status={"deletions": ["2026-01-30T12:00:00Z", "2026-01-30T12:00:01Z"]})
-    made = CreateTopic(states.spread(3), {})
-    seen = Seen(
-        [deleted("a"), deleted("b", Result.FAILED), deleted("c", Result.DONE, made), deleted("d")], states.cluster()
-    )
-    status = summary(home, seen)
-    assert status["deletions"] == ["2026-01-30T12:00:01Z", clock.seconds(NOON), clock.seconds(NOON)]
-    assert recent_deletions(bodies.again(home, status=status), NOON) == status["deletions"]
-    assert recent_deletions(bodies.again(home, status=status), NOON + timedelta(days=1)) == []
-
-
-def test_deletions_count_also_where_the_pass_ended_early() -> None:
-    """They were done all the same."""
-    status = summary(bodies.cluster(), Seen([deleted("a")], states.cluster(), error=AWAY))
-    assert len(status["deletions"]) == 1
+def test_deletions_are_listed_by_topic_and_time() -> None:
+    """The latest of them, where a cluster's budget allows more than a status has room for."""
+    found = [Deletion(f"2026-01-31T11:{number // 60:02}:{number % 60:02}Z", f"t{number}") for number in range(1001)]
+    status = checked(cluster_status(bodies.cluster(), Seen([], states.cluster()), found, NOON), "cluster")
+    assert len(status["deletions"]) == 1000
+    assert status["deletions"][0] == {"topic": "t1", "time": "2026-01-31T11:00:01Z"}
+    assert status["deletions"][-1] == {"topic": "t1000", "time": "2026-01-31T11:16:40Z"}
 
 
 def test_a_policy_says_whether_it_judges() -> None:

@@ -2,49 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from support import bodies, states
-from topiarist import schema
 from topiarist.adapters.memory import MemoryCluster
-from topiarist.core.spec import merge
-from topiarist.core.state import TopicRecord, TopicState
+from topiarist.core.state import Tombstone, TopicRecord
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.candidates import candidate, candidates
-from topiarist.kubernetes.passes import Order, Seen, State, View, look
-from topiarist.kubernetes.resources import FINALIZER, Resource
+from topiarist.kubernetes.deletions import recent
+from topiarist.kubernetes.passes import Seen, State, look
+from topiarist.kubernetes.resources import FINALIZER
+from topiarist.kubernetes.words import told
+from unit.orders import DELETING, LONG, OWNER, SHORT, order, ours, passed, reasons
 
-OWNER = "k8s/shop/topiarist"
-DELETING = {"deletionTimestamp": "2026-02-01T00:00:00Z", "finalizers": [FINALIZER]}
-SHORT, LONG = "3600000", "604800000"
-
-
-def order(home: Resource, *topics: Resource, **fields: Any) -> Order:
-    """What a pass over the cluster ``home`` is to do for these Topics."""
-    assert home.manifest is not None
-    spec = schema.cluster_spec(home.manifest)
-    specs = [candidate(each, merge(each.manifest, spec)) for each in topics if each.manifest is not None]
-    return Order(home, spec, candidates(spec, home.namespace, specs, {}), OWNER, **fields)
-
-
-def passed(port: MemoryCluster, wanted: Order) -> dict[str, View]:
-    """A pass, and the view of each topic."""
-    seen = look(port, wanted, lambda: False)
-    assert seen.error is None
-    return {view.candidate.spec.topic: view for view in seen.views}
-
-
-def reasons(view: View) -> list[Reason]:
-    """Why something was refused."""
-    return [refusal.reason for refusal in view.refusals]
-
-
-def ours(name: str, partitions: int = 3, **config: str) -> TopicState:
-    """A topic of the operator's on the cluster."""
-    named = {key.replace("_", "."): text for key, text in config.items()}
-    return states.topic(name, partitions, config=named, ours=sorted(named), owner=OWNER)
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 def test_what_is_declared_is_made_and_then_in_step() -> None:
@@ -125,13 +98,14 @@ def test_ensure_absent_takes_the_clusters_word(allowed: bool) -> None:
 
 
 def test_a_topic_whose_resource_is_deleted_goes_with_it() -> None:
-    """By our finalizer only: without it the topic stays."""
-    port = MemoryCluster(states.cluster(ours("orders"), ours("kept")))
+    """By our finalizer only: without it the topic stays, and so does that of a resource that nobody deletes."""
+    port = MemoryCluster(states.cluster(ours("orders"), ours("kept"), ours("there")))
     going = bodies.topic("orders", deletionPolicy="Delete", meta=DELETING)
     kept = bodies.topic("kept", meta={**DELETING, "finalizers": ["another"]})
-    views = passed(port, order(bodies.cluster(allowDeletion=True), going, kept))
+    there = bodies.topic("there", deletionPolicy="Delete", meta={"finalizers": [FINALIZER]})
+    views = passed(port, order(bodies.cluster(allowDeletion=True), going, kept, there))
     assert "kept" not in views
-    assert [*port.state.topics] == ["kept"]
+    assert [*port.state.topics] == ["kept", "there"]
 
 
 def test_a_held_deletion_says_why_and_how_to_let_go() -> None:
@@ -149,15 +123,29 @@ def test_a_held_deletion_says_why_and_how_to_let_go() -> None:
 
 
 def test_deletions_of_a_day_share_one_budget() -> None:
-    """Over it none is done: so many at once were not meant."""
+    """Over it none is done: so many at once were not meant. What was deleted before is told by what was read."""
     going = [bodies.topic(f"t{number}", deletionPolicy="Delete", meta=DELETING) for number in range(3)]
-    state = states.cluster(*(ours(f"t{number}") for number in range(3)))
+    topics = [ours(f"t{number}") for number in range(3)]
     home = bodies.cluster(allowDeletion=True, budgets={"deletions": 5})
     for before, left in ((3, 3), (2, 0)):
-        port = MemoryCluster(state)
-        views = passed(port, order(home, *going, deletions=before))
+        tombstones = {f"gone-{number}": Tombstone(OWNER, 1_769_860_800_000) for number in range(before)}
+        port = MemoryCluster(states.cluster(*topics, tombstones=tombstones))
+        views = passed(port, order(home, *going, deletions=lambda state: recent(home, state, OWNER, NOON)))
         assert len(port.state.topics) == left
         assert all((Reason.BUDGET_EXCEEDED in reasons(view)) is bool(left) for view in views.values())
+
+
+def test_a_budget_that_is_overdrawn_has_no_room() -> None:
+    """It was larger before; and it holds back no more than it counts."""
+    tombstones = {f"gone-{number}": Tombstone(OWNER, 1_769_860_800_000) for number in range(7)}
+    home = bodies.cluster(allowDeletion=True)
+    port = MemoryCluster(states.cluster(ours("orders"), tombstones=tombstones))
+    topics = bodies.topic("orders", ensure="Absent"), bodies.topic("new")
+    views = passed(port, order(home, *topics, deletions=lambda state: recent(home, state, OWNER, NOON)))
+    (refusal,) = views["orders"].refusals
+    assert told(refusal).startswith("1 deletion, 0 allowed (deletions): ")
+    assert told(refusal).endswith("; deletions count for 24 hours")
+    assert views["new"].state is State.CHANGED
 
 
 def test_budgets_hold_back_only_what_they_count() -> None:

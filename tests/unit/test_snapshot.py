@@ -59,9 +59,11 @@ def test_nothing_is_lost(
 
 
 def test_every_field_of_a_state_is_kept(tmp_path: Path) -> None:
-    """A state without a single default comes back equal: a field that is added has to be added to the rows too."""
+    """A state without a single default comes back equal: a field that is added has to be added to the rows too, unless
+    it makes no state another one.
+    """
     bare = ClusterState("", ())
-    for field in fields(ClusterState):
+    for field in (field for field in fields(ClusterState) if field.compare):
         assert getattr(WHOLE, field.name) != getattr(bare, field.name), field.name
     for field in fields(TopicState):
         assert getattr(WHOLE.topics["odd"], field.name) != getattr(TopicState("", 0, ()), field.name), field.name

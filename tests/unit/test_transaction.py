@@ -31,7 +31,7 @@ FENCE = ["check /topiarist/lock/run-1", "check /controller_epoch @42", "check /c
 
 def node(data: bytes, version: int) -> Node:
     """A znode of this version."""
-    return Node(data, 1, 2, version, 0)
+    return Node(data, 1, 2, 0, version, 0)
 
 
 STANDING = TopicNodes(

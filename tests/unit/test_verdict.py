@@ -110,7 +110,7 @@ def test_any_other_error_is_told_as_it_came(error: Exception, word: str) -> None
 
 def record(data: bytes, version: int) -> Node:
     """A record's znode."""
-    return Node(data, 1, 1, version, 0)
+    return Node(data, 1, 1, 0, version, 0)
 
 
 @pytest.mark.parametrize(
@@ -136,11 +136,11 @@ def test_the_record_is_a_witness_one_version_on_with_our_bytes(
     assert verdict.bears_witness(now, before, step) is witness
 
 
-@pytest.mark.parametrize(("now", "witness"), [(Failure.MISSING, True), (Node(b"", 1, 1, 0, 0), False)])
+@pytest.mark.parametrize(("now", "witness"), [(Failure.MISSING, True), (Node(b"", 1, 1, 0, 0, 0), False)])
 def test_a_record_that_was_to_go_is_a_witness_by_its_absence(now: Node | Failure, witness: bool) -> None:
     """Under our lock nobody else takes a record away."""
     step = Operation(Kind.DELETE, "/topiarist/topics/orders", version=0)
-    assert verdict.bears_witness(now, Node(b"", 1, 1, 0, 0), step) is witness
+    assert verdict.bears_witness(now, Node(b"", 1, 1, 0, 0, 0), step) is witness
 
 
 @pytest.mark.parametrize(
@@ -151,13 +151,13 @@ def test_a_deletion_without_a_state_to_check_is_not_sent(state: Failure, reason:
     found = verdict.not_taken_over(planned(ensure="Absent"), state)
     assert found is not None
     assert found.reason is reason
-    assert verdict.not_taken_over(planned(ensure="Absent"), Node(b"{}", 1, 1, 0, 0)) is None
+    assert verdict.not_taken_over(planned(ensure="Absent"), Node(b"{}", 1, 1, 0, 0, 0)) is None
     assert verdict.not_taken_over(planned(partitions=9), state) is None
 
 
 def nodes(czxid: int | None) -> TopicNodes:
     """The topic as read before the write; None: there was none."""
-    found = Failure.MISSING if czxid is None else Node(b"{}", czxid, 1, 0, 0)
+    found = Failure.MISSING if czxid is None else Node(b"{}", czxid, 1, 0, 0, 0)
     return TopicNodes("orders", found, Failure.MISSING, Failure.MISSING, marked=False)
 
 
@@ -169,13 +169,13 @@ def planned(**fields: Any) -> TopicPlan:
 @pytest.mark.parametrize(
     ("fields", "before", "looked", "result"),
     [
-        ({"partitions": 4}, 7, Node(b"", 7, 9, 1, 0), Result.DONE),
-        ({"partitions": 4}, 7, Node(b"", 8, 9, 1, 0), Result.FAILED),
+        ({"partitions": 4}, 7, Node(b"", 7, 9, 0, 1, 0), Result.DONE),
+        ({"partitions": 4}, 7, Node(b"", 8, 9, 0, 1, 0), Result.FAILED),
         ({"partitions": 4}, 7, None, Result.FAILED),
         ({"partitions": 4}, None, None, Result.DONE),
         ({"ensure": "Absent"}, 7, None, Result.DONE),
-        ({"ensure": "Absent"}, 7, Node(b"", 7, 9, 1, 0), Result.DONE),
-        ({"ensure": "Absent"}, 7, Node(b"", 8, 9, 1, 0), Result.FAILED),
+        ({"ensure": "Absent"}, 7, Node(b"", 7, 9, 0, 1, 0), Result.DONE),
+        ({"ensure": "Absent"}, 7, Node(b"", 8, 9, 0, 1, 0), Result.FAILED),
     ],
 )
 def test_what_was_done_was_done_to_the_topic_that_was_meant(
@@ -185,7 +185,7 @@ def test_what_was_done_was_done_to_the_topic_that_was_meant(
     assert verdict.committed(planned(**fields), nodes(before), looked).result is result
 
 
-@pytest.mark.parametrize("looked", [None, Node(b"", 8, 9, 1, 0)])
+@pytest.mark.parametrize("looked", [None, Node(b"", 8, 9, 0, 1, 0)])
 def test_a_release_is_done_whatever_became_of_the_topic(looked: Node | None) -> None:
     """It writes nothing to the topic: gone or made again, only our record was meant."""
     released, _ = plan_release(cluster(topic("orders")), "prod", Wanted(("orders",)), Run())

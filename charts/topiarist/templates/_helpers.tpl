@@ -42,8 +42,8 @@
 {{- end }}
 
 {{- define "topiarist.selector" -}}
-app.kubernetes.io/name: {{ include "topiarist.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "topiarist.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{/* Labels of ours, and those of commonLabels where they say something else. */}}
@@ -61,7 +61,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "topiarist.metadata" -}}
 {{- $ := index . 0 -}}
 name: {{ index . 1 }}
-namespace: {{ $.Release.Namespace }}
+namespace: {{ $.Release.Namespace | quote }}
 {{ include "topiarist.marks" (list $ (index . 2) (index . 3)) }}
 {{- end }}
 

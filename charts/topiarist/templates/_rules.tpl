@@ -37,7 +37,12 @@
 {{- if .Values.leaderElection.enabled }}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, create, update]
+  resourceNames: [{{ include "topiarist.release" . | quote }}]
+  verbs: [get, update]
+# No API server can limit this one by name.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
 {{- end }}
 {{- end }}
 
@@ -45,5 +50,5 @@
 {{- define "topiarist.subjects" -}}
 - kind: ServiceAccount
   name: {{ include "topiarist.account" . }}
-  namespace: {{ .Release.Namespace }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- end }}

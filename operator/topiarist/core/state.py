@@ -79,6 +79,13 @@ class TopicState:
         return self.record if self.record_valid else None
 
 
+class Tombstone(NamedTuple):
+    """Whose deletion of a topic left it, and when, in ms since the epoch by the cluster's own clock."""
+
+    owner: str
+    written: int
+
+
 class Fault(NamedTuple):
     """Something on the cluster that could not be read as Kafka would: where it stands and why."""
 
@@ -121,7 +128,8 @@ class ClusterState:
 
     ``brokers`` are sorted by id. ``deleting`` are the topics marked for deletion, ``reassigning`` those that a
     reassignment request names. ``records`` are records without a topic. ``faults`` has the topics that exist but
-    could not be read; they are not in ``topics``.
+    could not be read; they are not in ``topics``. ``tombstones`` has those among all records that deletions left, with
+    what no plan is made from; a snapshot has none.
     ``broker_defaults`` are the dynamic cluster-wide broker settings, under broker names. ``release_at_least`` is the
     oldest Kafka release that fits what was seen. ``next_identity`` is for ``evolve`` alone: what a newly created topic
     gets.
@@ -142,4 +150,5 @@ class ClusterState:
     release_at_least: Release = (2, 4)
     room: Room = Room()
     warnings: tuple[str, ...] = ()
+    tombstones: Mapping[str, Tombstone] = field(default_factory=dict, compare=False)
     next_identity: int = 1

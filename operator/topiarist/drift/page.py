@@ -92,7 +92,7 @@ def _only(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _uneven(one: Mapping[str, Any]) -> dict[str, Any]:
-    values = [{"value": value["value"], "clusters": len(value["clusters"])} for value in one["values"][:_VALUES]]
+    values = [{"value": value["value"], "clusters": value["number"]} for value in one["values"][:_VALUES]]
     return {**_only(one, "topic", "field"), "values": values, "more": len(one["values"]) - len(values)}
 
 

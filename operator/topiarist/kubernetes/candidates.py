@@ -1,13 +1,13 @@
 """Which Topic resource may say what a topic of a cluster is to be, and why the others may not.
 
 A resource has to be readable, its namespace has to be allowed to declare that name there, and of several the oldest
-counts. One that is being deleted gives way to any other: the claim passes on.
+counts, readable or not. One that is being deleted gives way to any other: the claim passes on.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -42,34 +42,49 @@ def candidate(resource: Resource, spec: TopicSpec) -> Candidate:
 
 
 def candidates(
-    cluster: ClusterSpec, home: str, single: Iterable[Candidate], namespaces: Mapping[str, Labels]
+    cluster: ClusterSpec,
+    home: str,
+    single: Iterable[Candidate],
+    namespaces: Mapping[str, Labels],
+    silent: Iterable[Resource] = (),
 ) -> list[Candidate]:
     """All that are meant for a cluster, in the order of their topics; ``single`` has each by itself.
 
-    One that is being deleted without our finalizer asks for nothing any more: it is left out.
+    One that is being deleted without our finalizer asks for nothing any more: it is left out. Those that cannot be
+    read, ``silent``, are no candidates, but their claims count.
 
     ``home`` is the namespace of the ``Cluster``, ``namespaces`` has the labels of those that are known.
     """
+    may = partial(allowed, cluster.allowed_topics, home=home, namespaces=namespaces)
     claims: dict[str, list[Candidate]] = defaultdict(list)
     found = []
     for each in single:
         resource, spec, _ = each
         if resource.let_go:
             continue
-        if allowed(cluster.allowed_topics, resource.namespace, spec.topic, home=home, namespaces=namespaces):
+        if may(resource.namespace, spec.topic):
             claims[collision_key(spec.topic)].append(each)
         else:
             found.append(each._replace(objections=(_not_allowed(resource, spec),)))
-    for rivals in claims.values():
-        first, *others = sorted(rivals, key=partial(_precedence, cluster.name)) if len(rivals) > 1 else rivals
-        found.append(first)
-        found.extend(other._replace(objections=(_conflict(first, other),)) for other in others)
+    unread: dict[str, list[Resource]] = defaultdict(list)
+    for topic in silent:
+        if not topic.let_go and may(topic.namespace, topic.topic):
+            unread[collision_key(topic.topic)].append(topic)
+    for key, rivals in claims.items():
+        alone = len(rivals) == 1 and key not in unread
+        found.extend(rivals if alone else _ranked(cluster.name, rivals, unread.get(key, ())))
     return sorted(found, key=lambda each: (each.spec.topic, each.resource.age))
 
 
-def _precedence(cluster: str, rival: Candidate) -> tuple[bool, str, bool, str]:
+def _ranked(cluster: str, rivals: Sequence[Candidate], silent: Sequence[Resource]) -> Iterator[Candidate]:
+    """Those that claim one topic, all but the first with what stands against them; that may be a ``silent`` one."""
+    first = min((*silent, *(each.resource for each in rivals)), key=partial(_precedence, cluster))
+    for each in rivals:
+        yield each if each.resource is first else each._replace(objections=(_conflict(first, each),))
+
+
+def _precedence(cluster: str, resource: Resource) -> tuple[bool, str, bool, str]:
     """The older one first; of two that were made in one second the one that has had the topic already."""
-    resource = rival.resource
     return resource.deleting, resource.created, "applied" not in resource.on(cluster), resource.uid
 
 
@@ -111,10 +126,11 @@ def _not_allowed(resource: Resource, spec: TopicSpec) -> Finding:
     return Finding(Reason.NOT_ALLOWED, message, instead="spec.allowedTopics of the Cluster says who may")
 
 
-def _conflict(first: Candidate, other: Candidate) -> Finding:
-    where = f"Topic {first.resource.namespace}/{first.resource.name}"
-    if first.spec.topic == other.spec.topic:
-        message = f"{where} declares topic {first.spec.topic} too, and came first"
+def _conflict(first: Resource, other: Candidate) -> Finding:
+    where = f"Topic {first.namespace}/{first.name}"
+    why = "is not being deleted" if other.resource.deleting and not first.deleting else "came first"
+    if first.topic == other.spec.topic:
+        message = f"{where} declares topic {first.topic} too, and {why}"
     else:
-        message = f"topic {other.spec.topic} collides with {first.spec.topic} of {where}, which came first"
+        message = f"topic {other.spec.topic} collides with {first.topic} of {where}, which {why}"
     return Finding(Reason.RESOURCE_CONFLICT, message, instead="delete one of the two, or give it another topicName")

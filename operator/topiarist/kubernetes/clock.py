@@ -1,7 +1,8 @@
 """The time of day, as Kubernetes writes it down. It is for people, with one exception.
 
-That is the budget of deletions, which is for a day and has to outlive a restart: a clock that jumps ahead by a day
-gives a cluster one more budget. Whatever else waits or ends by time is measured by the clock that never jumps.
+That is the budget of deletions, which is for a day and has to outlive a restart: a clock that jumps ahead by a day,
+ours or that of a ZooKeeper server, gives a cluster one more budget. Whatever else waits or ends by time is measured by
+the clock that never jumps.
 """
 
 from __future__ import annotations
@@ -14,6 +15,11 @@ DAY = timedelta(days=1)
 def now() -> datetime:
     """The time now."""
     return datetime.now(UTC)
+
+
+def moment(written: int) -> datetime:
+    """A time that is given in ms since the epoch, as ZooKeeper gives it."""
+    return datetime.fromtimestamp(written / 1000, UTC)
 
 
 def seconds(time: datetime) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 from topiarist.errors import TopiaristError
 from topiarist.kubernetes import clock
 from topiarist.kubernetes.api import Api
+from topiarist.kubernetes.deletions import recent
 from topiarist.kubernetes.events import cluster_events, topic_events
 from topiarist.kubernetes.finalizers import finalizers
 from topiarist.kubernetes.loop import Ending, Loop
@@ -147,15 +148,17 @@ class Controller:
 
     def _cluster(self, home: Resource, seen: Seen) -> Works:
         """What is to be written about a Cluster."""
-        status = cluster_status(home, seen, clock.now())
+        now = clock.now()
+        deletions = recent(home, None, self._owner, now) if seen.deletions is None else seen.deletions
+        status = cluster_status(home, seen, deletions, now)
         for event in cluster_events(home, status):
             yield self._scribe.event(home, event)
         if status != home.status:
             yield self._scribe.status(home, status)
 
     def _topics(self, keys: Iterable[Key], cluster: str = "") -> Works:
-        """What is to be written about Topics: statuses, finalizers, Events of what happened on ``cluster``."""
-        now, sure = clock.seconds(clock.now()), not self.store.unread
+        """What is to be written about Topics: statuses and finalizers, then Events of what happened on ``cluster``."""
+        now, sure, happened = clock.seconds(clock.now()), not self.store.unread, []
         for key in keys:
             topic = self.store.topics.get(key)
             if topic is None:
@@ -163,14 +166,14 @@ class Controller:
                 continue
             views = {name: self._views.get(name, {}).get(key) for name in self.store.meant(topic)}
             view = views.get(cluster)
-            happened = [*topic_events(cluster, topic.on(cluster), view)] if view else []
+            happened += [(topic, event) for event in topic_events(cluster, topic.on(cluster), view)] if view else []
             status, wanted = topic_status(topic, views, self._away, now), finalizers(topic, views, sure=sure)
-            yield from (self._scribe.event(topic, event) for event in happened)
             # What is written may fail: it is looked at again until there is nothing to write.
             settled = status == topic.status and wanted == topic.finalizers
             if not settled:
                 yield self._scribe.topic(topic, status, wanted)
             (self._open.discard if settled else self._open.add)(key)
+        yield from (self._scribe.event(topic, event) for topic, event in happened)
 
     async def _tell_rest(self) -> Ending:
         """The statuses of Policies, and of Topics that are meant for no cluster, or were for one that is gone."""

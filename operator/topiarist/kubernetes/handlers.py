@@ -111,5 +111,20 @@ def settings() -> kopf.OperatorSettings:
     made.peering.standalone = True
     made.scanning.disabled = True  # our kinds are known, and nobody gives us the right to list definitions
     made.posting.enabled = False
+    made.persistence.diffbase_storage = _NoDifferences()
     made.persistence.finalizer = f"{schema.GROUP}/kopf"  # none of ours: kopf takes its own off wherever it sees no use
     return made
+
+
+class _NoDifferences(kopf.DiffBaseStorage):
+    """kopf compares an object with what it was before for handlers that we do not have: a sixth of its time."""
+
+    def build(self, *, body: kopf.Body, extra_fields: Any = None) -> kopf.BodyEssence:
+        """Nothing of an object is compared."""
+        return kopf.BodyEssence()
+
+    def fetch(self, *, body: kopf.Body) -> None:
+        """There is nothing from before."""
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
+        """Nothing is written."""

@@ -31,7 +31,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What the operator was told: its namespace and release, whose Topics count (none: all), and where it listens.
+    """What the operator was told: its namespace and release, whose Topics count (none: all), and where it listens (no
+    host: on all addresses).
 
     ``period`` and ``relist`` are seconds: after the one a cluster is looked at anew, after the other everything is
     listed again, since a watch that broke may have missed that something is gone.
@@ -41,7 +42,7 @@ class Words:
     release: str = "topiarist"
     namespaces: tuple[str, ...] = ()
     leader_election: bool = False
-    host: str = "0.0.0.0"
+    host: str = ""
     port: int = 8080
     period: float = 60.0
     relist: float = 300.0
@@ -120,7 +121,7 @@ async def _lead(words: Words, api: Api, controller: Controller, probes: Probes, 
     lease = Lease(api, words.namespace, words.release, identity) if words.leader_election else None
     leader = controller.metrics.leader.labels(words.release)
     leader.set(0)
-    rights = [*wanted(words.namespace, words.watched, lease=words.leader_election)]
+    rights = [*wanted(words.namespace, words.watched, lease=words.release if lease else "")]
     await _answered(lambda: require_rights(api, rights))
     if lease:
         probes.ready = True  # a standby is as ready as it can be

@@ -1,7 +1,7 @@
 """One pass over one cluster: what its Topics ask for, the plan, what of it may be done, and what became of each topic.
 
 The command line's pass (``reconcile``) with the operator's answers to what a person would be asked. Nothing of
-Kubernetes is called here: ``loop`` hands the order in and writes what comes out.
+Kubernetes is called here: ``rounds`` hands the order in, and ``controller`` writes what comes out.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from topiarist.core.allowed import DriftPolicy
@@ -22,6 +23,7 @@ from topiarist.core.waiting import behind, brings
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import permission
 from topiarist.kubernetes.candidates import Candidate
+from topiarist.kubernetes.deletions import Deletion
 from topiarist.kubernetes.quiet import Quiet
 from topiarist.kubernetes.resources import Resource, last_asked
 from topiarist.reconcile import Cluster, Outcome, Pace, Pass, Report, Result, Watched, reconcile
@@ -51,9 +53,9 @@ class State(str, Enum):
 class Order:
     """What a pass is to do.
 
-    ``resource`` is the Cluster, ``guard`` what the policies leave of a plan, ``deletions`` how many topics were deleted
-    within a day. ``held`` says of topics, by name, why they must not be deleted although their resources are. ``quiet``
-    is the memory of the cluster's passes.
+    ``resource`` is the Cluster, ``guard`` what the policies leave of a plan, ``deletions`` gives those of the last day
+    by what was read. ``held`` says of topics, by name, why they must not be deleted although their resources are.
+    ``quiet`` is the memory of the cluster's passes.
     """
 
     resource: Resource
@@ -62,7 +64,7 @@ class Order:
     owner: str
     held: Mapping[str, str] = field(default_factory=dict)
     guard: Callable[[Plan], Plan] = field(default=lambda plan: plan)
-    deletions: int = 0
+    deletions: Callable[[ClusterState], Sequence[Deletion]] = field(default=lambda state: ())
     quiet: Quiet = field(default_factory=Quiet)
 
 
@@ -89,12 +91,15 @@ class View(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a pass saw and did. ``error`` ended it before its time, if there is one."""
+    """What a pass saw and did. ``error`` ended it before its time, if there is one. ``deletions`` are those of the last
+    day, as it began; None if nothing was read.
+    """
 
     views: Sequence[View]
     state: ClusterState | None = None
     report: Report | None = None
     error: TopiaristError | None = None
+    deletions: Sequence[Deletion] | None = None
 
 
 class Port(Cluster, Watched, Protocol):
@@ -124,75 +129,54 @@ class _Remembered:
 
 def look(cluster: Port, order: Order, stop: Callable[[], bool], pace: Pace | None = None) -> Seen:
     """Carry out one pass; an error that ends it is part of what it saw, with what had been done until then."""
-    meant = {each.spec.topic: _wanted(each, order) for each in order.candidates if not each.objections}
-    chosen = {each.spec.topic: each for each in order.candidates if not each.objections}
-    resources = {name: each.resource for name, each in chosen.items()}
-    parts = {name: each.on(order.cluster.name) for name, each in resources.items()}
-    remembered = _Remembered(cluster)
-    budgets = order.cluster.budgets
-    budgets = replace(budgets, deletions=max(0, budgets.deletions - order.deletions))
-
-    def allow(plan: Plan) -> Plan:
-        if order.cluster.drift_policy is DriftPolicy.REPORT:
-            asked = {topic.topic: last_asked(parts[topic.topic]) for topic in plan.topics}
-            plan = report_only(plan, {topic: was for topic, was in asked.items() if was})
-        plan = permission.permitted(order.guard(plan), order.cluster, resources, order.held)
-        return within_budgets(plan, budgets, partial=True)
-
-    run = _run(order, resources)
+    objected = [View(each, State.REFUSED, refusals=each.objections) for each in order.candidates if each.objections]
+    claims = {each.spec.topic: each for each in order.candidates if not each.objections}
+    wanted = {topic: _wanted(each, order.resource) for topic, each in claims.items()}
+    remembered, deletions = _Remembered(cluster), None
     try:
-        specs = order.quiet.others(remembered.read_ahead(), order.cluster, run, meant.values())
-        job = Pass(order.cluster, specs, run, allow, stop=stop, pace=pace)
+        run, state = _run(order, claims), remembered.read_ahead()
+        deletions = order.deletions(state)
+        specs = order.quiet.others(state, order.cluster, run, wanted.values())
+        job = Pass(order.cluster, specs, run, _allowing(order, claims, len(deletions)), stop=stop, pace=pace)
         report = reconcile(remembered, job)
     except TopiaristError as error:
-        return Seen([_objected(each) for each in order.candidates if each.objections], remembered.state, None, error)
+        return Seen(objected, remembered.state, None, error, deletions)
+    found = remembered.state.topics if remembered.state else {}
     plans = {plan.topic: plan for plan in report.plan.topics}
     outcomes = {outcome.topic: outcome for outcome in report.outcomes}
-    state, views = remembered.state, []
-    for each in order.candidates:
-        topic = each.spec.topic
-        if each.objections:
-            views.append(_objected(each))
-        else:
-            found = state.topics.get(topic) if state else None
-            wanted = each if meant[topic] is each.spec else each._replace(spec=meant[topic])
-            view = _view(wanted, found, plans.get(topic), outcomes.get(topic))
-            views.append(view._replace(state=State.OBSERVED) if each.spec.observe else view)
+    views = [
+        _view(each, wanted[topic], found.get(topic), plans.get(topic), outcomes.get(topic))
+        for topic, each in claims.items()
+    ]
     planned = {spec.topic for spec in specs}
-    settling = {topic for topic in planned if parts[topic].get("state") == State.CHANGED.value}
-    ended = report.error
-    try:
-        views = _settled(cluster, views, settling)
-    except TopiaristError as raised:
-        ended = ended or raised
+    views, unseen = _settled(cluster, order.cluster.name, views, planned)
+    ended = report.error or unseen
     for view in views:
         spec = view.candidate.spec
-        if spec.topic in planned and not view.candidate.objections:
+        if spec.topic in planned:
             calm = view.state in (State.IN_STEP, State.ABSENT) and view.plan is None and ended is None
             order.quiet.note(spec, view.found, quiet=calm)
-    return Seen(views, state, report, ended)
+    return Seen([*objected, *views], remembered.state, report, ended, deletions)
 
 
-def _settled(cluster: Watched, views: list[View], settling: Collection[str]) -> list[View]:
-    """The views; what was written before, and its controller has not taken over yet, is no more than changed."""
-    asked = {
-        view.candidate.spec.topic: range(len(view.found.replicas))
-        for view in views
-        if view.candidate.spec.topic in settling and view.state is State.IN_STEP and view.found
-    }
-    if not asked:
-        return views
-    sights = cluster.look(asked)
-    late = {topic for topic, partitions in asked.items() if behind(sights[topic], partitions)}
-    return [view._replace(state=State.CHANGED) if view.candidate.spec.topic in late else view for view in views]
+def _wanted(candidate: Candidate, home: Resource) -> TopicSpec:
+    """What a Topic asks for now: that it be deleted, if it is being deleted and its ``deletionPolicy`` is ``Delete``;
+    nothing, as long as it, or its Cluster, is paused. What is only observed is not deleted either.
+    """
+    resource, spec, _ = candidate
+    paused = "true" in (resource.annotation(PAUSED), home.annotation(PAUSED))
+    leaving = resource.deleting and spec.manifest.spec.get("deletionPolicy") == "Delete"
+    if not leaving and not paused:
+        return spec
+    return replace(spec, absent=spec.absent or leaving, observe=paused or spec.observe)
 
 
-def _run(order: Order, resources: Mapping[str, Resource]) -> Run:
+def _run(order: Order, claims: Mapping[str, Candidate]) -> Run:
     """As whom, and what has been answered for."""
+    answered = partial(permission.answered, order.cluster)
 
     def agreed(annotation: str) -> tuple[str, ...]:
-        names = (name for name, each in resources.items() if permission.answered(order.cluster, each, annotation))
-        return tuple(sorted(names))
+        return tuple(sorted(topic for topic, each in claims.items() if answered(each.resource, annotation)))
 
     return Run(
         owner=order.owner,
@@ -202,42 +186,66 @@ def _run(order: Order, resources: Mapping[str, Resource]) -> Run:
     )
 
 
-def _wanted(candidate: Candidate, order: Order) -> TopicSpec:
-    """What a Topic asks for now: that it be deleted, if it is being deleted and its ``deletionPolicy`` is ``Delete``;
-    nothing, as long as it is paused. What is only observed is not deleted either.
-    """
-    resource, spec, _ = candidate
-    paused = "true" in (resource.annotation(PAUSED), order.resource.annotation(PAUSED))
-    leaving = resource.deleting and spec.manifest.spec.get("deletionPolicy") == "Delete"
-    if not leaving and not paused:
-        return spec
-    return replace(spec, absent=spec.absent or leaving, observe=paused or spec.observe)
+def _allowing(order: Order, claims: Mapping[str, Candidate], deletions: int) -> Callable[[Plan], Plan]:
+    """What may be done of a plan, with so many ``deletions`` within the last day."""
+    cluster = order.cluster
+    resources = {topic: each.resource for topic, each in claims.items()}
+    budgets = replace(cluster.budgets, deletions=max(0, cluster.budgets.deletions - deletions))
+
+    def allow(plan: Plan) -> Plan:
+        if cluster.drift_policy is DriftPolicy.REPORT:
+            asked = {topic.topic: last_asked(resources[topic.topic].on(cluster.name)) for topic in plan.topics}
+            plan = report_only(plan, {topic: was for topic, was in asked.items() if was})
+        plan = permission.permitted(order.guard(plan), cluster, resources, order.held)
+        return within_budgets(plan, budgets, partial=True)
+
+    return allow
 
 
-def _objected(candidate: Candidate) -> View:
-    return View(candidate, State.REFUSED, refusals=candidate.objections)
-
-
-def _view(candidate: Candidate, found: TopicState | None, plan: TopicPlan | None, outcome: Outcome | None) -> View:
+def _view(
+    candidate: Candidate, wanted: TopicSpec, found: TopicState | None, plan: TopicPlan | None, outcome: Outcome | None
+) -> View:
+    """A topic after the pass; its candidate then has what was wanted in place of what is declared."""
     refusals = plan.refusals if plan else ()
     if outcome and outcome.result not in (Result.DONE, Result.ALREADY):
         refusals = (*refusals, Finding(outcome.reason or Reason.NOT_SENT, outcome.message or outcome.result.value))
-    state = _state(candidate, found, plan, refusals)
-    return View(candidate, state, found, plan, refusals, outcome)
+    state = State.OBSERVED if candidate.spec.observe else _state(wanted, found, plan, refusals)
+    judged = candidate if wanted is candidate.spec else candidate._replace(spec=wanted)
+    return View(judged, state, found, plan, refusals, outcome)
 
 
-def _state(
-    candidate: Candidate, found: TopicState | None, plan: TopicPlan | None, refusals: Sequence[Finding]
-) -> State:
-    spec, reasons = candidate.spec, {refusal.reason for refusal in refusals}
-    if spec.observe:
+def _state(wanted: TopicSpec, found: TopicState | None, plan: TopicPlan | None, refusals: Sequence[Finding]) -> State:
+    reasons = {refusal.reason for refusal in refusals}
+    if wanted.observe:
         return State.PAUSED
-    if reasons and any(not reason.retryable for reason in reasons - {Reason.DRIFT_DETECTED}):
+    if any(not reason.retryable for reason in reasons - {Reason.DRIFT_DETECTED}):
         return State.REFUSED
     if Reason.DRIFT_DETECTED in reasons:
         return State.DRIFTED
-    if reasons or (spec.absent and found is not None):
+    if reasons or (wanted.absent and found is not None):
         return State.WAITING
     if plan and brings(plan):
         return State.CHANGED
-    return State.ABSENT if spec.absent else State.IN_STEP
+    return State.ABSENT if wanted.absent else State.IN_STEP
+
+
+def _settled(
+    cluster: Watched, name: str, views: list[View], planned: Collection[str]
+) -> tuple[list[View], TopiaristError | None]:
+    """The views, where what was written before and has not been taken over yet is no more than changed; and why that
+    could not be seen, if it could not. Only what was ``planned`` may have been written.
+    """
+    asked = {
+        view.candidate.spec.topic: range(len(view.found.replicas))
+        for view in views
+        if view.state is State.IN_STEP and view.found and view.candidate.spec.topic in planned
+        if view.candidate.resource.on(name).get("state") == State.CHANGED.value
+    }
+    if not asked:
+        return views, None
+    try:
+        sights = cluster.look(asked)
+    except TopiaristError as error:
+        return views, error
+    late = {topic for topic, partitions in asked.items() if behind(sights[topic], partitions)}
+    return [view._replace(state=State.CHANGED) if view.candidate.spec.topic in late else view for view in views], None

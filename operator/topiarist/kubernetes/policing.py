@@ -15,7 +15,7 @@ from topiarist.core.policy import restrict
 from topiarist.core.spec import ClusterSpec
 from topiarist.desired import Desired
 from topiarist.errors import Complaint, InvalidManifests, Reason
-from topiarist.judging import Bench
+from topiarist.judging import Bench, compiled
 from topiarist.kubernetes.candidates import Candidate
 from topiarist.kubernetes.resources import annotations_of
 
@@ -43,7 +43,10 @@ class Policing:
         if not policies:
             self.faults.pop(spec.name, None)
             return lambda plan: plan
-        bench = Bench(policies, annotations_of, self._compiled(policies))
+        known = self._court  # other threads judge too
+        if known is None or known[0] != policies:
+            self._court = known = policies, compiled(policies)
+        bench = Bench(policies, annotations_of, known[1])
         specs = tuple(each.spec for each in found if not each.objections)
         bench.judge(Desired({spec.name: specs}, {spec.name: spec}))
         mine = [policy for policy in policies if policy.means(spec)]
@@ -70,12 +73,6 @@ class Policing:
             self._court = None  # one that has given a rule up would pass it by from now on
         wrong = [fault for policy in mine for fault in of_policy(policy.name, broken)]
         return _hold(wrong[0]) if wrong else None
-
-    def _compiled(self, policies: Sequence[Policy]) -> Court:
-        known = self._court
-        if known is None or known[0] != policies:
-            self._court = known = policies, Bench(policies, annotations_of).court
-        return known[1]
 
 
 def of_policy(name: str, faults: Sequence[str]) -> list[str]:

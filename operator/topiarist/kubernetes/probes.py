@@ -6,6 +6,7 @@ its turn. That a ZooKeeper is up is neither: a restart would not bring it back.
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterable
 
@@ -26,7 +27,7 @@ class Probes:
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; gives the port, which is a free one if 0 was wanted."""
+        """Listen, without a host on all addresses of IPv4 and IPv6; gives the port, a free one if 0 was wanted."""
         app = web.Application()
         app.add_routes(
             [
@@ -37,7 +38,10 @@ class Probes:
         )
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port)
+        site: web.BaseSite = web.TCPSite(self._runner, host or "0.0.0.0", port)
+        if not host and socket.has_dualstack_ipv6():
+            both = socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+            site = web.SockSite(self._runner, both)
         await site.start()
         return int(self._runner.addresses[0][1])
 

@@ -49,7 +49,8 @@ def dotted(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One custom resource as last seen. ``manifest`` is None if there are ``problems``, which then say why.
+    """One custom resource as last seen. ``manifest`` is None if there are ``problems``, which then say why; ``unread``
+    has its spec then.
 
     ``version`` is the resource version, which grows; ``created`` is an RFC 3339 time. ``deleting``: somebody has asked
     for its deletion. ``status`` is what the API server has.
@@ -68,6 +69,7 @@ class Resource:
     deleting: bool
     manifest: Manifest | None
     problems: tuple[Problem, ...]
+    unread: Mapping[str, Any]
     status: Mapping[str, Any]
 
     @property
@@ -83,6 +85,16 @@ class Resource:
     def on(self, cluster: str) -> Mapping[str, Any]:
         """What the status of a Topic says of a cluster; empty if it says nothing."""
         return next((each for each in self.status.get("clusters", ()) if each["name"] == cluster), _NOTHING)
+
+    @property
+    def declared(self) -> Mapping[str, Any]:
+        """Its spec: as the API server has it where it cannot be read, which still tells names from one another."""
+        return self.manifest.spec if self.manifest else self.unread
+
+    @property
+    def topic(self) -> str:
+        """Of a Topic, the name in Kafka that it claims."""
+        return str(self.declared.get("topicName", self.name))
 
     @property
     def let_go(self) -> bool:
@@ -103,6 +115,7 @@ def resource(body: Mapping[str, Any], known: Resource | None = None) -> Resource
         source, labels, manifest, problems = known.source, known.labels, known.manifest, known.problems
     else:
         manifest, problems = _read(body, source)
+    unread = _NOTHING if manifest else body.get("spec") or _NOTHING
     return Resource(
         kind=body["kind"],
         namespace=metadata["namespace"],
@@ -117,6 +130,7 @@ def resource(body: Mapping[str, Any], known: Resource | None = None) -> Resource
         deleting="deletionTimestamp" in metadata,
         manifest=manifest,
         problems=problems,
+        unread=unread,
         status=body.get("status") or {},
     )
 

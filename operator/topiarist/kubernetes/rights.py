@@ -26,15 +26,17 @@ class Right(NamedTuple):
         return f"{what}{named} in {f'namespace {self.namespace}' if self.namespace else 'all namespaces'}"
 
 
-def wanted(home: str, namespaces: Sequence[str], *, lease: bool) -> Iterator[Right]:
+def wanted(home: str, namespaces: Sequence[str], *, lease: str) -> Iterator[Right]:
     """All rights that the operator needs, but for the Secrets that Clusters name.
 
-    ``namespaces`` are those that are watched, ``home`` among them; none: all.
+    ``namespaces`` are those that are watched, ``home`` among them; none: all. ``lease`` is the name of the Lease that
+    it waits for, if there is one.
     """
     yield Right(schema.GROUP, "clusters/status", ("patch",), home)
     yield Right(schema.GROUP, "policies/status", ("patch",), home)
     if lease:
-        yield Right("coordination.k8s.io", "leases", ("get", "create", "update"), home)
+        yield Right("coordination.k8s.io", "leases", ("create",), home)  # which cannot be limited by name
+        yield Right("coordination.k8s.io", "leases", ("get", "update"), home, lease)
     yield Right("apiextensions.k8s.io", "customresourcedefinitions", ("get",), name=f"topics.{schema.GROUP}")
     if not namespaces:
         yield Right("", "namespaces", ("get", "list", "watch"))

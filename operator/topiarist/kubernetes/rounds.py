@@ -19,6 +19,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import clock
 from topiarist.kubernetes.api import Api, ApiError
 from topiarist.kubernetes.candidates import Candidate, candidates
+from topiarist.kubernetes.deletions import recent
 from topiarist.kubernetes.pace import Digestion
 from topiarist.kubernetes.passes import Order, Seen, look
 from topiarist.kubernetes.policing import Policing
@@ -26,7 +27,6 @@ from topiarist.kubernetes.quiet import Quiet
 from topiarist.kubernetes.resources import Resource
 from topiarist.kubernetes.sessions import Secrets, Session, secret_keys
 from topiarist.kubernetes.store import Store
-from topiarist.kubernetes.summaries import recent_deletions
 
 NAMESPACE_LEAVES = "its namespace is being deleted, and a topic must not go because of that"
 
@@ -57,7 +57,7 @@ class Round:
         if spec is None:
             await self._in_thread(self._session.close)
             return Seen([], error=TopiaristError(Reason.INVALID_MANIFEST, "the Cluster cannot be read"))
-        meant, policies = list(store.candidates(home.name)), store.rules()
+        meant, silent, policies = store.candidates(home.name), store.silent(home.name), store.rules()
         labels = dict(store.namespaces)
         broken = sorted(name for name, found in store.policies.items() if found.manifest is None)
         try:
@@ -68,7 +68,7 @@ class Round:
             return Seen([], error=TopiaristError(reason, str(error)))
 
         def work() -> Seen:
-            found = candidates(spec, home.namespace, meant, labels)
+            found = candidates(spec, home.namespace, meant, labels, silent)
             order = Order(
                 home,
                 spec,
@@ -76,7 +76,7 @@ class Round:
                 owner,
                 held=held,
                 guard=self._policing.guard(policies, broken, spec, found),
-                deletions=len(recent_deletions(home, clock.now())),
+                deletions=lambda state: recent(home, state, owner, clock.now()),
                 quiet=self._quiet,
             )
             return self._looked(order, secrets)

@@ -83,6 +83,7 @@ def topic_status(
     new = [
         _on(name, view, old[name]) if view else _unseen(name, resource, old[name], away.get(name))
         for name, view in sorted(views.items())
+        if view or old[name] or resource.manifest
     ]
     status: dict[str, Any] = {
         **common(resource, _topic(resource, new), now),
@@ -158,9 +159,10 @@ def _on(name: str, view: View, old: Status) -> Status:
 
 def _unseen(name: str, resource: Resource, old: Status, why: TopiaristError | None) -> Status:
     """The part of a cluster of which the last pass saw nothing: as it was, unless the Topic asks for something new, or
-    nothing was known but why the cluster could not be seen.
+    nothing was known but why the cluster could not be seen. One that cannot be read asks for nothing.
     """
-    known = bool(old) and resource.status.get("observedGeneration") == resource.generation
+    new = resource.manifest is not None and resource.status.get("observedGeneration") != resource.generation
+    known = bool(old) and not new
     if known and not (why and _overtaken(old, why.reason)):
         return old
     hopeless = why is not None and not why.reason.retryable

@@ -1,31 +1,24 @@
 """What the API server holds of ours, as last seen, and which clusters are to be looked at because of what came.
 
-Fed by ``handlers`` with one event after the other, asked by ``loop`` when a cluster's pass begins; all in one thread.
-Specs are merged again only when the Topic or the Cluster has changed.
+Fed by ``handlers`` and ``listing`` with one resource after the other, asked by ``rounds`` when a cluster's pass begins;
+all in one thread. What a Cluster or a Policy says is read once, ``merging`` does so for Topics.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
 
 from topiarist import schema
 from topiarist.core.guardrails import Policy
-from topiarist.core.spec import ClusterSpec, merge, selects
-from topiarist.kubernetes.candidates import Candidate, Labels, candidate
+from topiarist.core.spec import ClusterSpec, selects
+from topiarist.kubernetes.candidates import Candidate, Labels
+from topiarist.kubernetes.merging import Merging
 from topiarist.kubernetes.resources import Resource
 
 Key = tuple[str, str]
 
 REST = ""
 """In place of a cluster's name: what no cluster's pass looks at, as Policies, and Topics that are meant for none."""
-
-
-class _Merged(NamedTuple):
-    """A Topic on a cluster, made for one state of both."""
-
-    cluster: ClusterSpec
-    candidate: Candidate
 
 
 class Store:
@@ -44,21 +37,19 @@ class Store:
         self._mark = mark
         self._specs: dict[str, ClusterSpec] = {}
         self._rules: dict[str, Policy] = {}
-        self._merged: dict[tuple[str, Key], _Merged] = {}
+        self._merging = Merging()
         self._listed: dict[tuple[str, str], int] = {}
 
     def put(self, found: Resource) -> None:
         """A resource that is new, or has changed. Nothing is marked if only its status has."""
-        if self._nobodys(found):
-            return
         known = self._known(found)
-        if known is not None and found.version < known.version:
-            return  # a page of a list that was begun before what we know came
-        if known is not None and _same(known, found):
-            self._keep(found)
+        if self._nobodys(found) or (known and found.version < known.version):
+            return  # of another namespace; or a page of a list that was begun before what we know came
+        if known and _same(known, found):
+            self._keep(found, known)
             return
         affected = {*self._affected(known)} if known else set()
-        self._keep(found)
+        self._keep(found, known)
         self._tell({*affected, *self._affected(found, comes_or_goes=known is None)})
 
     def heard(self, found: Resource) -> None:
@@ -85,15 +76,13 @@ class Store:
         affected = {*self._affected(found, comes_or_goes=True)}
         if found.kind == "Topic":
             self.topics.pop(found.key, None)
-            for cluster in self.clusters:
-                self._merged.pop((cluster, found.key), None)
+        elif found.kind == "Policy":
+            self.policies.pop(found.name, None)
+            self._rules.pop(found.name, None)
         else:
-            (self.clusters if found.kind == "Cluster" else self.policies).pop(found.name, None)
-            if found.kind == "Policy":
-                self._rules.pop(found.name, None)
-            else:
-                self._specs.pop(found.name, None)
-                self._merged = {key: kept for key, kept in self._merged.items() if key[0] != found.name}
+            self.clusters.pop(found.name, None)
+            self._specs.pop(found.name, None)
+            self._merging.forget(found.name)
         self._tell(affected)
 
     def namespace(self, name: str, labels: Labels | None, *, leaving: bool = False) -> None:
@@ -119,37 +108,29 @@ class Store:
 
     def keys(self, name: str) -> Iterator[Key]:
         """The Topics that are meant for a cluster, as ``meant`` says."""
-        cluster = self._specs.get(name)
-        return (key for key, topic in self.topics.items() if cluster and self._means(topic, cluster))
+        return (topic.key for topic in self._meant_for(name))
 
     @property
     def unread(self) -> list[str]:
         """Clusters that cannot be read: nobody knows what is meant for them."""
         return [name for name, found in self.clusters.items() if found.manifest is None]
 
-    def candidates(self, name: str) -> Iterator[Candidate]:
-        """The Topics that are meant for a cluster, each by itself, with what it asks for there."""
-        cluster = self._specs[name]
-        for key, topic in self.topics.items():
-            manifest = topic.manifest
-            if manifest is None or not self._means(topic, cluster):
-                self._merged.pop((name, key), None)
-                continue
-            known = self._merged.get((name, key))
-            if known is None or known.cluster is not cluster or known.candidate.resource.manifest is not manifest:
-                known = _Merged(cluster, candidate(topic, merge(manifest, cluster)))
-            elif known.candidate.resource is not topic:
-                known = _Merged(cluster, known.candidate._replace(resource=topic))
-            self._merged[name, key] = known
-            yield known.candidate
+    def candidates(self, name: str) -> list[Candidate]:
+        """The Topics that are meant for a cluster and can be read, each by itself, with what it asks for there."""
+        return self._merging.candidates(self._specs[name], self._meant_for(name))
+
+    def silent(self, name: str) -> list[Resource]:
+        """The Topics that are meant for a cluster and cannot be read."""
+        broken = (topic for topic in self.topics.values() if topic.manifest is None)
+        return [topic for topic in broken if self._means(topic, self._specs[name])]
 
     def rules(self) -> list[Policy]:
         """The policies that can be read; each stays the same object until its Policy changes."""
         return [*self._rules.values()]
 
     def homeless(self) -> Iterator[Resource]:
-        """Topics that are meant for no cluster that there is."""
-        return (topic for topic in self.topics.values() if not self.meant(topic))
+        """Topics that no cluster's pass looks at: they are meant for none that there is, or cannot be read."""
+        return (topic for topic in self.topics.values() if topic.manifest is None or not self.meant(topic))
 
     def find(self, kind: str, metadata: Mapping[str, str]) -> Resource | None:
         """The resource of this namespace and name, as it was seen last."""
@@ -170,21 +151,20 @@ class Store:
     def _known(self, found: Resource) -> Resource | None:
         return self.find(found.kind, {"namespace": found.namespace, "name": found.name})
 
-    def _keep(self, found: Resource) -> None:
+    def _keep(self, found: Resource, known: Resource | None) -> None:
+        new = found.manifest if known is None or known.manifest is not found.manifest else None
         if found.kind == "Topic":
             self.topics[found.key] = found
         elif found.kind == "Policy":
-            earlier = self.policies.get(found.name)
             self.policies[found.name] = found
-            if found.manifest is None:
+            if new:
+                self._rules[found.name] = schema.policy(new)
+            elif found.manifest is None:
                 self._rules.pop(found.name, None)
-            elif earlier is None or earlier.manifest is not found.manifest:
-                self._rules[found.name] = schema.policy(found.manifest)
         else:
-            known = self.clusters.get(found.name)
             self.clusters[found.name] = found
-            if found.manifest is not None and (known is None or known.manifest is not found.manifest):
-                self._specs[found.name] = schema.cluster_spec(found.manifest)
+            if new:
+                self._specs[found.name] = schema.cluster_spec(new)
 
     def _affected(self, found: Resource, *, comes_or_goes: bool = False) -> Iterator[str]:
         """The clusters to look at because of a resource.
@@ -192,16 +172,21 @@ class Store:
         All of them if it is a Cluster that comes or goes: the only one is meant by whoever names none.
         """
         if found.kind == "Topic":
-            yield from self.meant(found) or [REST]
+            clusters = self.meant(found)
+            yield from clusters
+            if not clusters or found.manifest is None:
+                yield REST
         else:
             yield from (REST, found.name) if found.kind == "Cluster" else (REST,)
             yield from self.clusters if found.kind == "Policy" or comes_or_goes else ()
 
+    def _meant_for(self, name: str) -> Iterator[Resource]:
+        cluster = self._specs.get(name)
+        return (topic for topic in self.topics.values() if cluster and self._means(topic, cluster))
+
     def _means(self, topic: Resource, cluster: ClusterSpec) -> bool:
         """Whether a Topic is meant for a cluster: by name, by label, or because there is only one."""
-        if topic.manifest is None:
-            return False
-        spec = topic.manifest.spec
+        spec = topic.declared
         named = "clusters" in spec or "clusterSelector" in spec
         return selects(spec, cluster) if named else len(self.clusters) == 1
 

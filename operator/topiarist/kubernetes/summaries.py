@@ -9,34 +9,33 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from topiarist.core.change import DeleteTopic
 from topiarist.core.state import ClusterState
 from topiarist.errors import TopiaristError
 from topiarist.kubernetes import clock
 from topiarist.kubernetes.conditions import Standing, common, invalid
+from topiarist.kubernetes.deletions import Deletion
 from topiarist.kubernetes.passes import Seen, State, View
 from topiarist.kubernetes.resources import Resource, complaints
 from topiarist.kubernetes.statuses import FINE, Status
-from topiarist.reconcile import Result
+
+_MOST = 1000
+"""Deletions that a status has room for: the latest."""
 
 
-def cluster_status(resource: Resource, seen: Seen, now: datetime) -> Status:
-    """The status of a Cluster after a pass; after one that an error ended, the counts are those of before."""
+def cluster_status(resource: Resource, seen: Seen, deletions: Sequence[Deletion], now: datetime) -> Status:
+    """The status of a Cluster after a pass; after one that an error ended, the counts are those of before.
+
+    ``deletions`` are those of the last day.
+    """
     counts = _counts(seen.views) if seen.error is None else resource.status.get("topics", _counts(()))
-    deleted = [clock.seconds(now) for view in seen.views if _deleted(view)]
     standing = _cluster(resource, seen.state, seen.error, counts)
     return {
         **{key: resource.status[key] for key in ("clusterId", "brokers") if key in resource.status},
         **({"clusterId": seen.state.cluster_id, "brokers": len(seen.state.brokers)} if seen.state else {}),
         **common(resource, standing, clock.seconds(now)),
         "topics": counts,
-        "deletions": [*recent_deletions(resource, now), *deleted],
+        "deletions": [deletion.fields for deletion in deletions[-_MOST:]],
     }
-
-
-def recent_deletions(resource: Resource, now: datetime) -> list[str]:
-    """When topics of a Cluster were deleted within the last day."""
-    return [time for time in resource.status.get("deletions", ()) if clock.within_a_day(time, now)]
 
 
 def policy_status(resource: Resource, faults: Sequence[str], now: datetime) -> Status:
@@ -68,8 +67,3 @@ def _cluster(
         return Standing(False, error.reason.value, str(error.args[0]), reconciling=retryable, stalled=not retryable)
     words = ", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "total")
     return Standing(True, "Reachable", f"topics: {words}", drifted=counts["drifted"] > 0)
-
-
-def _deleted(view: View) -> bool:
-    done = view.outcome is not None and view.outcome.result is Result.DONE
-    return done and view.plan is not None and any(isinstance(change, DeleteTopic) for change in view.plan.changes)

@@ -10,7 +10,7 @@ _AGREED = 'topiarist.dev/{}: "true" on the Topic and allowRisk: [DataLoss] in th
 
 _INSTEAD = {
     Reason.BROKERS_MISSING: "wait until it is back, or name it in excludeBrokers of the Cluster if it is gone for good",
-    Reason.BUDGET_EXCEEDED: "ask for less, or raise it in spec.budgets of the Cluster",
+    Reason.BUDGET_EXCEEDED: "ask for less, or raise it in spec.budgets of the Cluster; deletions count for 24 hours",
     Reason.DELETED_OUTSIDE: f"{_AGREED.format(permission.RECREATE)} make it again; or delete the Topic to give it up",
     Reason.NOT_ADOPTED: "a pattern in spec.adopt of the Cluster takes it over",
     Reason.NOT_OWNED: f"leave it to its owner; {_AGREED.format(permission.TAKE_OWNERSHIP)} take it over",

@@ -25,7 +25,7 @@ from support.kafka.tools import main_class
 from support.kafka.zookeeper import ZooKeeper
 from support.runs import Ended
 from support.waiting import wait_until
-from topiarist.adapters.guarded import free_port
+from topiarist.adapters.embedded.guarded import free_port
 
 DEFAULTS: Mapping[str, object] = {
     # Small: many brokers on a small machine.

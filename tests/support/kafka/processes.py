@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from topiarist.adapters.embedded import find_java
-from topiarist.adapters.guarded import GuardedProcess
+from topiarist.adapters.embedded.guarded import GuardedProcess
 
 PATIENCE = 90.0
 """Seconds that a process may take to be ready: 3 on a quiet machine, 18 on a busy one."""

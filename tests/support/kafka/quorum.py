@@ -17,7 +17,7 @@ from support.kafka.cluster import DEFAULTS, Cluster
 from support.kafka.jars import jars
 from support.kafka.processes import Process, java, write_properties
 from support.kafka.tools import main_class
-from topiarist.adapters.guarded import free_port
+from topiarist.adapters.embedded.guarded import free_port
 
 CONTROLLER = 3000
 """The id of the controller, which no broker may have."""

@@ -15,8 +15,9 @@ from typing import Self
 from topiarist.adapters.zookeeper.gate import Turned, turn
 from topiarist.adapters.zookeeper.head import read_head
 from topiarist.adapters.zookeeper.lock import Lock
+from topiarist.adapters.zookeeper.memory import Memory
 from topiarist.adapters.zookeeper.partitions import inspect
-from topiarist.adapters.zookeeper.reading import Memory, read_state
+from topiarist.adapters.zookeeper.reading import read_state
 from topiarist.adapters.zookeeper.session import in_words, open_session
 from topiarist.adapters.zookeeper.sighting import look
 from topiarist.adapters.zookeeper.site import make_root, require_open

@@ -8,55 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from topiarist.adapters.znodes import Pool, ZnodeError, config_path, deletion_path, paths, record_path, topic_path
 from topiarist.adapters.zookeeper.head import Head, read_head
 from topiarist.adapters.zookeeper.session import Session
 from topiarist.adapters.zookeeper.wire import Failure, Node, read_nodes
-from topiarist.core.state import ClusterState, Fault, Release, Room, TopicRecord, TopicState
+from topiarist.core.state import ClusterState, Fault, Release, Room, Tombstone, TopicRecord, TopicState
+
+if TYPE_CHECKING:
+    from topiarist.adapters.zookeeper.memory import Memory
 
 DENIED = "no permission to read it"
 
 _TOPIC_IDS_SINCE: Release = (2, 8)
 _NO_CONFIG: Mapping[str, str] = {}
-
-
-class Memory:
-    """What the last read of a session made of each topic, and of which znodes: what has not changed is not read again.
-
-    Every write of a znode gives it another mzxid, and a session never goes back.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[str, _Decoded] = {}
-        self._new: dict[str, _Decoded] = {}
-        self.decoded = 0
-
-    def begin(self) -> None:
-        """A read begins: what it does not find again is forgotten."""
-        self._known, self._new, self.decoded = self._new, {}, 0
-
-    def topic(self, nodes: TopicNodes, pool: Pool) -> TopicState | Fault | None:
-        """As ``topic_state``; ``decoded`` counts the topics of which something had changed."""
-        stamp = _stamp(nodes.topic), _stamp(nodes.config), _stamp(nodes.record)
-        found = self._known.get(nodes.name)
-        if found is None or found.stamp != stamp:
-            self.decoded += 1
-            found = _Decoded(stamp, topic_state(nodes, pool))
-        self._new[nodes.name] = found
-        return found.state
-
-
-class _Decoded(NamedTuple):
-    """A topic, and the last changes of the znodes that it was made from."""
-
-    stamp: tuple[int | Failure, ...]
-    state: TopicState | Fault | None
-
-
-def _stamp(node: Node | Failure) -> int | Failure:
-    return node if isinstance(node, Failure) else node.mzxid
 
 
 class TopicNodes(NamedTuple):
@@ -144,6 +110,7 @@ class _Found:
     topics: dict[str, TopicState] = field(default_factory=dict)
     records: dict[str, TopicRecord] = field(default_factory=dict)
     faults: dict[str, Fault] = field(default_factory=dict)
+    tombstones: dict[str, Tombstone] = field(default_factory=dict)
     pool: Pool = field(default_factory=Pool)
 
     def take(self, nodes: TopicNodes) -> None:
@@ -151,6 +118,7 @@ class _Found:
         state = self.decode(nodes, self.pool)
         if isinstance(state, TopicState):
             self.topics[nodes.name] = state
+            self._bury(nodes.name, state.record, nodes.record)
         elif state is not None:
             self.faults[nodes.name] = state
         else:
@@ -166,6 +134,11 @@ class _Found:
         else:
             if found is not None:
                 self.records[name] = found
+                self._bury(name, found, record)
+
+    def _bury(self, name: str, found: TopicRecord | None, record: Node | Failure) -> None:
+        if found and found.absent and not isinstance(record, Failure):
+            self.tombstones[name] = Tombstone(found.owner, record.mtime)
 
 
 def _read_all(session: Session, head: Head) -> Iterator[TopicNodes]:
@@ -215,6 +188,7 @@ def _state(session: Session, head: Head, found: _Found, max_buffer: int) -> Clus
         release_at_least=release,
         room=room_of(head, max_buffer),
         warnings=tuple(found.warnings),
+        tombstones=found.tombstones,
     )
 
 

@@ -39,15 +39,19 @@ _INT = Struct("!i")
 _OP = Struct("!iBii")  # opcode, done, error; then the length of the path
 _ANSWER = Struct("!i5xi")  # opcode, or -1; then the length of what follows, or the error
 _END = Struct("!iBi").pack(-1, 1, -1)
-_STAT = Struct("!qq16xi20xi8x")  # czxid, mzxid, version, number of children; 68 bytes in all
+_STAT = Struct("!qq8xqi20xi8x")  # czxid, mzxid, mtime, version, number of children; 68 bytes in all
 
 
 class Node(NamedTuple):
-    """A znode as read: its bytes (none for null), and of its stat what tells one state from another."""
+    """A znode as read: its bytes (none for null), and of its stat what tells one state from another.
+
+    ``mtime`` is when it was last written, in ms since the epoch by the server's clock.
+    """
 
     data: bytes
     czxid: int
     mzxid: int
+    mtime: int
     version: int
     children: int
 

@@ -1,6 +1,6 @@
 """A process of ours that ends when we do, however we go, in a folder of its own that holds its log and its process id.
 
-Below ``embedded``, which runs a ZooKeeper so, and below the servers that the tests start. It knows of no server: when
+Below the embedded ZooKeeper, and below the servers that the tests start. It knows of no server: when
 one is ready is for its caller to say.
 """
 

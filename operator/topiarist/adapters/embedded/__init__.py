@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from topiarist.adapters.guarded import GuardedProcess, free_port
+from topiarist.adapters.embedded.guarded import GuardedProcess, free_port
 from topiarist.errors import Reason, TopiaristError
 
 JAVA_NEEDED = 17

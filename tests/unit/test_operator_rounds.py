@@ -1,0 +1,258 @@
+"""A pass with what it needs of the API server: what is being deleted with whom, Secrets, policies; and a session."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import pytest
+
+from support import bodies, states
+from topiarist.adapters.memory import MemoryCluster
+from topiarist.core.credentials import SecretKey
+from topiarist.core.spec import ClusterSpec
+from topiarist.core.state import ClusterState, Tombstone
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes import clock
+from topiarist.kubernetes.api import ApiError
+from topiarist.kubernetes.passes import Seen
+from topiarist.kubernetes.policing import Policing
+from topiarist.kubernetes.resources import FINALIZER, Resource, resource
+from topiarist.kubernetes.rounds import DEFINITION, KIND_LEAVES, NAMESPACE_LEAVES, Round
+from topiarist.kubernetes.store import Store
+
+OWNER = "k8s/shop/topiarist"
+SHOP, PAY, SECRET = "/api/v1/namespaces/shop", "/api/v1/namespaces/pay", "/api/v1/namespaces/shop/secrets/zookeeper"
+GOING: dict[str, Any] = {"deletionTimestamp": "2026-02-01T00:00:00Z", "finalizers": [FINALIZER]}
+STAYS: Mapping[str, Any] = {"metadata": {}}
+GOES: Mapping[str, Any] = {"metadata": {"deletionTimestamp": "2026-02-01T00:00:00Z"}}
+GONE, FORBIDDEN, BROKEN = 404, 403, 503
+
+
+class Server:
+    """An API server that has these objects, or answers with these codes."""
+
+    def __init__(self, objects: Mapping[str, Mapping[str, Any] | int]) -> None:
+        self.objects = {DEFINITION: STAYS, SHOP: STAYS, PAY: STAYS, **objects}
+        self.asked: list[str] = []
+
+    async def get(self, path: str) -> Mapping[str, Any]:
+        """One of them."""
+        self.asked.append(path)
+        found = self.objects.get(path, GONE)
+        if isinstance(found, int):
+            raise ApiError(found, f"{path}: {found}")
+        return found
+
+
+class Session:
+    """In place of a session: a cluster in memory. ``error`` is raised by whoever opens it."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self.port = MemoryCluster(state)
+        self.secrets: Mapping[SecretKey, str] | None = None
+        self.error: TopiaristError | None = None
+        self.closed = 0
+
+    def cluster(self, _spec: ClusterSpec, secrets: Mapping[SecretKey, str]) -> MemoryCluster:
+        """The cluster."""
+        if self.error:
+            raise self.error
+        self.secrets = secrets
+        return self.port
+
+    def close(self) -> None:
+        """End it."""
+        self.closed += 1
+
+    def requests(self) -> dict[tuple[str, str], int]:
+        """Nothing was asked."""
+        return {}
+
+
+class World(NamedTuple):
+    """A Cluster, its Topics and all that they need."""
+
+    store: Store
+    server: Server
+    session: Session
+
+    def look(self) -> Seen:
+        """One pass over ``prod``."""
+
+        async def work() -> Seen:
+            round_ = Round(self.server, Policing(), self.session, lambda: False)  # type: ignore[arg-type]
+            seen = await round_.look(self.store, self.store.clusters["prod"], OWNER)
+            await round_.close()
+            return seen
+
+        return asyncio.run(work())
+
+    @property
+    def topics(self) -> set[str]:
+        """What the cluster has."""
+        return {*self.session.port.state.topics}
+
+
+def world(*found: Resource, home: Resource | None = None, state: ClusterState | None = None, **objects: Any) -> World:
+    """What is declared, and what the API server answers otherwise: of ``shop``, ``pay``, ``definition``, ``secret``."""
+    paths = {"shop": SHOP, "pay": PAY, "definition": DEFINITION, "secret": SECRET}
+    store = Store("shop", lambda name: None)
+    for each in (home or bodies.cluster(allowDeletion=True, allowedTopics=[{"namespaces": {"from": "All"}}]), *found):
+        store.put(each)
+    held = states.cluster(*(states.topic(each.name, owner=OWNER) for each in found if each.kind == "Topic"))
+    return World(store, Server({paths[name]: body for name, body in objects.items()}), Session(state or held))
+
+
+def leaving(name: str = "orders", namespace: str = "shop") -> Resource:
+    """A Topic that is being deleted, with its topic."""
+    return bodies.topic(name, deletionPolicy="Delete", meta={**GOING, "namespace": namespace})
+
+
+def told(seen: Seen) -> dict[str, list[tuple[Reason, str]]]:
+    """What stands against each topic."""
+    return {view.candidate.spec.topic: [(each.reason, each.message) for each in view.refusals] for view in seen.views}
+
+
+def test_a_topic_goes_with_its_resource() -> None:
+    """Once it is known that nothing larger goes; with nothing being deleted nobody has to be asked."""
+    found = world(leaving(), bodies.topic("stays"))
+    assert told(found.look()) == {"orders": [], "stays": []}
+    assert found.topics == {"stays"}
+    assert found.server.asked == [DEFINITION, SHOP]
+    quiet = world(bodies.topic("stays"))
+    quiet.look()
+    assert quiet.server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ({"definition": GOES}, KIND_LEAVES),
+        ({"definition": GONE}, KIND_LEAVES),
+        ({"shop": GOES}, NAMESPACE_LEAVES),
+        ({"shop": GONE}, NAMESPACE_LEAVES),
+    ],
+)
+def test_no_topic_goes_because_something_larger_does(answers: dict[str, Any], why: str) -> None:
+    """Neither with the namespace, nor with the definition of the kind: it is held, and what lets go is said."""
+    found = world(leaving(), bodies.topic("stays"), **answers)
+    assert told(found.look()) == {"orders": [(Reason.DELETION_HELD, why)], "stays": []}
+    assert found.topics == {"orders", "stays"}
+
+
+def test_a_namespace_that_is_known_to_go_is_not_asked_about() -> None:
+    """What was watched is enough."""
+    found = world(leaving())
+    found.store.namespace("shop", {}, leaving=True)
+    assert told(found.look()) == {"orders": [(Reason.DELETION_HELD, NAMESPACE_LEAVES)]}
+    assert SHOP not in found.server.asked
+
+
+def test_other_namespaces_go_on() -> None:
+    """Each holds its own Topics."""
+    found = world(leaving("ours"), leaving("theirs", "pay"), pay=GOES)
+    assert told(found.look()) == {"ours": [], "theirs": [(Reason.DELETION_HELD, NAMESPACE_LEAVES)]}
+    assert found.topics == {"theirs"}
+
+
+@pytest.mark.parametrize("asked", ["definition", "shop"])
+@pytest.mark.parametrize(("code", "reason"), [(BROKEN, Reason.UNREACHABLE), (FORBIDDEN, Reason.NO_PERMISSION)])
+def test_who_cannot_be_told_deletes_nothing(asked: str, code: int, reason: Reason) -> None:
+    """The pass ends before it begins, and the Cluster says why."""
+    answers: dict[str, Any] = {asked: code}
+    found = world(leaving(), **answers)
+    error = found.look().error
+    assert error is not None
+    assert error.reason is reason
+    assert found.topics == {"orders"}
+    assert found.session.secrets is None
+
+
+LOGIN = {"username": "kafka", "password": {"secretKeyRef": {"name": "zookeeper", "key": "password"}}}
+
+
+def test_a_session_gets_the_secrets_that_are_there() -> None:
+    """As of now; one that is missing is left out, which the session then says."""
+    home = bodies.cluster(zookeeper={"connect": "zk:2181", "digest": LOGIN})
+    data = base64.b64encode(b"hush").decode()
+    for answer, wanted in (({"data": {"password": data}}, {SecretKey("zookeeper", "password"): data}), (GONE, {})):
+        found = world(home=home, secret=answer)
+        assert found.look().error is None
+        assert found.session.secrets == wanted
+        assert found.server.asked == [SECRET]
+
+
+def test_a_secret_that_may_not_be_read_is_named() -> None:
+    """Nothing is opened without it."""
+    found = world(home=bodies.cluster(zookeeper={"connect": "zk:2181", "digest": LOGIN}), secret=FORBIDDEN)
+    error = found.look().error
+    assert error is not None
+    assert (error.reason, SECRET in str(error)) == (Reason.NO_PERMISSION, True)
+    assert found.session.secrets is None
+
+
+def test_a_cluster_that_cannot_be_read_is_let_alone() -> None:
+    """Nobody knows where it is; a session that was open ends."""
+    found = world(bodies.topic("orders"))
+    home = found.store.clusters["prod"]
+    found.store.put(
+        resource(bodies.body("Cluster", "prod", {"kafkaVersion": "never"}, uid=home.uid, generation=2), home)
+    )
+    error = found.look().error
+    assert error is not None
+    assert error.reason is Reason.INVALID_MANIFEST
+    assert found.session.secrets is None
+    assert found.session.closed == 2  # by the pass, and by its end
+
+
+def test_a_session_that_failed_is_not_used_again() -> None:
+    """One that did well is."""
+    found = world(bodies.topic("orders"))
+    found.look()
+    assert found.session.closed == 1  # by the end of all passes
+    found.session.error = TopiaristError(Reason.UNREACHABLE, "no answer")
+    error = found.look().error
+    assert error is found.session.error
+    assert found.session.closed == 3
+
+
+def test_policies_hold_what_they_deny() -> None:
+    """All of it if one cannot be read."""
+    law = bodies.policy("law", {"expression": "topic.partitions < 3"})
+    broken = resource(bodies.body("Policy", "broken", {"rules": []}))
+    for policy, reason in ((law, Reason.POLICY_DENIED), (broken, Reason.INVALID_MANIFEST)):
+        found = world(bodies.topic("orders"), policy, state=states.cluster())
+        assert [each for each, _ in told(found.look())["orders"]] == [reason]
+        assert found.topics == set()
+
+
+def test_deletions_of_the_day_are_counted() -> None:
+    """Those of the status, and those that nobody could tell of but the cluster."""
+    now, day = clock.now(), timedelta(days=1)
+    home = bodies.cluster(allowDeletion=True, budgets={"deletions": 2})
+    known = bodies.again(home, status={"deletions": [{"topic": "a", "time": clock.seconds(now)}]})
+    ours, others = Tombstone(OWNER, int(now.timestamp() * 1000)), Tombstone("default", int(now.timestamp() * 1000))
+    old = Tombstone(OWNER, int((now - day).timestamp() * 1000))
+    for status, tombstone, room in (
+        (known, ours, False),
+        (known, others, True),
+        (known, old, True),
+        (home, ours, True),
+    ):
+        state = states.cluster(states.topic("orders", owner=OWNER), tombstones={"b": tombstone})
+        found = world(leaving(), home=status, state=state)
+        seen = found.look()
+        assert found.topics == (set() if room else {"orders"})
+        assert seen.deletions is not None
+        assert len(seen.deletions) == (status is known) + (tombstone is ours)
+
+
+def test_a_topic_that_cannot_be_read_is_in_the_way_of_others() -> None:
+    """What it declares nobody else takes over, and nobody deletes."""
+    older = bodies.topic("older", topicName="orders", partitions=0)
+    found = world(older, bodies.topic("younger", topicName="orders", partitions=6))
+    assert [each for each, _ in told(found.look())["orders"]] == [Reason.RESOURCE_CONFLICT]
