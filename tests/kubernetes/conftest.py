@@ -58,12 +58,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 
 @pytest.fixture
-def namespace(server: ApiServer, request: pytest.FixtureRequest) -> str:
-    """A namespace that is nobody's but the test's."""
+def namespace(server: ApiServer, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace that is nobody's but the test's; the Topics of any go with it."""
     words = re.sub("[^a-z0-9]+", "-", request.node.name.lower())[:50].strip("-")
     name = f"{words}-{next(_numbers)}"
     server.admin.make("/api/v1/namespaces", {"metadata": {"name": name}})
-    return name
+    yield name
+    clear_topics(server.admin)
 
 
 @pytest.fixture
@@ -128,7 +129,6 @@ def estate(
     """One operator for all tests of this file; at its end it is alive, has logged nothing but JSON, and no secrets."""
     home, folder = f"estate-{next(_numbers)}", tmp_path_factory.mktemp("estate")
     server.admin.make("/api/v1/namespaces", {"metadata": {"name": home}})
-    clear_topics(server.admin)
     with Operator(server, home, folder, "--period", "1") as operator:
         yield Estate(server, zookeeper, operator, home, folder)
         log = operator.process.log()

@@ -26,7 +26,7 @@ _numbers = count(1)
 
 
 def clear_topics(api: Api) -> None:
-    """Take away what earlier tests have left in any namespace: who names no cluster would mean the only one here."""
+    """Take away all Topics of all namespaces: one that names no cluster would mean the only one of the next test."""
     kind = "/apis/topiarist.dev/v1"
     for found in api.call("GET", f"{kind}/topics").body["items"]:
         metadata = found["metadata"]

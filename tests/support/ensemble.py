@@ -156,7 +156,7 @@ class Ensemble:
     def heal(self) -> None:
         """Start who is down, and wait until all three serve."""
         for member in self.members:
-            if member._process is None:
+            if not member.alive:
                 member.restart()
         wait_until(
             lambda: sorted(member.role for member in self.members) == ["follower", "follower", "leader"], "a leader"

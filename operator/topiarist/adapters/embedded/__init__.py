@@ -102,6 +102,11 @@ class EmbeddedZooKeeper:
         assert self._process
         return self._process.pid
 
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._process is not None and self._process.alive
+
     def start(self) -> Self:
         """Start the server on a free port and wait until it answers."""
         self.directory = Path(tempfile.mkdtemp(prefix="topiarist-zookeeper-"))
