@@ -93,7 +93,7 @@ def test_the_metadata_tells_licence_python_and_version(wheel: zipfile.ZipFile, m
     from topiarist import __version__
 
     assert metadata["Version"] == __version__
-    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["License-Expression"] == "Apache-2.0 AND MIT"
     assert metadata["Requires-Python"] == ">=3.11"
     (licence,) = (name for name in wheel.namelist() if name.endswith("/LICENSE"))
     assert wheel.read(licence) == (ROOT / "LICENSE").read_bytes()

@@ -72,7 +72,7 @@ def command(snapshots: tuple[str, ...], live: bool, out: str, previous: str | No
     """Report which topics on which clusters differ from their manifests, in what, how badly, and since when.
 
     Reads snapshots, or the clusters themselves, and writes nothing but the report: findings as JSON lines, and a
-    summary as JSON, Markdown and metrics. What differs is what a plan would say.
+    summary as JSON, Markdown, metrics and a page. What differs is what a plan would say.
     """
     from topiarist.drift.findings import text_of
     from topiarist.drift.history import Previous
