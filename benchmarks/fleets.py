@@ -16,7 +16,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from benchmarks import fleet
-from benchmarks.common import RUNS, medians, memory_folder, process, topiarist
+from benchmarks.common import FULL_JIT, RUNS, medians, memory_folder, process, topiarist
 from benchmarks.planning import adopted
 from benchmarks.planning import command as plan_one
 from support.proxy import Proxy
@@ -80,7 +80,7 @@ def measure(number: int = CLUSTERS, topics: int = TOPICS) -> dict[str, Any]:
     with (
         adopted(number * topics) as (_, connect, one),
         memory_folder() as name,
-        EmbeddedZooKeeper(java=["-Xmx2g"]) as server,
+        EmbeddedZooKeeper(java=["-Xmx2g", FULL_JIT]) as server,
         clusters(server, number, topics) as found,
     ):
         folder = Path(name)

@@ -18,6 +18,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from benchmarks import fleet
+from benchmarks.common import FULL_JIT
 from benchmarks.writing import apply_seconds, specs
 from topiarist.adapters import znodes
 from topiarist.adapters.embedded import EmbeddedZooKeeper
@@ -110,7 +111,7 @@ def _round(server: EmbeddedZooKeeper, number: int) -> tuple[float, float, float,
 
 def measure() -> dict[str, Any]:
     """Medians over the rounds, in milliseconds."""
-    with EmbeddedZooKeeper(java=["-Xmx2g"]) as server:
+    with EmbeddedZooKeeper(java=["-Xmx2g", FULL_JIT]) as server:
         rounds = [_round(server, number) for number in range(ROUNDS)]
     alone, beside, many, crowd = (statistics.median(figures) for figures in zip(*rounds, strict=True))
     return {

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import fleet
-from benchmarks.common import RUNS, Run, cpu_of, medians, memory_folder, process, topiarist
+from benchmarks.common import FULL_JIT, RUNS, Run, cpu_of, medians, memory_folder, process, topiarist
 from support.proxy import Proxy
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 
@@ -25,7 +25,7 @@ def adopted(count: int) -> Iterator[tuple[EmbeddedZooKeeper, str, Path]]:
     """A cluster of ``count`` topics with records, the connect string, and the folder of their manifests."""
     with (
         memory_folder() as folder,
-        EmbeddedZooKeeper(java=["-Xmx4g"]) as server,
+        EmbeddedZooKeeper(java=["-Xmx4g", FULL_JIT]) as server,
         fleet.cluster(server, f"n{count}", count) as connect,
     ):
         fleet.write_manifests(Path(folder), count)

@@ -17,7 +17,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from benchmarks import fleet
-from benchmarks.common import RUNS, cpu_of, median, timed
+from benchmarks.common import FULL_JIT, RUNS, cpu_of, median, timed
 from support.proxy import Proxy
 from topiarist.adapters import znodes
 from topiarist.adapters.embedded import EmbeddedZooKeeper
@@ -73,7 +73,7 @@ def read_plainly(client: KazooClient, paths: list[str]) -> None:
 
 def measure(count: int = TOPICS) -> dict[str, Any]:
     """Seconds for one reading in each of these ways, and the server's CPU seconds for one."""
-    with EmbeddedZooKeeper(java=["-Xmx1g"]) as server, recorded(server, count) as connect:
+    with EmbeddedZooKeeper(java=["-Xmx1g", FULL_JIT]) as server, recorded(server, count) as connect:
         with open_session(connect, 10.0) as session, plain_client(connect) as client:
             near, plain = _side_by_side(session, client, count)
             requests = _requests(session, count)

@@ -14,6 +14,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from benchmarks import fleet
+from benchmarks.common import FULL_JIT
 from topiarist.adapters import znodes
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper import ZooKeeperCluster
@@ -81,7 +82,7 @@ def _round(server: EmbeddedZooKeeper, number: int) -> tuple[float, float, float]
 
 def measure() -> dict[str, Any]:
     """Medians, and the ratio of rates in the same run."""
-    with EmbeddedZooKeeper(java=["-Xmx2g"]) as server:
+    with EmbeddedZooKeeper(java=["-Xmx2g", FULL_JIT]) as server:
         rounds = [_round(server, number) for number in range(RUNS + 1)][1:]
     made, updated, plain = (statistics.median(figures) for figures in zip(*rounds, strict=True))
     return {

@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = Path("operator/topiarist")
 COPIED = ("operator", "schemas", "manifests", "tests", "tools", "benchmarks", "pyproject.toml")
 
-LONGEST = 600
-"""Seconds that tests which run together may take; a mutant that hangs is noticed too."""
+LONGEST = 3600
+"""Seconds that tests which run together may take; each has its own limit, by which a mutant that hangs is noticed."""
 
 HUNG = " (did not come to an end)"
 
@@ -31,12 +31,12 @@ from hypothesis import Phase, settings
 phases = (Phase.explicit, Phase.generate)
 settings.register_profile("one-example", deadline=None, derandomize=True, database=None, phases=phases)
 
-killers = os.environ["KILLERS"].split("\\n")
+order = os.environ["ORDER"].split("\\n")
 seconds = {}
 
 
 def pytest_collection_modifyitems(items):
-    known = {killer: place for place, killer in enumerate(killers)}
+    known = {test: place for place, test in enumerate(order)}
     items.sort(key=lambda item: (known.get(item.nodeid, len(known)), item.get_closest_marker("hypothesis") is not None))
 
 
@@ -48,7 +48,7 @@ def pytest_sessionfinish():
     with open(os.environ["SECONDS"], "a", encoding="utf-8") as log:
         log.writelines(f"{took}\\t{test}\\n" for test, took in seconds.items())
 """
-"""A plugin for pytest: tests that noticed another mutant come first, literal cases before properties. Properties have
+"""A plugin for pytest: single tests in the order asked for, of files literal cases before properties. Properties have
 the same examples in each run, and the first that fails is enough, however large it is. What each took is written down.
 """
 
@@ -93,10 +93,29 @@ class Bench:
             for path, original in originals.items():
                 path.write_text(original, encoding="utf-8")
 
-    def first_failure(self, tests: Sequence[str], killers: Sequence[str] = ()) -> str | None:
-        """The first of ``tests`` that is red; first ``killers`` and nothing else, then each of ``tests`` by itself."""
-        groups = [killers, *map(self.files, tests)]
-        return next(filter(None, (self._failure(files, killers) for files in groups if files)), None)
+    def first_failure(self, tests: Sequence[str]) -> str | None:
+        """The first of ``tests`` that is red: files, or single tests, which are run in this order."""
+        if not tests:
+            return None
+        options = ["-x", "-q", "-n", "0", "--no-header", "-p", "no:cacheprovider", "-p", "one_example"]
+        # Libraries that are loaded already: nobody looks at their assertions.
+        options += ["--hypothesis-profile", "one-example", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        output = self._folder / "output"
+        output.write_text("", encoding="utf-8")
+        variables = {"ORDER": "\n".join(tests), "SECONDS": str(self._folder / "seconds")}
+        request = {"words": [*options, *tests], "variables": variables, "output": str(output), "seconds": LONGEST}
+        assert self._nursery.stdin
+        assert self._nursery.stdout
+        print(json.dumps(request), file=self._nursery.stdin, flush=True)
+        code = self._nursery.stdout.readline().strip()
+        if code == "0":
+            return None
+        said = output.read_text(encoding="utf-8", errors="replace")
+        match = re.search(r"^(?:FAILED|ERROR) (\S+(?: [^-\s]\S*)*)(?: - .*)?$", said, re.MULTILINE)
+        if match:
+            return match[1] + HUNG * ("Failed: Timeout" in said)
+        why = "does not come to an end" if code == "hangs" else f"ends with {code}: {said.strip()[-200:]}"
+        return f"{' '.join(tests[:3])} {why}"
 
     @property
     def traces(self) -> Path:
@@ -113,27 +132,6 @@ class Bench:
         """The files that patterns mean, as pytest names them."""
         found = (path for word in words.split() for path in sorted(self._folder.glob(word)))
         return [*dict.fromkeys(str(path.relative_to(self._folder)) for path in found)]
-
-    def _failure(self, files: Sequence[str], killers: Sequence[str]) -> str | None:
-        options = ["-x", "-q", "-n", "0", "--no-header", "-p", "no:cacheprovider", "-p", "one_example"]
-        # Libraries that are loaded already: nobody looks at their assertions.
-        options += ["--hypothesis-profile", "one-example", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-        output = self._folder / "output"
-        output.write_text("", encoding="utf-8")
-        variables = {"KILLERS": "\n".join(killers), "SECONDS": str(self._folder / "seconds")}
-        request = {"words": [*options, *files], "variables": variables, "output": str(output), "seconds": LONGEST}
-        assert self._nursery.stdin
-        assert self._nursery.stdout
-        print(json.dumps(request), file=self._nursery.stdin, flush=True)
-        code = self._nursery.stdout.readline().strip()
-        if code == "0":
-            return None
-        said = output.read_text(encoding="utf-8", errors="replace")
-        match = re.search(r"^(?:FAILED|ERROR) (\S+(?: [^-\s]\S*)*)(?: - .*)?$", said, re.MULTILINE)
-        if match:
-            return match[1] + HUNG * ("Failed: Timeout" in said)
-        why = "does not come to an end" if code == "hangs" else f"ends with {code}: {said.strip()[-200:]}"
-        return f"{' '.join(files)} {why}"
 
 
 def copy_tree(source: Path, target: Path) -> None:

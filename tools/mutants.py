@@ -2,9 +2,9 @@
 
 ``guards.py`` says what a guard is. ``mutants.toml`` names the functions whose guards keep a cluster from harm and the
 tests that are to notice. A mutant that no test notices has survived: mend the tests, or say there why it changes
-nothing. All tests are run once without a mutant, and say which statements they come by (``traces.py``). Each mutant is
-met first by the tests that come by it, beginning with those that noticed another one and then the quickest, and then by
-all tests of its target, until one turns red.
+nothing. A mutant is met first by the test that noticed it in an earlier run (``killers.py``), if there was one. For
+what is left all tests are run once without a mutant, and say which statements they come by (``traces.py``): those that
+come by a mutant meet it, beginning with those that noticed another one and then the quickest, until one turns red.
 
 Usage: ``python tools/mutants.py [TEXT...]`` (only the mutants whose name has one of these texts), ``--list`` names them
 and runs nothing. ``WORKERS`` (default 2) mutants are run at a time. Ends with 1 if any survives, or if one that is said
@@ -23,7 +23,7 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
@@ -31,6 +31,7 @@ from typing import NamedTuple
 
 from bench import COPIED, HUNG, ROOT, SOURCE, Bench, copy_tree
 from guards import Function, guards
+from killers import Killers
 from traces import Traces, file_of, statement_at, tellers
 
 
@@ -103,7 +104,8 @@ def _function(tree: ast.Module, name: str, module: str) -> Function:
 class Benches:
     """Benches side by side, the tests that come by each statement, and those that have noticed a mutant by module."""
 
-    def __init__(self, scratch: Path, pool: ThreadPoolExecutor, workers: int) -> None:
+    def __init__(self, scratch: Path, pool: ThreadPoolExecutor, workers: int, remembered: Killers) -> None:
+        self._remembered = remembered
         self._killers: defaultdict[str, list[str]] = defaultdict(list)
         for name in COPIED:
             copy_tree(ROOT / name, scratch / "0" / name)
@@ -128,37 +130,52 @@ class Benches:
         with ExitStack() as stack:
             for bench in self._all:
                 stack.enter_context(bench.changed(tellers(functions, bench.traces)))
-            red = self._pool.map(self._first_failure, dict.fromkeys(chain(*(each.tests for each in chosen))))
+            words = dict.fromkeys(chain(*(each.tests for each in chosen)))
+            red = self._pool.map(self._alone, map(self._all[0].files, words))
             found = [*filter(None, red)]
         seconds = {test: took for bench in self._all for test, took in bench.seconds().items()}
         self._traces = Traces([bench.traces for bench in self._all], seconds)
         return found
 
-    def _first_failure(self, tests: str) -> str | None:
-        bench = self._free.get()
-        try:
-            return bench.first_failure([tests])
-        finally:
-            self._free.put(bench)
+    def recalled(self, chosen: Sequence[Mutant]) -> Iterator[tuple[Mutant, str]]:
+        """The mutants that the test of an earlier run has noticed again, and that test, as they become known."""
+        known = [(each, [test]) for each in chosen if (test := self._remembered.of(each.name, ROOT))]
+        if failed := self._alone([*dict.fromkeys(test for _, (test,) in known)]):
+            raise SystemExit(f"{failed} is red without any mutant: mend that first")
+        for (mutant, _), found in zip(known, self._pool.map(lambda each: self._met(*each), known), strict=True):
+            if found:
+                yield mutant, found
 
     def red(self, mutant: Mutant) -> str | None:
-        """The first test that turned red under a mutant; None if all stayed green."""
+        """The first test that turned red under a mutant; None if all that come by it stayed green."""
         by_it = self._traces.tests(mutant.module, mutant.line)
+        files = [file for words in mutant.tests for file in self._all[0].files(words)]
+        places = {file: place for place, file in enumerate(files)}
+        by_it = sorted((test for test in by_it if file_of(test) in places), key=lambda test: places[file_of(test)])
+        known = [killer for killer in self._killers[mutant.module] if killer in by_it]
+        return self._met(mutant, [*dict.fromkeys([*known, *by_it])])
+
+    def _met(self, mutant: Mutant, tests: Sequence[str]) -> str | None:
+        """The first of some tests that turned red under a mutant."""
         bench = self._free.get()
         try:
-            places = {file: place for place, words in enumerate(mutant.tests) for file in bench.files(words)}
-            by_it = [test for test in by_it if file_of(test) in places]
-            by_it.sort(key=lambda test: places[file_of(test)])
-            known = [killer for killer in self._killers[mutant.module] if killer in by_it]
             with bench.changed({mutant.module: mutant.source}):
-                found = bench.first_failure(mutant.tests, [*dict.fromkeys([*known, *by_it])])
+                found = bench.first_failure(tests)
         finally:
             self._free.put(bench)
         if found:
             # The last one first: guards of one function stand beside each other, and so do their tests.
             name, killers = found.removesuffix(HUNG), self._killers[mutant.module]
             self._killers[mutant.module] = [name, *(killer for killer in killers if killer != name)]
+            self._remembered.note(mutant.name, name)
         return found
+
+    def _alone(self, tests: Sequence[str]) -> str | None:
+        bench = self._free.get()
+        try:
+            return bench.first_failure(tests)
+        finally:
+            self._free.put(bench)
 
 
 def main(words: Sequence[str]) -> int:
@@ -171,17 +188,27 @@ def main(words: Sequence[str]) -> int:
         return 0
     started, workers = time.monotonic(), int(os.environ.get("WORKERS", "2"))
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(workers) as pool:
-        benches = Benches(Path(scratch), pool, workers)
-        if red := benches.trace(chosen):
-            benches.close()
+
+    def tell(mutant: Mutant, killer: str | None) -> None:
+        known = equivalent.get(mutant.name)
+        result = ("NOT EQUIVALENT" if known else "killed") if killer else "equivalent" if known else "SURVIVED"
+        counts[mutant.module][result] += 1
+        print(f"{mutant.name}\n    {result}: {killer or known or 'by no test'}", flush=True)
+
+    remembered = Killers(Path(os.environ.get("TOPIARIST_CACHE") or ROOT / ".cache") / "killers.json")
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        ThreadPoolExecutor(workers) as pool,
+        closing(Benches(Path(scratch), pool, workers, remembered)) as benches,
+    ):
+        left = {mutant.name: mutant for mutant in chosen}
+        for mutant, killer in benches.recalled(chosen):
+            tell(mutant, killer)
+            del left[mutant.name]
+        if red := benches.trace([*left.values()]):
             raise SystemExit("\n".join(f"{test} is red without any mutant: mend that first" for test in red))
-        for mutant, killer in zip(chosen, pool.map(benches.red, chosen), strict=True):
-            known = equivalent.get(mutant.name)
-            result = ("NOT EQUIVALENT" if known else "killed") if killer else "equivalent" if known else "SURVIVED"
-            counts[mutant.module][result] += 1
-            print(f"{mutant.name}\n    {result}: {killer or known or 'by no test'}", flush=True)
-        benches.close()
+        for mutant, found in zip(left.values(), pool.map(benches.red, left.values()), strict=True):
+            tell(mutant, found)
     for module, count in counts.items():
         print(f"{module}: {', '.join(f'{number} {result}' for result, number in sorted(count.items()))}")
     total: Counter[str] = sum(counts.values(), Counter())
