@@ -188,7 +188,7 @@ def test_what_is_said_of_a_fleet_is_bounded(tmp_path: Path, monkeypatch: pytest.
     drawn.write(out, drawn.found(40, 300))
     found = summary(out)
     names = [f"c{number}" for number in range(50)]
-    values = [{"value": str(number), "clusters": names} for number in range(9)]
+    values = [{"value": str(number), "number": len(names), "clusters": names} for number in range(9)]
     found["uneven"] = {
         "total": 4000,
         "topics": [{"topic": "t", "manifest": "t", "field": "f", "values": values}] * 1000,
