@@ -15,7 +15,7 @@ from pyspark.sql import functions as f  # noqa: E402
 
 from topiarist.adapters.snapshot import read_head  # noqa: E402
 from topiarist.cli import inputs  # noqa: E402
-from topiarist.drift import spark, spark_specs  # noqa: E402
+from topiarist.drift import spark, spark_local, spark_specs  # noqa: E402
 from topiarist.settings import Settings  # noqa: E402
 
 
@@ -23,7 +23,7 @@ def plan(folder: Path) -> dict[str, Any]:
     """What is found of the fleet below ``folder``."""
     desired = inputs.load(Settings(paths=(str(folder / "manifests"),), snapshot="any", verbosity=-1), ruled=False)
     files = {read_head(path)["cluster"]: path for path in sorted((folder / "snapshots").iterdir())}
-    started = spark.session()
+    started = spark_local.session()
     known = spark_specs.sorts({name: desired.specs[name] for name in files})
     there = spark.topics(spark.lines(started, [str(path) for path in files.values()]))
     parts = spark.aggregated(started, known, there, "default").persist()

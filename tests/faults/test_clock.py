@@ -16,8 +16,15 @@ from topiarist.cli.main import run
 
 DAY = 86_400
 
-SAYS_WHEN = {"cli/journal.py", "cli/recorded.py", "cli/snapshot.py", "kubernetes/clock.py"}
-"""Where the time is written down, or said: the report, the age of a snapshot, when one was taken, and Kubernetes."""
+SAYS_WHEN = {
+    "cli/drift.py",
+    "cli/journal.py",
+    "cli/recorded.py",
+    "cli/snapshot.py",
+    "drift/reading_live.py",
+    "kubernetes/clock.py",
+}
+"""Where the time is written down, or said: reports, the age of a snapshot, when one was taken, and Kubernetes."""
 
 
 def test_f29_a_clock_that_jumps(

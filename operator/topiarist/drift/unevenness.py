@@ -82,7 +82,8 @@ class Fleet:
 
     def note_all(self, one: Sighting, clusters: Iterable[str]) -> None:
         """Remember what has been seen in the same way on many clusters."""
-        self._clusters[one].extend(clusters)
+        if found := [*clusters]:  # a key without clusters would be a value that none has
+            self._clusters[one].extend(found)
 
     def uneven(self) -> Iterator[Uneven]:
         """Each field of each topic that is uneven, in order of topic, manifest and field."""

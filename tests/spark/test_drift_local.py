@@ -1,0 +1,61 @@
+"""What a JVM says while Spark starts: nothing for a person, unless that is why it did not start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from support.waiting import wait_until
+from topiarist.drift.spark_local import without_greeting
+
+GREETING = "WARNING: Using incubator modules"
+
+
+def say(words: str, code: int = 0) -> None:
+    """As a process says it that was started here, and has ended; raises if its ``code`` is an error."""
+    program = f"import sys; print({words!r}, file=sys.stderr); sys.exit({code})"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_greeting_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    """Nor is it later; what we say ourselves after the start is."""
+    with without_greeting():
+        say(GREETING)
+    print("and on", file=sys.stderr)
+    assert capfd.readouterr().err == "and on\n"
+
+
+def test_why_it_did_not_start_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    """All that was said, before the error is."""
+    with pytest.raises(subprocess.CalledProcessError), without_greeting():
+        say("there is no Java", code=1)
+    assert capfd.readouterr().err == "there is no Java\n"
+
+
+def test_what_it_says_later_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    """A process that was started meanwhile goes on, and draws its bars."""
+    greeting = f"import sys; print({GREETING!r}, file=sys.stderr, flush=True); print(flush=True)"
+    command = [sys.executable, "-c", f"{greeting}; input(); sys.stderr.write('bars')"]
+    with without_greeting():
+        started = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert started.stdout
+        started.stdout.readline()
+    started.communicate(b"\n")
+    shown = []
+
+    def arrived() -> bool:
+        shown.append(capfd.readouterr().err)
+        return "".join(shown) == "bars"
+
+    wait_until(arrived, "what was said after the start")
+
+
+def test_stderr_is_what_it_was() -> None:
+    """The same file as before, whatever became of it meanwhile."""
+    before = os.fstat(2)
+    with without_greeting():
+        assert os.fstat(2).st_ino != before.st_ino
+    assert (os.fstat(2).st_dev, os.fstat(2).st_ino) == (before.st_dev, before.st_ino)
