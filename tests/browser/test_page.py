@@ -254,7 +254,7 @@ def test_what_only_a_fleet_shows_is_there(browser: Browser, fleet: Path, tmp_pat
     """Owners, uneven topics, brokers with too much, and what to say of the input; how many are left out."""
     found = summary(fleet)
     evil = drawn.HOSTILE[0]
-    values = [{"value": None, "clusters": ["a", "b"]}, {"value": evil, "clusters": ["c"]}]
+    values = [{"value": None, "number": 2, "clusters": ["a", "b"]}, {"value": evil, "number": 1, "clusters": ["c"]}]
     found["uneven"] = {
         "total": 120,
         "topics": [{"topic": evil, "manifest": "t", "field": "config.x", "values": values}] * 120,

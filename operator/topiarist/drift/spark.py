@@ -32,8 +32,12 @@ from topiarist.drift.worker import Done, Frame, work
 _HERE = 1000
 """Specs without a topic that are planned in this process; more of them are work for Spark."""
 
-_GROUPS = 100_000
-"""Clusters in one task before Spark sorts rows to group them: far more than rows of so many would be in one."""
+_SETTINGS = {
+    # Clusters in one task before Spark sorts rows to group them: far more than rows of so many would be in one.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": 100_000,
+    # What else follows from our conditions helps nobody, and to infer it takes Spark ten seconds for each plan.
+    "spark.sql.constraintPropagation.enabled": False,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,8 @@ def run_job(
     run: Run,
 ) -> Found:
     """The findings of the clusters in ``frames``, by their specs; ``there`` is what they hold, as ``lines`` has it."""
-    spark.conf.set("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", _GROUPS)
+    for key, value in _SETTINGS.items():
+        spark.conf.set(key, value)
     known = spark_specs.sorts({name: specs[name] for name in frames})
     brokers = {name: [broker["id"] for broker in each.head["brokers"]] for name, each in frames.items()}
     parts = aggregated(spark, known, topics(there), run.owner).persist(StorageLevel.MEMORY_AND_DISK)
