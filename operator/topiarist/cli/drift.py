@@ -57,7 +57,7 @@ With --exit-code also: 3 there are findings. With --fail-on: 4 there are such.
     type=click.Choice(["auto", "python", "spark"]),
     default="auto",
     show_default=True,
-    help="What compares: this process, or Spark; auto takes Spark for 200,000 topics and more.",
+    help="What compares: this process, or Spark; auto takes Spark for ten million topics and more.",
 )
 @click.option("--previous", type=click.Path(), metavar="FOLDER", help="An earlier report: what is new, since when.")
 @click.option("--exit-code", is_flag=True, help="End with 3 if there are findings.")

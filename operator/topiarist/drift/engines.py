@@ -11,8 +11,8 @@ from topiarist.core.values import shown
 from topiarist.drift.places import FAR, beyond_us, remote
 from topiarist.errors import Reason, TopiaristError
 
-ENOUGH = 200_000
-"""Rows of snapshots from which on Spark is worth its start."""
+ENOUGH = 10_000_000
+"""Topics for which Spark is started where nobody asks for it: one process needs a minute or two for so many."""
 
 PYTHON, SPARK, AUTO = "python", "spark", "auto"
 
