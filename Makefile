@@ -131,7 +131,7 @@ clean:  ## remove what can be made again
 # since an isolated build would fetch tools that nobody pinned.
 .venv/ready: pyproject.toml constraints.txt
 	@$(MAKE) --no-print-directory need-python
-	@echo "Installing what is pinned in constraints.txt into .venv; the first time this takes a minute or two."
+	@echo "Installing what is pinned in constraints.txt into .venv; the first time this takes a minute or two." >&2
 	$(PYTHON) -m venv .venv
 	awk '/^[^ #]/ { wanted = /^setuptools==/ } wanted' constraints.txt >.venv/setuptools.txt
 	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r .venv/setuptools.txt
@@ -141,7 +141,7 @@ clean:  ## remove what can be made again
 
 # Not in .venv: it is not there for every system, and nothing else needs it. It fits the Python of .venv.
 $(FUZZ)/ready: tests/fuzz/constraints.txt .venv/ready
-	@echo "Installing what is pinned in tests/fuzz/constraints.txt into $(FUZZ)/packages."
+	@echo "Installing what is pinned in tests/fuzz/constraints.txt into $(FUZZ)/packages." >&2
 	@rm -rf $(FUZZ)/packages
 	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --only-binary :all: --target $(FUZZ)/packages \
 		-r tests/fuzz/constraints.txt || { \
@@ -152,7 +152,7 @@ $(FUZZ)/ready: tests/fuzz/constraints.txt .venv/ready
 
 # Not in .venv either: large, and for these tests only. The browser is not pinned: pages are for whatever people have.
 $(BROWSER)/ready: tests/browser/constraints.txt .venv/ready
-	@echo "Installing what is pinned in tests/browser/constraints.txt into $(BROWSER)/packages."
+	@echo "Installing what is pinned in tests/browser/constraints.txt into $(BROWSER)/packages." >&2
 	@rm -rf $(BROWSER)/packages
 	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --only-binary :all: --target $(BROWSER)/packages \
 		-r tests/browser/constraints.txt
