@@ -6,6 +6,7 @@ Most of that is to wait until a request or a session is given up: all three happ
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -26,6 +27,9 @@ from support.proxy import Proxy, When
 from support.waiting import wait_until
 from topiarist.adapters import znodes
 from topiarist.adapters.embedded import EmbeddedZooKeeper
+
+LONG = 60.0
+"""Seconds that the API server, or ZooKeeper, is away at least: longer than what any single request waits."""
 
 UNWRITTEN = "could not be written: no answer from the API server"
 
@@ -68,6 +72,11 @@ class Cut(NamedTuple):
         well(self.operator)
 
 
+def lasted(begun: float) -> None:
+    """Return once an outage has been as long as it is to be."""
+    wait_until(lambda: time.monotonic() - begun >= LONG, "the outage is over", patience=2 * LONG, pause=0.1)
+
+
 def by(stage: Stage, gate: Gate, token: str, namespace: str) -> Api:
     """A client of the API server whose way leads through a gate."""
     site = Site(f"https://127.0.0.1:{gate.port}", stage.server.ca, stage.server.folder / "bin" / "kubectl")
@@ -83,12 +92,14 @@ def api_server_is_away(stage: Stage, namespace: str) -> None:
         cuts.append(Cut(scene, gate, stage.operator(scene.namespace, through=partial(by, stage, gate))))
     for cut in cuts:
         cut.settle()
+    begun = time.monotonic()
     cuts[0].gate.shut()
     cuts[1].gate.hush()
     for cut in cuts:
         cut.meanwhile()
     for cut in reversed(cuts):
         cut.goes_on()
+    lasted(begun)
     for cut in cuts:
         cut.gate.open()
     for cut in cuts:
@@ -113,6 +124,7 @@ def zookeeper_is_away(stage: Stage, namespace: str) -> None:
     proxies["busy"].cut(2, When.AFTER, refuse=True)  # the lock, then the transaction
     scene.topic("late", clusters=["busy"])
     wait_until(proxies["busy"].fired.is_set, "an apply is broken", patience=PATIENCE)
+    begun = time.monotonic()
     proxies["idle"].refusing = True
     proxies["idle"].drop()
     for name in ("idle", "busy"):
@@ -126,6 +138,7 @@ def zookeeper_is_away(stage: Stage, namespace: str) -> None:
     until_cluster(scene, "other", "True", "Reachable")
     assert [scene.events(name) for name in ("idle", "busy", "other")] == [["ZooKeeperUnavailable"]] * 2 + [[]]
     well(operator)
+    lasted(begun)
     for name in ("idle", "busy"):
         proxies[name].reset()
     scene.until_ready(*topics, "late", "latest")
