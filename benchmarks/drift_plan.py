@@ -24,6 +24,7 @@ def plan(folder: Path) -> dict[str, Any]:
     desired = inputs.load(Settings(paths=(str(folder / "manifests"),), snapshot="any", verbosity=-1), ruled=False)
     files = {read_head(path)["cluster"]: path for path in sorted((folder / "snapshots").iterdir())}
     started = spark_local.session()
+    spark.prepare(started)
     known = spark_specs.sorts({name: desired.specs[name] for name in files})
     there = spark.topics(spark.lines(started, [str(path) for path in files.values()]))
     parts = spark.aggregated(started, known, there, "default").persist()

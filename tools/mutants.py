@@ -23,7 +23,7 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
@@ -157,12 +157,8 @@ class Benches:
 
     def _met(self, mutant: Mutant, tests: Sequence[str]) -> str | None:
         """The first of some tests that turned red under a mutant."""
-        bench = self._free.get()
-        try:
-            with bench.changed({mutant.module: mutant.source}):
-                found = bench.first_failure(tests)
-        finally:
-            self._free.put(bench)
+        with self._taken() as bench, bench.changed({mutant.module: mutant.source}):
+            found = bench.first_failure(tests)
         if found:
             # The last one first: guards of one function stand beside each other, and so do their tests.
             name, killers = found.removesuffix(HUNG), self._killers[mutant.module]
@@ -171,9 +167,16 @@ class Benches:
         return found
 
     def _alone(self, tests: Sequence[str]) -> str | None:
+        """The first of some tests that is red without any mutant."""
+        with self._taken() as bench:
+            return bench.first_failure(tests)
+
+    @contextmanager
+    def _taken(self) -> Iterator[Bench]:
+        """A bench that nobody else has meanwhile."""
         bench = self._free.get()
         try:
-            return bench.first_failure(tests)
+            yield bench
         finally:
             self._free.put(bench)
 

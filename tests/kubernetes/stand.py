@@ -26,6 +26,7 @@ from support.waiting import wait_until
 from support.writes import Writes
 from topiarist.adapters import znodes
 from topiarist.adapters.playground import Playground, Topic
+from topiarist.adapters.znodes import paths
 from topiarist.core.state import TopicRecord
 
 FINALIZER = "topiarist.dev/finalizer"
@@ -77,8 +78,10 @@ class Stand:
     def outcome(self) -> Mapping[str, object]:
         """All that has come of it on both sides, but for times, ids, and what depends on the name of the scene.
 
-        The versions of nodes are part of it: what is written twice has a higher one.
+        The versions of nodes are part of it: what is written twice has a higher one. Who was killed with the lock in
+        its hands keeps it until its session ends; nobody may have needed it since.
         """
+        wait_until(lambda: not self.scene.client.get_children(paths.LOCK), "nobody has the lock", patience=PATIENCE)
         tree = checker.look(self._connect)
         told = [_plain(node.data, self.namespace) for path, node in tree.items() if path.startswith("/config/changes/")]
         nodes = {

@@ -12,11 +12,11 @@ from topiarist.drift.places import FAR, beyond_us, remote
 from topiarist.errors import Reason, TopiaristError
 
 ENOUGH = 10_000_000
-"""Topics for which Spark is started where nobody asks for it: one process needs a minute or two for so many."""
+"""Topics for which Spark is started where nobody asks: on one machine, one process is quicker (docs/drift.md)."""
 
 PYTHON, SPARK, AUTO = "python", "spark", "auto"
 
-_INSTEAD = "or compare in this process, which takes longer: --engine python"
+_INSTEAD = "or compare in this process: --engine python"
 
 
 def submitted() -> bool:

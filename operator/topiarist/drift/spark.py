@@ -80,8 +80,7 @@ def run_job(
     run: Run,
 ) -> Found:
     """The findings of the clusters in ``frames``, by their specs; ``there`` is what they hold, as ``lines`` has it."""
-    for key, value in _SETTINGS.items():
-        spark.conf.set(key, value)
+    prepare(spark)
     known = spark_specs.sorts({name: specs[name] for name in frames})
     brokers = {name: [broker["id"] for broker in each.head["brokers"]] for name, each in frames.items()}
     parts = aggregated(spark, known, topics(there), run.owner).persist(StorageLevel.MEMORY_AND_DISK)
@@ -96,6 +95,12 @@ def run_job(
     finally:
         parts.unpersist()
     return Found(known, totals, done, loads)
+
+
+def prepare(spark: SparkSession) -> None:
+    """Set what our plans want of a session, whoever has started it."""
+    for key, value in _SETTINGS.items():
+        spark.conf.set(key, value)
 
 
 def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:

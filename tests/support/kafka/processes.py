@@ -10,22 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from topiarist.adapters.embedded import find_java
+from topiarist.adapters.embedded import QUICK, find_java
 from topiarist.adapters.embedded.guarded import GuardedProcess
 
 PATIENCE = 90.0
 """Seconds that a process may take to be ready: 3 on a quiet machine, 18 on a busy one."""
-
-# C1 only and one collector thread: what makes a small JVM start twice as fast.
-_JAVA = (
-    "-Xms32m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-XX:-UsePerfData",
-    "-Xshare:auto",
-    "-Djava.awt.headless=true",
-    "-Djava.net.preferIPv4Stack=true",
-)
 
 _LOG4J = """\
 log4j.rootLogger={level}, OUT
@@ -46,7 +35,7 @@ def java(jars: Path, folder: Path, main: Sequence[str], *, heap: str = "256m", q
     if not (folder / name).exists():  # never again: a process that is just starting may be reading it
         (folder / name).write_text(_LOG4J.format(level=level, target=target))
     log4j = f"-Dlog4j.configuration=file:{folder / name}"
-    return [find_java(), f"-Xmx{heap}", *_JAVA, log4j, "-cp", str(jars / "*"), *main]
+    return [find_java(), f"-Xmx{heap}", *QUICK, log4j, "-cp", str(jars / "*"), *main]
 
 
 def write_properties(path: Path, properties: Mapping[str, object]) -> None:

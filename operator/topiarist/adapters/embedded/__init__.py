@@ -48,9 +48,7 @@ _JARS = (
     "netty-tcnative-classes-*.jar",
 )
 
-# C1 only and one collector thread: what makes a small JVM start twice as fast.
-_JAVA = (
-    "-Xmx512m",
+QUICK = (
     "-Xms32m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
@@ -58,9 +56,10 @@ _JAVA = (
     "-Xshare:auto",
     "-Djava.awt.headless=true",
     "-Djava.net.preferIPv4Stack=true",
-    "-Dlog4j2.level=info",
-    "-Dzookeeper.preAllocSize=4096",
 )
+"""C1 only and one collector thread: what makes a small JVM start twice as fast."""
+
+_JAVA = ("-Xmx512m", *QUICK, "-Dlog4j2.level=info", "-Dzookeeper.preAllocSize=4096")
 
 MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
 

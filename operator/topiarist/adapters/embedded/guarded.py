@@ -1,7 +1,7 @@
 """A process of ours that ends when we do, however we go, in a folder of its own that holds its log and its process id.
 
-Below the embedded ZooKeeper, and below the servers that the tests start. It knows of no server: when
-one is ready is for its caller to say.
+Below the embedded ZooKeeper, and below the servers that the tests start. It knows of no server: when one is ready is
+for its caller to say.
 """
 
 from __future__ import annotations
