@@ -17,8 +17,8 @@ RESOLVE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 CACHES := ruff mypy pytest import-linter
 RELEASES ?= 3.9.2 2.8.2 2.4.1
 
-# Who waits for sessions to end keeps no processor busy: what is left goes to whoever is free.
-FAULTS = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/faults
+# Who waits for sessions to end keeps no processor busy: twice as many are at work, and what is left goes to whoever is free.
+FAULTS = $(BIN)/python -m pytest -n $$((2 * $(WORKERS))) --dist worksteal -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/faults
 
 # Playwright is found by PYTHONPATH; the shell stops where there is no browser and none can be had.
 WITH_BROWSER = export PYTHONPATH=$(BROWSER)/packages; TOPIARIST_CHROMIUM=$$(tools/browser.sh $(BIN)/python) || exit; \
@@ -54,7 +54,7 @@ test-kafka: need-java .venv/ready  ## with real Kafka brokers, fetched by Maven;
 
 test-kubernetes: .venv/ready  ## with a real API server, built once with Go; without Go skipped, but failed in CI
 	@tools/kube/build.sh >/dev/null || test "$$CI" != true
-	$(BIN)/python -m pytest -rs -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/kubernetes
+	$(BIN)/python -m pytest -rs -n $(WORKERS) --dist loadfile -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/kubernetes
 
 test-spark: need-java .venv/ready  ## the tests of drift reports by Spark; they are part of make test
 	$(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/spark

@@ -13,9 +13,16 @@ import pytest
 
 from support import drifted
 from support.heldpython import HeldPython
+from support.standalone import QUICKLY
 
 PATIENCE = 300.0
 """Seconds until something must have been drawn."""
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The JVMs of these few jobs do not compile what they run once."""
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--driver-java-options '{QUICKLY}' pyspark-shell")
 
 
 @pytest.fixture

@@ -19,9 +19,13 @@ from typing import Self
 import pyspark
 
 from support.runs import Ended
+from topiarist.adapters.embedded import QUICK
 from topiarist.adapters.embedded.guarded import GuardedProcess
 
 HOME = Path(pyspark.__file__).parent
+
+QUICKLY = " ".join(QUICK)
+"""Options of JVMs that live for a few small jobs: most of the time of such a one goes to its compiler."""
 
 _OURS = ("PYTHON", "SPARK", "PYSPARK")
 """Beginnings of variables that a process of Spark takes from nobody but its starter."""
@@ -46,7 +50,9 @@ _QUIET = _LOGGING.replace("info", "off")
 _SMALL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": QUICKLY,
     "spark.driver.memory": "1g",
+    "spark.executor.extraJavaOptions": QUICKLY,
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
     "spark.sql.shuffle.partitions": "4",
@@ -63,7 +69,7 @@ def environment(settings: Path, **more: str) -> dict[str, str]:
 
 def _spark(settings: Path) -> dict[str, str]:
     ours = {"SPARK_HOME": str(HOME), "SPARK_CONF_DIR": str(settings), "SPARK_LOCAL_IP": "127.0.0.1"}
-    return {**ours, "SPARK_DAEMON_MEMORY": "256m"}
+    return {**ours, "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": QUICKLY}
 
 
 class Daemon:
