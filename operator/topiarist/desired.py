@@ -7,9 +7,10 @@ two claim the same topic, no two names collide. Before ``reconcile`` connects to
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 from topiarist.core.alike import Specs, alike, said_of
 from topiarist.core.change import Plan
@@ -67,6 +68,7 @@ class _Resolution:
         self.strict = strict
         self.alike: Mapping[str, list[str]] = {}
         self.specs: dict[str, list[TopicSpec]] = {}
+        self.selected: dict[Hashable, list[str]] = {}
         self.complaints: list[Complaint] = []
         self.passed_over = 0
         self.strangers: dict[str, list[TopicSpec]] = defaultdict(list)
@@ -102,9 +104,7 @@ class _Resolution:
                 return self._named_without_document(manifest)
             if self._unknown(manifest):
                 return None
-            # Many topics times many clusters: of those that a topic does not name nothing is asked.
-            named = spec["clusters"] if "clusterSelector" not in spec else self.specs
-            return [self.in_play[name] for name in named if name in self.specs and selects(spec, self.in_play[name])]
+            return [self.in_play[name] for name in self._meant(spec)]
         if self.broken and not self.narrowed:
             # Which cluster is meant, and what its defaults are, is known once its document has been mended.
             self._strange(manifest, (BY_LABEL,))
@@ -119,6 +119,18 @@ class _Resolution:
             "add clusters: [...] or a clusterSelector, or run with --cluster",
         )
         return None
+
+    def _meant(self, spec: Mapping[str, Any]) -> Sequence[str]:
+        """Of the clusters in play, those that a topic names or selects: no more is asked, as topics and clusters are
+        many, and selectors few.
+        """
+        named = spec.get("clusters", ())
+        if "clusterSelector" not in spec:
+            return [name for name in named if name in self.specs]
+        selector = frozenset(named), frozenset(spec["clusterSelector"].get("matchLabels", {}).items())
+        if selector not in self.selected:
+            self.selected[selector] = [name for name in self.specs if selects(spec, self.in_play[name])]
+        return self.selected[selector]
 
     def _named_without_document(self, manifest: Manifest) -> list[ClusterSpec] | None:
         named = manifest.spec.get("clusters", ())

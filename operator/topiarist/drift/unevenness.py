@@ -6,7 +6,7 @@ it is kept once, with the names of the clusters.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -64,31 +64,37 @@ class Uneven(NamedTuple):
 
 
 class Fleet:
-    """All topics of a report as they are on their clusters."""
+    """All topics of a report as they are on their clusters, which come in order of name: how many there are of each
+    sighting, and no more names than are shown, so that a fleet of many clusters takes no more memory.
+    """
 
     def __init__(self) -> None:
-        self._clusters: defaultdict[Sighting, list[str]] = defaultdict(list)
+        self._numbers: Counter[Sighting] = Counter()
+        self._names: defaultdict[Sighting, list[str]] = defaultdict(list)
 
     def add(self, cluster: str, spec: TopicSpec, topic: TopicState | None) -> None:
         """Remember a topic of a cluster, if it is declared and there."""
         if one := sighting(spec, topic):
             self.note(cluster, [one])
 
-    def note(self, cluster: str, sightings: Iterable[Sighting]) -> None:
+    def note(self, cluster: str, sightings: Collection[Sighting]) -> None:
         """Remember what has been seen on a cluster; quickest where sightings are the same objects everywhere."""
-        clusters = self._clusters
+        self._numbers.update(sightings)
+        names = self._names
         for one in sightings:
-            clusters[one].append(cluster)
+            if len(first := names[one]) < MOST_CLUSTERS:
+                first.append(cluster)
 
-    def note_all(self, one: Sighting, clusters: Iterable[str]) -> None:
-        """Remember what has been seen in the same way on many clusters."""
-        if found := [*clusters]:  # a key without clusters would be a value that none has
-            self._clusters[one].extend(found)
+    def note_all(self, one: Sighting, clusters: Sequence[str]) -> None:
+        """Remember what has been seen in the same way on many clusters, in order of name."""
+        if clusters:  # a key without clusters would be a value that none has
+            self._numbers[one] += len(clusters)
+            self._names[one].extend(clusters[:MOST_CLUSTERS])
 
     def uneven(self) -> Iterator[Uneven]:
         """Each field of each topic that is uneven, in order of topic, manifest and field."""
         topics: defaultdict[tuple[str, str], list[Sighting]] = defaultdict(list)
-        for one in self._clusters:
+        for one in self._numbers:
             topics[one.topic, one.manifest].append(one)
         for (topic, manifest), seen in sorted(topics.items()):
             shapes = {one.there for one in seen}
@@ -98,10 +104,13 @@ class Fleet:
                     yield Uneven(topic, manifest, field, self._values(field, seen))
 
     def _values(self, field: str, seen: Sequence[Sighting]) -> tuple[Value, ...]:
-        clusters: defaultdict[str | None, list[str]] = defaultdict(list)
+        names: defaultdict[str | None, list[str]] = defaultdict(list)
+        numbers: Counter[str | None] = Counter()
         for one in seen:
-            clusters[_value(field, one.there)].extend(self._clusters[one])
-        found = [Value(value, len(names), tuple(sorted(names)[:MOST_CLUSTERS])) for value, names in clusters.items()]
+            value = _value(field, one.there)
+            names[value].extend(self._names[one])
+            numbers[value] += self._numbers[one]
+        found = [Value(value, number, tuple(sorted(names[value])[:MOST_CLUSTERS])) for value, number in numbers.items()]
         return tuple(sorted(found, key=lambda one: (-one.number, one.clusters)))
 
 

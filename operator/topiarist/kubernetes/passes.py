@@ -215,14 +215,14 @@ def _view(
 
 
 def _state(wanted: TopicSpec, found: TopicState | None, plan: TopicPlan | None, refusals: Sequence[Finding]) -> State:
-    reasons = {refusal.reason for refusal in refusals}
     if wanted.observe:
         return State.PAUSED
-    if any(not reason.retryable for reason in reasons - {Reason.DRIFT_DETECTED}):
-        return State.REFUSED
-    if Reason.DRIFT_DETECTED in reasons:
-        return State.DRIFTED
-    if reasons or (wanted.absent and found is not None):
+    if refusals:  # most topics have none, and this is asked of all in every pass
+        reasons = {refusal.reason for refusal in refusals}
+        if any(not reason.retryable for reason in reasons - {Reason.DRIFT_DETECTED}):
+            return State.REFUSED
+        return State.DRIFTED if Reason.DRIFT_DETECTED in reasons else State.WAITING
+    if wanted.absent and found is not None:
         return State.WAITING
     if plan and brings(plan):
         return State.CHANGED

@@ -7,7 +7,7 @@ has lost digits there is refused here. A body is read once for each generation: 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -53,7 +53,8 @@ class Resource:
     has its spec then.
 
     ``version`` is the resource version, which grows; ``created`` is an RFC 3339 time. ``deleting``: somebody has asked
-    for its deletion. ``status`` is what the API server has.
+    for its deletion. ``status`` is what the API server has. ``key``, namespace and name, is what all passes look up
+    every resource by.
     """
 
     kind: str
@@ -71,11 +72,10 @@ class Resource:
     problems: tuple[Problem, ...]
     unread: Mapping[str, Any]
     status: Mapping[str, Any]
+    key: tuple[str, str] = field(init=False, repr=False, compare=False)
 
-    @property
-    def key(self) -> tuple[str, str]:
-        """Namespace and name."""
-        return self.namespace, self.name
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", (self.namespace, self.name))
 
     @property
     def age(self) -> tuple[str, str]:
