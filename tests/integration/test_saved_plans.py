@@ -304,6 +304,18 @@ def test_a_frozen_cluster_is_left_alone(kept: Desk, cluster: Playground, proxy: 
     assert proxy.writes == 0
 
 
+def test_a_plan_of_a_frozen_cluster_says_what_held_it_back(kept: Desk, cluster: Playground) -> None:
+    """Also when it is frozen no more: nothing is done that was not planned, and why is not left to be guessed."""
+    cluster.client.create("/topiarist", b"")
+    cluster.client.create("/topiarist/gate", znodes.encode_gate(Freeze("moving racks")))
+    kept.wants(fresh="{partitions: 2, replicationFactor: 3}")
+    kept.keeps()
+    cluster.client.set("/topiarist/gate", znodes.encode_gate(None))
+    said = kept.applies()
+    assert (said.code, cluster.client.exists("/brokers/topics/fresh")) == (4, None)
+    assert "held back when the plan was made, so make it anew: the cluster is frozen: moving racks" in said.out
+
+
 def test_a_deletion_needs_a_second_word(desk: Desk, cluster: Playground) -> None:
     """The plan allows other losses but no deletion; with the run's word too it is done, and then it is done already."""
     cluster.add_topics(Topic("old", REPLICAS, {}))

@@ -67,6 +67,9 @@ class Kept:
         for name, looked in self._looked.items():
             if looked.done:
                 self.remarks.append(remark("already done", name, [topic.topic for topic in looked.done]))
+            was = self._plans[name].gate
+            if was.reason and not looked.plan.gate.reason:
+                self.remarks.append(remark("held back when the plan was made, so make it anew", name, [was.message]))
         return self._shown()
 
     def confirmed(self, fleet: Fleet, plans: list[Plan]) -> list[Plan]:
