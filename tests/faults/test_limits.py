@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Iterable
 
+import pytest
 from kazoo.client import KazooClient
 
 from faults.conftest import SOAK, Tally
@@ -99,11 +100,12 @@ def test_f21_at_70_percent_it_is_said(mould: Mould) -> None:
         assert results(port, plan) == {long(90_000): Result.DONE}
 
 
+@pytest.mark.timeout(900 if SOAK else 120)
 def test_f22_many_config_changes_at_once(mould: Mould, proxy: Proxy, tally: Tally) -> None:
     """Each run sends as many as its budget allows; never are more there than ten thousand, whatever the budget; with
     brokers that take them away some runs do all, each change announced once.
     """
-    count, budget = (40_000, 20_000) if SOAK else (12_000, 7_000)
+    count, budget = (45_000, 20_000) if SOAK else (12_000, 7_000)
     connect = mould.cast()
     names = [f"many-{number:05}" for number in range(count)]
     wishes = [wish(name, config={"retention.ms": 5}) for name in names]

@@ -69,7 +69,9 @@ class Ended(NamedTuple):
 def race(
     zookeeper: EmbeddedZooKeeper, connect: str, random: Random, wishes: Sequence[Sequence[TopicSpec]], *, asked: bool
 ) -> Ended:
-    """Both plan from the same state; the second begins at a random write of the first, or at the same time."""
+    """Both plan from the same state; the second begins at the same time, or at a random write of the first if that has
+    so many, or behind it.
+    """
     before = checker.look(connect)
     with Proxy(zookeeper.connect) as one, Proxy(zookeeper.connect) as other:
         first, second = (
@@ -83,7 +85,9 @@ def race(
         else:
             second.begin.set()
         first.begin.set()
-        return Ended(first.outcomes(), second.outcomes(), before, checker.look(connect))
+        of_first = first.outcomes()
+        second.begin.set()  # the first may have had less to write than that
+        return Ended(of_first, second.outcomes(), before, checker.look(connect))
 
 
 def written(tree: Tree) -> dict[str, tuple[bytes | None, int]]:

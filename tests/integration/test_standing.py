@@ -8,11 +8,14 @@ from itertools import count
 import pytest
 from kazoo.client import KazooClient
 
-from integration.scene import WISHES, mixed, opened
-from support.wishes import planned
-from topiarist.adapters.playground import Playground
+from conftest import BROKERS
+from integration.scene import REPLICAS, WISHES, mixed, opened
+from support.wishes import outcomes, planned, wish
+from topiarist.adapters.playground import Playground, Topic
+from topiarist.adapters.playground.seed import config_bytes
 from topiarist.adapters.zookeeper import footing
 from topiarist.errors import Reason, TopiaristError
+from topiarist.reconcile import Result
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -52,3 +55,16 @@ def test_who_waits_for_an_election_can_be_stopped(
     monkeypatch.setattr(footing, "ELECTION", 3600.0)
     calls = count(1)
     assert refused(cluster, lambda: client.delete("/controller"), lambda: next(calls) > 9) is Reason.NO_CONTROLLER
+
+
+def test_what_an_old_release_cannot_load_is_not_written_again(chroot: str) -> None:
+    """Somebody sets meanwhile what newer brokers know and those of 2.4 do not, where no topic tells the release."""
+    with Playground(chroot, BROKERS, (2, 4)) as kafka:
+        kafka.add_topics(Topic("orders", REPLICAS, {"retention.ms": "1"}))
+        with opened(kafka.connect) as port:
+            plan = planned(port, wish("orders", config={"retention.ms": 2}))
+            odd = {"retention.ms": "1", "message.format.version": "2.7"}
+            kafka.client.set("/config/topics/orders", config_bytes(odd))
+            (found,) = outcomes(port, plan).values()
+    assert found.result is Result.MOVED
+    assert 'message.format.version: found "2.7"' in found.message
