@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from unit.builders import lists, spec, topic
-
 from topiarist.drift.unevenness import MOST_CLUSTERS, Fleet, Value, as_asked, sighting
+from unit.builders import lists, spec, topic
 
 NAMES = [f"cluster-{number:04}" for number in range(1000)]
 
@@ -13,7 +12,8 @@ def test_of_many_clusters_all_are_counted_and_the_first_are_named() -> None:
     """However they came: one by one, the same thing of all, or together."""
     wanted = spec("orders", partitions=2, replicationFactor=2)
     as_wanted, grown = as_asked(wanted), sighting(wanted, topic("orders", lists("12", "23", "31")))
-    assert as_wanted and grown
+    assert as_wanted
+    assert grown
     fleet = Fleet()
     for number, name in enumerate(NAMES):
         if number % 4 == 1:
@@ -32,7 +32,8 @@ def test_what_no_cluster_has_is_no_value() -> None:
     """As where all that would be as asked could not be read."""
     wanted = spec("orders", partitions=2, replicationFactor=2)
     as_wanted, grown = as_asked(wanted), sighting(wanted, topic("orders", lists("12", "23", "31")))
-    assert as_wanted and grown
+    assert as_wanted
+    assert grown
     fleet = Fleet()
     fleet.note_all(as_wanted, [])
     fleet.note("a", [grown])
