@@ -40,6 +40,24 @@ def test_only_an_election_is_waited_for(
     assert refused(cluster, lambda: client.create("/migration", node)) is Reason.KRAFT_MIGRATION
 
 
+def test_an_election_before_the_first_write_is_waited_for(cluster: Playground, client: KazooClient) -> None:
+    """It has begun when the run does, and the run goes on behind it."""
+    mixed(cluster)
+    controller, _ = client.get("/controller")
+    with opened(cluster.connect) as port:
+        plan = planned(port, *WISHES)
+        client.delete("/controller")
+        calls = count(1)
+
+        def stop() -> bool:
+            if next(calls) == 9:
+                client.create("/controller", controller, ephemeral=True)
+            return False
+
+        found = list(port.apply(plan, stop))
+    assert {outcome.result for outcome in found} == {Result.DONE}
+
+
 def test_an_election_is_not_waited_for_for_ever(
     cluster: Playground, client: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,6 +73,7 @@ def test_who_waits_for_an_election_can_be_stopped(
     monkeypatch.setattr(footing, "ELECTION", 3600.0)
     calls = count(1)
     assert refused(cluster, lambda: client.delete("/controller"), lambda: next(calls) > 9) is Reason.NO_CONTROLLER
+    assert next(calls) == 11
 
 
 def test_what_an_old_release_cannot_load_is_not_written_again(chroot: str) -> None:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from topiarist.adapters.snapshot import text_of
 from topiarist.core.change import Risk
 from topiarist.core.discrepancy import Discrepancy, Kind, Planned
 from topiarist.core.draft import Run
@@ -20,7 +21,7 @@ from topiarist.core.state import ClusterState
 from topiarist.desired import Desired
 from topiarist.drift import report
 from topiarist.drift.comparing import Comparison
-from topiarist.drift.findings import Row, row, text_of
+from topiarist.drift.findings import Row, row
 from topiarist.drift.history import Previous
 from topiarist.drift.observing import Inputs, Observation
 from topiarist.drift.outputs import PAGE, Folder

@@ -74,7 +74,7 @@ def command(snapshots: tuple[str, ...], live: bool, out: str, previous: str | No
     Reads snapshots, or the clusters themselves, and writes nothing but the report: findings as JSON lines, and a
     summary as JSON, Markdown, metrics and a page. What differs is what a plan would say.
     """
-    from topiarist.drift.findings import text_of
+    from topiarist.adapters.snapshot import text_of
     from topiarist.drift.history import Previous
     from topiarist.drift.observing import Inputs
     from topiarist.drift.places import here

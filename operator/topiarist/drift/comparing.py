@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from topiarist.adapters.snapshot import text_of
 from topiarist.core.change import Adopt, Load, TopicPlan
 from topiarist.core.discrepancies import discrepancies
 from topiarist.core.discrepancy import Discrepancy, undeclared
@@ -18,7 +19,7 @@ from topiarist.core.placing import loads
 from topiarist.core.plan import Context, Run, context_of, plan_topic
 from topiarist.core.spec import ClusterSpec, TopicSpec
 from topiarist.core.state import ClusterState
-from topiarist.drift.findings import Row, recorded, row, text_of, unknown
+from topiarist.drift.findings import Row, recorded, row, unknown
 from topiarist.drift.observing import Observation
 from topiarist.drift.settling import Settled
 

@@ -7,10 +7,8 @@ the same finding is ``identity``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
-from topiarist.adapters.snapshot import TIME
 from topiarist.core.discrepancy import Discrepancy, Kind, Planned
 from topiarist.core.state import TopicRecord, TopicState
 
@@ -62,8 +60,3 @@ def unknown(topic: str, message: str) -> Discrepancy:
 def identity(found: Mapping[str, Any]) -> Identity:
     """What two reports know a finding by."""
     return found["cluster"], found["topic"], found["class"], found["field"]
-
-
-def text_of(time: datetime) -> str:
-    """A time as rows have it."""
-    return time.astimezone(UTC).strftime(TIME)

@@ -11,10 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from topiarist.adapters.snapshot import Snapshot, dump
+from topiarist.adapters.snapshot import Snapshot, dump, text_of
 from topiarist.adapters.zookeeper import ZooKeeperCluster
 from topiarist.core.spec import ClusterSpec
-from topiarist.drift.findings import text_of
 from topiarist.errors import TopiaristError
 from topiarist.reconcile import read
 

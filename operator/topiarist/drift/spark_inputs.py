@@ -18,13 +18,12 @@ from pyspark import SparkFiles
 from pyspark.sql import DataFrame, SparkSession, types
 from pyspark.sql import functions as f
 
-from topiarist.adapters.snapshot import SUFFIX, Broken, Head, time_of
+from topiarist.adapters.snapshot import SUFFIX, Broken, Head, text_of, time_of
 from topiarist.adapters.snapshot.checks import Checks, Odd, parse
 from topiarist.adapters.snapshot.reading import lines, named
 from topiarist.core.spec import ClusterSpec
 from topiarist.core.values import shown
 from topiarist.drift import columns, spark
-from topiarist.drift.findings import text_of
 from topiarist.drift.hadoop import Storage
 from topiarist.drift.observing import Recorded
 from topiarist.drift.places import PARQUET, address, exact, here, remote, tables

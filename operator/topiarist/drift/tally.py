@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
+from topiarist.adapters.snapshot import text_of
 from topiarist.drift import history
 from topiarist.drift.comparing import Comparison
-from topiarist.drift.findings import NEW, Row, text_of
+from topiarist.drift.findings import NEW, Row
 from topiarist.drift.history import Previous
 from topiarist.drift.observing import Inputs
 from topiarist.drift.unevenness import MOST, Fleet, Uneven, unbalanced

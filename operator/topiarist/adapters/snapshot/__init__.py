@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from topiarist.adapters.snapshot.reading import named, read_head, read_rows, unusable
-from topiarist.adapters.snapshot.rows import TIME, encode, state_of, time_of
+from topiarist.adapters.snapshot.rows import encode, state_of, text_of, time_of
 from topiarist.adapters.snapshot.salvage import Broken, Head, Salvaged, head, salvage
 from topiarist.adapters.snapshot.skim import Lists, Rest, Size, Skimmer
 from topiarist.core.spec import ClusterSpec
@@ -24,7 +24,6 @@ from topiarist.errors import Reason, TopiaristError
 
 __all__ = [
     "SUFFIX",
-    "TIME",
     "Broken",
     "Head",
     "Lists",
@@ -42,6 +41,7 @@ __all__ = [
     "require_chroot",
     "salvage",
     "state_of",
+    "text_of",
     "time_of",
 ]
 
@@ -63,7 +63,7 @@ def file_name(cluster: str) -> str:
 
 def dump(snapshot: Snapshot) -> Iterator[bytes]:
     """The lines of a snapshot's file: JSON in ASCII, the same bytes for the same snapshot."""
-    return encode(snapshot.state, snapshot.cluster, snapshot.taken.astimezone(UTC).strftime(TIME))
+    return encode(snapshot.state, snapshot.cluster, text_of(snapshot.taken))
 
 
 def load(path: Path) -> Snapshot:

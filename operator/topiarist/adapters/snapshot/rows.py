@@ -150,6 +150,11 @@ def time_of(text: str) -> datetime:
     return datetime.strptime(text, TIME).replace(tzinfo=UTC)
 
 
+def text_of(time: datetime) -> str:
+    """A time as rows have it, to the second; a year has four digits, which ``strftime`` does not promise."""
+    return f"{time.astimezone(UTC).replace(tzinfo=None, microsecond=0).isoformat()}Z"
+
+
 def _release(text: str) -> Release:
     major, minor = text.split(".")
     return int(major), int(minor)

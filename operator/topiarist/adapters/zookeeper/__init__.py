@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
+from topiarist.adapters.zookeeper.footing import elected
 from topiarist.adapters.zookeeper.gate import Turned, turn
 from topiarist.adapters.zookeeper.head import read_head
 from topiarist.adapters.zookeeper.lock import Lock
@@ -119,5 +120,5 @@ class ZooKeeperCluster:
             return turn(self._session, freeze, by=by, force=force)
 
     def _locked(self, lock: Lock, stop: Callable[[], bool]) -> bool:
-        require_open(read_head(self._session))
+        elected(lambda: require_open(read_head(self._session)), stop)
         return lock.acquire(make_root(self._session), self._lock_timeout, stop)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from topiarist.adapters import znodes
 from topiarist.adapters.znodes import Pool, ZnodeError
@@ -30,6 +31,20 @@ FRESH = 1.0
 
 _LOOK_AGAIN = 0.1
 
+T = TypeVar("T")
+
+
+def elected(ask: Callable[[], T], stop: Callable[[], bool]) -> T:
+    """What ``ask`` gives, asked again for as long as an election may take while it raises ``NoController``."""
+    deadline = time.monotonic() + ELECTION
+    while True:
+        try:
+            return ask()
+        except TopiaristError as error:
+            if error.reason is not Reason.NO_CONTROLLER or stop() or time.monotonic() > deadline:
+                raise
+            time.sleep(_LOOK_AGAIN)
+
 
 class Footing:
     """The ground of one run, read at once. Raises ``TopiaristError`` if nothing may be written."""
@@ -42,18 +57,9 @@ class Footing:
 
     def renew(self) -> None:
         """Find out what there is to stand on now; an election is waited for."""
-        deadline = time.monotonic() + ELECTION
-        while True:
-            try:
-                self.site, self.head = read_site(self._session, self._lock_path)
-            except TopiaristError as error:
-                if error.reason is not Reason.NO_CONTROLLER or self._stop() or time.monotonic() > deadline:
-                    raise
-                time.sleep(_LOOK_AGAIN)
-            else:
-                self._unified = unify(self.head.topic_names)
-                self._renewed = time.monotonic()
-                return
+        self.site, self.head = elected(lambda: read_site(self._session, self._lock_path), self._stop)
+        self._unified = unify(self.head.topic_names)
+        self._renewed = time.monotonic()
 
     def renew_if_old(self) -> None:
         """Find it out anew if brokers, names and the gate have had time to change."""
