@@ -56,7 +56,9 @@ class Desired:
 
 
 class _Resolution:
-    """One pass over all manifests; collects as it goes. ``alike`` are the clusters in play, by the first of a sort."""
+    """One pass over all manifests; collects as it goes. ``alike`` are the clusters in play, by the first of a sort;
+    ``selected`` those firsts that a selector has found.
+    """
 
     def __init__(
         self, clusters: Mapping[str, ClusterSpec], only: str | None, *, strict: bool, broken: Collection[str]

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-from topiarist.drift.unevenness import MOST_CLUSTERS, Fleet, Value, as_asked, sighting
+import pytest
+
+from topiarist.drift.unevenness import MOST_CLUSTERS, Fleet, Sighting, Value, as_asked, sighting
 from unit.builders import lists, spec, topic
 
 NAMES = [f"cluster-{number:04}" for number in range(1000)]
 
+WANTED = spec("orders", partitions=2, replicationFactor=2)
 
-def test_of_many_clusters_all_are_counted_and_the_first_are_named() -> None:
+
+@pytest.fixture
+def as_wanted() -> Sighting:
+    """The topic as its manifest has it."""
+    found = as_asked(WANTED)
+    assert found
+    return found
+
+
+@pytest.fixture
+def grown() -> Sighting:
+    """The topic with a partition more than asked for."""
+    found = sighting(WANTED, topic("orders", lists("12", "23", "31")))
+    assert found
+    return found
+
+
+def test_of_many_clusters_all_are_counted_and_the_first_are_named(as_wanted: Sighting, grown: Sighting) -> None:
     """However they came: one by one, the same thing of all, or together."""
-    wanted = spec("orders", partitions=2, replicationFactor=2)
-    as_wanted, grown = as_asked(wanted), sighting(wanted, topic("orders", lists("12", "23", "31")))
-    assert as_wanted
-    assert grown
     fleet = Fleet()
     for number, name in enumerate(NAMES):
         if number % 4 == 1:
             fleet.note(name, [grown])
         if number % 4 == 2:
-            fleet.add(name, wanted, topic("orders", lists("12", "23")))
-    fleet.note_all(as_wanted, NAMES[::2][::2])
+            fleet.add(name, WANTED, topic("orders", lists("12", "23")))
+    fleet.note_all(as_wanted, NAMES[::4])
     (one,) = fleet.uneven()
     assert one.values == (
         Value("2", 500, tuple(NAMES[::2][:MOST_CLUSTERS])),
@@ -28,12 +44,8 @@ def test_of_many_clusters_all_are_counted_and_the_first_are_named() -> None:
     )
 
 
-def test_what_no_cluster_has_is_no_value() -> None:
+def test_what_no_cluster_has_is_no_value(as_wanted: Sighting, grown: Sighting) -> None:
     """As where all that would be as asked could not be read."""
-    wanted = spec("orders", partitions=2, replicationFactor=2)
-    as_wanted, grown = as_asked(wanted), sighting(wanted, topic("orders", lists("12", "23", "31")))
-    assert as_wanted
-    assert grown
     fleet = Fleet()
     fleet.note_all(as_wanted, [])
     fleet.note("a", [grown])

@@ -1,7 +1,7 @@
 """What only a fleet shows: topics that are not the same on all clusters of one manifest, and brokers with too much.
 
 A manifest may ask for differences by overrides; only what it does not ask for is uneven. Of each topic what is seen of
-it is kept once, with the names of the clusters.
+it is kept once, with how many clusters have it and the names of the first.
 """
 
 from __future__ import annotations
