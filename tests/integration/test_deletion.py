@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -203,6 +203,25 @@ def test_a_topic_in_a_very_odd_state_is_still_seen(ours: Playground, client: Kaz
             "orders": Sight(client.get(TOPIC)[1].czxid, False),
             "none": Sight(None, False),
         }
+
+
+REQUEST = b'{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[4,5,6]}]}'
+MOVING = b'{"version":2,"partitions":{"0":[1,2,3]},"adding_replicas":{"0":[1]},"removing_replicas":{}}'
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda client: client.create("/admin/reassign_partitions", REQUEST),
+        lambda client: client.set(TOPIC, MOVING),
+    ],
+    ids=["asked for", "begun"],
+)
+def test_a_look_sees_a_reassignment(ours: Playground, client: KazooClient, move: Callable[[KazooClient], None]) -> None:
+    """Whether the controller has begun with it or not: a deletion waits for its end."""
+    with ours.held(), opened(ours.connect) as port:
+        move(client)
+        assert port.look({"orders": ()})["orders"] == Sight(client.get(TOPIC)[1].czxid, False, reassigning=True)
 
 
 def test_nothing_else_of_the_run_is_held_up(ours: Playground) -> None:

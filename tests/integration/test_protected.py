@@ -107,6 +107,15 @@ def test_an_acl_that_is_hidden_is_not_guessed(
     assert not protected.playground.client.exists("/topiarist")
 
 
+def test_only_a_digest_is_masked(protected: Protected, tmp_path: Path) -> None:
+    """Names of other schemes may end as a mask does: they are shown to everybody, and written back as they are."""
+    other = make_acl("sasl", "brokers:x", all=True)
+    protected.protect(SASL, other)
+    folder = manifests(tmp_path, {"connect": protected.playground.connect, **protected.sasl()}, "orders")
+    assert called("apply", folder, "--yes") == 0
+    assert protected.playground.client.get_acls("/brokers/topics/orders")[0] == [SASL, other]
+
+
 def test_two_logins_at_once_have_the_rights_of_both(protected: Protected, tmp_path: Path) -> None:
     """SASL for one part of the nodes and digest for another, by TLS: each counts where it is wanted."""
     protected.protect(SASL)

@@ -132,6 +132,20 @@ def test_applied_twice_is_already_done(kept: Desk, proxy: Proxy, cluster: Playgr
     assert proxy.writes == 0
 
 
+def test_a_report_has_all_that_the_file_has(kept: Desk, cluster: Playground, tmp_path: Path) -> None:
+    """What was done, what was done already and what moved: a line for each topic, whether anything was sent or not."""
+
+    def reported(*words: str) -> dict[str, str]:
+        kept.applies("--report", str(tmp_path / "report.jsonl"), *words)
+        lines = map(json.loads, (tmp_path / "report.jsonl").read_text().splitlines())
+        return {line["topic"]: line["result"] for line in lines if "result" in line}
+
+    MOVES["made"][0](cluster)
+    assert reported() == {"conf": "not sent", "fresh": "moved", "grow": "not sent"}
+    assert reported("--partial") == {"conf": "done", "fresh": "moved", "grow": "done"}
+    assert reported("--partial") == {"conf": "already so", "fresh": "moved", "grow": "already so"}
+
+
 @pytest.mark.parametrize(("write", "when"), [(2, When.BEFORE), (FIRST, When.AFTER), (FIRST + 1, When.BEFORE)])
 def test_an_apply_that_was_cut_off_is_resumed(
     kept: Desk, proxy: Proxy, cluster: Playground, write: int, when: When
@@ -293,6 +307,34 @@ def test_another_cluster_is_refused(kept: Desk, cluster: Playground, proxy: Prox
     assert proxy.writes == 0
 
 
+def test_the_same_cluster_below_another_chroot_is_refused(kept: Desk, clusters: dict[str, Playground]) -> None:
+    """As brokers leave it behind that move to another chroot: the id is the same, and nobody reads it any more."""
+    left = clusters["a"]
+    left.client.set("/cluster/id", b'{"version":"1","id":"7sYkR0b2QIu1nT4mXc9pAw"}')
+    said = kept.applies(connect=left.connect)
+    assert (said.code, left.client.exists("/brokers/topics/fresh")) == (1, None)
+    chroots = (connect.partition("/")[2] for connect in (kept.connect, left.connect))
+    made, found = (f"7sYkR0b2QIu1nT4mXc9pAw at /{chroot}" for chroot in chroots)
+    assert f"the plan was made for cluster {made}, and at its address is {found}" in said.err
+
+
+def test_a_plan_of_no_topics(desk: Desk) -> None:
+    """Made from an empty folder: there is nothing to do, and that is no error."""
+    desk.wants()
+    desk.keeps()
+    said = desk.applies()
+    assert (said.code, said.err) == (0, "the plan has no cluster: nothing to do\n")
+    said = desk.applies("--cluster", "eu")
+    assert (said.code, said.err) == (1, "error: the plan has no cluster eu\n")
+
+
+def test_the_release_is_one_that_the_plan_was_made_for(kept: Desk) -> None:
+    """A flag that counts for planning only is wrong usage, whatever its value."""
+    said = kept.applies("--kafka-version", "3.9")
+    assert said.code == 2
+    assert "--plan does what its file says: --kafka-version must be given when it is made" in said.err
+
+
 @pytest.mark.parametrize("reason", ["moving racks", ""])
 def test_a_frozen_cluster_is_left_alone(kept: Desk, cluster: Playground, proxy: Proxy, reason: str) -> None:
     """The gate is that of the moment: everything is held back, with who says so, and the code is that of a refusal."""
@@ -332,6 +374,19 @@ def test_a_deletion_needs_a_second_word(desk: Desk, cluster: Playground) -> None
     said = desk.applies()
     assert said.code == 0
     assert "already done: old" in said.out
+
+
+def test_what_may_not_be_done_need_not_stand(desk: Desk, cluster: Playground) -> None:
+    """A deletion without its second word is refused, and that its topic moved meanwhile holds nothing else back."""
+    cluster.add_topics(Topic("grow", REPLICAS, {}))
+    desk.wants(grow="{partitions: 2, replicationFactor: 3}")
+    assert desk.says("apply", str(desk.folder), "--yes", "--kafka-version", "3.9").code == 0
+    desk.wants(grow="{ensure: Absent}", fresh="{partitions: 2, replicationFactor: 3}")
+    desk.keeps()
+    _place([1, 2, 3], [2, 3, 4], [3, 4, 5])(cluster)
+    said = desk.applies()
+    assert (said.code, said.err) == (4, "")
+    assert "Applied: 1 done, 1 refused." in said.out
 
 
 def command(desk: Desk, *more: str) -> list[str]:
@@ -423,6 +478,8 @@ def test_a_share_is_one_of_the_topics_that_there_are(kept: Desk, tmp_path: Path)
 
 
 MANY = [f"topic-{number:03}" for number in range(300)]
+LATE = ("topic-250", "topic-251")
+"""Of the second window."""
 
 
 def test_a_topic_that_moves_while_others_are_written_ends_the_sending(
@@ -432,16 +489,30 @@ def test_a_topic_that_moves_while_others_are_written_ends_the_sending(
     desk.wants(**dict.fromkeys(MANY, "{partitions: 1, replicationFactor: 1}"))
     desk.keeps()
     connect = proxy.through(cluster.connect)
-    proxy.hold(FIRST, lambda: cluster.add_topics(Topic("topic-250", REPLICAS, {})))
+    proxy.hold(FIRST, lambda: cluster.add_topics(*(Topic(name, REPLICAS, {}) for name in LATE)))
     said = desk.applies(connect=connect)
     assert said.code == 5
-    match = re.search(r"Applied: (\d+) done, 1 moved, (\d+) not sent", said.out)
+    match = re.search(r"Applied: (\d+) done, (\d+) moved, (\d+) not sent", said.out)
     assert match
-    assert (int(match[1]) >= 200, int(match[1]) + int(match[2])) == (True, 299)
+    assert (int(match[1]) >= 200, sum(map(int, match.groups()))) == (True, 300)
+    assert said.err.count("nothing more is sent: ") == 1
     assert "nothing more is sent: topic-250 moved" in said.err
     there = cluster.client.get_children("/topiarist/topics")
     assert len(there) == int(match[1])
     cluster.settle()
+
+
+def test_partial_goes_on_when_a_topic_moves_while_others_are_written(
+    desk: Desk, cluster: Playground, proxy: Proxy
+) -> None:
+    """It was asked for what still stands, and that is what is done."""
+    desk.wants(**dict.fromkeys(MANY, "{partitions: 1, replicationFactor: 1}"))
+    desk.keeps()
+    connect = proxy.through(cluster.connect)
+    proxy.hold(FIRST, lambda: cluster.add_topics(*(Topic(name, REPLICAS, {}) for name in LATE)))
+    said = desk.applies("--partial", connect=connect)
+    assert (said.code, said.err) == (5, "")
+    assert "Applied: 298 done, 2 moved." in said.out
 
 
 def test_what_was_reviewed_is_done_with_its_lists(desk: Desk, cluster: Playground) -> None:

@@ -294,6 +294,7 @@ def test_a_changed_file_does_not_matter(folder: Path) -> None:
     ("content", "complaint"),
     [
         (b"a: \xff", "<stdin>:1:4: found the byte 0xff, which is not UTF-8"),
+        (b"\xef\xbb\xbfa: \xff", "<stdin>:1:4: found the byte 0xff, which is not UTF-8"),
         (b"a: b\n\xc3\xa4: \xed\xa0\x80", "<stdin>:2:4: found the byte 0xed, which is not UTF-8"),
         ("a: b".encode("utf-16"), "<stdin>:1:1: found UTF-16, wanted UTF-8"),
         (b"a: b\nc: \x00", "<stdin>:2:4: found the control character U+0000"),

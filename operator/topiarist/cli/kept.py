@@ -169,8 +169,10 @@ def _addresses(plans: Mapping[str, Plan], settings: Settings) -> Mapping[str, Cl
         names = ", ".join(plans)
         raise click.UsageError(f"--zookeeper is the address of one cluster, and the plan has {len(plans)}: {names}")
     require_known(plans, clusters)
-    if settings.cluster is not None and not plans:
-        raise TopiaristError(Reason.UNKNOWN_CLUSTER, f"the plan has no cluster {settings.cluster}")
+    if not plans:
+        if settings.cluster is not None:
+            raise TopiaristError(Reason.UNKNOWN_CLUSTER, f"the plan has no cluster {settings.cluster}")
+        terminal.say("the plan has no cluster: nothing to do")
     return {name: clusters[name] for name in plans}
 
 

@@ -100,9 +100,10 @@ def _positions(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int, 
         yield line, seen - start, match[0]
 
 
-def undecodable(data: bytes, error: UnicodeDecodeError) -> Flaw:
+def undecodable(error: UnicodeDecodeError) -> Flaw:
     """Why the bytes of a file are not UTF-8."""
-    before = data[: error.start].decode("utf-8-sig")
+    data = error.object  # without a byte order mark, and counted without it
+    before = data[: error.start].decode()
     line, column = position(before, len(before))
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return Flaw(0, 0, "found UTF-16, wanted UTF-8", "save the file as UTF-8")

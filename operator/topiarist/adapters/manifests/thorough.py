@@ -50,7 +50,7 @@ def documents(file: File) -> Iterator[Judged | Complaint]:
     try:
         text = file.data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        yield _complaint(file, syntax.undecodable(file.data, error))
+        yield _complaint(file, syntax.undecodable(error))
         return
     flaws = list(islice(chain(syntax.unreadable(text), syntax.directives(text)), MAX_COMPLAINTS))
     if not flaws:

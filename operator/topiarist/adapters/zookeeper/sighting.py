@@ -41,8 +41,8 @@ def look(session: Session, topics: Mapping[str, Collection[int]]) -> Mapping[str
     """
     sync(session)
     marks, brokers = _allowed(read_children(session, [paths.DELETIONS, paths.BROKER_IDS]))
-    taken = _taken(session, topics)
-    asked = [name for name, partitions in topics.items() if partitions]
+    asked = {name: partitions for name, partitions in topics.items() if partitions}
+    taken = _taken(session, asked)
     controller, *records = _allowed(read_nodes(session, [paths.CONTROLLER, *map(znodes.record_path, asked)]))
     seen = _Seen(
         registered=_names(brokers),
@@ -56,12 +56,11 @@ def look(session: Session, topics: Mapping[str, Collection[int]]) -> Mapping[str
     return {name: _sight(name, node, seen) for name, node in zip(topics, nodes, strict=True)}
 
 
-def _taken(session: Session, topics: Mapping[str, Collection[int]]) -> Mapping[str, frozenset[int]]:
+def _taken(session: Session, asked: Mapping[str, Collection[int]]) -> Mapping[str, frozenset[int]]:
     """The partitions with a state, of those asked about."""
-    asked = [name for name, partitions in topics.items() if partitions]
     lists = _allowed(read_children(session, map(znodes.partitions_path, asked)))
     begun = {name: _names(found) for name, found in zip(asked, lists, strict=True)}
-    worth = [(name, number) for name in asked for number in topics[name] if str(number) in begun[name]]
+    worth = [(name, number) for name in asked for number in asked[name] if str(number) in begun[name]]
     states = _allowed(read_nodes(session, (znodes.partition_state_path(*each) for each in worth)))
     found = [each for each, state in zip(worth, states, strict=True) if state is not Failure.MISSING]
     taken: dict[str, set[int]] = {name: set() for name in asked}
