@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from itertools import count
 
@@ -12,10 +13,10 @@ from conftest import BROKERS
 from integration.scene import REPLICAS, WISHES, mixed, opened
 from support.wishes import outcomes, planned, wish
 from topiarist.adapters.playground import Playground, Topic
-from topiarist.adapters.playground.seed import config_bytes
+from topiarist.adapters.playground.seed import as_json, config_bytes, new_topic_id
 from topiarist.adapters.zookeeper import footing
 from topiarist.errors import Reason, TopiaristError
-from topiarist.reconcile import Result
+from topiarist.reconcile import Outcome, Result
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -87,3 +88,22 @@ def test_what_an_old_release_cannot_load_is_not_written_again(chroot: str) -> No
             (found,) = outcomes(port, plan).values()
     assert found.result is Result.MOVED
     assert 'message.format.version: found "2.7"' in found.message
+
+
+@pytest.mark.parametrize(
+    ("feature", "version"), [(None, "2.7"), (b'{"features":{},"version":2,"status":1}', "3.0")], ids=["id", "feature"]
+)
+def test_a_release_that_came_meanwhile_counts(chroot: str, feature: bytes | None, version: str) -> None:
+    """Brokers are upgraded between plan and run, and somebody sets at once what only those load."""
+    with Playground(chroot, BROKERS, (2, 4)) as kafka:
+        kafka.add_topics(Topic("orders", REPLICAS, {"retention.ms": "1"}))
+        with opened(kafka.connect) as port:
+            plan = planned(port, wish("orders", config={"retention.ms": 2}))
+            topic = json.loads(kafka.client.get("/brokers/topics/orders")[0])
+            newer = {**topic, "version": 3, "adding_replicas": {}, "removing_replicas": {}, "topic_id": new_topic_id()}
+            kafka.client.set("/brokers/topics/orders", as_json(newer))
+            if feature:
+                kafka.client.create("/feature", feature)
+            new = {"retention.ms": "1", "message.format.version": version}
+            kafka.client.set("/config/topics/orders", config_bytes(new))
+            assert outcomes(port, plan) == {"orders": Outcome("orders", Result.DONE)}

@@ -331,3 +331,12 @@ def test_annotations_are_read_again(odd: str) -> None:
     )
     found = load(["-"], io.BytesIO(text.encode())).manifests
     assert [annotations_of(manifest) for manifest in found] == [{}, {"why": "\u00fc: so"}]
+
+
+@pytest.mark.parametrize("metadata", ["metadata", '"meta\\x64ata"'])
+def test_annotations_stand_in_metadata_alone(metadata: str) -> None:
+    """Wherever that stands in its document, and however it is written."""
+    text = "spec: {partitions: 1, config: {retention.ms: 1}}\nkind: Topic\napiVersion: topiarist.dev/v1\n"
+    text += metadata + ": {labels: {annotations: other}, annotations: {why: so}, name: a}\n"
+    (found,) = load(["-"], io.BytesIO(text.encode())).manifests
+    assert annotations_of(found) == {"why": "so"}

@@ -141,12 +141,13 @@ def annotations_of(manifest: Manifest) -> Mapping[str, str]:
     """``metadata.annotations`` of a manifest, read again: kept for all, they would take a tenth of a run's memory."""
     source = manifest.source
     assert isinstance(source, Document)
-    file = File(source.file.name, source.file.part(source.start, source.end).encode())
+    document = source.file.part(source.start, source.end).encode()
     try:
-        body = next(_again().documents(file)).body
+        metadata = _again().field(document, "metadata")
     except Odd:
-        body = next(found.body for found in thorough.documents(file) if isinstance(found, Judged))
-    found: Mapping[str, str] = body["metadata"].get("annotations", {})
+        read = thorough.documents(File(source.file.name, document))
+        metadata = next(found.body["metadata"] for found in read if isinstance(found, Judged))
+    found: Mapping[str, str] = metadata.get("annotations", {})
     return found
 
 

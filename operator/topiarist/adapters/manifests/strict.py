@@ -55,14 +55,24 @@ class StrictLoader:
     def documents(self, file: File) -> Iterator[Parsed]:
         """The documents of a file. Raises ``Odd``, after those that come before the odd one."""
         try:
-            if not file.data.isascii() and BREAKING.search(file.data.decode("utf-8-sig")):
-                raise Odd
-            if file.data.count(b"%TAG") > MAX_TAG_DIRECTIVES:
-                raise Odd
-            following = events(file.data)
+            following = _events(file.data)
             while type(event := following()) is not StreamEndEvent:
                 if type(event) is DocumentStartEvent:
                     yield self._document(file, event, following)
+        except (Ambiguous, UnicodeDecodeError, YAMLError) as error:
+            raise Odd from error
+
+    def field(self, document: bytes, name: str) -> Any:
+        """The value of a field that a document is known to have; what comes after it is not read. Raises ``Odd``."""
+        try:
+            following = _events(document)
+            while type(following()) is not MappingStartEvent:
+                pass
+            reading = _Reading(following, self._plain, self._keys)
+            while True:
+                key, value = following(), reading.node(following(), 1)
+                if key.value == name:
+                    return value
         except (Ambiguous, UnicodeDecodeError, YAMLError) as error:
             raise Odd from error
 
@@ -75,6 +85,15 @@ class StrictLoader:
         if type(event) is not ScalarEvent or event.value or event.style or event.tag or event.anchor:
             body = _Reading(following, self._plain, self._keys).node(event, 0)
         return Parsed(body, Document(file, mark.index - mark.column, following().end_mark.index, mark.line))
+
+
+def _events(data: bytes) -> Callable[[], Any]:
+    """What ``events`` gives, of a file that all readers of YAML read alike."""
+    if not data.isascii() and BREAKING.search(data.decode("utf-8-sig")):
+        raise Odd
+    if data.count(b"%TAG") > MAX_TAG_DIRECTIVES:
+        raise Odd
+    return events(data)
 
 
 class _Reading:

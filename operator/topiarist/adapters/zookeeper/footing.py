@@ -14,7 +14,7 @@ from typing import TypeVar
 from topiarist.adapters import znodes
 from topiarist.adapters.znodes import Pool, ZnodeError
 from topiarist.adapters.zookeeper.head import read_reassigning
-from topiarist.adapters.zookeeper.reading import TopicNodes, topic_state
+from topiarist.adapters.zookeeper.reading import TopicNodes, release_of, topic_state
 from topiarist.adapters.zookeeper.session import Session
 from topiarist.adapters.zookeeper.site import read_site
 from topiarist.adapters.zookeeper.wire import Node
@@ -94,6 +94,5 @@ class Footing:
             brokers={broker.id: broker for broker in head.brokers},
             unified=self._unified,
             broker_defaults=head.broker_defaults,
-            # A topic id is a sign of 2.8 or later, which the head by itself cannot show.
-            release_at_least=max(head.release_at_least, (2, 8)) if found and found.topic_id else head.release_at_least,
+            release_at_least=release_of(head, (found,) if found else ()),
         )

@@ -6,7 +6,7 @@ topic again, with ``read_topics``, and lets the transaction check the versions. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -168,10 +168,14 @@ def _read_orphans(session: Session, head: Head) -> Iterator[tuple[str, Node | Fa
     return zip(names, read_nodes(session, [record_path(name) for name in names]), strict=True)
 
 
+def release_of(head: Head, topics: Iterable[TopicState]) -> Release:
+    """The oldest release that fits: a topic with an id is a sign that the head by itself cannot show."""
+    if any(topic.topic_id for topic in topics):
+        return max(head.release_at_least, _TOPIC_IDS_SINCE)
+    return head.release_at_least
+
+
 def _state(session: Session, head: Head, found: _Found, max_buffer: int) -> ClusterState:
-    release = head.release_at_least
-    if any(topic.topic_id for topic in found.topics.values()):
-        release = max(release, _TOPIC_IDS_SINCE)
     return ClusterState(
         cluster_id=head.cluster_id,
         brokers=head.brokers,
@@ -185,7 +189,7 @@ def _state(session: Session, head: Head, found: _Found, max_buffer: int) -> Clus
         records=found.records,
         faults=found.faults,
         broker_defaults=head.broker_defaults,
-        release_at_least=release,
+        release_at_least=release_of(head, found.topics.values()),
         room=room_of(head, max_buffer),
         warnings=tuple(found.warnings),
         tombstones=found.tombstones,
