@@ -11,11 +11,13 @@ import json
 from kazoo.client import KazooClient
 from kazoo.security import make_acl
 
-from integration.scene import REPLICAS, WISHES, mixed, opened, witnessed
+from integration.scene import REPLICAS, WISHES, Meddler, mixed, opened, witnessed
 from support import checker
 from support.proxy import Proxy
 from support.wishes import planned, results, wish
+from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground
+from topiarist.adapters.zookeeper.writing import FEW_IN_FLIGHT, MOST_IN_FLIGHT, WINDOW
 from topiarist.core.plan import EVERY, Run
 from topiarist.errors import Reason
 from topiarist.reconcile import Result
@@ -96,3 +98,21 @@ def test_an_owner_cannot_touch_anothers_topics(cluster: Playground) -> None:
             "configure": Result.DONE
         }
     assert json.loads(checker.look(cluster.connect)["/topiarist/topics/configure"].data or b"")["owner"] == "team-b"
+
+
+def test_no_more_is_under_way_than_keeps_a_server_busy(cluster: Playground, zookeeper: EmbeddedZooKeeper) -> None:
+    """However many topics there are, and however far away the server is: others who ask it wait behind them."""
+    under_way = []
+    meddler = Meddler(zookeeper.connect)
+
+    def look(kind: str) -> bool:
+        if kind == "multi":
+            under_way.append(sum(each.requests[kind] - each.replies[kind] for each in meddler.connections))
+        return True
+
+    meddler.delay = 0.05
+    with meddler, opened(meddler.through(cluster.connect)) as port:
+        plan = planned(port, *(wish(f"topic-{number}", partitions=1) for number in range(WINDOW)))
+        meddler.before = look
+        assert set(results(port, plan).values()) == {Result.DONE}
+    assert FEW_IN_FLIGHT < max(under_way) <= MOST_IN_FLIGHT
