@@ -129,7 +129,7 @@ class Writer:
         self._footing.look_at_reassignments(_with(AddPartitions, plans))
         interruptions, site = self._session.interruptions, self._footing.site
         for plan in plans:
-            dropped = self._doubtful or self._session.interruptions != interruptions
+            dropped = self._session.interruptions != interruptions
             if self._stop() or dropped or self._footing.site is not site:
                 break  # what was read is stale, or nothing more is wanted
             outcome = self._start(self._jobs.take(), nodes[plan.topic], states.get(plan.topic, Failure.MISSING))
