@@ -127,11 +127,10 @@ class Writer:
         states = self._partition_states(_with(DeleteTopic, plans))
         nodes = read_topics(self._session, [plan.topic for plan in plans])
         self._footing.look_at_reassignments(_with(AddPartitions, plans))
-        interruptions, site = self._session.interruptions, self._footing.site
+        interruptions = self._session.interruptions
         for plan in plans:
-            dropped = self._session.interruptions != interruptions
-            if self._stop() or dropped or self._footing.site is not site:
-                break  # what was read is stale, or nothing more is wanted
+            if self._stop() or self._session.interruptions != interruptions:
+                break  # nothing more is wanted, or would arrive
             outcome = self._start(self._jobs.take(), nodes[plan.topic], states.get(plan.topic, Failure.MISSING))
             if outcome:
                 yield outcome
