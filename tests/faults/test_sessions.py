@@ -23,7 +23,7 @@ from topiarist.adapters.playground import Playground
 from topiarist.adapters.zookeeper import writing
 from topiarist.core.spec import ClusterSpec
 from topiarist.errors import Exit, Reason, TopiaristError
-from topiarist.reconcile import Pass, Result, carry_out
+from topiarist.reconcile import Outcome, Pass, Result, carry_out
 
 
 def test_f05_between_plan_and_apply(cluster: Playground, proxy: Proxy) -> None:
@@ -183,11 +183,12 @@ def test_f06_without_the_lock_nothing_is_written(cluster: Playground, proxy: Pro
         (path,) = locks(cluster)
         client.delete(path)
 
-    before = checker.topics(checker.look(cluster.connect))
+    before, found = checker.topics(checker.look(cluster.connect)), list[Outcome]()
     with opened(proxy.through(cluster.connect)) as port:
         plan = planned(port, *WISHES)
         proxy.hold(6, take_the_lock_away)
         with pytest.raises(TopiaristError) as raised:
-            results(port, plan)
+            found.extend(port.apply(plan, lambda: False))
     assert raised.value.reason is Reason.SESSION_LOST
+    assert by_result(found) == {Result.NOT_SENT: sorted(spec.topic for spec in WISHES)}
     assert checker.topics(checker.look(cluster.connect)) == before

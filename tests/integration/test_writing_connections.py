@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -16,8 +17,9 @@ from topiarist.adapters import znodes
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground, Topic
 from topiarist.adapters.zookeeper.multi import Multi
+from topiarist.adapters.zookeeper.session import Pending, Session
 from topiarist.core.state import TopicRecord
-from topiarist.errors import Reason
+from topiarist.errors import Reason, TopiaristError
 from topiarist.reconcile import Result
 
 
@@ -77,6 +79,27 @@ def test_an_answer_that_makes_no_sense_is_looked_up(
             proxy.hold(FIRST, lambda: cluster.add_topics(Topic("orders", REPLICAS, {})))
         assert results(port, plan) == {"orders": result}
     assert proxy.requests["multi"] == 1
+
+
+def test_a_session_that_is_over_before_an_answer_is_read_leaves_it_unknown(
+    cluster: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been done, and here it was: not sent would be wrong, and so would done."""
+    heard = Session.result
+
+    def over(session: Session, pending: Pending) -> Any:
+        answer = heard(session, pending)
+        if isinstance(answer, list) and set(answer) == {True}:
+            raise TopiaristError(Reason.SESSION_LOST, "the session has ended")
+        return answer
+
+    monkeypatch.setattr(Session, "result", over)
+    with witnessed(cluster.connect, "orders"), opened(cluster.connect) as port:
+        report = carried_out(port, planned(port, wish("orders")), wish("orders"))
+    assert [outcome[:3] for outcome in report.outcomes] == [("orders", Result.UNKNOWN, Reason.OUTCOME_UNKNOWN)]
+    assert report.error is not None
+    assert report.error.reason is Reason.SESSION_LOST
+    assert "orders" in checker.topics(checker.look(cluster.connect))
 
 
 def test_a_request_that_breaks_the_connection_does_not_take_others_along(cluster: Playground, meddler: Meddler) -> None:

@@ -17,6 +17,11 @@ from support.wishes import planned
 from topiarist.adapters import znodes
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground
+from topiarist.adapters.zookeeper import footing
+from topiarist.adapters.zookeeper.head import Head
+from topiarist.adapters.zookeeper.session import Session
+from topiarist.adapters.zookeeper.site import read_site
+from topiarist.adapters.zookeeper.transaction import Site
 from topiarist.core.state import Freeze
 from topiarist.errors import Exit, Reason
 from topiarist.reconcile import Result
@@ -30,9 +35,22 @@ def meddler(zookeeper: EmbeddedZooKeeper) -> Iterator[Meddler]:
         yield between
 
 
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lock of a run that finds out what it stands on, each time that it does."""
+    found: list[str] = []
+
+    def look(session: Session, lock_path: str) -> tuple[Site, Head]:
+        found.append(lock_path)
+        return read_site(session, lock_path)
+
+    monkeypatch.setattr(footing, "read_site", look)
+    return found
+
+
 @pytest.mark.parametrize("cut", [False, True])
 def test_a_gate_that_closes_in_the_middle_leaves_no_doubt(
-    cluster: Playground, proxy: Proxy, client: KazooClient, cut: bool
+    cluster: Playground, proxy: Proxy, client: KazooClient, looks: list[str], cut: bool
 ) -> None:
     """Frozen while many transactions are under way: what was done is done, the rest not sent, nothing is unknown; not
     even if the answers after the first refusal are lost.
@@ -55,6 +73,24 @@ def test_a_gate_that_closes_in_the_middle_leaves_no_doubt(
     assert "maintenance" in str(report.error)
     assert report.exit is Exit.REFUSED
     assert sorted(checker.topics(checker.look(cluster.connect))) == found[Result.DONE]
+    assert len(looks) == 2
+
+
+def test_one_look_tells_of_a_new_controller_whatever_fell_with_the_old_one(
+    cluster: Playground, proxy: Proxy, looks: list[str]
+) -> None:
+    """Many transactions were under way: all of them are sent once more."""
+
+    def elect() -> None:
+        wait_until(lambda: cluster.client.exists("/brokers/topics/topic-039"), "the transactions before this one")
+        cluster.elect(5)
+
+    with witnessed(cluster.connect, *(spec.topic for spec in MANY)), opened(proxy.through(cluster.connect)) as port:
+        plan = planned(port, *MANY)
+        proxy.hold(FIRST + 40, elect)
+        assert by_result(carried_out(port, plan, *MANY).outcomes) == {Result.DONE: [spec.topic for spec in MANY]}
+    assert proxy.requests["multi"] > len(MANY) + 1
+    assert len(looks) == 2
 
 
 def test_a_gate_that_goes_before_the_first_transaction_is_named(

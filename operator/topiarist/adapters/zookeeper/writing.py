@@ -219,7 +219,7 @@ class Writer:
         """The lock, the controller, the gate or a broker is not what it was: find out once, and end the run or go on
         from there.
         """
-        if failure.step.path == self._lock_path and not self._jobs.closed:
+        if failure.step.path == self._lock_path:
             self._jobs.put(sent.job)
             message = f"our lock {failure.step.path} has gone: another run may have begun"
             raise TopiaristError(
