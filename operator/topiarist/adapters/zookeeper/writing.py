@@ -25,7 +25,7 @@ from topiarist.adapters.zookeeper.footing import Footing
 from topiarist.adapters.zookeeper.jobs import TRIES, Job, Jobs
 from topiarist.adapters.zookeeper.multi import Multi
 from topiarist.adapters.zookeeper.reading import TopicNodes, read_topics, room_of
-from topiarist.adapters.zookeeper.session import MOST_DROPS, Interrupted, Pending, Session
+from topiarist.adapters.zookeeper.session import MOST_DROPS, Interrupted, Pending, Session, in_words
 from topiarist.adapters.zookeeper.transaction import Operation, Site, operations
 from topiarist.adapters.zookeeper.wire import Failure, Node, read_nodes, sync
 from topiarist.core.change import AddPartitions, DeleteTopic, Plan, TopicPlan
@@ -88,12 +88,13 @@ class Writer:
         """One outcome for each topic to do, as they become known; raises what ended the run, after the last one."""
         yield from self._admit()
         try:
-            while self._more() and not self._stop():
-                yield from self._window()
-                yield from self._resolve()
-        except (TopiaristError, KazooException) as error:
+            with in_words(self._session):
+                while self._more() and not self._stop():
+                    yield from self._window()
+                    yield from self._resolve()
+        except TopiaristError as error:
             yield from self._abandon(error)
-            raise error
+            raise
         yield from self._not_sent()
 
     def _admit(self) -> Iterator[Outcome]:
@@ -257,13 +258,13 @@ class Writer:
                 suspected = True
                 yield from self._dropped(sent)
 
-    def _abandon(self, error: Exception) -> Iterator[Outcome]:
+    def _abandon(self, error: TopiaristError) -> Iterator[Outcome]:
         """Outcomes for what was under way, and for what was never sent, when the run ends before its time."""
         self._jobs.close()
         while self._flying:
             with suppress(TopiaristError):
                 yield from self._settle(self._flying.popleft())
-        if isinstance(error, TopiaristError) and error.reason is not Reason.SESSION_LOST:
+        if error.reason is not Reason.SESSION_LOST:
             with suppress(TopiaristError, KazooException):
                 yield from self._resolve()  # a record is a witness only as long as the lock is ours
         for sent in self._doubtful:
