@@ -240,12 +240,12 @@ def _idle_overrides(manifest: Manifest, clusters: Mapping[str, ClusterSpec], str
 
 def _idle_exclusions(specs: Iterable[TopicSpec]) -> Iterator[Complaint]:
     """Keys in ``withoutConfig`` that none of a topic's clusters has among its defaults: nothing is left out by them."""
-    idle: dict[tuple[str, str, Path], tuple[Origin, str]] = {}
+    idle: dict[tuple[int, Path], tuple[Origin, str]] = {}
     useful = set()
     for spec in specs:
         for key in spec.without if spec.cluster.source else ():
             where = item_origin(spec, "withoutConfig", key)
-            written = (spec.manifest.namespace, spec.manifest.name, where.path)
+            written = (id(spec.manifest), where.path)  # two may have the same name: that is a complaint of its own
             idle[written] = (where, key)
             if key in spec.cluster.default_config:
                 useful.add(written)

@@ -247,6 +247,15 @@ def test_a_deletion_is_done_when_marked_or_gone_with_our_tombstone() -> None:
     assert _from(STANDS, found, unmarked).message.endswith("and is that of owner default (deleted) now")
 
 
+def test_a_deletion_is_of_as_many_partitions_as_were_shown() -> None:
+    """More would be lost than somebody has agreed to; which brokers have them, and its config, are no matter."""
+    found = only(STANDS, spec(ensure="Absent"))
+    for act in (_change(replicas=lists("45", "26", "341")), _config(segment_ms="9"), _change(reassigning=(1,))):
+        assert _from(STANDS, found, act(STANDS)).position is Position.BEFORE
+    grown = with_topic(STANDS, "orders", replicas=lists("12", "23", "34", "45"), partition_ids=())
+    assert _from(STANDS, found, grown).message == "had 3 partitions, and has 4 now"
+
+
 def test_what_looks_done_and_is_another_topic_has_moved() -> None:
     """The values of a plan on a topic that was made again are not the plan's doing."""
     found = only(STANDS, WANTED)

@@ -121,7 +121,7 @@ class Kept:
                 hooks.pace.settled(topics[outcome.topic], outcome)
 
         def settled(topic: TopicPlan, outcome: Outcome) -> None:
-            if outcome.result is Result.MOVED and not self._partial and not self._halted:
+            if outcome.result is Result.MOVED and not self._partial:
                 self._halted = True
                 self._say(f"nothing more is sent: {outcome.topic} moved")
             hooks.settled(topic, outcome)

@@ -234,7 +234,7 @@ def _values_moved(changes: Sequence[object], topic: TopicState, now: Now) -> str
                     return f"{item.key} was {_value(item.before)}, and is {_value(actual)} now"
         elif isinstance(change, AddPartitions):
             if len(topic.replicas) != change.before:
-                return f"had {change.before} partitions, and has {len(topic.replicas)} now"
+                return _resized(change.before, topic)
             if not topic.whole:
                 missing = next(index for index, number in enumerate(topic.partition_ids) if index != number)
                 return f"partition {missing} is missing now"
@@ -244,7 +244,13 @@ def _values_moved(changes: Sequence[object], topic: TopicState, now: Now) -> str
                 return f"partition 0 was on {list(change.model)}, and is on {list(topic.replicas[0])} now"
             if topic.unknown_fields:
                 return f"has fields now that Kafka does not write: {', '.join(topic.unknown_fields)}"
+        elif isinstance(change, DeleteTopic) and len(topic.replicas) != change.partitions:
+            return _resized(change.partitions, topic)
     return ""
+
+
+def _resized(before: int, topic: TopicState) -> str:
+    return f"had {before} partitions, and has {len(topic.replicas)} now"
 
 
 def _brokers_moved(plan: TopicPlan, seen: Mapping[int, Broker], now: Now) -> str:
