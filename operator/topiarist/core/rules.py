@@ -17,9 +17,8 @@ from topiarist.core.spec import NEWEST, ClusterSpec, Origin, TopicSpec, item_ori
 from topiarist.core.state import Release
 from topiarist.errors import Complaint, Key, Place, Reason
 
-_Items = tuple[tuple[str, str], ...]
 _MEMORY = 1 << 10
-"""Judgements kept: topics of one cluster share few distinct values and few distinct maps of them."""
+"""Judgements kept: topics of one cluster share few distinct values."""
 
 _NO_SUCH = "Kafka has no such topic config"
 VENDORS = "a vendor's own key needs a pattern in the Cluster's allowUnknownConfigs"
