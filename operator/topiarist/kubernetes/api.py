@@ -25,7 +25,6 @@ IN_FLIGHT = 16
 _JSON = "application/json"
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
-JSON_PATCH = "application/json-patch+json"
 
 
 class ApiError(Exception):

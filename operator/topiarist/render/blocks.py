@@ -31,7 +31,6 @@ CLOSED = frozenset(
 """Reasons that are about the cluster, not the topic: its header gives them, or a remark at the end."""
 
 _TONES = {"+": ADDED, "~": CHANGED, "-": GONE, "!": GONE, "=": "", ".": QUIET}
-_SHOWN_BEFORES = 6
 
 
 def topic(page: Page, plan: TopicPlan, groups: Groups) -> Iterator[str]:
