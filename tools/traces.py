@@ -63,9 +63,13 @@ class Traces:
             self._tests[module, int(line)].add(test)
 
     def tests(self, module: str, line: int) -> list[str]:
-        """Those that come by a statement: the file with the quickest first, in each file the quickest first."""
-        files: defaultdict[str, list[str]] = defaultdict(list)
-        for test in sorted(self._tests[module, line] & self._seconds.keys(), key=lambda test: self._seconds[test]):
+        """Those that come by a statement: the file with the quickest first, in each file the quickest first.
+
+        What runs while no test does, as a file of tests is loaded, counts for all of them.
+        """
+        told, files = self._tests[module, line], defaultdict[str, list[str]](list)
+        found = self._seconds.keys() if "" in told else told & self._seconds.keys()
+        for test in sorted(found, key=lambda test: self._seconds[test]):
             files[file_of(test)].append(test)
         return [*chain(*files.values())]
 
