@@ -5,7 +5,6 @@ from __future__ import annotations
 import compileall
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -42,6 +41,13 @@ def pytest_collection_modifyitems(items):
 
 def pytest_runtest_logreport(report):
     seconds[report.nodeid] = seconds.get(report.nodeid, 0.0) + report.duration
+    pytest_collectreport(report)
+
+
+def pytest_collectreport(report):
+    if report.failed:
+        with open(os.environ["RED"], "a", encoding="utf-8") as log:
+            log.write(f"{report.nodeid}\\n")
 
 
 def pytest_sessionfinish():
@@ -49,7 +55,8 @@ def pytest_sessionfinish():
         log.writelines(f"{took}\\t{test}\\n" for test, took in seconds.items())
 """
 """A plugin for pytest: single tests in the order asked for, of files literal cases before properties. Properties have
-the same examples in each run, and the first that fails is enough, however large it is. What each took is written down.
+the same examples in each run, and the first that fails is enough, however large it is. What is red, and what each
+took, is written down.
 """
 
 
@@ -100,9 +107,10 @@ class Bench:
         options = ["-x", "-q", "-n", "0", "--no-header", "-p", "no:cacheprovider", "-p", "one_example"]
         # Libraries that are loaded already: nobody looks at their assertions.
         options += ["--hypothesis-profile", "one-example", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-        output = self._folder / "output"
-        output.write_text("", encoding="utf-8")
-        variables = {"ORDER": "\n".join(tests), "SECONDS": str(self._folder / "seconds")}
+        output, red = self._folder / "output", self._folder / "red"
+        for file in (output, red):
+            file.write_text("", encoding="utf-8")
+        variables = {"ORDER": "\n".join(tests), "SECONDS": str(self._folder / "seconds"), "RED": str(red)}
         request = {"words": [*options, *tests], "variables": variables, "output": str(output), "seconds": LONGEST}
         assert self._nursery.stdin
         assert self._nursery.stdout
@@ -111,9 +119,8 @@ class Bench:
         if code == "0":
             return None
         said = output.read_text(encoding="utf-8", errors="replace")
-        match = re.search(r"^(?:FAILED|ERROR) (\S+(?: [^-\s]\S*)*)(?: - .*)?$", said, re.MULTILINE)
-        if match:
-            return match[1] + HUNG * ("Failed: Timeout" in said)
+        for test in red.read_text(encoding="utf-8").splitlines()[:1]:
+            return test + HUNG * ("Failed: Timeout" in said)
         why = "does not come to an end" if code == "hangs" else f"ends with {code}: {said.strip()[-200:]}"
         return f"{' '.join(tests[:3])} {why}"
 

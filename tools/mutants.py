@@ -163,7 +163,8 @@ class Benches:
             # The last one first: guards of one function stand beside each other, and so do their tests.
             name, killers = found.removesuffix(HUNG), self._killers[mutant.module]
             self._killers[mutant.module] = [name, *(killer for killer in killers if killer != name)]
-            self._remembered.note(mutant.name, name)
+            if name in tests:  # else no test alone: a file that cannot be loaded, a process that ended
+                self._remembered.note(mutant.name, name)
         return found
 
     def _alone(self, tests: Sequence[str]) -> str | None:
