@@ -41,10 +41,14 @@ def pytest_collection_modifyitems(items):
 
 def pytest_runtest_logreport(report):
     seconds[report.nodeid] = seconds.get(report.nodeid, 0.0) + report.duration
-    pytest_collectreport(report)
+    note(report)
 
 
 def pytest_collectreport(report):
+    note(report)
+
+
+def note(report):
     if report.failed:
         with open(os.environ["RED"], "a", encoding="utf-8") as log:
             log.write(f"{report.nodeid}\\n")
@@ -119,8 +123,8 @@ class Bench:
         if code == "0":
             return None
         said = output.read_text(encoding="utf-8", errors="replace")
-        for test in red.read_text(encoding="utf-8").splitlines()[:1]:
-            return test + HUNG * ("Failed: Timeout" in said)
+        if failed := red.read_text(encoding="utf-8").splitlines():
+            return failed[0] + HUNG * ("Failed: Timeout" in said)
         why = "does not come to an end" if code == "hangs" else f"ends with {code}: {said.strip()[-200:]}"
         return f"{' '.join(tests[:3])} {why}"
 

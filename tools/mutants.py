@@ -159,12 +159,12 @@ class Benches:
         """The first of some tests that turned red under a mutant."""
         with self._taken() as bench, bench.changed({mutant.module: mutant.source}):
             found = bench.first_failure(tests)
-        if found:
+        # What is no test alone (a file that cannot be loaded, a process that ended) cannot be asked again.
+        if found and (name := found.removesuffix(HUNG)) in tests:
             # The last one first: guards of one function stand beside each other, and so do their tests.
-            name, killers = found.removesuffix(HUNG), self._killers[mutant.module]
+            killers = self._killers[mutant.module]
             self._killers[mutant.module] = [name, *(killer for killer in killers if killer != name)]
-            if name in tests:  # else no test alone: a file that cannot be loaded, a process that ended
-                self._remembered.note(mutant.name, name)
+            self._remembered.note(mutant.name, name)
         return found
 
     def _alone(self, tests: Sequence[str]) -> str | None:

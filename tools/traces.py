@@ -67,7 +67,8 @@ class Traces:
 
         What runs while no test does, as a file of tests is loaded, counts for all of them.
         """
-        told, files = self._tests[module, line], defaultdict[str, list[str]](list)
+        files: defaultdict[str, list[str]] = defaultdict(list)
+        told = self._tests[module, line]
         found = self._seconds.keys() if "" in told else told & self._seconds.keys()
         for test in sorted(found, key=lambda test: self._seconds[test]):
             files[file_of(test)].append(test)

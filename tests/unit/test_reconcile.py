@@ -242,32 +242,6 @@ def test_a_topic_that_needs_nothing_any_more_is_settled_too() -> None:
     assert heard == {"a": Result.ALREADY, "b": Result.DONE, "c": Result.DONE}
 
 
-class Heard:
-    """A pace that lets everything through, and writes down what it hears."""
-
-    def __init__(self) -> None:
-        self.heard: list[tuple[str, Result]] = []
-
-    def take(self, topic: TopicPlan) -> bool:
-        """Always."""
-        return True
-
-    def rest(self) -> None:
-        """Never asked for."""
-
-    def settled(self, topic: TopicPlan, outcome: Outcome) -> None:
-        """Of the topic that the outcome is about."""
-        assert topic.topic == outcome.topic
-        self.heard.append((topic.topic, outcome.result))
-
-
-def test_a_pace_hears_what_became_of_each_topic_that_was_sent() -> None:
-    """Of one that moved too: what it had taken is free again, before it is planned once more."""
-    pace = Heard()
-    reconcile(Scripted([DONE, MOVED, DONE], [DONE]), replace(job(), pace=pace))
-    assert pace.heard == [("a", DONE), ("b", MOVED), ("c", DONE), ("b", DONE)]
-
-
 def test_what_was_not_reviewed_has_a_code_of_its_own() -> None:
     """It is for a reviewer, not for the author: 5, also beside other refusals."""
     refusals = tuple(Finding(reason, "no") for reason in (Reason.TOO_LARGE, Reason.NOT_REVIEWED))
