@@ -86,7 +86,7 @@ vectors: .venv/ready  ## Kafka's test vectors through our functions: make vector
 	@$(BIN)/python tests/vectors/run.py $(FILES)
 
 # -P: beside these scripts there is a folder called operator, which would be taken for Python's own module.
-bench: need-java .venv/ready  ## the figures of the README, as JSON
+bench: need-java .venv/ready  ## the figures of docs/performance.md, as JSON
 	@$(BIN)/python -P benchmarks/run.py
 
 bench-kafka: need-java .venv/ready  ## figures from real brokers, as JSON; ROUNDS=3 PARTS="side waiting load" PACES="1000 0"
@@ -131,7 +131,7 @@ clean:  ## remove what can be made again
 # since an isolated build would fetch tools that nobody pinned.
 .venv/ready: pyproject.toml constraints.txt
 	@$(MAKE) --no-print-directory need-python
-	@echo "Installing what is pinned in constraints.txt into .venv; the first time this takes a minute or two." >&2
+	@echo "Installing what is pinned in constraints.txt into .venv: 1.1 GB, which takes a minute or two the first time." >&2
 	$(PYTHON) -m venv .venv
 	awk '/^[^ #]/ { wanted = /^setuptools==/ } wanted' constraints.txt >.venv/setuptools.txt
 	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r .venv/setuptools.txt

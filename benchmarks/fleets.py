@@ -86,7 +86,7 @@ def measure(number: int = CLUSTERS, topics: int = TOPICS) -> dict[str, Any]:
         folder = Path(name)
         write_topics(folder, list(found), topics)
         write_documents(folder, found)
-        process(topiarist("apply", name, "--adopt", "--yes"))
+        process(topiarist("apply", name, "--adopt=*", "--yes"))
         process(command(folder))
         turns = [(process(command(folder)), process(plan_one(one, connect))) for _ in range(RUNS)]
         with Proxy(server.connect) as proxy:

@@ -29,7 +29,7 @@ def adopted(count: int) -> Iterator[tuple[EmbeddedZooKeeper, str, Path]]:
         fleet.cluster(server, f"n{count}", count) as connect,
     ):
         fleet.write_manifests(Path(folder), count)
-        process(topiarist("apply", folder, "--zookeeper", connect, "--kafka-version", "3.9", "--adopt", "--yes"))
+        process(topiarist("apply", folder, "--zookeeper", connect, "--kafka-version", "3.9", "--adopt=*", "--yes"))
         yield server, connect, Path(folder)
 
 

@@ -17,6 +17,7 @@ from support.planted import pytest_configure, pytest_runtest_makereport, pytest_
 from support.proxy import Proxy
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground
+from topiarist.cli import fleet
 from topiarist.core.state import Broker
 
 __all__ = ["pytest_configure", "pytest_runtest_makereport", "pytest_runtest_teardown"]
@@ -29,6 +30,14 @@ BROKERS = tuple(Broker(number, rack) for number, rack in enumerate("abcabc", sta
 """Six brokers in three racks."""
 
 _numbers = count(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patient() -> Iterator[None]:
+    """A slow machine adds no remark on a connection that takes longer; the tests of that remark say when."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fleet, "_SILENCE", 60.0)
+        yield
 
 
 @pytest.fixture(scope="session")

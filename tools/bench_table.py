@@ -1,4 +1,4 @@
-"""Writes the table of figures in README.md, from the JSON that ``make bench`` prints.
+"""Writes the table of figures in docs/performance.md, and three of them in README.md, from what ``make bench`` prints.
 
 Usage: ``make -s bench >figures.json``, then ``python tools/bench_table.py figures.json``. Wanted is an object with
 ``date``, ``command``, ``machine`` (as ``benchmarks.common.machine`` gives it) and ``figures``: a list of objects, each
@@ -15,9 +15,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+ROOT = Path(__file__).resolve().parent.parent
 PLACE = re.compile(r"(?<=<!-- bench:begin -->\n).*?(?=<!-- bench:end -->)", re.DOTALL)
 COLUMNS = {"goal": "", "what": "what", "measured": "measured", "wanted": "goal", "gate": "gate, in the same run"}
+
+FEW = ("G1", "G6", "G15")
+"""The goals whose figures stand in the README: many topics, many writes, many clusters."""
 
 NO_GATE = "none"
 """The gate of a figure that nothing is held against: then there is nothing that could hold."""
@@ -43,17 +46,33 @@ def table(report: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def few(report: Mapping[str, Any]) -> str:
+    """The table for the README. Raises ``KeyError`` for a figure that is missing in the report."""
+    figures = {figure["goal"]: figure for figure in report["figures"]}
+    lines = [row("what", "measured"), row("---", "---")]
+    lines += [row(figures[goal]["what"], figures[goal]["measured"]) for goal in FEW]
+    about = f"By `{report['command']}` on {report['date']}, on {report['machine']['cpus']} cores"
+    return "\n".join([*lines, "", f"{about}. All figures: [docs/performance.md](docs/performance.md)."]) + "\n"
+
+
+def put(page: Path, text: str) -> None:
+    """Write text between the marks of a page."""
+    page.write_text(PLACE.sub(lambda _: text, page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
 def main(arguments: list[str]) -> int:
-    """Put the table of one file of figures into the README; returns the exit code."""
+    """Put one file of figures into both pages; returns the exit code."""
     if len(arguments) != 1:
         print(__doc__, file=sys.stderr)
         return 2
     try:
-        written = table(json.loads(Path(arguments[0]).read_text(encoding="utf-8")))
+        report = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
+        written = {ROOT / "docs" / "performance.md": table(report), ROOT / "README.md": few(report)}
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"{arguments[0]}: these are no figures: {error!r}", file=sys.stderr)
         return 1
-    README.write_text(PLACE.sub(lambda _: written, README.read_text(encoding="utf-8")), encoding="utf-8")
+    for page, text in written.items():
+        put(page, text)
     return 0
 
 

@@ -3,7 +3,7 @@
 A guard is an ``if`` that returns, raises, yields or skips; an operand of ``and`` or ``or``; one of the values that are
 compared together, or bound each other; the filter of a comprehension; a case of a ``match``; a function that gives a
 plan back with less in it; an operation of a transaction; a field of the document that a fingerprint is made over; a
-statement that only adds to what is checked.
+statement that only adds to what is checked; the order of paths that are given a name to be read in it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -63,10 +63,17 @@ def _of(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
         for index, (key, value) in enumerate(zip(node.keys, node.values, strict=True)):
             what = _text(key) if key else f"**{_text(value)}"
             yield f"without the field {what}", partial(_without_place, (node.keys, node.values), index)
+    elif isinstance(node, ast.Assign) and _is_order(node.value):
+        yield f"the other way round: {_text(node)}", partial(node.value.elts.reverse)
     elif isinstance(node, ast.List | ast.Tuple) and isinstance(node.ctx, ast.Load):
         for element in node.elts:
             if isinstance(element, ast.Call | ast.Starred):
                 yield f"without {_text(element)}", partial(node.elts.remove, element)
+
+
+def _is_order(node: ast.AST) -> TypeGuard[ast.Tuple]:
+    """Whether these are names of paths, one after the other."""
+    return isinstance(node, ast.Tuple) and all(_text(each).startswith(("paths.", "*_")) for each in node.elts)
 
 
 def _compared(node: ast.Compare) -> Iterator[tuple[str, Callable[[], None]]]:

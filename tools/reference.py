@@ -24,6 +24,8 @@ import fault_matrix  # noqa: E402
 from topiarist.core.configdefs import LIMITS  # noqa: E402
 from topiarist.core.configs import CONFIGS, ConfigDef  # noqa: E402
 from topiarist.core.facts import CHANGE, TOPIC  # noqa: E402
+from topiarist.core.risktable import TABLE as RISKS  # noqa: E402
+from topiarist.core.risktable import Cost, Numeric, Words  # noqa: E402
 from topiarist.core.spec import OLDEST  # noqa: E402
 from topiarist.kubernetes.metrics import Metrics  # noqa: E402
 
@@ -182,6 +184,14 @@ def describe_part() -> str:
     return re.sub(r"\]\(#([a-z]+)\)", lambda link: link[0] if link[1] in own else f"](plan-format.md#{link[1]})", text)
 
 
+def list_part() -> str:
+    """The schema of a list: one table for the document and for each definition."""
+    document = json.loads((ROOT / "schemas" / "list.json").read_text(encoding="utf-8"))
+    fields = Fields(document, linked=True)
+    parts = [f"### document\n\n{document['description']}\n\n{_plan_table(fields, document)}"]
+    return "\n" + "\n".join([*parts, *_definitions(document, fields)]) + "\n"
+
+
 def snapshot_part() -> str:
     """The snapshot's schema: one table for each kind of row."""
     document = json.loads((ROOT / "schemas" / "snapshot.json").read_text(encoding="utf-8"))
@@ -243,6 +253,33 @@ def config_part() -> str:
         for one in CONFIGS.values()
     )
     return table(("config", "values", "Kafka's default", "releases", "meaning"), rows)
+
+
+def risk_part() -> str:
+    """What a change of each topic config may cost, from the table that judges it."""
+    rows = (
+        (f"`{key}`", when, f"`{cost.risk.word}`", _reason(cost))
+        for key, row in RISKS.items()
+        for when, cost in (_directions(row) if isinstance(row, Numeric) else _goals(row))
+    )
+    return table(("config", "becomes", "risk", "because"), rows)
+
+
+def _directions(row: Numeric) -> Iterator[tuple[str, Cost]]:
+    yield "lower" if row.lower.times == 1 else "a tenth or less", row.lower
+    yield "higher" if row.higher.times == 1 else "tenfold or more", row.higher
+    if row.endless:
+        yield "without limit", row.endless
+
+
+def _goals(row: Words) -> Iterator[tuple[str, Cost]]:
+    yield from ((f"`{word}`", cost) for word, cost in row.to.items())
+    if not row.to:
+        yield "anything else", row.other
+
+
+def _reason(cost: Cost) -> str:
+    return cost.because.format(limit="the new value", before="the old value", after="the new value")
 
 
 def fact_part() -> str:
@@ -309,12 +346,14 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "policy-fields": lambda: schema_part("policy"),
     "policy-facts": fact_part,
     "configs": config_part,
+    "risks": risk_part,
     "plan-fields": plan_part,
     "report-fields": report_part,
     "snapshot-fields": snapshot_part,
     "status-fields": status_part,
     "metrics": metric_part,
     "describe-fields": describe_part,
+    "list-fields": list_part,
     "drift-fields": drift_part,
     "drift-classes": drift_class_part,
     "modules": module_part,

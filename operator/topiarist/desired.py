@@ -15,7 +15,7 @@ from typing import Any
 from topiarist.core.alike import Specs, alike, said_of
 from topiarist.core.change import Plan
 from topiarist.core.claims import claims, duplicates
-from topiarist.core.rules import cluster_complaints, complaints, warnings
+from topiarist.core.rules import cluster_complaints, cluster_warnings, complaints, warnings
 from topiarist.core.spec import (
     ClusterSpec,
     Manifest,
@@ -25,10 +25,15 @@ from topiarist.core.spec import (
     merge,
     selects,
 )
+from topiarist.core.units import count
 from topiarist.errors import Complaint, Path
+from topiarist.schema.words import guess
 
 BY_LABEL = "(by label)"
 """Stands for the clusters that a selector would find if there were any documents."""
+
+_MAX_LISTED = 10
+"""Clusters that a hint lists by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +41,7 @@ class Desired:
     """What a run is about: for each cluster its specs, sorted by topic.
 
     ``complaints`` stop a run; ``warnings`` do not. ``judged`` counts the topics that were looked at, ``passed_over``
-    those that are meant for other clusters only; ``unjudged`` has the names of clusters without a document (value: how
-    many topics name them). ``guard`` is what the policies of the run leave of a plan.
+    those that are meant for other clusters only. ``guard`` is what the policies of the run leave of a plan.
     """
 
     specs: Mapping[str, Sequence[TopicSpec]]
@@ -46,7 +50,6 @@ class Desired:
     warnings: tuple[Complaint, ...] = ()
     judged: int = 0
     passed_over: int = 0
-    unjudged: Mapping[str, int] = field(default_factory=dict)
     guard: Callable[[Plan], Plan] = field(default=lambda plan: plan)
 
     @property
@@ -159,12 +162,11 @@ class _Resolution:
         unknown = [name for name in strangers if name not in self.broken]
         for name in unknown:
             index = manifest.spec["clusters"].index(name)
-            known = ", ".join(sorted(self.clusters))
             self._complain(
                 manifest,
                 ("spec", "clusters", index),
                 f"{manifest.name}: there is no Cluster {name}",
-                f"the clusters of this run are: {known}",
+                hint_for(name, self.clusters),
             )
         return bool(unknown)
 
@@ -177,6 +179,16 @@ class _Resolution:
         for name in names:
             self.strangers[name].append(merge(manifest, ClusterSpec(name)))
 
+    def unjudged(self, unchecked: str) -> Iterator[Complaint]:
+        """Return a warning for each cluster without a document, at the first topic that names it."""
+        for name, specs in self.strangers.items():
+            manifest = specs[0].manifest
+            named = manifest.spec.get("clusters", ())
+            path: Path = ("spec", "clusters", named.index(name)) if name in named else ("spec", "clusterSelector")
+            which = "clusters chosen by label" if name == BY_LABEL else f"cluster {name}"
+            message = f"{which}: no document here, so {count(len(specs), 'topic')} checked without {unchecked}"
+            yield Complaint(manifest.source.place(path), message, hint_for(name, self.clusters))
+
     def _complain(self, manifest: Manifest, path: tuple[str | int, ...], message: str, hint: str = "") -> None:
         self.complaints.append(Complaint(manifest.source.place(path or ("metadata", "name")), message, hint))
 
@@ -188,11 +200,13 @@ def resolve(
     only: str | None = None,
     strict: bool = True,
     broken: Collection[str] = (),
+    unchecked: str = "defaults",
 ) -> Desired:
     """The specs of every cluster in play, with everything that is wrong about them.
 
-    ``only`` narrows to one cluster (it must be in ``clusters``). ``strict`` is for commands that go to a cluster: a
-    topic that names a cluster without a document is then a complaint; otherwise it is counted in ``unjudged``.
+    ``only`` narrows to one cluster (it must be in ``clusters``). ``strict`` is for runs that know all their clusters: a
+    topic that names a cluster without a document is then a complaint. Otherwise each such cluster is a warning, which
+    says what topics were not checked against (``unchecked``).
     ``broken`` are clusters whose documents are there but wrong, which stops the run: what only follows from that is no
     complaint of its own.
     """
@@ -201,7 +215,9 @@ def resolve(
     found = resolution.complaints + duplicates(topics)
     said: list[Complaint] = [warning for manifest in topics for warning in _idle_overrides(manifest, clusters, strict)]
     said.extend(_idle_exclusions(chain.from_iterable(resolution.specs.values())))
+    said.extend(resolution.unjudged(unchecked))
     found.extend(chain.from_iterable(map(cluster_complaints, resolution.in_play.values())))
+    said.extend(chain.from_iterable(map(cluster_warnings, resolution.in_play.values())))
     specs = {each.cluster.name: each for first in resolution.alike for each in resolution.each(first)}
     for first in resolution.alike:
         more, words = said_of(resolution.each(first))
@@ -219,8 +235,18 @@ def resolve(
         warnings=tuple(sorted(set(said))),
         judged=len({spec.topic for spec in judged}),
         passed_over=resolution.passed_over,
-        unjudged={name: len(specs) for name, specs in sorted(resolution.strangers.items())},
     )
+
+
+def hint_for(name: str, clusters: Collection[str]) -> str:
+    """Return what to do about a cluster name that no document has: the likely name, and the known ones."""
+    known = sorted(filter(None, clusters))
+    if not known:
+        return "add the Cluster document to the paths, or give it with --clusters or --platform"
+    rest = f" and {len(known) - _MAX_LISTED:,} more" if len(known) > _MAX_LISTED else ""
+    listed = f"the clusters of this run are: {', '.join(known[:_MAX_LISTED])}{rest}"
+    meant = guess(name, known)
+    return f"{meant} {listed[0].upper()}{listed[1:]}" if meant else listed
 
 
 def _idle_overrides(manifest: Manifest, clusters: Mapping[str, ClusterSpec], strict: bool) -> Iterator[Complaint]:

@@ -132,7 +132,7 @@ class Reason(str, Enum):
     REASSIGNMENT_IN_PROGRESS = "ReassignmentInProgress", Exit.REFUSED, True
     RESOURCE_CONFLICT = "ResourceConflict", Exit.REFUSED
     REPLICATION_FACTOR_DIFFERS = "ReplicationFactorDiffers", Exit.REFUSED
-    TOO_FEW_BROKERS = "TooFewBrokers", Exit.REFUSED, True
+    TOO_FEW_BROKERS = "TooFewBrokers", Exit.REFUSED
     TOO_LARGE = "TooLarge", Exit.REFUSED
     UNKNOWN_BROKERS = "UnknownBrokers", Exit.REFUSED
     UNKNOWN_FIELDS = "UnknownFields", Exit.REFUSED

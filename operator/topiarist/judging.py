@@ -19,6 +19,7 @@ from topiarist.core.spec import ClusterSpec, Manifest, TopicSpec, origin
 from topiarist.core.units import count
 from topiarist.desired import Desired
 from topiarist.errors import Complaint, InvalidManifests, Place
+from topiarist.schema.words import guess
 
 if TYPE_CHECKING:
     from topiarist.adapters.cel import Court, Fault
@@ -58,7 +59,7 @@ def judged(
     )
 
 
-class _Faults:
+class Faults:
     """Rules that could not be judged: the topics for which, and the first reason."""
 
     def __init__(self) -> None:
@@ -69,6 +70,11 @@ class _Faults:
 
     def add(self, rule: Rule, spec: TopicSpec, fault: Fault) -> None:
         self._found[rule].append((spec, fault))
+
+    def of(self, topic: str) -> Iterator[tuple[Rule, Fault]]:
+        """Yield the rules that could not be judged for a topic."""
+        for rule, found in self._found.items():
+            yield from ((rule, fault) for spec, fault in found if spec.topic == topic)
 
     def complaints(self) -> Iterator[Complaint]:
         """One for each rule, at its own place, with the first topic and the number of the others."""
@@ -89,14 +95,17 @@ def compiled(policies: Iterable[Policy]) -> Court:
 
 
 class Bench:
-    """The rules of a run, compiled, and what those about topics say of its topics."""
+    """The rules of a run, compiled, and what those about topics say of its topics.
+
+    ``faults`` has the rules about topics that could not be judged.
+    """
 
     def __init__(self, policies: Sequence[Policy], annotations: Annotations, court: Court | None = None) -> None:
         """``court`` has the rules of these policies already, if they have been compiled before."""
         self._policies = policies
         self._annotations = annotations
         self._court = court or compiled(policies)
-        self._faults = _Faults()
+        self.faults = Faults()
         self._findings: dict[str, dict[str, list[Finding]]] = defaultdict(lambda: defaultdict(list))
         self._unkept: list[tuple[Rule, TopicSpec]] = []
 
@@ -113,7 +122,7 @@ class Bench:
         known = facts.of_topic(spec, shared, _asked_for(rules, spec, self._annotations))
         for rule, fault in self._court.judge(rules, known):
             if fault:
-                self._faults.add(rule, spec, fault)
+                self.faults.add(rule, spec, fault)
                 continue
             self._findings[spec.cluster.name][spec.topic].append(rule.finding(spec))
             self._unkept.append((rule, spec))
@@ -122,9 +131,9 @@ class Bench:
         """What is wrong with the rules themselves, each at its own place."""
         yield from doubles(self._policies)
         for rule, fault in tuple(self._court.faults.items()):
-            if rule not in self._faults:  # one that was given up here: for which topic is known
+            if rule not in self.faults:  # one that was given up here: for which topic is known
                 yield _complaint(rule, fault.message, fault.hint)
-        yield from self._faults.complaints()
+        yield from self.faults.complaints()
 
     def findings(self, *, deny: bool) -> Iterator[Complaint]:
         """What rules about topics deny, or warn of, where it was written; once for all clusters."""
@@ -142,18 +151,22 @@ class Bench:
 
         A topic that comes without its spec, from a saved plan, was judged when that was made.
         """
-        changes = _Changes(self._court, self._policies, self._annotations, plan)
-        left = guarded(plan, self._findings.get(plan.cluster, {}), changes.judge)
-        if found := [*changes.faults.complaints()]:
+        left, faults = self.judged(plan)
+        if found := [*faults.complaints()]:
             raise InvalidManifests(found)
         return left
+
+    def judged(self, plan: Plan) -> tuple[Plan, Faults]:
+        """Return what the rules leave of a plan, and the rules about changes that could not be judged for a topic."""
+        changes = _Changes(self._court, self._policies, self._annotations, plan)
+        return guarded(plan, self._findings.get(plan.cluster, {}), changes.judge), changes.faults
 
 
 class _Changes:
     """What rules about changes say of one plan."""
 
     def __init__(self, court: Court, policies: Sequence[Policy], annotations: Annotations, plan: Plan) -> None:
-        self.faults = _Faults()
+        self.faults = Faults()
         self._annotations = annotations
         self._court = court
         self._brokers = len(plan.brokers)
@@ -201,7 +214,8 @@ def _idle(policies: Iterable[Policy], clusters: Mapping[str, ClusterSpec]) -> It
         for index, name in enumerate(policy.clusters):
             if name not in clusters:
                 place = policy.source.place(("spec", "selector", "clusters", index))
-                yield Complaint(place, f"policy {policy.name}: there is no Cluster {name}, so nothing is judged for it")
+                message = f"policy {policy.name}: there is no Cluster {name}, so nothing is judged for it"
+                yield Complaint(place, message, guess(name, clusters))
         if policy.cluster_labels and not any(map(policy.means, clusters.values())):
             place = policy.source.place(("spec", "selector", "clusterSelector"))
             yield Complaint(place, f"policy {policy.name}: no Cluster has these labels, so nothing is judged by it")

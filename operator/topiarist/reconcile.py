@@ -7,7 +7,7 @@ to write. Level, not edge: a pass looks at everything; whatever caused it is onl
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -15,7 +15,7 @@ from topiarist.core.change import Plan, TopicPlan
 from topiarist.core.inspection import Inspection
 from topiarist.core.plan import Run, make_plan
 from topiarist.core.spec import ClusterSpec, TopicSpec
-from topiarist.core.state import ClusterState
+from topiarist.core.state import ClusterState, TopicState
 from topiarist.core.waiting import Sight, Stage
 from topiarist.errors import Exit, Reason, TopiaristError
 
@@ -51,12 +51,16 @@ def worst(codes: Collection[Exit]) -> Exit:
 
 
 class Outcome(NamedTuple):
-    """The result for one topic; ``message`` says what was found and what it means (empty where all is well)."""
+    """The result for one topic; ``message`` says what was found and what it means (empty where all is well).
+
+    ``topic_id`` is Kafka's id of the topic where the waiting has shown it: the controller gives it after a creation.
+    """
 
     topic: str
     result: Result
     reason: Reason | None = None
     message: str = ""
+    topic_id: str | None = None
 
 
 class Pace(Protocol):
@@ -69,7 +73,7 @@ class Pace(Protocol):
         """Nothing may be sent now: return when it is worth asking again. Raises ``TopiaristError`` to end the run."""
 
     def settled(self, topic: TopicPlan, outcome: Outcome) -> None:
-        """What became of a topic; one that moved may be planned, taken and settled once more."""
+        """What became of a topic."""
 
 
 def waited(outcome: Outcome, stage: Stage) -> Outcome:
@@ -124,6 +128,9 @@ class Inspected(Cluster, Protocol):
     def inspect(self, topic: str) -> Inspection | None:
         """The topic's partitions as of now; None where that is not known (a snapshot has none of it)."""
 
+    def inspect_all(self, topics: Collection[TopicState]) -> Mapping[str, Inspection]:
+        """Return the partitions of each of these topics as of now, without those where that is not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -148,20 +155,13 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
-    """What a pass is about, and who listens to it.
+class Hooks:
+    """What a run under way asks and tells. ``stop`` says whether to end it.
 
-    ``allow`` gives back what of a plan may be done. ``asked`` is true if a person has answered for the plan: then
-    only what was shown is done, and what moved since is reported, not planned again. ``tell`` hears of each outcome,
-    ``settled`` of the last one of each topic, with the topic's plan. ``pace`` holds back what has to be
-    digested.
+    ``tell`` hears of each outcome as the cluster gives it, ``settled`` of the outcome of each topic, with the topic's
+    plan, also of topics that were not sent. ``pace`` holds back what has to be digested.
     """
 
-    spec: ClusterSpec
-    topics: Sequence[TopicSpec]
-    run: Run
-    allow: Callable[[Plan], Plan]
-    asked: bool = False
     stop: Callable[[], bool] = field(default=lambda: False)
     tell: Callable[[Outcome], None] = field(default=lambda outcome: None)
     settled: Callable[[TopicPlan, Outcome], None] = field(default=lambda topic, outcome: None)
@@ -206,75 +206,25 @@ def complete(plan: Plan, topics: Sequence[TopicSpec]) -> Plan:
     )
 
 
-def reconcile(cluster: Cluster, job: Pass) -> Report:
-    """One whole pass."""
-    return carry_out(cluster, job, job.allow(survey(cluster, job.spec, job.topics, job.run)))
+def carry_out(cluster: Cluster, hooks: Hooks, plan: Plan) -> Report:
+    """Apply ``plan`` and nothing else: a topic that is not as it was planned from is reported, for the next pass.
 
-
-def carry_out(cluster: Cluster, job: Pass, plan: Plan) -> Report:
-    """Apply ``plan``. A topic that moved under it is read and planned anew once, unless a person answered for the
-    plan.
-    """
-    report = _apply(cluster, job, plan, final=job.asked)
-    moved = {outcome.topic for outcome in report.topics(Result.MOVED)}
-    if not moved or job.asked:
-        return report
-    if report.error or job.stop():
-        return _given_up(job, report)
-    try:
-        again = job.allow(survey(cluster, job.spec, [spec for spec in job.topics if spec.topic in moved], job.run))
-    except TopiaristError as error:
-        return _given_up(job, replace(report, error=error))
-    second = _apply(cluster, job, again)
-    known = {outcome.topic for outcome in second.outcomes}
-    kept = tuple(outcome for outcome in report.outcomes if outcome.topic not in moved)
-    settled = tuple(_settled(topic, again) for topic in sorted(moved - known))
-    topics = [topic for topic in plan.topics if topic.topic not in moved]
-    whole = replace(plan, topics=tuple(sorted([*topics, *again.topics], key=lambda topic: topic.topic)))
-    _tell_settled(job, (*plan.topics, *again.topics), settled)
-    return Report(whole, kept + second.outcomes + settled, second.error)
-
-
-def _given_up(job: Pass, report: Report) -> Report:
-    """The report of a run that ends before the topics that moved are planned again: moved is their last word."""
-    _tell_settled(job, report.plan.topics, report.topics(Result.MOVED))
-    return report
-
-
-def _tell_settled(job: Pass, topics: Sequence[TopicPlan], outcomes: Sequence[Outcome]) -> None:
-    plans = {topic.topic: topic for topic in topics}
-    for outcome in outcomes:
-        job.settled(plans[outcome.topic], outcome)
-
-
-def _settled(name: str, again: Plan) -> Outcome:
-    """The outcome of a topic that moved to where nothing is to be done, or nothing may be: the reason was not shown."""
-    refusals = [refusal for topic in again.topics if topic.topic == name for refusal in topic.refusals]
-    if refusals:
-        return Outcome(name, Result.REFUSED, refusals[0].reason, refusals[0].message)
-    return Outcome(name, Result.ALREADY)
-
-
-def _apply(cluster: Cluster, job: Pass, plan: Plan, *, final: bool = True) -> Report:
-    """Apply, and keep the outcomes known so far if the run ends before its time; every topic has one in any case.
-
-    Unless this is ``final``, topics that moved are not settled yet.
+    Outcomes known so far are kept if the run ends before its time; every topic has one in any case.
     """
     outcomes: list[Outcome] = []
     topics = {topic.topic: topic for topic in plan.to_do()}
     error = None
     try:
-        for outcome in cluster.apply(plan, job.stop, job.pace) if topics else ():
+        for outcome in cluster.apply(plan, hooks.stop, hooks.pace) if topics else ():
             outcomes.append(outcome)
-            job.tell(outcome)
-            if job.pace:
-                job.pace.settled(topics[outcome.topic], outcome)
-            if final or outcome.result is not Result.MOVED:
-                job.settled(topics[outcome.topic], outcome)
+            hooks.tell(outcome)
+            if hooks.pace:
+                hooks.pace.settled(topics[outcome.topic], outcome)
+            hooks.settled(topics[outcome.topic], outcome)
     except TopiaristError as raised:
         error = raised
         known = {outcome.topic for outcome in outcomes}
-        unsent = [Outcome(topic, Result.NOT_SENT) for topic in topics if topic not in known]
-        _tell_settled(job, plan.topics, unsent)
-        outcomes.extend(unsent)
+        for unsent in [Outcome(name, Result.NOT_SENT) for name in topics if name not in known]:
+            outcomes.append(unsent)
+            hooks.settled(topics[unsent.topic], unsent)
     return Report(plan, tuple(outcomes), error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topiarist.core.backlog import AHEAD
-from topiarist.core.plan import EVERY, Run
+from topiarist.core.plan import Run
 from topiarist.core.policy import Allowance
 from topiarist.core.state import Release
 
@@ -13,22 +13,24 @@ from topiarist.core.state import Release
 @dataclass(frozen=True, slots=True)
 class Settings:
     """One run's settings. Times are in seconds; ``zookeeper`` is a connect string with chroot, ``snapshot`` a file or
-    folder, each empty if not given.
+    folder, each empty if not given. ``zookeeper_from`` names the option or variable that gave ``zookeeper``.
     """
 
     paths: tuple[str, ...] = ()
     clusters: tuple[str, ...] = ()
     cluster: str | None = None
     zookeeper: str = ""
+    zookeeper_from: str = "--zookeeper"
     snapshot: str = ""
     kafka_version: Release | None = None
     owner: str = "default"
-    take_ownership: bool = False
+    take_ownership: tuple[str, ...] = ()
     adopt: tuple[str, ...] = ()
-    recreate: bool = False
+    recreate: tuple[str, ...] = ()
     without_brokers: frozenset[int] = frozenset()
     allow_unknown_brokers: bool = False
     platform: tuple[str, ...] = ()
+    require_topics: bool = False
     partial: bool = False
     allow_risk: tuple[Allowance, ...] = ()
     connect_timeout: float = 10.0
@@ -37,15 +39,16 @@ class Settings:
     wait_timeout: float = 300.0
     wait_ahead: int = AHEAD
     verbosity: int = 0
+    summary: bool = False
 
     @property
     def run(self) -> Run:
         """What planning has to know of the run."""
         return Run(
             owner=self.owner,
-            take_ownership=EVERY if self.take_ownership else (),
+            take_ownership=self.take_ownership,
             adopt=self.adopt,
-            recreate=EVERY if self.recreate else (),
+            recreate=self.recreate,
             without_brokers=self.without_brokers,
             allow_unknown_brokers=self.allow_unknown_brokers,
         )

@@ -12,7 +12,10 @@ from support.helm import Document, only, render
 from topiarist.cli.drift import command
 from topiarist.cli.main import run
 
-VALUES: dict[str, Any] = {"drift": {"enabled": True, "manifests": {"configMap": {"name": "topics"}}}}
+VALUES: dict[str, Any] = {
+    "owner": "k8s/1b4e28ba/kafka/prod",
+    "drift": {"enabled": True, "manifests": {"configMap": {"name": "topics"}}},
+}
 
 
 def pod(values: dict[str, Any], name: str = "topiarist") -> Document:
@@ -26,7 +29,7 @@ def test_the_command_takes_the_arguments() -> None:
     (container,) = pod(VALUES, "prod")["spec"]["containers"]
     assert container["args"][0] == "drift"
     found = command.make_context("drift", container["args"][1:]).params
-    wanted = {"paths": ("/manifests",), "live": True, "owner": "k8s/kafka/prod", "engine": "auto"}
+    wanted = {"paths": ("/manifests",), "live": True, "owner": "k8s/1b4e28ba/kafka/prod", "engine": "auto"}
     assert {key: found[key] for key in wanted} == wanted
     assert found["out"] == found["previous"] == "/reports/latest"
 

@@ -13,7 +13,7 @@ from support import promql
 from support.helm import CHART, only, render
 from support.pages import ROOT, table
 from topiarist.kubernetes.loop import Ending, Loop
-from topiarist.kubernetes.metrics import Metrics
+from topiarist.kubernetes.metrics import UNKNOWN_CLUSTER, UNREADABLE, Metrics
 from topiarist.kubernetes.passes import State
 from topiarist.reconcile import Result
 
@@ -26,7 +26,7 @@ async def nothing() -> Ending:
 EXPORTED = promql.exported(Metrics(lambda: {"prod": Loop(nothing)}))
 
 WORDS = {
-    ("topiarist_topics", "state"): {state.value for state in State},
+    ("topiarist_topics", "state"): {UNKNOWN_CLUSTER, UNREADABLE, *(state.value for state in State)},
     ("topiarist_topic_changes_total", "outcome"): {result.value for result in Result},
     ("topiarist_topic_changes_total", "action"): {"create", "grow", "configure", "delete", "adopt", "release"},
     ("controller_runtime_reconcile_total", "result"): {"success", "error"},

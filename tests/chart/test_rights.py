@@ -8,7 +8,7 @@ import pytest
 
 from support.helm import Document, of_kind, render
 from support.rights import RELEASE, given, rights, single
-from topiarist.kubernetes.rights import Right, wanted
+from topiarist.kubernetes.rights import IDENTITY, Right, of_namespace, wanted
 
 CLUSTER = {"prod": {"spec": {"zookeeper": {"connect": "zk:2181"}}}}
 
@@ -60,7 +60,13 @@ def test_secrets_and_leases_are_those_of_the_release(everything: dict[str, Any])
 )
 def test_the_operator_gets_what_it_asks_for(values: dict[str, Any], watched: tuple[str, ...], lease: str) -> None:
     """Exactly that, in these places: what it asks for at its start, and the Secrets that are named."""
-    asked = {right for several in wanted("kafka", watched, lease=lease) for right in single(several)}
+    beside = [right for name in watched if name != "kafka" for right in of_namespace(name)]
+    whole = [*wanted("kafka", watched, lease=lease), *beside, *([IDENTITY] if watched else [])]
+    asked = {
+        each._replace(namespace="") if each.resource == "namespaces" else each  # of which no Role can give the right
+        for right in whole
+        for each in single(right)
+    }
     secrets = {Right("", "secrets", ("get",), "kafka", name) for name in values.get("secretNames", ())}
     assert set(given(rights("kafka", values))) == asked | secrets
 

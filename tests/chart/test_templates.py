@@ -58,7 +58,10 @@ def test_the_default_makes_this() -> None:
         ({"dashboard": {"enabled": True}}, {"ConfigMap": 1}),
         ({"networkPolicy": {"enabled": True}}, {"NetworkPolicy": 1}),
         ({"podDisruptionBudget": {"enabled": True}}, {"PodDisruptionBudget": 1}),
-        ({"drift": {"enabled": True, "manifests": {"configMap": {"name": "topics"}}}}, {"CronJob": 1}),
+        (
+            {"owner": "k8s/a/b/c", "drift": {"enabled": True, "manifests": {"configMap": {"name": "topics"}}}},
+            {"CronJob": 1},
+        ),
         ({"clusters": {"prod": {"spec": {"zookeeper": {"connect": "zk:2181"}}}}}, {"Cluster": 1}),
         ({"watchNamespaces": ["a", "b"]}, {"Role": 3, "RoleBinding": 3}),
         ({"rbac": {"aggregate": False}}, {"ClusterRole": -3}),

@@ -26,6 +26,8 @@ SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
         ({"image": {"digest": "0123"}}, "at '/image/digest': '0123' does not match pattern"),
         ({"image": {"pullPolicy": "Sometimes"}}, "value must be one of 'Always', 'IfNotPresent', 'Never'"),
         ({"period": 0}, "at '/period': minimum: got 0, want 1"),
+        ({"logLevel": "loud"}, "at '/logLevel': value must be one of 'debug', 'info', 'warning', 'error'"),
+        ({"leaderElection": {"leaseDuration": 1}}, "at '/leaderElection/leaseDuration': minimum: got 1, want 2"),
         ({"period": "1m"}, "at '/period': got string, want integer"),
         ({"clusters": {"Prod": {"spec": {"zookeeper": {"connect": "a"}}}}}, "'Prod' does not match pattern"),
         ({"clusters": {"prod": {}}}, "at '/clusters/prod': missing property 'spec'"),
@@ -54,6 +56,8 @@ def test_who_skips_the_schema_is_told_too(tmp_path: Path) -> None:
     (chart / "values.schema.json").unlink()
     with pytest.raises(helm_python.HelmRenderError, match=r"replicas: .* set leaderElection.enabled, or replicas: 1"):
         render({"replicas": 2}, chart=chart)
+    with pytest.raises(helm_python.HelmRenderError, match=r"wanted leaseRetry < leaseRenewal < leaseDuration"):
+        render({"leaderElection": {"leaseDuration": 10}}, chart=chart)
     with pytest.raises(helm_python.HelmRenderError, match=r"drift: there are no manifests to compare with"):
         render({"drift": {"enabled": True}}, chart=chart)
 

@@ -10,22 +10,16 @@ from typing import Any
 import pytest
 
 from contract.worlds import BROKERS, World
-from support.wishes import ALL, outcomes, planned, results, wish
-from topiarist.core.change import Plan
+from support.wishes import outcomes, planned, results, wish
+from topiarist.core.change import Risk
 from topiarist.core.inspection import agree
 from topiarist.core.plan import Run
 from topiarist.core.release import plan_release, wanted
-from topiarist.core.spec import ClusterSpec
 from topiarist.core.waiting import Sight
 from topiarist.errors import Reason
-from topiarist.reconcile import Outcome, Pass, Result, carry_out, reconcile
+from topiarist.reconcile import Hooks, Outcome, Result, carry_out
 
 REPLICAS = ((1, 2, 3), (2, 3, 4))
-
-
-def never(plan: Plan) -> Plan:
-    """Allow everything."""
-    return plan
 
 
 def test_reads_brokers_with_racks_in_order(world: World) -> None:
@@ -153,6 +147,33 @@ def test_another_key_changed_meanwhile_does_not_matter(world: World) -> None:
     assert dict(cluster.read().topics["orders"].config) == {"retention.ms": "2", "segment.bytes": "1000"}
 
 
+def test_growth_that_may_lose_data_meanwhile_is_moved(world: World) -> None:
+    """A key that it does not touch decides what it may cost: it was shown as less. A fresh plan says so."""
+    world.add("orders", REPLICAS, {"retention.ms": "1"})
+    cluster = world.open()
+    plan = planned(cluster, wish("orders", partitions=4))
+    world.configure("orders", {"retention.ms": "1", "cleanup.policy": "compact"})
+    outcome = outcomes(cluster, plan)["orders"]
+    assert (outcome.result, outcome.reason) == (Result.MOVED, Reason.STATE_CONFLICT)
+    assert "was planned as Disruptive, and is DataLoss now: keys move" in outcome.message
+    assert cluster.read().topics["orders"].replicas == REPLICAS
+    again = planned(cluster, wish("orders", partitions=4))
+    assert (again.topics[0].risk, results(cluster, again)) == (Risk.DATA_LOSS, {"orders": Result.DONE})
+
+
+def test_a_default_of_the_brokers_changed_meanwhile_may_move_a_topic(world: World) -> None:
+    """What a key without override had decides what it costs to set one."""
+    world.add("orders", REPLICAS, {})
+    world.default({"log.retention.ms": "1"})
+    cluster = world.open()
+    plan = planned(cluster, wish("orders", config={"retention.ms": 2}))
+    world.default({"log.retention.ms": "3"})
+    outcome = outcomes(cluster, plan)["orders"]
+    assert outcome.result is Result.MOVED
+    assert "retention.ms was planned as Disruptive, and is DataLoss now: messages older than" in outcome.message
+    assert cluster.read().topics["orders"].config == {}
+
+
 def test_a_broker_that_went_meanwhile_is_moved(world: World) -> None:
     """New replicas never go to a broker that the plan saw alive and that is not any more (F14)."""
     cluster = world.open()
@@ -160,6 +181,30 @@ def test_a_broker_that_went_meanwhile_is_moved(world: World) -> None:
     world.remove_broker(4)
     assert results(cluster, plan) == {"orders": Result.MOVED}
     assert "orders" not in cluster.read().topics
+
+
+@pytest.mark.parametrize("fields", [{"ensure": "Absent"}, {"partitions": 4}, None], ids=["delete", "grow", "create"])
+@pytest.mark.parametrize("planned_before", [False, True])
+def test_a_topic_that_a_request_names_is_left_alone(
+    world: World, fields: dict[str, Any] | None, planned_before: bool
+) -> None:
+    """Neither deleted, grown nor created, whether the request is there at the plan or comes between plan and write."""
+    cluster = world.open()
+    if fields is not None:
+        results(cluster, planned(cluster, wish("orders")))
+        world.settle()
+    wanted = wish("orders", **(fields or {}))
+    plan = planned(cluster, wanted)
+    world.request("orders")
+    before = cluster.read()
+    if planned_before:
+        found = outcomes(cluster, plan)["orders"]
+        assert (found.result, found.reason) == (Result.MOVED, Reason.STATE_CONFLICT)
+    refused = planned(cluster, wanted)
+    assert [finding.reason for finding in refused.topics[0].refusals] == [Reason.REASSIGNMENT_IN_PROGRESS]
+    assert results(cluster, refused) == {}
+    after = cluster.read()
+    assert (after.topics, after.records, after.deleting) == (before.topics, before.records, before.deleting)
 
 
 def test_two_runs_with_different_wishes_do_not_overwrite_each_other(world: World) -> None:
@@ -195,29 +240,18 @@ def test_stopping_sends_nothing_more(world: World) -> None:
     assert cluster.read().topics == {}
 
 
-def test_a_moved_topic_is_planned_again_if_nobody_was_asked(world: World) -> None:
-    """``reconcile`` reads and plans a conflicting topic once more, and then does what is right now."""
+def test_a_topic_that_changed_since_it_was_planned_is_only_reported(world: World) -> None:
+    """What was planned is done, or nothing: no other plan takes its place. The next run does the topic."""
     world.add("orders", REPLICAS, {"retention.ms": "1"})
     cluster = world.open()
     wanted = wish("orders", config={"retention.ms": 2})
     plan = planned(cluster, wanted)
     world.configure("orders", {"retention.ms": "3"})
-    report = carry_out(cluster, Pass(ClusterSpec(), [wanted], ALL, allow=never), plan)
-    assert [outcome.result for outcome in report.outcomes] == [Result.DONE]
-    assert dict(cluster.read().topics["orders"].config) == {"retention.ms": "2"}
-
-
-def test_a_moved_topic_is_only_reported_if_a_person_was_asked(world: World) -> None:
-    """After a person's answer only what was shown is done."""
-    world.add("orders", REPLICAS, {"retention.ms": "1"})
-    cluster = world.open()
-    wanted = wish("orders", config={"retention.ms": 2})
-    plan = planned(cluster, wanted)
-    world.configure("orders", {"retention.ms": "3"})
-    report = carry_out(cluster, Pass(ClusterSpec(), [wanted], ALL, allow=never, asked=True), plan)
+    report = carry_out(cluster, Hooks(), plan)
     assert [outcome.result for outcome in report.outcomes] == [Result.MOVED]
     assert report.exit == 5
     assert dict(cluster.read().topics["orders"].config) == {"retention.ms": "3"}
+    assert results(cluster, planned(cluster, wanted)) == {"orders": Result.DONE}
 
 
 def test_a_look_tells_topics_apart_and_sees_them_go(world: World) -> None:
@@ -273,7 +307,7 @@ def test_a_released_topic_is_nobodys(world: World, made: str) -> None:
 def test_nothing_to_do_is_no_outcome(world: World) -> None:
     """An empty plan applies to nothing."""
     cluster = world.open()
-    report = reconcile(cluster, Pass(ClusterSpec(), [], Run(), allow=never))
+    report = carry_out(cluster, Hooks(), planned(cluster))
     assert (report.outcomes, report.exit) == ((), 0)
 
 
@@ -295,3 +329,15 @@ def test_an_inspection_is_of_the_topic_that_is_read(world: World) -> None:
     cluster = world.open()
     assert agree(cluster.read(), "orders", cluster.inspect("orders"))
     assert agree(cluster.read(), "none", cluster.inspect("none"))
+
+
+def test_inspections_of_many_topics_are_those_of_each(world: World) -> None:
+    """What is read in one go is what is read topic by topic; where nothing is known, of none."""
+    world.add("clicks", REPLICAS, {})
+    world.add("orders", REPLICAS, {})
+    world.settle()
+    cluster = world.open()
+    topics = cluster.read().topics
+    alone = {name: cluster.inspect(name) for name in topics}
+    assert cluster.inspect_all(topics.values()) == {name: one for name, one in alone.items() if one is not None}
+    assert cluster.inspect_all([]) == {}

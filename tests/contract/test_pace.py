@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from contract.worlds import World
-from support.wishes import ALL, planned, results, wish
+from support.wishes import planned, results, wish
 from topiarist.core.backlog import Backlog
 from topiarist.core.change import TopicPlan
-from topiarist.core.spec import ClusterSpec, TopicSpec
+from topiarist.core.spec import TopicSpec
 from topiarist.core.waiting import FINISHED, Sight, brings, stage
 from topiarist.errors import Reason, TopiaristError
-from topiarist.reconcile import Outcome, Pass, Report, Result, carry_out
+from topiarist.reconcile import Hooks, Outcome, Report, Result, carry_out
 
 REPLICAS = ((1, 2, 3), (2, 3, 4))
 
@@ -52,12 +52,11 @@ class OneByOne:
         self.events.append(f"{outcome.result.value} {topic.topic}")
 
 
-def paced(world: World, pace: OneByOne, *specs: TopicSpec, asked: bool = True) -> Report:
+def paced(world: World, pace: OneByOne, *specs: TopicSpec) -> Report:
     """A pass over these topics, held back by ``pace``."""
     cluster = world.open()
     plan = planned(cluster, *specs)
-    job = Pass(ClusterSpec(), specs, ALL, allow=lambda plan: plan, asked=asked, pace=pace, stop=lambda: pace.stopped)
-    return carry_out(cluster, job, plan)
+    return carry_out(cluster, Hooks(pace=pace, stop=lambda: pace.stopped), plan)
 
 
 def found(report: Report) -> dict[str, Result]:
@@ -94,20 +93,6 @@ def test_what_a_topic_rests_on_is_looked_at_when_it_is_written(world: World) -> 
     assert found(paced(world, pace, wish("a"), wish("b"))) == {"a": Result.DONE, "b": Result.MOVED}
     assert pace.events[-1] == "moved b"
     assert dict(world.open().read().topics["b"].config) == {"retention.ms": "7"}
-
-
-def test_a_topic_that_moved_and_is_planned_again_is_taken_again(world: World) -> None:
-    """It has given its room back before."""
-    world.add("grow", REPLICAS, {})
-    pace = OneByOne(world)
-    cluster = world.open()
-    specs = (wish("grow", partitions=4),)
-    plan = planned(cluster, *specs)
-    world.delete("grow")
-    world.add("grow", REPLICAS, {})
-    job = Pass(ClusterSpec(), specs, ALL, allow=lambda plan: plan, pace=pace)
-    assert found(carry_out(cluster, job, plan)) == {"grow": Result.DONE}
-    assert pace.events == ["take grow", "moved grow", "rest", "take grow", "done grow"]
 
 
 def test_a_pace_may_end_the_run(world: World) -> None:
@@ -192,7 +177,7 @@ def test_a_backlog_paces_a_whole_run(world: World) -> None:
     specs = [wish(f"t{number:02}", partitions=4) for number in range(12)]
     plan = planned(cluster, *specs)
     pace = Pace(world)
-    report = carry_out(cluster, Pass(ClusterSpec(), specs, ALL, allow=lambda plan: plan, pace=pace), plan)
+    report = carry_out(cluster, Hooks(pace=pace), plan)
     assert set(found(report).values()) == {Result.DONE}
     assert pace.events.count("rest") >= 3
     world.settle()

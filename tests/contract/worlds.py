@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Protocol
@@ -23,6 +24,9 @@ class Port(Inspected, Watched, Protocol):
 BROKERS = tuple(Broker(number, rack) for number, rack in enumerate("abcabc", start=1))
 
 
+DEFAULTS = "/config/brokers/<default>"
+
+
 class World(Protocol):
     """A cluster, and the hand of somebody else in it."""
 
@@ -35,8 +39,14 @@ class World(Protocol):
     def configure(self, name: str, config: dict[str, str]) -> None:
         """Set a topic's overrides as others do."""
 
+    def default(self, settings: dict[str, str]) -> None:
+        """Set the brokers' dynamic defaults as others do."""
+
     def delete(self, name: str) -> None:
         """Delete a topic as others do, and wait until it has gone."""
+
+    def request(self, name: str) -> None:
+        """Ask for a reassignment of a topic, which the controller does not begin with."""
 
     def remove_broker(self, broker: int) -> None:
         """Take a broker away."""
@@ -72,6 +82,10 @@ class MemoryWorld:
         topic = replace(state.topics[name], config=config, changed_outside=state.topics[name].record_valid)
         self._cluster.state = replace(state, topics={**state.topics, name: topic})
 
+    def default(self, settings: dict[str, str]) -> None:
+        """Replace them."""
+        self._cluster.state = replace(self._cluster.state, broker_defaults=settings)
+
     def delete(self, name: str) -> None:
         """Take the topic out; its record stays."""
         state = self._cluster.state
@@ -79,6 +93,10 @@ class MemoryWorld:
         gone = topics.pop(name)
         records = {**state.records, name: gone.record} if gone.record else state.records
         self._cluster.state = replace(state, topics=topics, records=records)
+
+    def request(self, name: str) -> None:
+        """Put it among the topics that a request names."""
+        self._cluster.state = replace(self._cluster.state, reassigning=frozenset({name}))
 
     def remove_broker(self, broker: int) -> None:
         """Take it out of the list."""
@@ -109,10 +127,21 @@ class ZooKeeperWorld:
         """Set the node and notify, as Kafka's tools do."""
         self._client.set(f"/config/topics/{name}", config_bytes(config))
 
+    def default(self, settings: dict[str, str]) -> None:
+        """Set the node of the brokers' defaults, which is made when it is first needed."""
+        self._client.ensure_path(DEFAULTS)
+        self._client.set(DEFAULTS, config_bytes(settings))
+
     def delete(self, name: str) -> None:
         """Mark it and wait for the controller."""
         self._client.create(f"/admin/delete_topics/{name}", b"")
         self._playground.settle()
+
+    def request(self, name: str) -> None:
+        """Create the request, as Kafka's tools up to 2.x do; the played controller does not look at it."""
+        entry = {"topic": name, "partition": 0, "replicas": [4, 5, 6]}
+        data = json.dumps({"version": 1, "partitions": [entry]}).encode()
+        self._client.create("/admin/reassign_partitions", data)
 
     def remove_broker(self, broker: int) -> None:
         """End its registration."""

@@ -19,6 +19,7 @@ from support.proxy import Proxy
 from support.runs import document
 from support.wishes import outcomes, planned, wish
 from topiarist.adapters.playground import Playground
+from topiarist.adapters.zookeeper import writing
 from topiarist.cli.main import run
 from topiarist.errors import Exit
 from topiarist.reconcile import Result
@@ -63,6 +64,36 @@ def test_f14_a_broker_that_comes_between_plan_and_apply(mould: Mould) -> None:
     assert not [name for name, brokers in replicas(connect).items() if 7 in brokers]
 
 
+def test_f14_a_broker_that_comes_back_in_another_rack_in_the_middle(
+    mould: Mould, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, tally: Tally
+) -> None:
+    """Its registration is there and has the same version: topics that were read before are done, of all others those
+    that were to get replicas on it are moved, with both racks.
+    """
+    monkeypatch.setattr(writing, "WINDOW", 1)
+    for write in range(2, 2 + len(plenty.NAMES)):
+        connect = mould.cast()
+        proxy.reset()
+        with connected(connect) as client, opened(proxy.through(connect)) as port:
+            plan = planned(port, *plenty.wishes())
+
+            def move(client: KazooClient = client) -> None:
+                found = json.loads(client.get("/brokers/ids/2")[0])
+                client.delete("/brokers/ids/2")
+                client.create("/brokers/ids/2", json.dumps({**found, "rack": "elsewhere"}).encode())
+                assert client.get("/brokers/ids/2")[1].version == 0
+
+            proxy.hold(write, move)
+            found = outcomes(port, plan)
+            assert proxy.fired.is_set()
+        later = [topic for topic in plan.topics if topic.topic in plenty.NAMES[write - 1 :]]
+        hit = [topic.topic for topic in later if any(2 in lists for lists in topic.new_replicas())]
+        moved = {topic: outcome.message for topic, outcome in found.items() if outcome.result is Result.MOVED}
+        assert moved == dict.fromkeys(hit, "broker 2 was in rack b, and is in elsewhere now"), write
+        assert {found[topic].result for topic in found.keys() - moved.keys()} == {Result.DONE}
+        tally.cases(1)
+
+
 def folder(place: Path, connect: str, **cluster: Any) -> Path:
     """Manifests of topics that need new replicas, for a cluster with these fields."""
     place.mkdir(exist_ok=True)
@@ -73,7 +104,7 @@ def folder(place: Path, connect: str, **cluster: Any) -> Path:
     return place
 
 
-FLAGS = ("--yes", "--adopt", "--allow-risk", "DataLoss")
+FLAGS = ("--yes", "--adopt=*", "--allow-risk", "DataLoss")
 
 
 def test_f34_a_plan_in_a_rolling_restart(

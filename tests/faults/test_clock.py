@@ -35,16 +35,18 @@ def test_f29_a_clock_that_jumps(
     for jumping in (False, True):
         connect, plan = mould.cast(), tmp_path / "plan.json"
         folder = plenty.folder(tmp_path / "manifests", connect)
-        codes = [run(["plan", str(folder), "--adopt", "--out", str(plan), "--exit-code"])]
+        codes = [run(["plan", str(folder), "--adopt=*", "--out", str(plan), "--exit-code"])]
         if jumping:
             plans.append(plan.read_bytes())
             jumps, now = cycle((0, DAY, -DAY, 7 * DAY)), time.time
             monkeypatch.setattr(time, "time", lambda jumps=jumps, now=now: now() + next(jumps))
             monkeypatch.setattr(time, "time_ns", lambda: int(time.time() * 10**9))
             assert abs(time.time() - time.time()) > DAY / 2
-            codes = [run(["plan", str(folder), "--adopt", "--out", str(plan), "--exit-code"])]
+            codes = [run(["plan", str(folder), "--adopt=*", "--out", str(plan), "--exit-code"])]
             plans.append(plan.read_bytes())
-        codes += [run(["apply", str(folder), *more, "--yes", "--allow-risk", "DataLoss"]) for more in (["--adopt"], [])]
+        codes += [
+            run(["apply", str(folder), *more, "--yes", "--allow-risk", "DataLoss"]) for more in (["--adopt=*"], [])
+        ]
         capsys.readouterr()
         ended.append((codes, {path: (node.data, node.version) for path, node in checker.look(connect).items()}))
     assert plans[0] == plans[1]

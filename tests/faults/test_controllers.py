@@ -20,8 +20,9 @@ from support.runs import manifests
 from support.wishes import outcomes, planned, results, wish
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground
+from topiarist.adapters.zookeeper import writing
 from topiarist.cli.main import run
-from topiarist.core.state import Freeze, TopicRecord
+from topiarist.core.state import Freeze
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.reconcile import Result
 
@@ -109,7 +110,7 @@ def test_f11_a_takeover_before_every_transaction(mould: Mould, proxy: Proxy, tal
 
             plan = planned(port, *EVERY)
             proxy.hold(write, migrate)
-            report = carried_out(port, plan, *EVERY)
+            report = carried_out(port, plan)
             assert proxy.fired.is_set()
         assert report.error is not None
         assert report.error.reason is Reason.KRAFT_CONTROLLER
@@ -122,6 +123,47 @@ def test_f11_a_takeover_before_every_transaction(mould: Mould, proxy: Proxy, tal
             if names
         }, (write, report.outcomes)
     tally.cases(LAST + 1 - FIRST)
+
+
+def test_f11_a_quorum_that_connects_before_every_transaction(
+    mould: Mould, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, tally: Tally
+) -> None:
+    """A migration begins in the middle, and nothing has taken over yet: the topics that were read before are finished,
+    which the takeover will copy, and no others are begun. The error does not say that nothing was written.
+    """
+    monkeypatch.setattr(writing, "WINDOW", 4)
+    for write in range(FIRST, LAST + 1):
+        connect = mould.cast()
+        proxy.reset()
+        with connected(connect) as client, opened(proxy.through(connect)) as port:
+            plan = planned(port, *EVERY)
+            proxy.hold(write, lambda client=client: quorum_connected(client))  # type: ignore[misc]
+            report = carried_out(port, plan)
+            assert proxy.fired.is_set()
+        done = min(len(plenty.NAMES), -((FIRST - write - 1) // 4) * 4)
+        assert by_result(report.outcomes) == {
+            result: list(names)
+            for result, names in ((Result.DONE, plenty.NAMES[:done]), (Result.NOT_SENT, plenty.NAMES[done:]))
+            if names
+        }, (write, report.outcomes)
+        if report.error is None:
+            assert done == len(plenty.NAMES)
+        else:
+            assert report.error.reason is Reason.KRAFT_MIGRATION
+            assert report.error.hint == "nothing more is written: what was not sent before is left as it was"
+    tally.cases(LAST + 1 - FIRST)
+
+
+def test_f11_a_quorum_that_connects_before_anything_is_sent(mould: Mould, proxy: Proxy) -> None:
+    """Between the plan and the lock: then nothing was written, and that is what is said."""
+    connect = mould.cast()
+    with connected(connect) as client, opened(proxy.through(connect)) as port:
+        plan = planned(port, *EVERY)
+        proxy.hold(1, lambda: quorum_connected(client))
+        report = carried_out(port, plan)
+    assert by_result(report.outcomes) == {Result.NOT_SENT: list(plenty.NAMES)}
+    assert report.error is not None
+    assert (report.error.reason, report.error.hint) == (Reason.KRAFT_MIGRATION, "nothing was written")
 
 
 def quorum_connected(client: KazooClient) -> None:
@@ -167,16 +209,16 @@ def test_f11_not_even_our_gate_is_touched(mould: Mould, proxy: Proxy, state: Cal
 def test_f11_every_state_of_a_migration(
     mould: Mould, proxy: Proxy, state: Callable[[KazooClient], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever a real migration leaves in ZooKeeper: no write is sent, each topic is refused, and it is said why."""
+    """Whatever a migration leaves in ZooKeeper: no write is sent, each topic is held or refused, and why is said."""
     connect = mould.cast()
     with connected(connect) as client:
         state(client)
     before = checker.look(connect)
     folder = manifests(tmp_path / "manifests", {"prod": proxy.through(connect)}, "a-create", "b-grow")
-    assert run(["apply", str(folder), "--yes", "--adopt", "--kafka-version", "3.9"]) == Exit.REFUSED
+    assert run(["apply", str(folder), "--yes", "--adopt=*", "--kafka-version", "3.9"]) == Exit.REFUSED
     said = " ".join(capsys.readouterr().out.split())
     assert "KRaft" in said
-    assert "2 refused" in said
+    assert said.endswith(("Applied: 2 held back.", "Applied: 2 refused, 1 held back."))
     assert proxy.writes == 0
     assert checker.look(connect) == before
 
@@ -260,7 +302,9 @@ def test_f09_a_config_that_changes_under_a_growth_is_not_vouched_for(
 
     with opened(proxy.through(cluster.connect)) as port:
         plan = planned(port, WISHES[1])
-        assert plan.topics[0].record_after == TopicRecord("default", ("retention.ms",))
+        after = plan.topics[0].record_after
+        assert after is not None
+        assert (after.owner, after.config) == ("default", ("retention.ms",))
         proxy.hold(FIRST, meddle)
         found = outcomes(port, plan)["grow"]
         assert proxy.fired.is_set()

@@ -35,7 +35,7 @@ from topiarist.reconcile import Result
 
 pytestmark = pytest.mark.timeout(300)
 
-RUN = ("--yes", "--adopt", "--allow-risk", "DataLoss", "--lock-timeout", "30")
+RUN = ("--yes", "--adopt=*", "--allow-risk", "DataLoss", "--lock-timeout", "30")
 WISHES = plenty.wishes()
 
 _numbers = count(1)

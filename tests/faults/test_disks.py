@@ -48,11 +48,11 @@ def _may_mount() -> bool:
 may_mount = pytest.mark.skipif(not _may_mount(), reason="this machine lets nobody mount a disk of its own")
 
 WRITERS = {
-    "plan": (("plan", "{folder}", "--adopt", "--out", "{disk}/plan.json"), "plan.json"),
+    "plan": (("plan", "{folder}", "--adopt=*", "--out", "{disk}/plan.json"), "plan.json"),
     "snapshot": (("snapshot", "{folder}", "--out", "{disk}/snapshots"), "snapshots/prod.jsonl"),
     "export": (("export", "{folder}", "--out", "{disk}/export"), "export"),
     "report": (
-        ("apply", "{folder}", "--yes", "--adopt", "--allow-risk", "DataLoss", "--report", "{disk}/report.jsonl"),
+        ("apply", "{folder}", "--yes", "--adopt=*", "--allow-risk", "DataLoss", "--report", "{disk}/report.jsonl"),
         "report.jsonl",
     ),
 }

@@ -257,8 +257,9 @@ def test_f26_a_server_that_hangs_in_the_handshake_is_given_up(
         assert called("plan", folder, "--connect-timeout", "0.3") == 1
     said = capsys.readouterr().err
     # Whether the last try or the whole time is over first is a matter of microseconds.
-    ends = ("no answer in time\n", "no answer within 0.3 s\n")
-    assert said in [f"error: cluster prod: cannot reach ZooKeeper at {connect}: {end}" for end in ends]
+    ends = ("no answer in time", "no answer within 0.3 s")
+    first = f"error: cluster prod: cannot reach ZooKeeper at {connect}: "
+    assert said.splitlines()[0] in [first + end for end in ends]
 
 
 def test_f26_a_server_without_sasl_is_not_asked_again(

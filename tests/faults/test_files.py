@@ -41,7 +41,7 @@ def test_f04_a_plan(mould: Mould, processes: Forks, tmp_path: Path, tally: Tally
     folder = plenty.folder(tmp_path / "manifests", mould.cast())
     assert run(["snapshot", str(folder), "--out", str(tmp_path)]) == 0
     plan, source = tmp_path / "plan.json", "adapters/textfiles.py"
-    words = ["plan", str(folder), "--adopt", "--snapshot", str(tmp_path / "prod.jsonl"), "--out", str(plan)]
+    words = ["plan", str(folder), "--adopt=*", "--snapshot", str(tmp_path / "prod.jsonl"), "--out", str(plan)]
     steps, new, found = lines_of(processes, words, source, tmp_path), plan.read_bytes(), set()
     for step in range(1, steps + 1):
         plan.write_bytes(b"old")
@@ -206,7 +206,7 @@ def test_f28_a_saved_plan_is_all_that_counts(mould: Mould, tmp_path: Path) -> No
     """The manifests are others by the time that it is applied: what was planned is done, and nothing else."""
     connect, plan = mould.cast(), str(tmp_path / "plan.json")
     folder = plenty.folder(tmp_path / "manifests", connect)
-    assert run(["plan", str(folder), "--adopt", "--out", plan]) == 0
+    assert run(["plan", str(folder), "--adopt=*", "--out", plan]) == 0
     clusters = tmp_path / "clusters.yaml"
     clusters.write_text(document("Cluster", "prod", zookeeper={"connect": connect}, kafkaVersion="3.9"))
     (folder / "all.yaml").write_text(document("Topic", "stranger", partitions=1, replicationFactor=1))

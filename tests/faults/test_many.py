@@ -15,6 +15,7 @@ from support.plenty import Mould
 from support.proxy import Proxy
 from support.wishes import planned, wish
 from topiarist.adapters import znodes
+from topiarist.adapters.playground.seed import new_topic_id, state_bytes
 from topiarist.core.spec import TopicSpec
 from topiarist.errors import Exit, Reason
 from topiarist.reconcile import Result
@@ -39,10 +40,13 @@ def wanted() -> list[TopicSpec]:
 
 
 def make(client: KazooClient, retention: str, *names: str) -> None:
-    """Topics as others make them."""
+    """Create topics as another client does, and give each its id and states as the controller does."""
     for name in names:
         client.create(f"/config/topics/{name}", znodes.encode_config({"retention.ms": retention}))
-        client.create(f"/brokers/topics/{name}", znodes.encode_topic(REPLICAS))
+        client.create(f"/brokers/topics/{name}", znodes.encode_topic(REPLICAS, topic_id=new_topic_id()))
+        for partition, replicas in enumerate(REPLICAS):
+            path = znodes.partition_state_path(name, partition)
+            client.create(path, state_bytes(list(replicas), epoch=1), makepath=True)
 
 
 def test_f19_37_of_1000(mould: Mould, proxy: Proxy, tally: Tally) -> None:
@@ -62,10 +66,10 @@ def test_f19_37_of_1000(mould: Mould, proxy: Proxy, tally: Tally) -> None:
             client.set_acls(f"/brokers/topics/{name}", [make_acl("world", "anyone", read=True, admin=True)])
         before = checker.look(connect)
         with opened(proxy.through(connect), max_buffer=24_000) as port:
-            report = carried_out(port, plan, *wishes)
+            report = carried_out(port, plan)
             assert proxy.requests["multi"] == len(GOOD) + len(DENIED)
             proxy.reset()
-            again = carried_out(port, plan, *wishes)
+            again = carried_out(port, plan)
         assert proxy.requests["multi"] == len(DENIED)
     found = by_result(report.outcomes)
     assert found == {

@@ -111,7 +111,7 @@ def test_f25_a_topic_that_is_not_ours_to_write_is_named(
     before = checker.look(protected.playground.connect)
     protected.playground.client.set_acls("/brokers/topics/orders", [make_acl("sasl", "other", all=True), READ_ONLY])
     folder = manifests(tmp_path, {"connect": protected.playground.connect, **protected.sasl()}, *names)
-    assert called("apply", folder, "--adopt", "--yes") == 1
+    assert called("apply", folder, "--adopt=*", "--yes") == 1
     assert "no permission to set /brokers/topics/orders" in capsys.readouterr().out
     protected.playground.settle()
     after = checker.look(protected.playground.connect)

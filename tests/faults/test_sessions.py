@@ -18,12 +18,11 @@ from support.forks import Forks
 from support.proxy import Proxy, When
 from support.waiting import wait_until
 from support.wire import Node
-from support.wishes import ALL, planned, results
+from support.wishes import planned, results
 from topiarist.adapters.playground import Playground
 from topiarist.adapters.zookeeper import writing
-from topiarist.core.spec import ClusterSpec
 from topiarist.errors import Exit, Reason, TopiaristError
-from topiarist.reconcile import Outcome, Pass, Result, carry_out
+from topiarist.reconcile import Hooks, Outcome, Result, carry_out
 
 
 def test_f05_between_plan_and_apply(cluster: Playground, proxy: Proxy) -> None:
@@ -90,7 +89,7 @@ def test_f06_stopped_for_longer_than_its_session(
     seen: dict[str, Node] = {}
     before = checker.look(cluster.connect)
     proxy.hold(write + 1, oversleep)
-    flags = ("--yes", "--adopt", "--allow-risk", "DataLoss")
+    flags = ("--yes", "--adopt=*", "--allow-risk", "DataLoss")
     started.append(running := processes.start("apply", folder, *flags, said=tmp_path / "said"))
     assert forks.ended(running) == Exit.ERROR
     said = (tmp_path / "said").read_text()
@@ -125,7 +124,7 @@ def test_f05_every_topic_has_its_outcome(cluster: Playground, proxy: Proxy) -> N
     with opened(proxy.through(cluster.connect)) as port:
         plan = planned(port, *WISHES)
         proxy.cut(7, When.AFTER, refuse=True)
-        report = carry_out(port, Pass(ClusterSpec(), WISHES, ALL, allow=lambda plan: plan), plan)
+        report = carry_out(port, Hooks(), plan)
     seen = {outcome.topic: outcome.result for outcome in report.outcomes}
     assert report.error is not None
     assert report.error.reason is Reason.SESSION_LOST
@@ -141,7 +140,7 @@ def test_f05_in_the_pipeline_doubt_is_left_only_where_there_is_some(cluster: Pla
         with opened(proxy.through(cluster.connect)) as port:
             plan = planned(port, *MANY)
             proxy.hold(FIRST + 40, lambda: expire(cluster.connect, port._session.client.client_id))
-            report = carried_out(port, plan, *MANY)
+            report = carried_out(port, plan)
         there = set(checker.topics(checker.look(cluster.connect)))
         found = by_result(report.outcomes)
         assert sum(map(len, found.values())) == len(MANY)
@@ -166,7 +165,7 @@ def test_f06_a_lock_that_goes_in_the_middle_leaves_no_doubt(
     with opened(proxy.through(cluster.connect)) as port:
         plan = planned(port, *MANY)
         proxy.hold(FIRST + 40, take_it_away)
-        report = carried_out(port, plan, *MANY)
+        report = carried_out(port, plan)
     found = by_result(report.outcomes)
     assert {result: len(names) for result, names in found.items()} == {Result.DONE: 40, Result.NOT_SENT: 110}
     assert sorted(checker.topics(checker.look(cluster.connect))) == found[Result.DONE]

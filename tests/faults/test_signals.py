@@ -25,7 +25,7 @@ from topiarist.reconcile import Outcome, Result
 
 pytestmark = pytest.mark.timeout(300)
 
-RUN = ("--yes", "--adopt", "--allow-risk", "DataLoss", "--lock-timeout", "30")
+RUN = ("--yes", "--adopt=*", "--allow-risk", "DataLoss", "--lock-timeout", "30")
 WRITES = len(plenty.NAMES) + 2
 """The lock, a transaction for each topic, the lock again."""
 

@@ -12,11 +12,23 @@ from kazoo.client import KazooClient
 
 from conftest import BROKERS
 from integration.protected import Protected
+from integration.scene import REPLICAS, opened
 from support.api import TOKEN, Api
 from support.secured import SUPER, SecuredZooKeeper
+from support.wishes import planned, results, wish
 from topiarist.adapters.playground import Playground, Topic
+from topiarist.reconcile import Result
 
 _numbers = count(1)
+
+
+@pytest.fixture
+def ours(cluster: Playground) -> Playground:
+    """A cluster with one topic, made by another client and adopted: its znodes have the versions that a new one has."""
+    cluster.add_topics(Topic("orders", REPLICAS, {}))
+    with opened(cluster.connect) as port:
+        assert results(port, planned(port, wish("orders"))) == {"orders": Result.DONE}
+    return cluster
 
 
 @pytest.fixture(scope="session")

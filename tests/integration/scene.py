@@ -7,12 +7,11 @@ from contextlib import contextmanager
 
 from support import checker
 from support.proxy import Connection, Proxy
-from support.wishes import ALL, wish
+from support.wishes import wish
 from topiarist.adapters.playground import Playground, Topic
 from topiarist.adapters.zookeeper import ZooKeeperCluster
 from topiarist.core.change import Plan
-from topiarist.core.spec import ClusterSpec, TopicSpec
-from topiarist.reconcile import Outcome, Pass, Report, Result, carry_out
+from topiarist.reconcile import Hooks, Outcome, Report, Result, carry_out
 
 REPLICAS = ((1, 2, 3), (2, 3, 4))
 
@@ -80,9 +79,9 @@ def locks_of(connect: str) -> list[str]:
     return [path for path in checker.look(connect) if path.startswith("/topiarist/lock/")]
 
 
-def carried_out(port: ZooKeeperCluster, plan: Plan, *specs: TopicSpec) -> Report:
-    """A pass, as a person who was asked has it: nothing is planned again."""
-    return carry_out(port, Pass(ClusterSpec(), specs or WISHES, ALL, allow=lambda plan: plan, asked=True), plan)
+def carried_out(port: ZooKeeperCluster, plan: Plan) -> Report:
+    """The plan carried out, and nobody listens."""
+    return carry_out(port, Hooks(), plan)
 
 
 def by_result(found: list[Outcome] | tuple[Outcome, ...]) -> dict[Result, list[str]]:

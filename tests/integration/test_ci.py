@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.action import HEAD, MARKER, SHA, comment, merge, reviewed, run_of
+from support.action import HEAD, MARKER, OUTCOME, SHA, comment, merge, reviewed, run_of
 from support.api import REPOSITORY, TOKEN, Answer, Api, archive
 
 PLAN = f'{MARKER}\n### Plan: 1 to create.\n\n| `é` | "quoted" \\ |\n'
@@ -82,6 +82,14 @@ def test_several_plans_have_a_comment_each(api: Api, tmp_path: Path) -> None:
     assert comment(api, tmp_path, PLAN, COMMENT_KEY="a --> b").returncode == 1
 
 
+def test_plan_and_outcome_have_a_comment_each(api: Api, tmp_path: Path) -> None:
+    """The outcome of a run that is done again takes the place of the earlier one, and the plan stays as it was."""
+    outcome = f"{OUTCOME}\n### Applied: 1 done.\n"
+    for text in (PLAN, outcome, outcome.replace("1 done", "2 done")):
+        assert comment(api, tmp_path, text).returncode == 0
+    assert [entry["body"] for entry in api.comments] == [PLAN, outcome.replace("1 done", "2 done")]
+
+
 def test_a_comment_that_was_deleted_meanwhile_is_made_anew(api: Api, tmp_path: Path) -> None:
     """Between finding it and updating it, somebody took it away."""
     api.comment(PLAN)
@@ -146,10 +154,11 @@ def test_nothing_is_sent_where_something_is_missing(api: Api, tmp_path: Path, na
 
 def test_the_plan_of_the_merged_pull_request_is_fetched(merged: Api, tmp_path: Path) -> None:
     """From the newest run for that pull request's last commit; where the archive lies no token is sent."""
-    done = reviewed(merged, tmp_path / "plan.json")
+    done = reviewed(merged, tmp_path / "plan.json", GITHUB_OUTPUT=str(tmp_path / "output"))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"the plan of pull request 7 at commit {HEAD}, from run 42\n"
     assert (tmp_path / "plan.json").read_text() == '{"formatVersion": 1}'
+    assert (tmp_path / "output").read_text() == "pull-request=7\n"
     query = merged.requests[1].query
     assert query == {"head_sha": HEAD, "event": "pull_request", "status": "success", "per_page": "100"}
     assert merged.requests[2].query["name"] == "topiarist-plan"
@@ -180,6 +189,11 @@ def test_a_workflow_of_another_name_may_have_planned(merged: Api, tmp_path: Path
         ("actions/runs/42/artifacts", {"artifacts": []}, "run 42 has no artifact topiarist-plan any more"),
         ("actions/artifacts/5/zip", Answer(403, {"message": "No"}), "GitHub answers 403, No. Give the job"),
         ("actions/artifacts/5/zip", Answer(200, archive({"../plan.json": "{}"})), "holds no plan.json"),
+        (
+            "actions/artifacts/5/zip",
+            Answer(200, archive({"plan.json": ""})),
+            "plan.json in artifact topiarist-plan of run 42 is empty",
+        ),
     ],
 )
 def test_without_a_reviewed_plan_nothing_is_fetched(
@@ -190,7 +204,8 @@ def test_without_a_reviewed_plan_nothing_is_fetched(
     done = reviewed(merged, tmp_path / "plan.json")
     (line,) = done.stdout.splitlines()
     assert (done.returncode, words in line) == (1, True), line
-    assert not (tmp_path / "plan.json").exists()
+    kept = tmp_path / "plan.json"
+    assert not kept.exists() or kept.read_bytes() == b""
 
 
 def test_what_a_forks_run_built_counts_for_nothing(merged: Api, tmp_path: Path) -> None:

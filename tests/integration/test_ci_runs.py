@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.action import MARKER, comment, merge, reviewed, run
+from support.action import MARKER, OUTCOME, comment, merge, reviewed, run
 from support.api import BOT, Api
 from support.proxy import Proxy
 from support.runs import document, ended
@@ -79,11 +79,17 @@ def test_a_change_from_its_first_plan_to_what_is_applied(
     (main / "topics" / "clicks.yaml").write_text(topic("clicks", 3))
     (main / "out").mkdir()
     assert reviewed(api, main / "out" / "plan.json").returncode == 0
-    log, output = run(main, "apply", PLATFORM="platform", **PASSWORD)
+    log, output = run(main, "apply", PLATFORM="platform", REVIEWED="true", **PASSWORD)
     assert output == "exit-code=5\n"
     assert "2 documents outside --platform without effect: Cluster shop" in log
     assert cluster.client.get_children("/brokers/topics") == ["orders"]
     assert len(json.loads(cluster.client.get("/brokers/topics/orders")[0])["partitions"]) == 6
+    told = (main / "out" / "outcome.md").read_text()
+    assert (main / "summary").read_text() == told
+    assert told.startswith(f"{OUTCOME}\n### Not all applied: 2 refused, 1 done.\n")
+    assert "| `clicks` | `shop` | `refused` | `NotReviewed` |" in told
+    assert comment(api, tmp_path, told).returncode == 0
+    assert [entry["body"] for entry in api.comments] == [text, told]
     rows = [json.loads(line) for line in (main / "out" / "report.jsonl").read_text().splitlines()]
     assert {row["topic"]: (row["result"], row["reason"]) for row in rows if "topic" in row} == {
         "clicks": ("refused", "NotReviewed"),
@@ -153,6 +159,16 @@ def test_wrong_manifests_are_a_comment_too(branch: Path) -> None:
     assert "### No plan: 1 complaint about the manifests" in (branch / "out" / "plan.md").read_text()
 
 
+@pytest.mark.parametrize("command", ["plan", "apply"])
+def test_paths_without_a_topic_are_an_error(branch: Path, command: str) -> None:
+    """A folder that was renamed, or files that are named otherwise, must not pass as a change of nothing."""
+    (branch / "topics" / "orders.YAML").write_text(topic("orders", 3))
+    log, output = run(branch, command, "--zookeeper", "127.0.0.1:1", REVIEWED="false")
+    assert output == "exit-code=1\n"
+    assert "topics/orders.YAML: warning: not read" in log
+    assert "topics: error: found no Topic here" in log
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [(["--no-such-option"], "No such option"), (["--clusters", "topics"], "--clusters beside --platform")],
@@ -168,10 +184,34 @@ def test_wrong_usage_is_said_in_the_comment(branch: Path, args: list[str], words
 
 
 def test_what_is_applied_without_a_review_is_reported_too(cluster: Playground, branch: Path) -> None:
-    """Without a plan that was fetched all of the manifests counts; the report is kept."""
+    """With ``reviewed: false`` all of the manifests counts; the report is kept."""
     (branch / "topics" / "orders.yaml").write_text(topic("orders", 3))
-    log, output = run(branch, "apply", "--zookeeper", cluster.connect)
+    log, output = run(branch, "apply", "--zookeeper", cluster.connect, REVIEWED="false")
     assert output == "exit-code=0\n"
     assert "Applied: 1 done." in log
     assert cluster.client.exists("/brokers/topics/orders")
     assert (branch / "out" / "report.jsonl").exists()
+    assert (branch / "summary").read_text().startswith(f"{OUTCOME}\n### Applied: 1 done.\n")
+
+
+def test_an_apply_that_could_not_begin_has_an_outcome_too(branch: Path) -> None:
+    """Its summary names the exit code; why, and which address it was, stands in the log."""
+    (branch / "topics" / "orders.yaml").write_text(topic("orders", 3))
+    log, output = run(branch, "apply", "--zookeeper", "127.0.0.1:1", "--connect-timeout", "1", REVIEWED="false")
+    assert output == "exit-code=1\n"
+    assert "127.0.0.1:1" in log
+    told = (branch / "summary").read_text()
+    assert told == f"{OUTCOME}\n### Not all applied: no topic. topiarist ended with 1; the log of the run says why.\n"
+
+
+@pytest.mark.parametrize("kept", [None, "", "{}", '{"formatVersion": 1}'], ids=["none", "empty", "nothing", "no plan"])
+def test_nothing_is_applied_where_no_plan_was_reviewed(cluster: Playground, branch: Path, kept: str | None) -> None:
+    """A file that is missing or empty is an error, and no permission for everything."""
+    (branch / "topics" / "orders.yaml").write_text(topic("orders", 3))
+    (branch / "out").mkdir()
+    if kept is not None:
+        (branch / "out" / "plan.json").write_text(kept)
+    log, output = run(branch, "apply", "--zookeeper", cluster.connect, REVIEWED="true")
+    assert output == "exit-code=1\n"
+    assert "plan.json" in log
+    assert not cluster.client.exists("/brokers/topics/orders")

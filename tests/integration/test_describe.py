@@ -93,7 +93,7 @@ def test_no_write_is_sent_in_any_case(
     gate, change = CLOSED[case]
     change(client)
     before = checker.look(orders.connect)
-    words = ("orders", str(tmp_path), "--zookeeper", proxy.through(orders.connect), "--adopt")
+    words = ("orders", str(tmp_path), "--zookeeper", proxy.through(orders.connect), "--adopt=*")
     found = said(capsys, *words)
     assert proxy.writes == 0
     assert checker.look(orders.connect) == before
@@ -227,7 +227,7 @@ def test_pending_is_what_the_plan_says(orders: Playground, tmp_path: Path, capsy
     """The same changes and refusals, with the same flags; and nothing once they are done."""
     (tmp_path / "orders.yaml").write_text(ORDERS)
     at = (str(tmp_path), "--zookeeper", orders.connect)
-    for more in ((), ("--adopt",), ("--adopt", "--owner", "team")):
+    for more in ((), ("--adopt=*",), ("--adopt=*", "--owner", "team")):
         assert run(["plan", *at, *more, "--format", "json"]) == 0
         (topic,) = json.loads(capsys.readouterr().out)["clusters"][0]["topics"]
         pending = said(capsys, "orders", *at, *more)["pending"]

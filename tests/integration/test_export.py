@@ -67,7 +67,7 @@ def test_an_exported_cluster_is_adopted_with_records_alone(
     assert texts(again) == texts(folder)
     assert sorted(texts(folder)) == [
         "cluster.yaml",
-        *(f"topics/{n}.yaml" for n in ("bare", "clicks", "orders", "users-v2")),
+        *(f"topics/prod.{n}.yaml" for n in ("bare", "clicks", "orders", "users-v2")),
     ]
 
 
@@ -106,3 +106,19 @@ def test_what_no_document_could_have_is_wrong_usage(
     """Said before any connection: the folder would not be valid."""
     assert run(["export", *words, "--out", str(tmp_path / "prod")]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_exports_of_two_clusters_plan_together(chroot: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both hold the same topics: side by side in one folder they are adopted, and then nothing is to do."""
+    with Playground(f"{chroot}-a", BROKERS) as one, Playground(f"{chroot}-b", BROKERS) as other:
+        other.client.set("/cluster/id", b'{"version": "1", "id": "another"}')
+        for name, cluster in {"eu": one, "us": other}.items():
+            cluster.add_topics(*TOPICS)
+            words = ["export", "--zookeeper", cluster.connect, "--cluster", name, "--out", str(tmp_path / "all" / name)]
+            assert run(words) == 0
+        assert run(["validate", str(tmp_path / "all")]) == 0
+        assert run(["apply", str(tmp_path / "all"), "--yes"]) == 0
+        assert "All 2 clusters: 8 to adopt." in capsys.readouterr().out
+        assert run(["plan", str(tmp_path / "all"), "--exit-code"]) == 0
+        for cluster in (one, other):
+            cluster.settle()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_acl
 
 from integration.scene import FIRST, MANY, by_result, carried_out, mixed, opened, witnessed
+from integration.test_writing_cli import manifests
 from support import checker
 from support.proxy import Proxy, When
 from support.waiting import wait_until
@@ -16,8 +18,9 @@ from support.wishes import outcomes, planned, results, wish
 from topiarist.adapters import znodes
 from topiarist.adapters.playground import Playground
 from topiarist.adapters.zookeeper.gate import Turned
+from topiarist.cli.main import run
 from topiarist.core.state import Freeze
-from topiarist.errors import Reason, TopiaristError
+from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.reconcile import Result
 
 GATE = "/topiarist/gate"
@@ -160,13 +163,43 @@ def test_a_run_that_is_at_it_ends_as_frozen(cluster: Playground, proxy: Proxy, c
     with witnessed(cluster.connect, *(spec.topic for spec in MANY)), opened(proxy.through(cluster.connect)) as port:
         plan = planned(port, *MANY)
         proxy.hold(FIRST + 20, stop_it)
-        report = carried_out(port, plan, *MANY)
+        report = carried_out(port, plan)
     found = by_result(report.outcomes)
     assert {result: len(names) for result, names in found.items()} == {Result.DONE: 20, Result.NOT_SENT: 130}
     assert report.error is not None
     assert report.error.reason is Reason.FROZEN
     assert "frozen by ada since 2026-01-31T12:00:00Z: disks are being moved" in str(report.error)
     assert sorted(checker.topics(checker.look(cluster.connect))) == found[Result.DONE]
+
+
+def test_a_run_that_is_frozen_in_the_middle_says_what_was_done(
+    cluster: Playground, proxy: Proxy, client: KazooClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was done and what was not sent, and never that nothing was written; frozen before, it says just that."""
+    folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *(f"t{number:02}" for number in range(40)))
+    words = ["apply", str(folder), "--yes", "--kafka-version", "3.9"]
+
+    def freeze_it() -> None:
+        freeze(cluster, ADA, "ada")
+
+    def freeze_late() -> None:
+        wait_until(lambda: client.exists("/brokers/topics/t13"), "the transactions before this one")
+        freeze_it()
+
+    proxy.hold(FIRST + 14, freeze_late)
+    assert run(words) == Exit.REFUSED
+    said = capsys.readouterr()
+    assert "Applied: 14 done, 26 not sent." in said.out
+    assert "frozen by ada" in said.err
+    assert "nothing more is written" in said.err
+    assert "nothing was written" not in said.err
+    freeze(cluster, None, "ada")
+    proxy.reset()
+    proxy.hold(1, freeze_it)
+    assert run(words) == Exit.REFUSED
+    said = capsys.readouterr()
+    assert "Applied: 26 not sent." in said.out
+    assert "nothing was written" in said.err
 
 
 def test_a_run_goes_on_after_a_freeze_that_did_not_last(cluster: Playground, proxy: Proxy) -> None:

@@ -58,8 +58,8 @@ def test_what_is_written_has_the_acl_of_its_siblings(
     folder = manifests(tmp_path, zookeeper(protected), "orders")
     (folder / "clicks.yaml").write_text(CLICKS)
     with caplog.at_level(logging.DEBUG):
-        codes = [called("validate", folder), called("plan", folder, "--adopt", "--exit-code")]
-        codes += [called("apply", folder, "--adopt", "--yes", "--allow-risk=DataLoss")]
+        codes = [called("validate", folder), called("plan", folder, "--adopt=*", "--exit-code")]
+        codes += [called("apply", folder, "--adopt=*", "--yes", "--allow-risk=DataLoss")]
         again = called("plan", folder, "--exit-code", "--format", "json")
     assert [*codes, again] == [0, 3, 0, 0], capsys.readouterr()
     client = protected.playground.client

@@ -14,6 +14,7 @@ from kazoo.client import KazooClient
 from kazoo.security import make_acl
 
 from conftest import BROKERS
+from integration.scene import Meddler
 from support import checker
 from support.proxy import Proxy
 from support.waiting import wait_until
@@ -21,7 +22,7 @@ from topiarist.adapters import znodes
 from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground, Topic
 from topiarist.adapters.znodes import Pool, paths
-from topiarist.adapters.zookeeper.head import read_head
+from topiarist.adapters.zookeeper.head import read_again, read_head, read_requested
 from topiarist.adapters.zookeeper.reading import Reading, read_state, read_topics, topic_state
 from topiarist.adapters.zookeeper.session import Session, open_session
 from topiarist.adapters.zookeeper.wire import FIRST_READS, MULTIREADS_IN_FLIGHT, REPLY_BYTES, Failure, Node, read_nodes
@@ -347,9 +348,137 @@ def test_hints_at_the_release_are_taken(still: KazooClient) -> None:
     for broker in BROKERS:
         put(still, znodes.broker_path(broker.id), b'{"version":4,"endpoints":[]}')
     seen.append(read(connect_of(still)).release_at_least)
+    put(still, paths.FEATURE, b'{"version":1,"features":{},"status":1}')
+    seen.append(read(connect_of(still)).release_at_least)
+    still.delete(paths.FEATURE)
     put_topic(still, "orders", znodes.encode_topic(REPLICAS, topic_id="A" * 22))
     seen.append(read(connect_of(still)).release_at_least)
-    assert seen == [(3, 3), (2, 8), (2, 7), (2, 4), (2, 8)]
+    assert seen == [(3, 3), (2, 8), (2, 7), (2, 4), (2, 7), (2, 8)]
+
+
+def between(meddler: Meddler, kind: str, moment: int, act: Callable[[], object]) -> None:
+    """Before the request of this kind that so many others come before: those have been answered then."""
+    seen: list[str] = []
+
+    def before(found: str) -> bool:
+        if found == kind:
+            seen.append(found)
+            if len(seen) == moment + 1:
+                answers = meddler.connections[-1].replies
+                wait_until(lambda: answers[kind] >= moment, "the answers to the requests before")
+                act()
+        return True
+
+    meddler.reset()
+    meddler.before = before
+
+
+def test_a_takeover_in_the_middle_is_seen_or_fails_the_check_of_the_epoch(
+    still: KazooClient, zookeeper: EmbeddedZooKeeper
+) -> None:
+    """Between any two nodes of the head: a gate that is open never comes with the epoch of the new controller."""
+    kraft = b'{"version":2,"brokerid":3000,"timestamp":"1","kraftControllerEpoch":5}'
+    old = still.get(paths.CONTROLLER)[0]
+
+    def take_over() -> None:
+        both = still.transaction()
+        both.set_data(paths.CONTROLLER, kraft)
+        both.set_data(paths.CONTROLLER_EPOCH, b"7")
+        both.commit()
+
+    gates = set()
+    with (
+        Meddler(zookeeper.connect) as meddler,
+        opened(meddler.through(connect_of(still)), multiread=False) as session,
+    ):
+        read_head(session)
+        for moment in range(meddler.requests["getData"]):
+            still.set(paths.CONTROLLER, old)
+            between(meddler, "getData", moment, take_over)
+            head = read_head(session)
+            now = still.get(paths.CONTROLLER_EPOCH)[1].version
+            assert still.get(paths.CONTROLLER)[0] == kraft, "nobody has taken over"
+            assert head.gate.reason or head.epoch_version != now, moment
+            gates.add(head.gate.reason)
+    assert gates == {None, Reason.KRAFT_CONTROLLER}
+
+
+def test_a_topic_that_is_made_in_the_middle_has_not_lost_its_topic(
+    still: KazooClient, zookeeper: EmbeddedZooKeeper
+) -> None:
+    """Between any two lists of the head: no record is seen without the topic that was made with it."""
+    put(still, paths.RECORDS, b"")
+    with (
+        Meddler(zookeeper.connect) as meddler,
+        opened(meddler.through(connect_of(still)), multiread=False) as session,
+    ):
+        read_head(session)
+        for moment in range(meddler.requests["getChildren"]):
+
+            def make(name: str = f"made-{moment}") -> None:
+                both = still.transaction()
+                both.create(znodes.topic_path(name), znodes.encode_topic(REPLICAS))
+                both.create(znodes.record_path(name), znodes.encode_record(TopicRecord("default")))
+                both.commit()
+
+            between(meddler, "getChildren", moment, make)
+            head = read_head(session)
+            assert still.exists(znodes.record_path(f"made-{moment}"))
+            assert {*head.record_names} <= {*head.topic_names}, moment
+
+
+def test_a_server_that_lags_catches_up_before_it_is_read(still: KazooClient, zookeeper: EmbeddedZooKeeper) -> None:
+    """Whatever of the cluster as a whole is read, the first time and again: a sync comes first."""
+    seen: list[str] = []
+
+    def note(kind: str) -> bool:
+        seen.append(kind)
+        return True
+
+    with Meddler(zookeeper.connect) as meddler, opened(meddler.through(connect_of(still)), multiread=True) as session:
+        meddler.before = note
+        head = read_head(session)
+        assert seen[:2] == ["sync", "multiRead"]
+        seen.clear()
+        read_again(session, head, [1, 2])
+        assert seen == ["sync", "multiRead"]
+
+
+def test_reassignments_that_may_not_be_read_are_no_absence_of_them(still: KazooClient) -> None:
+    """A topic that is to grow may be named in what we are not shown."""
+    put(still, paths.REASSIGNMENTS, b'{"version":1,"partitions":[]}')
+    with opened(connect_of(still)) as session:
+        assert read_requested(session, ["orders"]).topics == frozenset()
+        still.set_acls(paths.REASSIGNMENTS, [make_acl("digest", "nobody:x", all=True)])
+        with pytest.raises(TopiaristError, match="no permission to read /admin/reassign_partitions"):
+            read_requested(session, ["orders"])
+
+
+def test_what_is_read_again_is_as_it_is_now(still: KazooClient) -> None:
+    """Brokers that are asked for, the brokers' defaults, and whether a migration has begun; the rest is as it was."""
+    put(still, paths.BROKER_DEFAULTS, znodes.encode_config({"log.retention.ms": "5"}))
+    with opened(connect_of(still)) as session:
+        head = read_head(session)
+        assert read_again(session, head, [1, 2, 3]) == head
+        for broker in (1, 2):
+            found = json.loads(still.get(znodes.broker_path(broker))[0])
+            still.set(znodes.broker_path(broker), json.dumps({**found, "rack": "elsewhere"}).encode())
+        still.delete(znodes.broker_path(3))
+        still.delete(znodes.broker_path(4))
+        put(still, znodes.broker_path(5), b"{}")
+        put(still, paths.BROKER_DEFAULTS, znodes.encode_config({"log.retention.ms": "6"}))
+        again = read_again(session, head, [1, 3, 5, 9])
+        assert again.brokers == (Broker(1, "elsewhere"), *(each for each in head.brokers if each.id in (2, 4, 6)))
+        assert again.broker_defaults == {"log.retention.ms": "6"}
+        assert again.gate == head.gate
+        still.delete(paths.BROKER_DEFAULTS)
+        put(still, paths.MIGRATION, b'{"version":0,"kraft_metadata_offset":7}')
+        again = read_again(session, head, [])
+        assert (again.brokers, again.broker_defaults) == (head.brokers, {})
+        assert again.gate.reason is Reason.KRAFT_MIGRATION
+        still.set_acls(paths.MIGRATION, [make_acl("digest", "nobody:x", all=True)])
+        with pytest.raises(TopiaristError, match="no permission to read /migration"):
+            read_again(session, head, [])
 
 
 def test_a_missing_chroot_is_said_and_never_made(zookeeper: EmbeddedZooKeeper, proxy: Proxy) -> None:
@@ -361,8 +490,10 @@ def test_a_missing_chroot_is_said_and_never_made(zookeeper: EmbeddedZooKeeper, p
     assert checker.look(f"{zookeeper.connect}/no-such") == {}
 
 
-def test_what_is_not_kafka_is_said(still: KazooClient) -> None:
+def test_what_is_not_kafka_is_said(still: KazooClient, zookeeper: EmbeddedZooKeeper) -> None:
     """A ZooKeeper, or a folder of one, without Kafka's nodes is not a Kafka cluster; what is missing is named."""
+    with pytest.raises(TopiaristError, match=r"is not a Kafka cluster: .* has no /cluster/id, /brokers/ids"):
+        read(zookeeper.connect)
     still.delete(paths.TOPIC_CONFIGS, recursive=True)
     with pytest.raises(TopiaristError, match=r"is not a Kafka cluster: .* has no /config/topics") as caught:
         read(connect_of(still))
@@ -376,7 +507,8 @@ def test_single_topics_are_read_afresh(still: KazooClient) -> None:
     put(still, znodes.deletion_path("orders"), b"")
     put(still, znodes.config_path("left"), znodes.encode_config({"a": "b"}))
     with opened(connect_of(still)) as session:
-        nodes = read_topics(session, ["orders", "left"])
+        nodes, request = read_topics(session, ["orders", "left"])
+        assert request is Failure.MISSING
         whole = read_state(session, max_buffer=1).state
     data, stat = still.get(znodes.topic_path("orders"))
     assert nodes["orders"].topic == Node(data, stat.czxid, stat.mzxid, stat.mtime, 1, 0)

@@ -17,6 +17,7 @@ from kazoo.client import KazooClient
 
 from integration.scene import FIRST
 from integration.test_writing_cli import manifests
+from support import checker
 from support.proxy import Proxy
 from support.waiting import wait_until
 from topiarist import schema
@@ -136,21 +137,41 @@ def test_what_is_refused_and_what_ended_the_run_is_in_it(
     assert (summary["exit"], summary["results"]) == (4, {"refused": 1})
 
 
-def test_a_topic_that_moved_and_was_planned_again_has_one_line(
+def test_with_wait_a_created_topic_has_its_id(cluster: Playground, client: KazooClient, tmp_path: Path) -> None:
+    """As soon as the controller has given it: a second line, with what stands in the topic's node."""
+    report = tmp_path / "report.jsonl"
+    running = apply(manifests(tmp_path, {"prod": cluster.connect}, "a", "b"), report, "--wait")
+    running.communicate(timeout=60)
+    found = [(line["topic"], line["result"], line["topicId"]) for line in lines(report) if line["row"] == "topic"]
+    ids = {name: json.loads(client.get(f"/brokers/topics/{name}")[0])["topic_id"] for name in "ab"}
+    assert found[:2] == [("a", "done", None), ("b", "done", None)]
+    assert sorted(found[2:]) == [("a", "done", ids["a"]), ("b", "done", ids["b"])]
+    again = apply(manifests(tmp_path, {"prod": cluster.connect}, "a", "b"), report, "--wait")
+    again.communicate(timeout=60)
+    assert (running.returncode, again.returncode) == (0, 0)
+    assert [line["row"] for line in lines(report)].count("topic") == len(found)
+
+
+def test_a_topic_that_appears_while_the_run_is_under_way_is_left_as_it_is(
     cluster: Playground, proxy: Proxy, client: KazooClient, tmp_path: Path
 ) -> None:
-    """Its last word counts: what was done in the end, with the changes that were done."""
+    """The plan showed its creation and nothing else: the run does nothing to it, says why, and ends with 5."""
     report = tmp_path / "report.jsonl"
     folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, "a", "b")
 
     def meddle() -> None:
-        client.create("/config/topics/b", b'{"version":1,"config":{}}')
-        client.create("/brokers/topics/b", znodes.encode_topic(((1,),)))
+        client.create("/config/topics/b", b'{"version":1,"config":{"retention.ms":"7"}}')
+        client.create("/brokers/topics/b", znodes.encode_topic(((1,), (2,))))
 
     proxy.hold(1, meddle)
     running = apply(folder, report)
-    running.communicate(timeout=60)
+    out, _ = running.communicate(timeout=60)
     cluster.settle()
+    tree = checker.look(cluster.connect)
     found = {line["topic"]: line for line in lines(report) if line["row"] == "topic"}
-    assert results(report) == {"a": "done", "b": "done"}
-    assert [change["kind"] for change in found["b"]["changes"]] == ["Adopt"]
+    assert (running.returncode, results(report)) == (5, {"a": "done", "b": "moved"})
+    assert found["b"]["message"] == "did not exist, and exists now"
+    assert [change["kind"] for change in found["b"]["changes"]] == ["CreateTopic"]
+    assert "did not exist, and exists now" in out
+    assert (len(checker.topics(tree)["b"]["partitions"]), checker.configs(tree)["b"]) == (2, {"retention.ms": "7"})
+    assert "/topiarist/topics/b" not in tree

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from integration.scene import FIRST, REPLICAS
+from integration.scene import FIRST, OUR_WRITES, REPLICAS
 from integration.test_terminal import typed
 from support import checker
 from support.proxy import Proxy, When
@@ -32,6 +32,7 @@ spec: {spec}
 """
 
 LOSSES = ("--allow-risk", "DataLoss")
+AS_PLANNED = ("--kafka-version", "3.9", "--adopt", "*")
 
 
 class Said(NamedTuple):
@@ -66,7 +67,7 @@ class Desk:
 
     def keeps(self, *words: str) -> None:
         """Plan into the file; the manifests are gone afterwards."""
-        said = self.says("plan", str(self.folder), "--kafka-version", "3.9", "--out", self.kept, "--adopt", *words)
+        said = self.says("plan", str(self.folder), "--kafka-version", "3.9", "--out", self.kept, "--adopt=*", *words)
         assert said.code == 0, said.err
         self.wants()
 
@@ -328,11 +329,29 @@ def test_a_plan_of_no_topics(desk: Desk) -> None:
     assert (said.code, said.err) == (1, "error: the plan has no cluster eu\n")
 
 
-def test_the_release_is_one_that_the_plan_was_made_for(kept: Desk) -> None:
-    """A flag that counts for planning only is wrong usage, whatever its value."""
-    said = kept.applies("--kafka-version", "3.9")
-    assert said.code == 2
-    assert "--plan does what its file says: --kafka-version must be given when it is made" in said.err
+def test_what_the_brokers_know_says_the_run(desk: Desk, cluster: Playground) -> None:
+    """A plan's file says which release and which keys of a vendor it was made for; the run that applies it decides."""
+    cluster.add_topics(Topic("tiered", REPLICAS, {"confluent.tier": "x"}))
+    document = {"apiVersion": "topiarist.dev/v1", "kind": "Cluster", "metadata": {"name": "eu"}}
+    document["spec"] = {"zookeeper": {"connect": desk.connect}, "allowUnknownConfigs": ["confluent.*"]}
+    eu = desk.folder / "eu.json"
+    eu.write_text(json.dumps(document))
+    desk.wants(
+        fresh="{partitions: 2, replicationFactor: 3, config: {confluent.tier: hot}}",
+        newer="{partitions: 2, replicationFactor: 3, config: {message.timestamp.after.max.ms: 5}}",
+        tiered="{partitions: 2, replicationFactor: 3, config: {flush.ms: 5}}",
+    )
+    desk.keeps("--clusters", str(eu))
+    held = checker.look(cluster.connect)
+    said = desk.applies("--partial")
+    assert (said.code, checker.look(cluster.connect)) == (5, held)
+    found = " ".join(said.out.split())
+    assert found.count("ConfigInvalid") == found.count("with --clusters") == 1
+    assert found.count("ConfigTooNew") == 1
+    assert "moved: the config as it would be written now is invalid: confluent.tier" in found
+    said = desk.applies("--clusters", str(eu), "--kafka-version", "3.9")
+    assert (said.code, said.err) == (0, "")
+    assert "Applied: 3 done." in said.out
 
 
 @pytest.mark.parametrize("reason", ["moving racks", ""])
@@ -427,6 +446,81 @@ def test_what_moves_while_a_person_thinks_stops_the_plan(kept: Desk, cluster: Pl
     assert "Applied: 1 moved, 2 not sent." in shown
     assert code == 5
     assert cluster.client.exists("/brokers/topics/fresh") is None
+
+
+def compacted(cluster: Playground, name: str) -> None:
+    """Somebody has a topic compacted."""
+    cluster.client.set(f"/config/topics/{name}", config_bytes({"cleanup.policy": "compact"}))
+
+
+def test_a_plan_whose_risk_has_risen_is_not_applied(desk: Desk, cluster: Playground) -> None:
+    """The file says Disruptive and a fresh plan would say DataLoss: nothing is sent; the message has both."""
+    cluster.add_topics(Topic("grow", REPLICAS, {}))
+    desk.wants(grow="{partitions: 4, replicationFactor: 3}", fresh="{partitions: 2, replicationFactor: 3}")
+    desk.keeps()
+    compacted(cluster, "grow")
+    before = checker.look(cluster.connect)
+    said = desk.applies()
+    assert (said.code, checker.look(cluster.connect)) == (5, before)
+    found = " ".join(said.out.split())
+    assert "to add partitions was planned as Disruptive, and is DataLoss now: keys move to other partitions" in found
+    assert desk.applies("--partial").code == 5
+    assert sorted(checker.topics(checker.look(cluster.connect))["grow"]["partitions"]) == ["0", "1"]
+
+
+def test_a_file_that_says_too_little_of_a_risk_is_not_believed(kept: Desk, cluster: Playground) -> None:
+    """Edited so that a change which may lose data counts as less: what it may cost is found out at the cluster."""
+    content = json.loads(Path(kept.kept).read_text())
+    (conf,) = (topic for topic in content["clusters"][0]["topics"] if topic["topic"] == "conf")
+    (change,) = conf["changes"]
+    for each in (change, *change["config"]):
+        assert each["risk"] == "DataLoss"
+        each.update(risk="Disruptive", because="nothing much")
+    conf["risk"] = "Disruptive"
+    Path(kept.kept).write_text(dumps({**content, "fingerprint": fingerprint(content)}))
+    before = checker.look(cluster.connect)
+    said = kept.applies()
+    assert (said.code, checker.look(cluster.connect)) == (5, before)
+    assert "retention.ms was planned as Disruptive, and is DataLoss now" in " ".join(said.out.split())
+
+
+@pytest.mark.parametrize("form", ["file", "manifests", "reviewed"])
+def test_a_risk_that_rises_while_a_person_thinks(desk: Desk, cluster: Playground, form: str) -> None:
+    """The answer is for what was shown, whatever form the apply has."""
+    cluster.add_topics(Topic("grow", REPLICAS, {}))
+    desk.wants(grow="{partitions: 4, replicationFactor: 3}")
+    desk.keeps()
+    desk.wants(grow="{partitions: 4, replicationFactor: 3}")
+    words = {"file": ["--plan", desk.kept], "reviewed": [str(desk.folder), "--reviewed", desk.kept, *AS_PLANNED]}
+    words["manifests"] = [str(desk.folder), *AS_PLANNED]
+
+    def answer() -> str:
+        compacted(cluster, "grow")
+        return "yes"
+
+    program = [sys.executable, "-m", "topiarist", "apply", "--zookeeper", desk.connect]
+    shown, code = typed([*program, *words[form]], answer)
+    assert "is DataLoss now" in " ".join(shown.split())
+    assert (code, len(checker.topics(checker.look(cluster.connect))["grow"]["partitions"])) == (5, 2)
+
+
+@pytest.mark.parametrize("form", ["file", "manifests", "reviewed"])
+def test_a_risk_that_rises_while_the_lock_is_waited_for(
+    desk: Desk, cluster: Playground, proxy: Proxy, form: str
+) -> None:
+    """The run is allowed what was planned: with ``--yes`` and no word about data that may be lost."""
+    cluster.add_topics(Topic("grow", REPLICAS, {}))
+    desk.wants(grow="{partitions: 4, replicationFactor: 3}")
+    desk.keeps()
+    desk.wants(grow="{partitions: 4, replicationFactor: 3}")
+    connect = proxy.through(cluster.connect)
+    proxy.hold(OUR_WRITES, lambda: compacted(cluster, "grow"))
+    words = {"file": ["--plan", desk.kept], "reviewed": [str(desk.folder), "--reviewed", desk.kept, *AS_PLANNED]}
+    words["manifests"] = [str(desk.folder), *AS_PLANNED]
+    said = desk.says("apply", "--yes", *words[form], connect=connect)
+    assert proxy.fired.is_set()
+    assert "is DataLoss now" in " ".join(said.out.split())
+    assert (said.code, len(checker.topics(checker.look(cluster.connect))["grow"]["partitions"])) == (5, 2)
 
 
 def test_what_was_not_shown_is_not_done(desk: Desk, cluster: Playground) -> None:
@@ -528,7 +622,7 @@ def test_what_was_reviewed_is_done_with_its_lists(desk: Desk, cluster: Playgroun
     cluster.add_broker(Broker(0, "a"))
     merged = "{partitions: 2, replicationFactor: 3, config: {retention.ms: 500, segment.ms: 7}}"
     desk.wants(**manifests | {"conf": merged})
-    words = ("apply", str(desk.folder), "--kafka-version", "3.9", "--adopt", "--yes")
+    words = ("apply", str(desk.folder), "--kafka-version", "3.9", "--adopt=*", "--yes")
     said = desk.says(*words, "--reviewed", desk.kept)
     assert said.code == 5
     assert "NotReviewed" in said.out

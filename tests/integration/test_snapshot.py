@@ -35,7 +35,7 @@ def test_a_plan_of_several_clusters_from_their_snapshots_is_the_live_one(
     assert run.err == "".join(f"{taken / name}.jsonl: 1 topic\n" for name in "abc")
     assert sorted(path.name for path in taken.iterdir()) == ["a.jsonl", "b.jsonl", "c.jsonl"]
     assert proxy.writes == 0
-    for more in (["--format", "text"], ["--format", "json"], ["--cluster", "b"], ["--adopt", "-v", "--exit-code"]):
+    for more in (["--format", "text"], ["--format", "json"], ["--cluster", "b"], ["--adopt=*", "-v", "--exit-code"]):
         live = ended("plan", folder, *more)
         proxy.reset()
         recorded = ended("plan", folder, *more, "--snapshot", taken)
@@ -51,7 +51,7 @@ def test_a_plan_needs_no_address(clusters: dict[str, Playground], tmp_path: Path
     """Whoever has only the snapshot needs no connect string; the guard by cluster id holds as ever."""
     folder = manifests(tmp_path / "all", {"a": clusters["a"].connect}, "orders")
     ended("snapshot", folder, "--out", tmp_path / "taken")
-    live = ended("plan", folder)
+    live = ended("plan", folder, "-q")
     (folder / "clusters.yaml").write_text(document("Cluster", "a"))
     assert ended("plan", folder, "--snapshot", tmp_path / "taken", "-q") == (0, live.out, "")
     (folder / "clusters.yaml").write_text(document("Cluster", "a", clusterId="another"))

@@ -269,7 +269,7 @@ class Machine(RuleBasedStateMachine):
     def flags(self, scope: Scope) -> list[str]:
         """The words for all that a run is and may do."""
         words = ["--owner", scope.owner, *self.where(), *self.risks(scope), "--kafka-version", "3.9"]
-        return words + ["--adopt"] * scope.adopt + ["--take-ownership"] * scope.take
+        return words + ["--adopt=*"] * scope.adopt + ["--take-ownership=*"] * scope.take
 
     def write(self, team: str) -> Path:
         """The folder of a team's manifests, as they are today."""

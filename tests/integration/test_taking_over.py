@@ -74,8 +74,8 @@ def grown(cluster: Playground, tmp_path: Path) -> Path:
 
 
 def test_a_run_ends_when_the_controller_has_taken_everything_over(cluster: Playground, tmp_path: Path) -> None:
-    """Not before: at its end each partition has its state; the report has one line a topic, and nothing is waited for
-    a second time.
+    """Not before: at its end each partition has its state; the report has one line a topic, and another one with the id
+    of the created one; and nothing is waited for a second time.
     """
     cluster.add_topics(Topic("grow", REPLICAS, {}))
     wanted = folder(tmp_path, "grow", "new", partitions=30)
@@ -90,7 +90,7 @@ def test_a_run_ends_when_the_controller_has_taken_everything_over(cluster: Playg
     tree = checker.look(cluster.connect)
     for name in ("grow", "new"):
         assert all(f"/brokers/topics/{name}/partitions/{number}/state" in tree for number in range(30))
-    assert report(lines)[0] == {"grow": ["done"], "new": ["done"]}
+    assert report(lines)[0] == {"grow": ["done"], "new": ["done", "done"]}
     again = ended(*waited(cluster.connect, wanted))
     assert (again.code, again.err) == (0, "")
 
@@ -355,15 +355,16 @@ def test_a_connection_that_drops_meanwhile_comes_back(cluster: Playground, proxy
 
 
 def test_what_moves_meanwhile_is_seen_when_it_is_written(cluster: Playground, client: KazooClient, held: Held) -> None:
-    """A topic of others with the name of one that is held back: planned anew, and adopted as it is."""
+    """A topic of others with the name of one that is held back: moved, and left as it is."""
     config = znodes.encode_config({"retention.ms": "7"})
     client.create(f"/config/topics/{NAMES[-1]}", config)
     client.create(f"/brokers/topics/{NAMES[-1]}", znodes.encode_topic(((1, 2, 3),) * 4))
     held.release()
     code, out, _ = held.ended()
-    assert (code, "Applied: 40 done." in out) == (0, True)
+    assert (code, "Applied: 39 done, 1 moved." in out) == (5, True)
     assert checker.topics(checker.look(cluster.connect))[NAMES[-1]]["partitions"]["3"] == [1, 2, 3]
     assert client.get(f"/config/topics/{NAMES[-1]}")[0] == config
+    assert client.exists(f"/topiarist/topics/{NAMES[-1]}") is None
 
 
 def test_a_controller_that_does_nothing_ends_the_run(cluster: Playground, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_the_independent_reader_sees_what_the_plan_showed(cluster: Playground) -
     assert checker.configs(tree)["configure"] == {"retention.ms": "2000", "flush.ms": "5"}
     assert checker.configs(tree)["create"] == {"retention.ms": "5000"}
     record = json.loads(tree["/topiarist/topics/configure"].data or b"")
-    assert record == {"version": 1, "owner": "default", "config": ["retention.ms"]}
+    assert record == {"version": 2, "owner": "default", "config": {"retention.ms": "2000"}, "partitions": 2}
 
 
 def test_a_plan_sends_no_write(cluster: Playground, proxy: Proxy) -> None:

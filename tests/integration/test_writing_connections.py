@@ -95,7 +95,7 @@ def test_a_session_that_is_over_before_an_answer_is_read_leaves_it_unknown(
 
     monkeypatch.setattr(Session, "result", over)
     with witnessed(cluster.connect, "orders"), opened(cluster.connect) as port:
-        report = carried_out(port, planned(port, wish("orders")), wish("orders"))
+        report = carried_out(port, planned(port, wish("orders")))
     assert [outcome[:3] for outcome in report.outcomes] == [("orders", Result.UNKNOWN, Reason.OUTCOME_UNKNOWN)]
     assert report.error is not None
     assert report.error.reason is Reason.SESSION_LOST
@@ -110,7 +110,7 @@ def test_a_request_that_breaks_the_connection_does_not_take_others_along(cluster
     with witnessed(cluster.connect, "a", "c", "d"), opened(meddler.through(cluster.connect)) as port:
         plan = planned(port, *specs)
         meddler.poison = b"/brokers/topics/big"
-        found = {outcome.topic: outcome for outcome in carried_out(port, plan, *specs).outcomes}
+        found = {outcome.topic: outcome for outcome in carried_out(port, plan).outcomes}
     big = found.pop("big")
     assert {outcome.result for outcome in found.values()} == {Result.DONE}
     assert (big.result, big.reason) == (Result.FAILED, Reason.WRITE_FAILED)

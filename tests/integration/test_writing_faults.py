@@ -40,9 +40,9 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lock of a run that finds out what it stands on, each time that it does."""
     found: list[str] = []
 
-    def look(session: Session, lock_path: str) -> tuple[Site, Head]:
+    def look(session: Session, lock_path: str, hint: str) -> tuple[Site, Head]:
         found.append(lock_path)
-        return read_site(session, lock_path)
+        return read_site(session, lock_path, hint)
 
     monkeypatch.setattr(footing, "read_site", look)
     return found
@@ -65,7 +65,7 @@ def test_a_gate_that_closes_in_the_middle_leaves_no_doubt(
         proxy.hold(FIRST + 40, freeze)
         if cut:
             proxy.cut(FIRST + 41, When.AFTER)
-        report = carried_out(port, plan, *MANY)
+        report = carried_out(port, plan)
     found = by_result(report.outcomes)
     assert {result: len(names) for result, names in found.items()} == {Result.DONE: 40, Result.NOT_SENT: 110}
     assert report.error is not None
@@ -88,7 +88,7 @@ def test_one_look_tells_of_a_new_controller_whatever_fell_with_the_old_one(
     with witnessed(cluster.connect, *(spec.topic for spec in MANY)), opened(proxy.through(cluster.connect)) as port:
         plan = planned(port, *MANY)
         proxy.hold(FIRST + 40, elect)
-        assert by_result(carried_out(port, plan, *MANY).outcomes) == {Result.DONE: [spec.topic for spec in MANY]}
+        assert by_result(carried_out(port, plan).outcomes) == {Result.DONE: [spec.topic for spec in MANY]}
     assert proxy.requests["multi"] > len(MANY) + 1
     assert len(looks) == 2
 

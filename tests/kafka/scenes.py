@@ -46,7 +46,7 @@ class Scene:
     def apply(self, *words: str) -> Ended:
         """A run that may end in any way; its words on one line."""
         manifests = self.bed.folder / "manifests"
-        return self._ended(manifests, "--adopt", "--allow-risk", "DataLoss", *words)
+        return self._ended(manifests, "--adopt=*", "--allow-risk", "DataLoss", *words)
 
     def apply_plan(self, *words: str) -> Ended:
         """The same of the plan that was kept."""

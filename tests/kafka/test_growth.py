@@ -70,7 +70,7 @@ def make(bed: Bed, pairs: Sequence[Case]) -> None:
 def grow(bed: Bed, pairs: Sequence[Case], *words: str) -> None:
     """Let topiarist and Kafka each make one of each pair grow, and hold them against each other and the plan."""
     bed.declare({case.name: case.spec for case in pairs})
-    changes = bed.plan("--adopt", *words)
+    changes = bed.plan("--adopt=*", *words)
     bed.apply_plan()
     assert bed.clients.grow({case.twin: case.total for case in pairs}) == {}
     found = bed.grown({name: case.total for case in pairs for name in (case.name, case.twin)})
@@ -153,7 +153,7 @@ def test_growth_while_brokers_are_gone_is_kafkas(racked: Bed) -> None:
 
 def refusals(bed: Bed, *words: str) -> Mapping[str, str]:
     """The reasons for which a plan refuses topics; nothing is written."""
-    said = bed.run("plan", "--format", "json", "--adopt", *words)
+    said = bed.run("plan", "--format", "json", "--adopt=*", *words)
     assert said.code == Exit.DONE, said
     (cluster,) = json.loads(said.out)["clusters"]
     return {topic["topic"]: refusal["reason"] for topic in cluster["topics"] for refusal in topic["refusals"]}

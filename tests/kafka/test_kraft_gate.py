@@ -19,11 +19,10 @@ from support.kafka.jars import NEWEST
 from support.kafka.quorum import CONTROLLER, Quorum
 from support.proxy import Proxy
 from support.runs import Ended
-from support.wishes import ALL, wish
+from support.wishes import planned, wish
 from topiarist.adapters.zookeeper import ZooKeeperCluster
-from topiarist.core.spec import ClusterSpec
 from topiarist.errors import Exit, Reason
-from topiarist.reconcile import Outcome, Pass, Result, reconcile
+from topiarist.reconcile import Hooks, Outcome, Result, carry_out
 
 BROKER = 1
 """A single one: it is restarted again and again."""
@@ -151,7 +150,7 @@ def begin_anew(bed: Bed, quorum: Quorum) -> None:
 
     specs = [wish(name, partitions=1, replicationFactor=1) for name in RUSHED]
     with ZooKeeperCluster(kafka.connect, owner="default") as port:
-        found = reconcile(port, Pass(ClusterSpec(), specs, ALL, allow=lambda plan: plan, tell=migrate))
+        found = carry_out(port, Hooks(tell=migrate), planned(port, *specs))
     assert found.error is not None
     assert found.error.reason is Reason.KRAFT_CONTROLLER
     results = by_result(found.outcomes)

@@ -45,6 +45,12 @@ class Estate(NamedTuple):
     home: str
     folder: Path
 
+    @property
+    def owner(self) -> str:
+        """As whom it writes records."""
+        system = self.server.admin.call("GET", "/api/v1/namespaces/kube-system").body
+        return f"k8s/{system['metadata']['uid'][:8]}/{self.home}/topiarist"
+
     def figure(self, name: str, /, **labels: str) -> float:
         """One of its metrics; 0 if it is not there."""
         status, text = self.operator.asked("/metrics")
@@ -115,6 +121,27 @@ class Place(Scene):
         """The words of a condition of a Topic."""
         (found,) = (each for each in self.found(name)["status"]["conditions"] if each["type"] == kind)
         return str(found["message"])
+
+    def notes(self, name: str) -> list[str]:
+        """The texts of the Events about a Topic."""
+        found = self.api.call("GET", f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events").body["items"]
+        return [event["note"] for event in found if event["regarding"]["name"] == name]
+
+    def command(self, name: str) -> str:
+        """The command of kubectl in a Topic's message, which ends with it."""
+        self.wait(lambda: "kubectl annotate" in self.message(name), "the message has a command")
+        return self.message(name).rsplit("kubectl ", 1)[1]
+
+    def copy_command(self, name: str) -> None:
+        """Do what the message of a Topic says."""
+        done = self.api.kubectl(*self.command(name).split())
+        assert done.returncode == 0, done.stderr
+
+    def annotate(self, name: str, note: str) -> None:
+        """Give a Topic an annotation of ours, ``KEY=VALUE``, as a person does."""
+        where = f"--namespace={self.namespace}"
+        done = self.api.kubectl("annotate", "--overwrite", where, "topics.topiarist.dev", name, f"topiarist.dev/{note}")
+        assert done.returncode == 0, done.stderr
 
     def wait(self, condition: Any, what: str) -> None:
         """Wait for something that the operator brings about."""

@@ -36,7 +36,7 @@ TRANSACTIONS = 4
 
 _REPLICAS = ((1, 2), (2, 3))
 _READY = {"Ready": ("True", "InStep"), "Stalled": ("False", "InStep")}
-_CHANGING = ("lastTransitionTime", "topicId", "time")
+_CHANGING = ("lastTransitionTime", "operator", "since", "topicId", "time")
 _NOT_OURS = ("/brokers/ids", "/brokers/seqid", "/controller", "/zookeeper", "/config/changes/")
 
 
@@ -68,12 +68,22 @@ class Stand:
         )
 
     def settle(self) -> None:
-        """Wait until all is done, and another pass has found nothing to write."""
-        while not self.done:  # asked once a pass: ten who ask all the time would keep the server busy
+        """Wait until all is done and a whole pass has written nothing; the pass after it writes nothing either.
+
+        All may be done while the pass that did it has still something to tell, or before the next one finds a topic id.
+        """
+        quiet = False
+        while not quiet:  # done is asked once a pass: ten who ask all the time would keep the server busy
             self._look()
-        before = [*self.writes.seen]
+            before = [*self.writes.seen]
+            self._look()
+            self._look()  # what the pass between the two has told has been told when the next one has ended
+            quiet = (
+                self.done and self.writes.seen == before
+            )  # in this order: to ask takes time, and all may be done then
         self._look()
-        assert self.writes.seen == before, self.operator.log
+        late = self.writes.seen[len(before) :]
+        assert not late, f"written by a pass with nothing to do: {late} after {before}\n{self.operator.log}"
 
     def outcome(self) -> Mapping[str, object]:
         """All that has come of it on both sides, but for times, ids, and what depends on the name of the scene.
@@ -113,7 +123,7 @@ class Stand:
         admin.make("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
         watched = ("--watch-namespace", self.namespace)
         way = relay.api(granted(self._server, self.namespace, *watched), self.namespace).kubeconfig
-        words = ("--namespace", self.namespace, *watched, "--period", "1")
+        words = ("--namespace", self.namespace, *watched, "--period", "1", "--owner", f"k8s/{self.namespace}/topiarist")
         self.operator = ForkedOperator(way, self._folder / "said", *words)
         self.scene = Scene(admin, self.namespace, kafka, client)
         self._furnish()
@@ -124,10 +134,16 @@ class Stand:
         self._stack.close()
 
     def _look(self) -> None:
-        """Wait until a pass has begun that had not."""
-        looks = self._proxy.requests["sync"] + 1
+        """Wait until a pass has ended in ZooKeeper that had not: whatever the one before it had to tell has been told.
+
+        The operator counts its passes. Requests to ZooKeeper would not do: how many a pass sends depends on its work.
+        """
+        passes = self._passes() + 1
         look = f"another pass: {self.operator.log[-2000:]}"
-        wait_until(lambda: self._proxy.requests["sync"] >= looks, look, patience=PATIENCE)
+        wait_until(lambda: self._passes() >= passes, look, patience=PATIENCE, pause=0.1)
+
+    def _passes(self) -> float:
+        return self.operator.figure('topiarist_pass_duration_seconds_count{cluster="prod"}')
 
     def _cluster(self) -> Mapping[str, Any]:
         return self.scene.api.call("GET", path(self.namespace, cluster("prod"), "prod")).body

@@ -24,6 +24,7 @@ GOOD = [
     topic(LONG, topicName="a"),
     topic(topicName="A_b.c"),
     topic(replicaAssignment=[[1, 2], [2, 1]], config={"min.insync.replicas": 2}),
+    topic(replicaAssignment=[[1, 2], [2, 1], [1, 2]], partitions=3, replicationFactor=2),
     topic(clusterSelector={"matchLabels": {"env": "prod"}}, overrides=[{"clusters": ["a"], "partitions": 3}]),
     cluster(allowedTopics=[{"namespaces": {"from": "Selector", "selector": TEAM}, "names": ["shop.*"]}, {}]),
     cluster(adopt=["shop.*"], allowRisk=["Disruptive", "DataLoss"], allowDeletion=True, driftPolicy="Correct"),
@@ -36,26 +37,21 @@ BAD = [
     (topic(topicName="a" * 250), "spec.topicName: Too long: may not be more than 249"),
     (topic(clusters=["a"], clusterSelector={}), "clusters and clusterSelector exclude each other"),
     (topic(clusters=["a", "a"]), 'spec.clusters[1]: Duplicate value: "a"'),
-    (topic(replicaAssignment=[[1]], partitions=1), "replicaAssignment and partitions exclude each other"),
-    (topic(replicaAssignment=[[1]], replicationFactor=1), "replicaAssignment and replicationFactor exclude each other"),
     (topic(replicaAssignment=[[1, 1]]), "spec.replicaAssignment[0][1]: Duplicate value: 1"),
     (topic(partitions=0), "spec.partitions in body should be greater than or equal to 1"),
     (topic(overrides=[{"partitions": 3}]), "one of these is needed: clusters, clusterSelector"),
     (topic(overrides=[{"clusters": ["a"], "clusterSelector": {}}]), "clusters and clusterSelector exclude each other"),
-    (
-        topic(overrides=[{"clusters": ["a"], "replicaAssignment": [[1]], "partitions": 1}]),
-        "replicaAssignment and partitions exclude each other",
-    ),
     (topic(ignore=["topicName"]), "should match '^(partitions|replicationFactor|"),
     (topic(mode="Maybe"), 'spec.mode: Unsupported value: "Maybe": supported values: "Enforce", "Observe"'),
     (topic(partition=3), 'unknown field "spec.partition"'),
     (cluster(zookeeper={"connect": "a b"}), "spec.zookeeper.connect in body should match"),
-    (cluster(zookeeper={"tls": {"key": {"file": "a"}}, "connect": "a"}), "key needs certificate beside it"),
-    (cluster(zookeeper={"tls": {"keyPassword": {"file": "a"}}, "connect": "a"}), "keyPassword needs certificate"),
-    (cluster(zookeeper={"tls": {"ca": {}}, "connect": "a"}), "should have at least 1 properties"),
+    (cluster(zookeeper={"tls": {"key": CA["ca"]}, "connect": "a"}), "key needs certificate beside it"),
+    (cluster(zookeeper={"tls": {"keyPassword": CA["ca"]}, "connect": "a"}), "keyPassword needs certificate"),
+    (cluster(zookeeper={"tls": {"ca": {}}, "connect": "a"}), "spec.zookeeper.tls.ca: Invalid value"),
+    (cluster(zookeeper={"tls": {"ca": {}}, "connect": "a"}), "wanted secretKeyRef: in a custom resource"),
     (
         cluster(zookeeper={"tls": {"ca": {**CA["ca"], "file": "ca.pem"}}, "connect": "a"}),
-        "spec.zookeeper.tls.ca: Too many: 2: must have at most 1 item",
+        'unknown field "spec.zookeeper.tls.ca.file"',
     ),
     (cluster(zookeeper={"sasl": {"username": "a"}, "connect": "a"}), "spec.zookeeper.sasl.password: Required value"),
     (cluster(kafkaVersion="4.0"), 'spec.kafkaVersion: Unsupported value: "4.0"'),
@@ -82,6 +78,13 @@ BAD = [
     (resource("Policy"), "spec.rules: Required value"),
 ]
 STRICTER = [
+    (topic(replicaAssignment=[[1]], partitions=2), "partitions and replicaAssignment do not agree"),
+    (topic(replicaAssignment=[[1]], replicationFactor=2), "replicationFactor and replicaAssignment do not agree"),
+    (
+        topic(overrides=[{"clusters": ["a"], "replicaAssignment": [[1]], "partitions": 2}]),
+        "partitions and replicaAssignment do not agree",
+    ),
+    (topic(replicaAssignment="1:2,2:1"), 'must be of type array: "string"'),
     (topic(LONG), "which has at most 249 characters: give a shorter one"),
     (topic(topicName="__consumer.offsets"), "the name of an internal topic of Kafka, or one that its metrics cannot"),
     (resource("Cluster", zookeeper={}), "zookeeper.connect is needed here: an operator has no --zookeeper"),
@@ -99,7 +102,7 @@ def words(value: Any) -> str:
 @pytest.mark.parametrize("body", GOOD)
 def test_what_is_good_is_taken(api: Api, namespace: str, body: dict[str, Any]) -> None:
     """By the API server and by the schema alike."""
-    assert schema.check(body) == []
+    assert schema.check(body, custom_resource=True) == []
     answer = create(api, namespace, body)
     assert answer.status == 201, answer.message
 
@@ -107,7 +110,7 @@ def test_what_is_good_is_taken(api: Api, namespace: str, body: dict[str, Any]) -
 @pytest.mark.parametrize(("body", "message"), BAD, ids=words)
 def test_what_is_wrong_is_refused(server_api: Api, body: dict[str, Any], message: str) -> None:
     """By the API server, with words that say what to do, and by the schema alike."""
-    assert schema.check(body)
+    assert schema.check(body, custom_resource=True)
     answer = create(server_api, "default", body, keep=False)
     assert answer.status in (400, 422), answer
     assert message in answer.message
@@ -119,6 +122,29 @@ def test_an_api_server_refuses_more(server_api: Api, body: dict[str, Any], messa
     answer = create(server_api, "default", body, keep=False)
     assert answer.status == 422, answer
     assert message in answer.message
+
+
+TOKEN = {"file": "/var/run/secrets/kubernetes.io/serviceaccount/token"}
+
+
+@pytest.mark.parametrize("reference", [TOKEN, {"env": "TOPIARIST_PASSWORD"}], ids=words)
+@pytest.mark.parametrize(
+    "path", ["sasl.password", "digest.password", "tls.ca", "tls.certificate", "tls.key", "tls.keyPassword"]
+)
+def test_no_file_and_no_variable_of_the_operator_can_be_named(
+    server_api: Api, path: str, reference: dict[str, str]
+) -> None:
+    """Whether or not the client asks for unknown fields to be refused: without the field nothing is left."""
+    scheme, _, name = path.partition(".")
+    around = {"tls": {"certificate": CA["ca"]}}.get(scheme, {"username": "kafka"})
+    body = cluster(zookeeper={"connect": "zk1:2181", scheme: {**around, name: reference}})
+    (form,) = reference
+    answer = create(server_api, "default", body, keep=False)
+    assert f'unknown field "spec.zookeeper.{path}.{form}"' in answer.message
+    lenient = server_api.call("POST", "/apis/topiarist.dev/v1/namespaces/default/clusters?dryRun=All", body)
+    assert lenient.status == 422, lenient
+    assert f"spec.zookeeper.{path}: Invalid value" in lenient.message
+    assert "wanted secretKeyRef: in a custom resource a reference names a key of a Secret" in lenient.message
 
 
 VALUES = [0, -1, 9223372036854775807, True, False, 0.5, 1e-7, "text", "", "10", "compact,delete"]

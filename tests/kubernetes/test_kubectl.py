@@ -15,8 +15,16 @@ from topiarist.cli.main import run
 from topiarist.core.configs import CONFIGS
 
 MANIFESTS = ROOT / "manifests"
-FOLDERS = [MANIFESTS / "samples", MANIFESTS / "policies", MANIFESTS / "demo"]
-SAMPLES = [file for folder in FOLDERS[:2] for file in sorted(folder.glob("*.yaml"))]
+FOLDERS = [MANIFESTS / "policies", MANIFESTS / "demo"]
+WITH_FILES = MANIFESTS / "samples" / "cluster-with-login.yaml"
+"""The one sample that is for the command line only: its secrets stand in files and variables."""
+
+SAMPLES = [
+    file
+    for folder in (MANIFESTS / "samples", MANIFESTS / "policies")
+    for file in sorted(folder.glob("*.yaml"))
+    if file != WITH_FILES
+]
 
 
 @pytest.mark.usefixtures("config_admission")
@@ -32,6 +40,18 @@ def test_samples_are_good_here_and_there(api: Api, given: Path) -> None:
         assert (applied.returncode, applied.stderr) == (0, "")
         assert all(line.endswith(outcome) for line in applied.stdout.splitlines())
         assert applied.stdout
+
+
+def test_a_cluster_with_files_is_for_the_command_line(api: Api) -> None:
+    """``kubectl apply`` names each reference that is not for Kubernetes, and what is."""
+    assert run(["validate", str(WITH_FILES)]) == 0
+    applied = api.kubectl("apply", "-f", WITH_FILES)
+    assert applied.returncode == 1
+    for field in ("sasl.password.file", "tls.ca.file", "tls.keyPassword.env"):
+        assert f'unknown field "spec.zookeeper.{field}"' in applied.stderr
+    lenient = api.kubectl("apply", "--validate=false", "-f", WITH_FILES)
+    assert lenient.returncode == 1
+    assert "wanted secretKeyRef: in a custom resource a reference names a key of a Secret" in lenient.stderr
 
 
 def test_explain_helps(api: Api) -> None:
@@ -77,8 +97,13 @@ READY = {
 STATUSES: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
     (
         topic("payments.transactions.by-customer.v12", partitions=1000, replicationFactor=3),
-        {"conditions": [READY], "topicName": "payments.transactions"},
-        ["1000", "3", "False", "MinIsrAboveReplicas"],
+        {
+            "conditions": [READY],
+            "topicName": "payments.transactions",
+            "clusterNames": "prod-eu",
+            "partitions": "999",
+        },
+        ["prod-eu", "999", "3", "False", "MinIsrAboveReplicas"],
     ),
     (
         cluster("production-europe-west-1", kafkaVersion="3.9"),

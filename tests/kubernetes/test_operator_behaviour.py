@@ -56,7 +56,7 @@ def test_what_is_observed_is_planned_and_not_done(place: Place) -> None:
     tree = checker.look(place.kafka.connect)
     place.topic("orders", mode="Observe", partitions=4, config={"flush.ms": 8})
     place.until("orders", Ready=("True", "Observed"), Stalled=("False", "Observed"))
-    assert set(place.on("orders")["pending"]) == {"grow 3 -> 4 partitions", "configure"}
+    assert set(place.on("orders")["pending"]) == {"grow 3 -> 4 partitions", "configure flush.ms 7 -> 8"}
     plan = " ".join(place.on("orders")["plan"].split())
     assert plan.startswith(". orders observed, not done: grow 3 -> 4 partitions, Disruptive configure")
     assert plan.endswith("config ~ flush.ms 7 -> 8")
@@ -90,20 +90,41 @@ def test_a_frozen_cluster_is_not_written_to(place: Place) -> None:
 
 
 def test_data_loss_takes_both_words(place: Place) -> None:
-    """The Cluster's and the Topic's; either alone changes nothing."""
+    """The Cluster's, and the Topic's to this very change; either alone changes nothing, and a consent counts once."""
     place.cluster()
     place.topic("orders", config={"retention.ms": LONG})
     place.until_ready("orders")
-    place.topic("orders", {"allow-risk": "DataLoss"}, config={"retention.ms": SHORT})
+    place.annotate("orders", "allow-risk=DataLoss")
+    place.topic("orders", config={"retention.ms": SHORT})
     place.until("orders", Ready=("False", "DataLoss"), Stalled=("True", "DataLoss"))
     assert "allowRisk: [DataLoss] in the Cluster" in place.message("orders")
-    place.topic("orders", config={"retention.ms": SHORT})
-    place.cluster(allowRisk=["DataLoss"])
+    place.cluster(allowRisk=["Disruptive", "DataLoss"])
     place.pass_by()
     assert place.config("orders") == {"retention.ms": LONG}
-    place.topic("orders", {"allow-risk": "DataLoss"}, config={"retention.ms": SHORT})
+    place.copy_command("orders")
     place.until_ready("orders")
     assert place.config("orders") == {"retention.ms": SHORT}
+    done = next(words for words in place.notes("orders") if words.startswith(f"{place.name}: configure"))
+    assert done == f"{place.name}: configure retention.ms {LONG} -> {SHORT}"
+    for asked, state in ((LONG, True), (SHORT, False)):
+        place.topic("orders", config={"retention.ms": asked})
+        place.until("orders", **({"Ready": ("True", "InStep")} if state else {"Stalled": ("True", "DataLoss")}))
+    assert place.config("orders") == {"retention.ms": LONG}
+
+
+def test_drift_is_named_by_key(place: Place) -> None:
+    """In the status, in its own condition and in the Event: what is there, and what is wanted."""
+    place.cluster()
+    place.topic("orders", config={"flush.ms": 7})
+    place.until_ready("orders")
+    place.client.set("/config/topics/orders", znodes.encode_config({"flush.ms": "9"}))
+    place.until("orders", DriftDetected=("True", "DriftDetected"))
+    words = "flush.ms is 9, wanted 7"
+    assert words in place.message("orders", "DriftDetected")
+    (field,) = place.on("orders")["refusals"][0]["fields"]
+    assert (field["field"], field["found"], field["wanted"]) == ("config.flush.ms", "9", "7")
+    assert field["since"] == place.on("orders")["refusals"][0]["since"]
+    assert any(words in note for note in place.notes("orders"))
 
 
 def test_a_number_that_lost_digits_is_refused(place: Place) -> None:

@@ -17,17 +17,17 @@ def test_a_topic_deleted_outside_is_reported(place: Place) -> None:
     place.until_ready("orders")
     place.client.create("/admin/delete_topics/orders", b"")
     place.until("orders", Ready=("False", "DeletedOutside"), Stalled=("True", "DeletedOutside"))
-    place.topic("orders", {"recreate": "true"})
+    place.copy_command("orders")
     place.pass_by()
     assert place.conditions("orders")["Stalled"] == ("True", "DeletedOutside")
-    place.topic("orders")
+    place.annotate("orders", "recreate=true")
     place.cluster(driftPolicy="Correct", allowRisk=["DataLoss"])
     place.pass_by()
     assert place.partitions("orders") == 0
-    place.topic("orders", {"recreate": "true"})
+    place.copy_command("orders")
     place.until_ready("orders")
     assert place.partitions("orders") == 3
-    assert place.events("orders") == ["TopicCreated", "DeletedOutside", "TopicCreated"]
+    assert place.events("orders") == ["TopicCreated", "DeletedOutside", "InvalidAnnotation", "TopicCreated"]
 
 
 def test_a_topic_of_another_owner_takes_both_words(place: Place) -> None:
@@ -36,17 +36,20 @@ def test_a_topic_of_another_owner_takes_both_words(place: Place) -> None:
     record = json.dumps({"version": 1, "owner": "others", "config": ["flush.ms"]}).encode()
     place.client.create("/topiarist/topics/orders", record, makepath=True)
     place.cluster(adopt=["*"])
-    place.topic("orders", {"take-ownership": "true"}, config={"flush.ms": 8})
+    place.topic("orders", config={"flush.ms": 8})
     place.until("orders", Stalled=("True", "NotOwned"))
     assert "others" in place.message("orders")
-    place.topic("orders", config={"flush.ms": 8})
+    place.copy_command("orders")
+    place.pass_by()
+    assert place.config("orders") == {"flush.ms": "7"}
+    place.annotate("orders", "take-ownership=true")
     place.cluster(adopt=["*"], allowRisk=["DataLoss"])
     place.pass_by()
     assert place.config("orders") == {"flush.ms": "7"}
-    place.topic("orders", {"take-ownership": "true"}, config={"flush.ms": 8})
+    place.copy_command("orders")
     place.until_ready("orders")
     assert place.config("orders") == {"flush.ms": "8"}
-    assert json.loads(place.client.get("/topiarist/topics/orders")[0])["owner"] == f"k8s/{place.estate.home}/topiarist"
+    assert json.loads(place.client.get("/topiarist/topics/orders")[0])["owner"] == place.estate.owner
 
 
 def test_adoption_is_the_clusters_word(place: Place) -> None:

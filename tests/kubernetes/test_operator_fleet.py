@@ -45,7 +45,7 @@ def test_two_hundred_namespaces(place: Place) -> None:
 def law(place: Place, expression: str, **rule: Any) -> dict[str, Any]:
     """A Policy for one cluster."""
     made = {"name": "r", "message": "Not so.", "expression": expression, **rule}
-    body = policy(made, selector={"clusters": [place.name]})
+    body = policy(made, selector={"clusters": [place.name], "topics": ["orders"]})
     body["metadata"]["name"] = place.name
     return body
 
@@ -58,8 +58,8 @@ def law(place: Place, expression: str, **rule: Any) -> dict[str, Any]:
         ("topic.partitons > 1", "Topic", "does not compile"),
     ],
 )
-def test_a_broken_policy_holds_back_everything(place: Place, expression: str, subject: str, words: str) -> None:
-    """And says what is wrong; mended, it judges."""
+def test_a_broken_policy_holds_back_what_it_is_for(place: Place, expression: str, subject: str, words: str) -> None:
+    """And says what is wrong by its own condition; corrected, it judges. Topics that it does not select are made."""
 
     def said() -> str:
         found = place.api.call("GET", path(place.estate.home, law(place, ""), place.name)).body
@@ -70,10 +70,12 @@ def test_a_broken_policy_holds_back_everything(place: Place, expression: str, su
     place.apply(law(place, expression, subject=subject))
     place.cluster()
     place.topic("orders")
-    place.until("orders", Ready=("False", "InvalidManifest"), Stalled=("True", "InvalidManifest"))
+    place.topic("free")
+    place.until("orders", Ready=("False", "PolicyDenied"), Stalled=("True", "PolicyDenied"))
+    place.until_ready("free")
     assert place.partitions("orders") == 0
     assert words in place.message("orders")
-    place.wait(lambda: said().startswith("False InvalidManifest") and words in said(), "the Policy says so")
+    place.wait(lambda: said().startswith("False InvalidRule") and words in said(), "the Policy says so")
     place.apply(law(place, "topic.partitions < 3", subject=subject))
     place.until("orders", Stalled=("True", "PolicyDenied"))
     place.wait(lambda: said().startswith("True Judging"), "the Policy judges")
@@ -92,13 +94,25 @@ def test_a_topic_without_a_cluster_says_so(place: Place) -> None:
     place.apply(topic("nobodys", partitions=3, replicationFactor=2))
     for name in ("lost", "nobodys"):
         place.until(name, Ready=("False", "UnknownCluster"), Stalled=("True", "UnknownCluster"))
-    assert "fits spec.clusters" in place.message("lost")
-    assert "there is not exactly one Cluster" in place.message("nobodys")
+    assert "matches spec.clusters" in place.message("lost")
+    assert "spec.clusters names no Cluster, and there are several" in place.message("nobodys")
+    assert f"{place.name}, {other.name}" in place.message("nobodys")
+    assert place.events("lost") == place.events("nobodys") == ["UnknownCluster"]
+    assert place.estate.figure("topiarist_topics", cluster="", state="UnknownCluster") == 2
     other.leave()
     place.until_ready("nobodys")  # which now is meant for the only one
+    other.cluster()
+    place.wait(lambda: "the topic stays on" in place.message("nobodys"), "it stays where it was applied")
+    place.apply(topic("nobodys", partitions=4, replicationFactor=2))
+    place.until_ready("nobodys")
+    assert place.partitions("nobodys") == 4
+    other.leave()
     place.delete("nobodys")
     place.topic("lost", clusters=["nowhere", place.name])
     place.until_ready("lost")
+    place.topic("wide", replicationFactor=9)
+    place.until("wide", Ready=("False", "TooFewBrokers"), Stalled=("True", "TooFewBrokers"))
+    assert place.events("wide") == ["TooFewBrokers"]
     assert place.found("lost")["status"]["topicName"] == "lost"
 
 
@@ -132,9 +146,9 @@ def test_what_a_person_sees(place: Place) -> None:
     place.until_ready("orders")
     place.until("wrong", Stalled=("True", "ConfigInvalid"))
     rows = {line.split()[0]: line.split()[1:-1] for line in place.api.kubectl("get", "tpt").stdout.splitlines()}
-    assert rows["NAME"] == ["PARTITIONS", "REPLICAS", "READY", "REASON"]
-    assert rows["orders"] == ["3", "2", "True", "InStep"]
-    assert rows["wrong"] == ["3", "2", "False", "ConfigInvalid"]
+    assert rows["NAME"] == ["CLUSTER", "PARTITIONS", "REPLICAS", "READY", "REASON"]
+    assert rows["orders"] == [place.name, "3", "2", "True", "InStep"]
+    assert rows["wrong"] == [place.name, "2", "False", "ConfigInvalid"]  # it has no partitions yet
     wide = place.api.kubectl("get", "tpt", "wrong", "-o", "wide").stdout
     assert "spec.config[retention.ms]: " in wide
     described = place.api.kubectl("describe", "tpt", "orders").stdout

@@ -1,12 +1,12 @@
 """F32: the operator is killed at every single write of its work, to ZooKeeper and to the API server, and started again.
 
-How many writes there are is counted by clean runs; each of them is gone through, each in a scene of its own.
+Which writes there are is seen in a clean run; each of them is struck, each in a scene of its own.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -25,8 +25,21 @@ from topiarist.adapters.embedded import EmbeddedZooKeeper
 AT_A_TIME = 10
 """Scenes at work at the same time: most of what each does is to wait."""
 
-MORE = 4
-"""Statuses that a run may write more often than another: the controller is seen in the middle of its work, or not."""
+MORE = 2
+"""Statuses of a kind that a run may write more often than another: the controller is seen in the middle of its work, or
+not.
+"""
+
+
+OUTAGES = {"ZooKeeperUnavailable prod", "Reachable prod"}
+"""Events of a server that did not answer in time: on a busy machine they are true, and say nothing of what was done."""
+
+
+class Target(NamedTuple):
+    """A write at which the operator is killed: its kind, and its number among those of its kind."""
+
+    kind: str
+    number: int
 
 
 class Run(NamedTuple):
@@ -51,13 +64,19 @@ def end(stand: Stand) -> None:
     assert "Traceback" not in stand.operator.log, stand.operator.log
 
 
-def killed(stand: Stand, write: int) -> str:
-    """Kill the operator there; what the write was. A run that has fewer is killed when it has nothing left to do."""
-    stand.writes.strike(write, stand.operator.kill)
+def targets(seen: Sequence[str]) -> list[Target]:
+    """Every write of a clean run, and a few more of the kinds of which another run may have more."""
+    counts = {kind: number + (MORE if kind.endswith("/status") else 0) for kind, number in Counter(seen).items()}
+    return [Target(kind, number) for kind, most in counts.items() for number in range(1, most + 1)]
+
+
+def killed(stand: Stand, write: Target) -> str:
+    """Kill the operator there; the kind of the write. A run that has fewer is killed when it has nothing left to do."""
+    stand.writes.strike(write.kind, write.number, stand.operator.kill)
     stand.operator.start()
-    wait_until(lambda: stand.writes.fired.wait(0.5) or stand.done, f"write {write}", patience=PATIENCE)
+    wait_until(lambda: stand.writes.fired.wait(0.5) or stand.done, f"{write}", patience=PATIENCE)
     stand.operator.kill()
-    return stand.writes.seen[-1] if stand.writes.fired.is_set() else ""
+    return write.kind if stand.writes.fired.is_set() else ""
 
 
 def converges(stand: Stand, wanted: Run) -> None:
@@ -70,7 +89,7 @@ def converges(stand: Stand, wanted: Run) -> None:
     assert sent + stand.writes.seen.count("multi") == TRANSACTIONS
     end(stand)
     assert stand.outcome() == wanted.outcome
-    assert not Counter(stand.events()) - wanted.events
+    assert {*Counter(stand.events()) - wanted.events} <= OUTAGES
 
 
 def held(scene: Scene, name: str) -> bool:
@@ -94,11 +113,11 @@ def test_f32_killed_at_every_write(server: ApiServer, namespace: str, tmp_path: 
 
         first = made("clean")
         wanted = clean(first)
-        total = len(first.writes.seen) + MORE
-        stands = list(pool.map(made, map(str, range(1, total + 1))))
-        struck = list(pool.map(killed, stands, range(1, total + 1)))
+        writes = targets(first.writes.seen)
+        stands = list(pool.map(made, map(str, range(1, len(writes) + 1))))
+        struck = list(pool.map(killed, stands, writes))
         list(pool.map(partial(converges, wanted=wanted), stands))
-    assert {*struck} - {""} == {*first.writes.seen}
+    assert {*struck} - {""} == {*first.writes.seen}, "the first write of a kind is there in every run"
 
 
 def test_f32_killed_right_behind_a_deletion(stage: Stage, namespace: str) -> None:

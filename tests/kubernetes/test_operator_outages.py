@@ -62,6 +62,8 @@ class Cut(NamedTuple):
         wait_until(lambda: UNWRITTEN in self.operator.log, "its request has been given up", patience=PATIENCE)
         assert self.scene.partitions("later") == 0
         assert self.scene.partitions("leave") == 3
+        assert "Request attempt" not in self.operator.log
+        assert len(self.operator.heard("the API server cannot be watched: this is tried again until it can")) <= 2
         well(self.operator)
 
     def catches_up(self) -> None:

@@ -79,6 +79,71 @@ def test_some_namespaces_are_enough(
     assert "forbidden" not in log, log
 
 
+def test_a_namespace_that_goes_takes_nobody_with_it(
+    server: ApiServer, zookeeper: EmbeddedZooKeeper, api: Api, namespace: str, tmp_path: Path
+) -> None:
+    """It is told by the Clusters, a metric and the log, and served again when it is back; a restart is none the worse
+    for it, and neither is one namespace for a right that is missing in another.
+    """
+    team, poor = f"{namespace}-team", f"{namespace}-poor"
+    for name in (team, poor):
+        api.make("/api/v1/namespaces", {"metadata": {"name": name}})
+    connect = f"{zookeeper.connect}/{namespace}"
+    words = ("--period", "1", "--relist", "1", "--watch-namespace", team, "--watch-namespace", poor)
+    operator = Operator(server, namespace, tmp_path / "operator", *words)
+    lost = f"{RBAC}/namespaces/{poor}/rolebindings"
+    bindings = api.call("GET", lost).body["items"]
+    for binding in bindings:
+        assert api.call("DELETE", f"{lost}/{binding['metadata']['name']}").status == 200
+    with Playground(connect, BROKERS) as kafka, connected(connect) as client, operator:
+        place = Place(Estate(server, zookeeper, operator, namespace, tmp_path), api, namespace, kafka, client)
+        theirs = place.elsewhere(team)
+
+        def away() -> str:
+            found = place.own().get("status", {}).get("conditions", ())
+            return next((each["message"] for each in found if each["type"] == "NamespaceAway"), "")
+
+        place.cluster()
+        theirs.topic("theirs")
+        theirs.until_ready("theirs")
+        place.wait(lambda: f"{poor}: the operator's ServiceAccount may not " in away(), "the poor one is told")
+        assert team not in away()
+        remove(api, team)
+        place.wait(lambda: f"{team}: there is no such namespace" in away(), "it is told")
+        assert place.estate.figure("topiarist_namespace_away", namespace=team) == 1
+        place.topic("ours")
+        place.until_ready("ours")
+        operator.process.stop()
+        operator.start()
+        place.topic("ours", partitions=4)
+        place.until_ready("ours")
+        assert place.partitions("theirs") == 3
+        api.make("/api/v1/namespaces", {"metadata": {"name": team}})
+        theirs.topic("theirs", partitions=5)
+        theirs.until_ready("theirs")
+        for binding in bindings:
+            plain = {key: binding[key] for key in ("roleRef", "subjects")}
+            api.make(lost, {"metadata": {"name": binding["metadata"]["name"]}, **plain})
+        place.wait(lambda: not away(), "nothing is away")
+        assert place.estate.figure("topiarist_namespace_away", namespace=team) == 0
+        log = operator.process.log()
+    assert "Traceback" not in log, log
+    assert "a watched namespace is away" in log
+    assert "a watched namespace is back" in log
+
+
+def remove(api: Api, namespace: str) -> None:
+    """Delete a namespace as a controller manager would, with the Topics in it."""
+    where = f"/api/v1/namespaces/{namespace}"
+    for found in api.call("GET", f"/apis/topiarist.dev/v1/namespaces/{namespace}/topics").body["items"]:
+        name = found["metadata"]["name"]
+        assert api.call("DELETE", f"/apis/topiarist.dev/v1/namespaces/{namespace}/topics/{name}").status == 200
+    assert api.call("DELETE", where).status == 200
+    left = api.call("GET", where).body
+    assert api.call("PUT", f"{where}/finalize", {**left, "spec": {"finalizers": []}}).status == 200
+    wait_until(lambda: api.call("GET", where).status == 404, "the namespace has gone", patience=PATIENCE)
+
+
 @pytest.fixture
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredZooKeeper]:
     """A ZooKeeper that lets everybody in and leaves the rest to ACLs."""

@@ -21,19 +21,14 @@ from topiarist.adapters.embedded import EmbeddedZooKeeper
 from topiarist.adapters.playground import Playground
 from topiarist.errors import TopiaristError
 from topiarist.kubernetes.api import Api
-from topiarist.kubernetes.rights import Right, require_rights, wanted
+from topiarist.kubernetes.rights import Right, of_namespace, require_rights, wanted
 
 PATIENCE = 120.0
 HOME, OTHER = "home", "other"
 EVERYWHERE: Values = {"leaderElection": {"enabled": True}}
 CASES = [
     *(pytest.param((), right) for several in wanted(HOME, (), lease=RELEASE) for right in single(several)),
-    *(
-        pytest.param((OTHER,), right)
-        for several in wanted(HOME, (OTHER, HOME), lease="")
-        for right in single(several)
-        if right.namespace == OTHER
-    ),
+    *(pytest.param((OTHER,), right) for several in of_namespace(OTHER) for right in single(several)),
 ]
 """All rights of an operator that watches everywhere, and those that one which does not has in a namespace."""
 
@@ -59,6 +54,12 @@ class Account:
         return ""
 
 
+def everything(home: str, others: list[str]) -> list[Right]:
+    """All that an operator asks for which watches these namespaces beside its own; none: all."""
+    beside = [right for name in others for right in of_namespace(name)]
+    return [*wanted(home, [*others, home] if others else (), lease=RELEASE), *beside]
+
+
 @pytest.mark.parametrize("watched", [(), (OTHER,)], ids=["everywhere", "namespaces"])
 def test_the_rights_of_the_chart_are_enough_to_begin(
     server: ApiServer, namespace: str, watched: tuple[str, ...]
@@ -67,7 +68,7 @@ def test_the_rights_of_the_chart_are_enough_to_begin(
     names = [f"{namespace}-{name}" for name in watched]
     for name in names:
         server.admin.make("/api/v1/namespaces", {"metadata": {"name": name}})
-    asked = [*wanted(namespace, [*names, namespace] if names else (), lease=RELEASE)]
+    asked = everything(namespace, names)
     account = Account(server, rights(namespace, {**EVERYWHERE, "watchNamespaces": names}), asked)
     wait_until(lambda: account.missing() == "", "the roles have arrived", patience=PATIENCE)
 
@@ -87,10 +88,10 @@ def test_with_one_right_fewer_it_does_not_begin(
     right = right._replace(namespace=here(right.namespace))
     if right.name == OTHER:
         right = right._replace(name=here(OTHER))
-    asked = [*wanted(namespace, [*names, namespace] if names else (), lease=RELEASE)]
     whole = rights(namespace, {**EVERYWHERE, "watchNamespaces": names})
-    assert right in set(given(whole))
-    account = Account(server, less(whole, right), asked)
+    said = right._replace(namespace="") if right.name == here(OTHER) else right  # that of a namespace outlives it
+    assert said in set(given(whole))
+    account = Account(server, less(whole, said), everything(namespace, names))
     wait_until(
         lambda: account.missing() == f"the operator's ServiceAccount may not: {right}",
         f"only this is missing: {right}",

@@ -39,12 +39,12 @@ def lint(text: str, shell: str = "bash") -> str:
 
 
 def shell_of(value: Any, key: str = "") -> Iterator[str]:
-    """Every script in a document: what stands below ``run``, ``script`` and ``before_script``."""
+    """Every script in a document: what stands below ``run``, ``script``, ``before_script`` and ``after_script``."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from shell_of(inner, name)
     elif isinstance(value, list):
-        if key in ("script", "before_script"):
+        if key in ("script", "before_script", "after_script"):
             yield "\n".join(value)
         else:
             for inner in value:
@@ -110,6 +110,106 @@ def test_samples_say_what_topiarist_understands(sample: Path) -> None:
         assert known["clusters"] == ()
 
 
+def sample_of(name: str) -> dict[str, Any]:
+    """A sample; ``on``, which YAML 1.1 takes for a truth value, is a key as any other."""
+    content: dict[Any, Any] = yaml.safe_load((ROOT / "docs" / "ci" / name).read_text())
+    return {"on" if key is True else key: value for key, value in content.items()}
+
+
+@pytest.mark.parametrize("name", ["github.yml", "github-forks.yml"])
+def test_a_change_of_the_platform_is_planned_and_applied(name: str) -> None:
+    """Clusters and policies decide what becomes of topics: a change of theirs is a change as any other."""
+    for event in sample_of(name)["on"].values():
+        assert event["paths"] == ["topics/**", "platform/**"]
+
+
+def test_gitlab_plans_and_applies_a_change_of_the_platform() -> None:
+    """The job is there for both folders, and a plan with the branch's own platform is begun by a person."""
+    content = sample_of("gitlab-ci.yml")
+    for job in ("plan", "apply"):
+        assert {path for rule in content[job]["rules"] for path in rule["changes"]} == {"topics/**/*", "platform/**/*"}
+    (own,) = [rule for rule in content["plan"]["rules"] if "variables" in rule]
+    assert (own["changes"], own["when"], own["allow_failure"]) == (["platform/**/*"], "manual", False)
+
+
+def test_a_branch_plans_with_its_own_platform_only_once_that_is_approved() -> None:
+    """Environment and platform hang on one comparison; whatever it is that fails, the approval is asked for."""
+    jobs = sample_of("github.yml")["jobs"]
+    unchanged = "needs.compare.outputs.platform == 'unchanged'"
+    assert jobs["plan"]["needs"] == "compare"
+    assert jobs["plan"]["environment"] == f"${{{{ {unchanged} && 'topics-plan' || 'topics-plan-platform' }}}}"
+    (step,) = [step for step in jobs["plan"]["steps"] if "topiarist@" in step["uses"]]
+    assert step["with"]["platform"] == f"${{{{ {unchanged} && 'trusted/platform' || 'platform' }}}}"
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [("topics", "unchanged"), ("platform", "changed"), ("", "changed")],
+    ids=["topics", "platform", "no history"],
+)
+def test_the_comparison_finds_a_changed_platform(tmp_path: Path, changed: str, words: str) -> None:
+    """Run on a merge of a branch into its base, as GitHub checks it out; what git cannot tell counts as changed."""
+    (script,) = [step["run"] for step in sample_of("github.yml")["jobs"]["compare"]["steps"] if "run" in step]
+
+    def git(*arguments: str) -> None:
+        author = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+        subprocess.run(["git", *author, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    def commit(folder: str) -> None:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "a.yaml").write_text(f"{folder}\n")
+        git("add", ".")
+        git("commit", "--quiet", "--message", folder)
+
+    git("init", "--quiet", "--initial-branch", "main")
+    commit("other")
+    if changed:
+        git("switch", "--quiet", "--create", "branch")
+        commit(changed)
+        git("switch", "--quiet", "main")
+        commit("more")
+        git("merge", "--quiet", "--no-ff", "branch")
+    output = tmp_path / "output"
+    done = subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, env={**os.environ, "GITHUB_OUTPUT": str(output)})
+    assert (done.returncode, output.read_text()) == (0, f"platform={words}\n")
+
+
+def test_no_merge_that_waits_is_lost() -> None:
+    """GitHub cancels all but the newest that wait, unless they queue; GitLab a pipeline that has not begun."""
+    job = sample_of("github.yml")["jobs"]["apply"]
+    assert job["concurrency"] == {"group": "topics-apply", "queue": "max"}
+    content = sample_of("gitlab-ci.yml")
+    kept = {rule["if"]: rule["auto_cancel"]["on_new_commit"] for rule in content["workflow"]["rules"]}
+    assert kept["$CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH"] == "none"
+    assert (
+        content["apply"]["resource_group"] in (ROOT / "docs/ci/gitlab-ci.yml").read_text().split("resource_groups/")[1]
+    )
+    assert not content["apply"].get("interruptible")
+
+
+def test_an_apply_may_say_what_came_of_it() -> None:
+    """The job has the permission for the comment under the pull request."""
+    assert sample_of("github.yml")["jobs"]["apply"]["permissions"]["pull-requests"] == "write"
+
+
+def test_samples_name_one_repository() -> None:
+    """Every sample takes topiarist from the same place at the same version, by a protocol that anybody has."""
+    found = {}
+    for sample in SAMPLES:
+        text = sample.read_text()
+        found[sample.name] = re.findall(r"([\w:/.+@-]*OWNER/topiarist)@?(\w*)", text)
+        assert not re.search(r"install .*\btopiarist$", text, re.MULTILINE), "no registry has it"
+    (repository,) = sample_of("pre-commit-config.yaml")["repos"]
+    assert (repository["repo"], repository["rev"]) == ("https://github.com/OWNER/topiarist", "v1")
+    places = {place for name, every in found.items() for place in every if name != "pre-commit-config.yaml"}
+    assert places == {("OWNER/topiarist", "v1"), ("git+https://github.com/OWNER/topiarist", "v1")}
+    (hook,) = repository["hooks"]
+    assert hook["id"] in {known["id"] for known in HOOKS}
+    for path in ("topics/a.yaml", "platform/a.yaml"):
+        assert re.search(hook["files"], path)
+    assert yaml.safe_load(re.findall(r"```yaml\n(- id: topiarist.*?)```", PAGE, re.DOTALL)[0]) == [hook]
+
+
 def test_every_sample_is_listed() -> None:
     """The page has a link to each."""
     assert [sample.name for sample in SAMPLES if f"(ci/{sample.name})" not in PAGE] == []
@@ -163,12 +263,86 @@ def test_the_hook_checks_manifests(tmp_path: Path) -> None:
     assert done.stderr.startswith("bad.yaml:4:20: error: spec.partitions: found 0")
 
 
-def test_pins_for_the_action_are_versions_only(tmp_path: Path) -> None:
-    """What the action installs is held to the versions in constraints.txt, each of them, without hashes."""
-    line = next(line for line in (ROOT / "tools/ci/install.sh").read_text().splitlines() if "sed -n" in line)
-    command = line.replace("$GITHUB_ACTION_PATH", str(ROOT)).replace("$home", str(tmp_path))
-    subprocess.run(["bash", "-c", command], check=True)
-    pins = (tmp_path / "pins.txt").read_text().splitlines()
-    wanted = re.findall(r"^([a-z0-9-]+==[^ ]+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-    assert pins == wanted
-    assert "click" in {pin.partition("==")[0] for pin in pins}
+PYTHON = """#!/bin/sh
+echo "$*" >>"$CALLS"
+case "$1 $2" in
+  "-m venv") mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && cp "$0" "$3/bin/topiarist" ;;
+  "-m pip" | "--version ") ;;
+  *) exec {python} "$@" ;;
+esac
+"""
+"""A Python that notes how it is called, and installs nothing."""
+
+
+def test_the_action_installs_with_hashes(tmp_path: Path) -> None:
+    """What is fetched has hashes and is not built; what is built is the checkout, without an index."""
+    stand_in = tmp_path / "python"
+    stand_in.write_text(PYTHON.format(python=sys.executable))
+    stand_in.chmod(0o755)
+    given = {"RUNNER_TEMP": tmp_path, "GITHUB_ACTION_PATH": ROOT, "GITHUB_PATH": tmp_path / "path", "PYTHON": stand_in}
+    known = {
+        "PATH": os.environ["PATH"],
+        "CALLS": str(tmp_path / "calls"),
+        **{name: str(to) for name, to in given.items()},
+    }
+    subprocess.run([str(ROOT / "tools/ci/install.sh")], env=known, check=True, capture_output=True)
+    calls = (tmp_path / "calls").read_text().splitlines()
+    fetched, built = [shlex.split(call) for call in calls if call.startswith("-m pip install")]
+    assert {"--require-hashes", "--no-deps", "--only-binary"} <= set(fetched)
+    assert {"--no-index", "--no-deps", "--no-build-isolation"} <= set(built)
+    assert built[-1] == str(ROOT)
+    pins = re.split(r"^(?=[a-z])", Path(fetched[-1]).read_text(), flags=re.MULTILINE)[1:]
+    assert all("--hash=sha256:" in pin for pin in pins)
+    assert {"click", "kazoo", "setuptools"} <= {pin.partition("==")[0] for pin in pins}
+    assert (tmp_path / "path").read_text() == f"{tmp_path}/topiarist-home/bin\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "reviewed"),
+    [
+        ("apply", ""),
+        ("apply", "True"),
+        ("apply", "yes"),
+        ("apply", "true "),
+        ("apply", "False"),
+        ("Plan", "true"),
+        ("", "true"),
+    ],
+)
+def test_the_action_takes_no_word_that_it_does_not_know(command: str, reviewed: str, tmp_path: Path) -> None:
+    """A slip in ``command`` or ``reviewed`` ends the step before topiarist is called at all."""
+    topiarist = tmp_path / "topiarist"
+    topiarist.write_text("#!/bin/sh\ntouch called\n")
+    topiarist.chmod(0o755)
+    known = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "REVIEWED": reviewed,
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+    }
+    words = [str(ROOT / "tools/ci/run.sh"), command, "out"]
+    done = subprocess.run(words, env=known, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout.startswith("::error title=topiarist::")
+    assert not (tmp_path / "called").exists()
+    assert not (tmp_path / "output").exists()
+
+
+@pytest.mark.parametrize("content", [None, "", "{}"])
+@pytest.mark.parametrize("reviewed", ["true", "false"])
+def test_a_review_that_is_wanted_is_always_asked_for(reviewed: str, content: str | None, tmp_path: Path) -> None:
+    """Whatever the file with the plan is like, and whether there is one: ``--reviewed`` depends on the input alone."""
+    topiarist = tmp_path / "topiarist"
+    topiarist.write_text('#!/bin/sh\necho "$@"\n')
+    topiarist.chmod(0o755)
+    if content is not None:
+        (tmp_path / "plan.json").write_text(content)
+    known = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "REVIEWED": reviewed,
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
+    }
+    words = [str(ROOT / "tools/ci/run.sh"), "apply", str(tmp_path)]
+    done = subprocess.run(words, env=known | {"ACTION_PATHS": "topics"}, capture_output=True, text=True, check=True)
+    (called,) = [line for line in done.stdout.splitlines() if line.startswith("apply ")]
+    assert (f"--reviewed {tmp_path}/plan.json" in called) is (reviewed == "true")

@@ -14,7 +14,7 @@ import pytest
 from support.pages import PAGES, ROOT, anchors, blocks, code, links, table
 from topiarist.cli.main import COMMANDS, cli
 from topiarist.errors import Exit, Reason
-from topiarist.kubernetes import events, passes, permission
+from topiarist.kubernetes import annotation, events, summaries
 
 PACKAGE = ROOT / "operator" / "topiarist"
 OPERATIONS = ROOT / "docs" / "operations.md"
@@ -147,7 +147,7 @@ def test_every_reason_is_explained() -> None:
 
 def test_every_annotation_is_explained() -> None:
     """Those by which the operator is told something, and no others."""
-    known = {permission.RISK, permission.RECREATE, permission.TAKE_OWNERSHIP, permission.RETAIN, passes.PAUSED}
+    known = {name for names in annotation.KNOWN.values() for name in names}
     assert {row[0] for row in table(KUBERNETES.read_text(), "annotation")} == {
         f"topiarist.dev/{name}" for name in known
     }
@@ -163,7 +163,7 @@ def test_every_reason_to_look_into_exists() -> None:
     """What the operator's guide says to do about, apart from what is no reason at all."""
     rows = table(KUBERNETES.read_text(), "reason")
     named = {word for row in rows[1:] for word in re.findall(r"\w+", row[0])}
-    assert named <= {reason.value for reason in Reason}
+    assert named <= {summaries.INVALID_RULE, *(reason.value for reason in Reason)}
     operators = {row[0] for row in table(OPERATIONS.read_text(), "reason") if row[3].startswith("in Kubernetes:")}
     assert operators <= named
 
@@ -195,35 +195,58 @@ FIGURES = {
     "machine": {"cpus": 2, "cpu": "a | b", "memory_gib": 4.0, "system": "Linux", "python": "3.11", "java": "openjdk"},
     "figures": [
         {"goal": "G1", "what": "plan", "measured": "0.7 s", "wanted": "1 s", "gate": "0 writes", "holds": True},
-        {"goal": "G2", "what": "more", "measured": "x | y", "wanted": "9 s", "gate": "ratio 2", "holds": False},
+        {"goal": "G6", "what": "more", "measured": "x | y", "wanted": "9 s", "gate": "ratio 2", "holds": False},
         {"goal": "G3", "what": "less", "measured": "1 s", "wanted": "2 s", "gate": "none", "holds": True},
+        {"goal": "G15", "what": "many", "measured": "7 s", "wanted": "9 s", "gate": "none", "holds": True},
     ],
 }
 
 
 def test_the_table_of_figures_is_made_from_json(tmp_path: Path) -> None:
-    """The tool writes one row a figure between the marks of the README, and leaves all else."""
-    (tmp_path / "tools").mkdir()
-    tool = tmp_path / "tools" / "bench_table.py"
-    tool.write_text((ROOT / "tools" / "bench_table.py").read_text())
-    readme = (ROOT / "README.md").read_text()
-    (tmp_path / "README.md").write_text(readme)
+    """The tool writes between the marks of two pages, one row a figure and three of them, and leaves all else."""
+    for name in ("tools/bench_table.py", "README.md", "docs/performance.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text((ROOT / name).read_text())
     (tmp_path / "figures.json").write_text(json.dumps(FIGURES))
-    subprocess.run([sys.executable, str(tool), str(tmp_path / "figures.json")], check=True)
-    before, _, rest = readme.partition("<!-- bench:begin -->\n")
-    written = (tmp_path / "README.md").read_text()
-    assert written.startswith(f"{before}<!-- bench:begin -->\n")
-    assert written.endswith("<!-- bench:end -->" + rest.partition("<!-- bench:end -->")[2])
-    assert "| G1 | plan | 0.7 s | 1 s | 0 writes | yes |\n| G2 | more | x \\| y | 9 s | ratio 2 | **no** |\n" in written
-    assert "| G3 | less | 1 s | 2 s | none |  |\n" in written
-    assert "by `make bench` on 2000-01-31" in written
+    subprocess.run([sys.executable, str(tmp_path / "tools/bench_table.py"), str(tmp_path / "figures.json")], check=True)
+    made = {}
+    for name in ("README.md", "docs/performance.md"):
+        before, _, rest = (ROOT / name).read_text().partition("<!-- bench:begin -->\n")
+        written = (tmp_path / name).read_text()
+        assert written.startswith(f"{before}<!-- bench:begin -->\n")
+        after = "<!-- bench:end -->" + rest.partition("<!-- bench:end -->")[2]
+        assert written.endswith(after)
+        made[name] = written.removeprefix(f"{before}<!-- bench:begin -->\n").removesuffix(after)
+    whole = made["docs/performance.md"]
+    assert "| G1 | plan | 0.7 s | 1 s | 0 writes | yes |\n| G6 | more | x \\| y | 9 s | ratio 2 | **no** |\n" in whole
+    assert "| G3 | less | 1 s | 2 s | none |  |\n" in whole
+    assert "by `make bench` on 2000-01-31" in whole
+    assert made["README.md"].splitlines()[2:] == [
+        "| plan | 0.7 s |",
+        "| more | x \\| y |",
+        "| many | 7 s |",
+        "",
+        "By `make bench` on 2000-01-31, on 2 cores. All figures: [docs/performance.md](docs/performance.md).",
+    ]
+
+
+def test_three_figures_stand_in_the_readme() -> None:
+    """They are those of the whole table, of the same day."""
+    marked = re.compile(r"<!-- bench:begin -->\n(.*)<!-- bench:end -->", re.DOTALL)
+    (short,), (whole,) = (marked.findall((ROOT / name).read_text()) for name in ("README.md", "docs/performance.md"))
+    rows = [line.strip("|") for line in short.splitlines() if line.startswith("| ")][2:]
+    assert len(rows) == 3
+    assert all(line in whole for line in rows)
+    assert re.findall(r"on (\d{4}-\d\d-\d\d)", short) == re.findall(r"on (\d{4}-\d\d-\d\d)", whole)
 
 
 def test_the_table_of_figures_is_not_made_from_anything_else(tmp_path: Path) -> None:
     """Without figures the tool says so, ends with 1, and writes nothing."""
-    readme = (ROOT / "README.md").read_text()
-    (tmp_path / "figures.json").write_text("{}")
-    words = [sys.executable, str(ROOT / "tools" / "bench_table.py"), str(tmp_path / "figures.json")]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert (done.returncode, (ROOT / "README.md").read_text()) == (1, readme)
-    assert "these are no figures" in done.stderr
+    pages = [ROOT / "README.md", ROOT / "docs" / "performance.md"]
+    before = [page.read_text() for page in pages]
+    for report in ({}, {**FIGURES, "figures": []}):
+        (tmp_path / "figures.json").write_text(json.dumps(report))
+        words = [sys.executable, str(ROOT / "tools" / "bench_table.py"), str(tmp_path / "figures.json")]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert (done.returncode, [page.read_text() for page in pages]) == (1, before)
+        assert "these are no figures" in done.stderr

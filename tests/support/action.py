@@ -14,6 +14,7 @@ from support.pages import ROOT
 
 SCRIPTS = ROOT / "tools" / "ci"
 MARKER = "<!-- topiarist plan -->"
+OUTCOME = "<!-- topiarist apply -->"
 SHA, HEAD = "c" * 40, "f" * 40
 
 

@@ -164,11 +164,15 @@ def _notification(value: dict[str, Any]) -> Iterator[str]:
 
 
 def _record(value: dict[str, Any]) -> Iterator[str]:
-    keys = value.get("config")
-    if value.get("version") != 1 or not isinstance(value.get("owner"), str) or not isinstance(keys, list):
+    """Check both forms of a record: with the names of config keys (tombstones), or with the values applied."""
+    config = value.get("config")
+    form = {1: list, 2: dict}.get(value.get("version", 0))
+    if form is None or not isinstance(value.get("owner"), str) or not isinstance(config, form):
         yield "is not a record"
-    elif keys != sorted(set(keys)):
+    elif list(config) != sorted(set(config)):
         yield "has keys that are not sorted"
+    elif isinstance(config, dict) and not all(text is None or isinstance(text, str) for text in config.values()):
+        yield "has values that are no text"
 
 
 def _elsewhere(before: Tree, after: Tree) -> Iterator[str]:

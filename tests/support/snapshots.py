@@ -43,6 +43,8 @@ WHOLE = ClusterState(
     release_at_least=(3, 9),
     room=Room(100, 200, 300),
     warnings=("/feature cannot be read: it is empty",),
+    gives_ids=True,
+    stale_requests=frozenset({"never"}),
     next_identity=99,
 )
 """Nothing in it is at its default."""

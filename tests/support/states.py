@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from topiarist.core.spec import ClusterSpec, Manifest, TopicSpec, merge
-from topiarist.core.state import Broker, ClusterState, Replicas, TopicRecord, TopicState
+from topiarist.core.state import Applied, Broker, ClusterState, Replicas, TopicRecord, TopicState
 from topiarist.errors import Path, Place
 
 CLUSTER_ID = "7sYkPq0hTmWZkS3m1oX9Lw"
@@ -42,11 +42,13 @@ def topic(
     config: Mapping[str, str] | None = None,
     ours: Sequence[str] | None = (),
     owner: str = "default",
+    met: TopicSpec | None = None,
     **fields: Any,
 ) -> TopicState:
     """A topic with so many partitions, or with these replica lists; with a record of ours over the keys ``ours``.
 
-    ``ours`` None means that there is no record. Further fields are those of ``TopicState``.
+    ``ours`` None means that there is no record; ``met`` is the spec that the topic was as asked by, if the record knows
+    one. Further fields are those of ``TopicState``.
     """
     fields.setdefault("record_valid", ours is not None)
     return TopicState(
@@ -54,9 +56,16 @@ def topic(
         identity=fields.pop("identity", 1),
         replicas=spread(replicas) if isinstance(replicas, int) else tuple(replicas),
         config=dict(config or {}),
-        record=None if ours is None else TopicRecord(owner, tuple(sorted(ours))),
+        record=None if ours is None else _record(owner, ours, met),
         **fields,
     )
+
+
+def _record(owner: str, ours: Sequence[str], met: TopicSpec | None) -> TopicRecord:
+    if met is None:
+        return TopicRecord(owner, tuple(sorted(ours)))
+    applied = Applied(met.partitions, tuple(sorted(met.config.items())), met.remove_unmanaged)
+    return TopicRecord(owner, tuple(sorted({*ours, *met.config})), applied=applied)
 
 
 def cluster(*topics: TopicState, **fields: Any) -> ClusterState:

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from typing import IO
 
 PATIENCE = 30.0
 """Seconds; only a test that fails waits this long."""
@@ -21,6 +22,16 @@ def wait_until(condition: Callable[[], object], what: str, *, patience: float = 
     while not condition():
         assert time.monotonic() < deadline, f"waited {patience:.0f} s in vain for: {what}"
         never.wait(pause)
+
+
+def read_until(stream: IO[str], word: str) -> str:
+    """Return the lines of ``stream`` up to the one with ``word``; raises ``AssertionError`` if it ends before."""
+    said = ""
+    while word not in said:
+        line = stream.readline()
+        assert line, f"ended too early: {said}"
+        said += line
+    return said
 
 
 def is_alive(pid: int) -> bool:

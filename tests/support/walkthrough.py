@@ -16,10 +16,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from support.pages import Block, blocks
+from support.waiting import read_until
+from topiarist.adapters.playground.seed import CLUSTER_ID
 
 ADDRESS = re.compile(r"127\.0\.0\.1:\d+/kafka")
 COMMAND = re.compile(r"^(topiarist .*|cat [\w./-]+)$", re.MULTILINE)
 SPLIT = "\x1e"
+_CLUSTER_ID = re.compile(r"(?<=cluster )[\w-]{22}(?=,)")
 
 
 class Printed(NamedTuple):
@@ -56,12 +59,8 @@ def background(block: Block, folder: Path) -> Iterator[str]:
         start_new_session=True,
     ) as process:
         assert process.stdout
-        said = ""
         try:
-            while "Ctrl-C" not in said:
-                line = process.stdout.readline()
-                assert line, f"ended too early: {said}"
-                said += line
+            said = read_until(process.stdout, "Ctrl-C")
             address = ADDRESS.search(said)
             assert address, said
             yield address[0]
@@ -87,7 +86,7 @@ def announced(text: str) -> str:
 
 
 def tell(page: str, folder: Path) -> Story:
-    """Run all blocks of a page that are to be run, in their order."""
+    """Run all blocks of a page that are to be run, in their order; one id stands for that of the cluster."""
     printed: list[Printed] = []
     codes: list[tuple[str, int, int]] = []
     marked = [block for block in blocks(page) if block.mark.startswith("run")]
@@ -112,7 +111,7 @@ def tell(page: str, folder: Path) -> Story:
             codes.append((block.text + done.stdout, int(block.mark.partition("exit ")[2] or 0), done.returncode))
             for part in done.stdout.split(SPLIT)[1:]:
                 command, _, output = part.partition("\n")
-                printed.append(Printed(command, output, block.start))
+                printed.append(Printed(command, _CLUSTER_ID.sub(CLUSTER_ID, output), block.start))
     return Story(printed, codes)
 
 

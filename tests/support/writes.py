@@ -16,16 +16,20 @@ class Writes:
         self.seen: list[str] = []
         self.fired = threading.Event()
         self._lock = threading.Lock()
-        self._at = 0
+        self._target = ("", 0)
         self._kill: Callable[[], None] = lambda: None
 
-    def strike(self, at: int, kill: Callable[[], None]) -> None:
-        """Call ``kill`` before the write of this number, from 1, goes on; neither it nor any after it does."""
-        self._at, self._kill = at, kill
+    def strike(self, kind: str, at: int, kill: Callable[[], None]) -> None:
+        """Call ``kill`` before the write of this kind and number, from 1, goes on; neither it nor any after it does.
+
+        The order of writes to two servers differs from run to run. So a write is named by its number among those of its
+        kind: the write of a number among all may be of another kind in every run, and some kind is never struck.
+        """
+        self._target, self._kill = (kind, at), kill
 
     def spare(self) -> None:
         """Count from the beginning, and strike no more."""
-        self.seen, self._at = [], 0
+        self.seen, self._target = [], ("", 0)
         self.fired.clear()
 
     def zookeeper(self, kind: str) -> bool:
@@ -40,7 +44,7 @@ class Writes:
         with self._lock:
             if not self.fired.is_set():
                 self.seen.append(kind)
-                if len(self.seen) == self._at:
+                if (kind, self.seen.count(kind)) == self._target:
                     self._kill()
                     self.fired.set()
             return not self.fired.is_set()

@@ -88,6 +88,11 @@ def topic(
     return TopicState(name, fields.pop("identity", 7), replicas, fields.pop("config", {}), **fields)
 
 
+def mark(found: TopicPlan) -> TopicRecord | None:
+    """The record that a plan leaves, without the values that it remembers."""
+    return found.record_after and replace(found.record_after, applied=None)
+
+
 def state(*topics: TopicState, brokers: tuple[Broker, ...] = RACKS, **fields: Any) -> ClusterState:
     """A cluster that holds these topics."""
     fields.setdefault("next_identity", 1000)

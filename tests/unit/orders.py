@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from support import states
+from support import bodies, states
 from topiarist import schema
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.core.spec import merge
-from topiarist.core.state import TopicState
+from topiarist.core.state import ClusterState, TopicState
 from topiarist.errors import Reason
 from topiarist.kubernetes.candidates import candidate, candidates
 from topiarist.kubernetes.passes import Order, View, look
@@ -43,3 +44,15 @@ def ours(name: str, partitions: int = 3, **config: str) -> TopicState:
     """A topic of the operator's on the cluster."""
     named = {key.replace("_", "."): text for key, text in config.items()}
     return states.topic(name, partitions, config=named, ours=sorted(named), owner=OWNER)
+
+
+def command(view: View) -> tuple[str, str]:
+    """The annotation, and its value, in the command that the first refusal of a topic gives."""
+    (found,) = re.findall(r" (topiarist\.dev/[a-z-]+)=(sha256:[0-9a-f]{16})", view.refusals[0].instead)
+    return str(found[0]), str(found[1])
+
+
+def consenting(home: Resource, topic: Resource, state: ClusterState) -> Resource:
+    """The Topic once its owner has copied the command of the refusal."""
+    annotation, digest = command(passed(MemoryCluster(state), order(home, topic))[topic.topic])
+    return bodies.again(topic, annotations={annotation: digest})

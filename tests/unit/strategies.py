@@ -18,7 +18,7 @@ from topiarist.core.change import Plan
 from topiarist.core.names import collision_key
 from topiarist.core.plan import EVERY, Run, make_plan
 from topiarist.core.spec import ClusterSpec, RackAwareness, TopicSpec, merge
-from topiarist.core.state import Broker, ClusterState, Fault, Gate, Replicas, TopicRecord, TopicState
+from topiarist.core.state import Applied, Broker, ClusterState, Fault, Gate, Replicas, TopicRecord, TopicState
 from topiarist.errors import Reason
 from unit.builders import Tree, manifest
 
@@ -101,7 +101,12 @@ class _Maker:
         owner = self.rarely("default", "k8s/team/release")
         if self.rarely(False, True):
             return TopicRecord(owner, absent=True)
-        return TopicRecord(owner, tuple(sorted(self.some(tuple(GOOD), 4))))
+        keys = tuple(sorted(self.some(tuple(GOOD), 4)))
+        if self.random.random() < 0.5:
+            return TopicRecord(owner, keys)
+        values = tuple((key, self.pick(GOOD[key])) for key in keys if self.random.random() < 0.8)
+        applied = Applied(self.pick((None, 1, 3, 5)), values, self.rarely(False, True))
+        return TopicRecord(owner, keys, applied=applied)
 
     def replicas(self, width: int) -> Replicas:
         """One replica list; now and then it names a broker that is never registered."""

@@ -128,7 +128,7 @@ def _random(seed: int) -> tuple[list[Manifest], dict[str, ClusterSpec], str | No
 def _plain(found: Desired) -> Any:
     """What there is to compare of a run."""
     specs = {name: list(specs) for name, specs in found.specs.items()}
-    numbers = (found.judged, found.passed_over, dict(found.unjudged))
+    numbers = (found.judged, found.passed_over)
     return specs, found.clusters, found.complaints, found.warnings, numbers
 
 

@@ -10,7 +10,7 @@ import pytest
 from support.states import cluster, spec, topic
 from topiarist import patience
 from topiarist.cli import waiting
-from topiarist.core.change import Plan
+from topiarist.core.change import AddPartitions, Plan, TopicPlan
 from topiarist.core.plan import Run, make_plan
 from topiarist.core.spec import ClusterSpec
 from topiarist.core.state import ClusterState
@@ -20,6 +20,10 @@ from topiarist.reconcile import Outcome, Report, Result
 from topiarist.settings import Settings
 
 SEEN = cluster(topic("orders"), topic("clicks", identity=2))
+
+
+def untold(plan: TopicPlan, outcome: Outcome) -> None:
+    """Nobody listens."""
 
 
 def plan(state: ClusterState = SEEN, *names: str, ensure: str = "Absent") -> Plan:
@@ -54,7 +58,9 @@ def report(*names: str, result: Result = Result.DONE) -> Report:
 def waited(played: Played, found: Report, *, seconds: float = 30.0, stop: bool = False) -> Report:
     """What ``apply --wait`` makes of one report."""
     settings = Settings(wait_timeout=seconds, verbosity=-1)
-    (after,) = waiting.wait({"": waiting.Watch(played, settings, lambda: stop)}, [found], settings, lambda: stop)
+    (after,) = waiting.wait(
+        {"": waiting.Watch(played, settings, lambda: stop, untold)}, [found], settings, lambda: stop
+    )
     return after
 
 
@@ -68,6 +74,53 @@ def test_it_looks_until_all_have_gone() -> None:
     found = report("clicks", "orders")
     assert waited(played, found) == found
     assert played.asked == [["clicks", "orders"], ["orders"], ["orders"]]
+
+
+def test_the_id_of_a_created_topic_is_told_as_soon_as_it_is_known() -> None:
+    """Not before the controller has taken the topic over, and once; never that of another topic of its name."""
+    specs = [spec(name) for name in ("early", "late", "other", "without")]
+    made = make_plan(cluster(), ClusterSpec(), specs, Run())
+    lists = {topic.topic: dict(enumerate(topic.new_replicas())) for topic in made.topics}
+
+    def sight(name: str, *, taken: bool, **more: Any) -> Sight:
+        return Sight(7, False, replicas=lists[name], taken=frozenset(lists[name]) if taken else frozenset(), **more)
+
+    first = {
+        "early": sight("early", taken=True, topic_id="E"),
+        "late": sight("late", taken=False, topic_id="L"),
+        "other": sight("other", taken=True, topic_id="O", stale=True),
+        "without": sight("without", taken=True),
+    }
+    played = Played(first, {"late": sight("late", taken=True, topic_id="L")})
+    told: list[tuple[str, str | None, int]] = []
+    settings = Settings(wait_timeout=30.0, verbosity=-1)
+    watch = waiting.Watch(
+        played,
+        settings,
+        lambda: False,
+        lambda topic, outcome: told.append((outcome.topic, outcome.topic_id, len(played.asked))),
+    )
+    run = Report(made, tuple(Outcome(name, Result.DONE) for name in lists))
+    (after,) = waiting.wait({"": watch}, [run], settings, lambda: False)
+    assert told == [("early", "E", 1), ("other", None, 1), ("late", "L", 2)]
+    assert {outcome.topic: (outcome.result, outcome.topic_id) for outcome in after.outcomes} == {
+        "early": (Result.DONE, "E"),
+        "late": (Result.DONE, "L"),
+        "other": (Result.FAILED, None),
+        "without": (Result.DONE, None),
+    }
+
+
+def test_an_id_that_was_known_before_is_nothing_new() -> None:
+    """A topic that grows and had its id when it was planned has nothing to tell."""
+    seen = cluster(topic("orders", topic_id="A"))
+    grown = make_plan(seen, ClusterSpec(), [spec("orders", partitions=9)], Run())
+    (change,) = grown.topics[0].changes
+    assert isinstance(change, AddPartitions)
+    lists = dict(enumerate((*seen.topics["orders"].replicas, *change.replicas)))
+    sight = Sight(seen.topics["orders"].identity, False, replicas=lists, taken=frozenset(lists), topic_id="A")
+    run = Report(grown, (Outcome("orders", Result.DONE),))
+    assert waited(Played({"orders": sight}), run) == run
 
 
 def test_what_is_not_finished_in_time_is_an_error() -> None:
@@ -268,7 +321,7 @@ def paced(
     played: Played, *, ahead: int = 6, seconds: float = 30.0, stop: Callable[[], bool] = lambda: False, loud: int = -1
 ) -> waiting.Watch:
     """The pace of a run."""
-    return waiting.Watch(played, Settings(wait_timeout=seconds, wait_ahead=ahead, verbosity=loud), stop)
+    return waiting.Watch(played, Settings(wait_timeout=seconds, wait_ahead=ahead, verbosity=loud), stop, untold)
 
 
 def test_a_run_is_held_back_until_the_controller_has_gone_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -334,7 +387,9 @@ def test_what_is_waited_for_is_said_before_and_after(capsys: pytest.CaptureFixtu
     for verbosity in (0, -1):
         settings = Settings(verbosity=verbosity)
         run = Report(found, tuple(Outcome(topic.topic, Result.DONE) for topic in found.topics))
-        waiting.wait({"": waiting.Watch(Played(sights), settings, lambda: False)}, [run], settings, lambda: False)
+        waiting.wait(
+            {"": waiting.Watch(Played(sights), settings, lambda: False, untold)}, [run], settings, lambda: False
+        )
     assert capsys.readouterr().err == (
         "waiting for the controller to take over 2 topics and delete 1 topic, at most 300 s without progress\n"
         "2 topics taken over by the controller, 1 topic gone\n"

@@ -138,7 +138,14 @@ def test_lists_are_sets_maps_or_one_value() -> None:
     ("kind", "path", "rule"),
     [
         ("Topic", "spec", "!(has(self.clusters) && has(self.clusterSelector))"),
-        ("Topic", "spec", "!(has(self.replicaAssignment) && has(self.partitions))"),
+        *(
+            (
+                *("Topic", path),
+                "!has(self.replicaAssignment) || !has(self.partitions) || "
+                "self.partitions == self.replicaAssignment.size()",
+            )
+            for path in ("spec", "spec.overrides[]")
+        ),
         ("Topic", "spec.overrides[]", "(has(self.clusters)) || (has(self.clusterSelector))"),
         ("Topic", "spec.topicName", "!(self in ['.', '..'])"),
         ("Cluster", "spec.zookeeper.tls", "!has(self.key) || has(self.certificate)"),
@@ -154,6 +161,14 @@ def test_conditions_become_rules(kind: str, path: str, rule: str) -> None:
     """What the schema says of several fields at once, an API server checks by CEL, with a message."""
     rules = {one["rule"]: one["message"] for one in at(kind, path)["x-kubernetes-validations"]}
     assert rules[rule]
+
+
+def test_replica_lists_are_lists_in_a_definition() -> None:
+    """A file may hold text too. A structural schema has one type for a field; without it nothing counts the items."""
+    for path in ("spec.replicaAssignment", "spec.overrides[].replicaAssignment"):
+        field = at("Topic", path)
+        assert field["type"] == "array"
+        assert "pattern" not in field
 
 
 def test_internal_topics_are_all_in_the_rule() -> None:

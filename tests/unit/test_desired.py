@@ -33,6 +33,11 @@ def said(found: Desired) -> list[str]:
     return [complaint.message for complaint in found.complaints]
 
 
+def warned(found: Desired) -> list[str]:
+    """The messages of all warnings."""
+    return [complaint.message for complaint in found.warnings]
+
+
 # the topic's clusters -> the clusters that get it
 MEANT: dict[str, tuple[dict[str, Any], list[str]]] = {
     "one": ({"clusters": ["prod"]}, ["prod"]),
@@ -69,13 +74,25 @@ def test_narrowing_to_one_cluster() -> None:
 
 
 def test_a_cluster_without_a_document() -> None:
-    """Where a cluster is written to this is an error at its place; otherwise it is counted and said."""
-    topics = [topic("a", clusters=["prod", "nowhere"])]
+    """Where all clusters are known this is an error at its place; otherwise one warning for each cluster."""
+    topics = [topic("a", clusters=["prod", "tset"]), topic("b", clusters=["tset"])]
     strict = resolve(topics, BOTH)
-    assert said(strict) == ["a: there is no Cluster nowhere"]
-    assert "prod, test" in strict.complaints[0].hint
-    lenient = resolve(topics, BOTH, strict=False)
-    assert (said(lenient), dict(lenient.unjudged), names(lenient)) == ([], {"nowhere": 1}, {"prod": ["a"], "test": []})
+    assert said(strict) == ["a: there is no Cluster tset", "b: there is no Cluster tset"]
+    hint = "did you mean test? The clusters of this run are: prod, test"
+    assert [complaint.hint for complaint in strict.complaints] == [hint, hint]
+    lenient = resolve(topics, BOTH, strict=False, unchecked="defaults and policies")
+    assert (said(lenient), names(lenient)) == ([], {"prod": ["a"], "test": []})
+    assert warned(lenient) == ["cluster tset: no document here, so 2 topics checked without defaults and policies"]
+    assert lenient.warnings[0].place == topics[0].source.place(("spec", "clusters", 1))
+    assert lenient.warnings[0].hint == hint
+
+
+def test_a_hint_names_the_first_clusters_of_many() -> None:
+    """A fleet of hundreds is not listed, and a name that is like none of them gets no guess."""
+    clusters = {f"c{number:03}": cluster(f"c{number:03}") for number in range(200)}
+    (complaint,) = resolve([topic("a", clusters=["elsewhere"])], clusters).complaints
+    assert complaint.hint.startswith("the clusters of this run are: c000, c001, ")
+    assert complaint.hint.endswith(", c009 and 190 more")
 
 
 def test_an_address_alone() -> None:
@@ -87,7 +104,14 @@ def test_an_address_alone() -> None:
         "b: names a clusterSelector",
     ]
     lenient = resolve(topics, UNNAMED, strict=False)
-    assert (said(lenient), dict(lenient.unjudged)) == ([], {"(by label)": 1, "prod": 1})
+    assert said(lenient) == []
+    assert warned(lenient) == [
+        "cluster prod: no document here, so 1 topic checked without defaults",
+        "clusters chosen by label: no document here, so 1 topic checked without defaults",
+    ]
+    assert {complaint.hint for complaint in lenient.warnings} == {
+        "add the Cluster document to the paths, or give it with --clusters or --platform"
+    }
     assert names(lenient) == {"": ["c"]}
 
 

@@ -158,7 +158,7 @@ def test_growth_and_config_are_findings_of_their_own() -> None:
     seen = state(topic("orders", lists("12", "23"), "retention.ms", config={"retention.ms": "5", "segment.ms": "7"}))
     rows = discrepancies(only(seen, spec(partitions=3, config={"flush.ms": 8})))
     assert [(row.kind, row.field, row.expected, row.actual, row.risk) for row in rows] == [
-        (Kind.CONFIG, "config.flush.ms", "8", None, Risk.SAFE),
+        (Kind.CONFIG, "config.flush.ms", "8", None, Risk.DISRUPTIVE),
         (Kind.CONFIG, "config.retention.ms", None, "5", Risk.DATA_LOSS),
         (Kind.PARTITIONS, "partitions", "3", "2", Risk.DISRUPTIVE),
         (Kind.UNMANAGED, "config.segment.ms", None, "7", None),
@@ -202,6 +202,12 @@ def test_explicit_lists_that_differ_are_told_by_partition() -> None:
     assert rows == [
         (Kind.ASSIGNMENT, "replicaAssignment", '{"1":[3,2],"2":[4,3]}', '{"1":[2,3],"2":[3,4]}', Planned.REPORTED)
     ]
+
+
+def test_different_numbers_of_replicas_are_a_fault() -> None:
+    """Also where the manifest has no replication factor that they could differ from."""
+    rows = found(state(topic(replicas=lists("12", "23", "341"))), replicationFactor=None)
+    assert rows == [(Kind.FAULT, "replicationFactor", None, None, Planned.REPORTED)]
 
 
 def test_ignored_fields_are_reported_only() -> None:
@@ -263,11 +269,11 @@ def test_a_topic_that_nobody_asked_for_is_unexpected_or_orphaned() -> None:
     )
     row = _undeclared(state(topic()), owner="other")
     assert row
-    assert (row.kind, row.message) == (Kind.UNEXPECTED, "no manifest names it; it belongs to owner default")
+    assert (row.kind, row.message) == (Kind.UNEXPECTED, "is not in the given paths; it belongs to owner default")
     for seen in (topic(record=None), topic(record_valid=False)):
         row = _undeclared(state(seen))
         assert row
-        assert (row.kind, row.message) == (Kind.UNEXPECTED, "no manifest names it")
+        assert (row.kind, row.message) == (Kind.UNEXPECTED, "is not in the given paths")
     row = _undeclared(state(faults={"orders": Fault("/x", "is no JSON")}))
     assert row
     assert (row.kind, row.actual) == (Kind.UNEXPECTED, "unreadable")

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.states import cluster, spec, topic
-from topiarist.core.change import AddPartitions, CreateTopic, Plan, UpdateConfig
-from topiarist.core.drift import Asked, asked, report_only
+from topiarist.adapters.znodes import encode_record
+from topiarist.core.change import AddPartitions, Adopt, CreateTopic, Plan, UpdateConfig
+from topiarist.core.drift import report_only
+from topiarist.core.evolve import evolve
 from topiarist.core.plan import EVERY, Run, make_plan
 from topiarist.core.spec import ClusterSpec, TopicSpec
-from topiarist.core.state import ClusterState
+from topiarist.core.state import Applied, TopicRecord, TopicState
 from topiarist.errors import Reason
 
 DAY, WEEK = "86400000", "604800000"
 
 
-def planned(state: ClusterState, wanted: TopicSpec, was: Asked | None, **run: Any) -> Plan:
+def planned(there: TopicState, wanted: TopicSpec, **run: Any) -> Plan:
     """The plan for one topic, with drift only reported."""
-    plan = make_plan(state, ClusterSpec(), [wanted], Run(**run))
-    return report_only(plan, {} if was is None else {wanted.topic: was})
+    return report_only(make_plan(cluster(there), ClusterSpec(), [wanted], Run(**run)))
 
 
 def held(plan: Plan) -> list[object]:
@@ -41,80 +43,167 @@ def keys(changes: object) -> list[str]:
 
 
 def test_what_was_never_as_asked_is_the_specs_doing() -> None:
-    """A topic that is new to us is brought into its shape."""
+    """A topic that is new to us is brought into its shape, and so is one whose record has never known the key."""
     wanted = spec("orders", config={"retention.ms": DAY})
-    plan = planned(cluster(topic("orders", config={"retention.ms": WEEK}, ours=["retention.ms"])), wanted, None)
-    assert not held(plan)
-    assert keys(plan.topics[0].changes) == ["retention.ms"]
+    new = topic("orders", config={"retention.ms": WEEK}, ours=None)
+    known = topic("orders", config={"retention.ms": WEEK}, met=spec("orders"))
+    for there in (new, known):
+        plan = planned(there, wanted, adopt=EVERY)
+        assert not held(plan)
+        assert keys(plan.topics[0].changes) == ["retention.ms"]
 
 
 def test_a_value_changed_outside_is_only_reported() -> None:
-    """The record keeps naming the key: it is ours still."""
+    """The record keeps naming the key, and its value: it is ours still. Also where others have removed it."""
     wanted = spec("orders", config={"retention.ms": DAY})
-    state = cluster(topic("orders", config={"retention.ms": WEEK}, ours=["retention.ms"]))
-    plan = planned(state, wanted, asked(wanted))
-    assert keys(held(plan)) == ["retention.ms"]
-    assert not plan.pending
+    for config in ({"retention.ms": WEEK}, {}):
+        plan = planned(topic("orders", config=config, met=wanted), wanted)
+        assert keys(held(plan)) == ["retention.ms"]
+        assert not plan.pending
+        assert plan.topics[0].record_after == plan.topics[0].record_before
+
+
+def test_a_value_in_other_words_is_the_same() -> None:
+    """What means the same to Kafka is no change of the spec, and nothing is written because of it."""
+    before, wanted = (spec("orders", config={"min.cleanable.dirty.ratio": text}) for text in ("0.5", "0.50"))
+    ratio = {"min.cleanable.dirty.ratio": "0.5"}
+    assert not make_plan(cluster(topic("orders", config=ratio, met=before)), ClusterSpec(), [wanted], Run()).pending
+    drifted = topic("orders", config={"min.cleanable.dirty.ratio": "0.7"}, met=before)
+    assert keys(held(planned(drifted, wanted))) == ["min.cleanable.dirty.ratio"]
 
 
 def test_a_value_that_the_spec_changes_is_done() -> None:
     """Whatever is there by now: the spec says anew what it is to be."""
-    was = asked(spec("orders", config={"retention.ms": WEEK}))
-    state = cluster(topic("orders", config={"retention.ms": "1"}, ours=["retention.ms"]))
-    plan = planned(state, spec("orders", config={"retention.ms": DAY}), was)
+    was = spec("orders", config={"retention.ms": WEEK})
+    plan = planned(topic("orders", config={"retention.ms": "1"}, met=was), spec("orders", config={"retention.ms": DAY}))
     assert not held(plan)
     assert keys(plan.topics[0].changes) == ["retention.ms"]
 
 
+def test_a_spec_that_follows_the_cluster_is_noted() -> None:
+    """Nothing of Kafka's changes, the record does: set back to what it was before, the value is drift."""
+    was, wanted = (spec("orders", config={"retention.ms": text}) for text in (WEEK, DAY))
+    state = cluster(topic("orders", config={"retention.ms": DAY}, met=was))
+    plan = make_plan(state, ClusterSpec(), [wanted], Run())
+    assert [type(change) for change in plan.topics[0].changes] == [Adopt]
+    after = evolve(state, plan.topics)
+    assert not make_plan(after, ClusterSpec(), [wanted], Run()).topics
+    back = replace(after.topics["orders"], config={"retention.ms": WEEK})
+    assert keys(held(planned(back, wanted))) == ["retention.ms"]
+
+
+def test_what_the_spec_meets_is_noted_beside_drift() -> None:
+    """One key is held as drift; that the spec has followed the cluster in the other is known from then on."""
+    was = spec("orders", config={"retention.ms": WEEK, "segment.ms": DAY})
+    wanted = spec("orders", config={"retention.ms": DAY, "segment.ms": DAY})
+    plan = planned(topic("orders", config={"retention.ms": DAY, "segment.ms": "1"}, met=was), wanted)
+    assert keys(held(plan)) == ["segment.ms"]
+    assert [type(change) for change in plan.topics[0].changes] == [Adopt]
+    record = plan.topics[0].record_after
+    assert record is not None
+    assert record.applied is not None
+    assert record.applied.config == (("retention.ms", DAY), ("segment.ms", DAY))
+
+
 def test_each_key_counts_by_itself() -> None:
-    """One key of the spec's doing is done while the other, changed outside, is reported."""
-    was = asked(spec("orders", config={"retention.ms": WEEK, "segment.ms": DAY}))
-    state = cluster(
-        topic("orders", config={"retention.ms": WEEK, "segment.ms": "1"}, ours=["retention.ms", "segment.ms"])
-    )
-    plan = planned(state, spec("orders", config={"retention.ms": DAY, "segment.ms": DAY}), was)
+    """One key of the spec's doing is done while the other, changed outside, is reported, and stays known."""
+    was = spec("orders", config={"retention.ms": WEEK, "segment.ms": DAY})
+    there = topic("orders", config={"retention.ms": WEEK}, met=was)
+    plan = planned(there, spec("orders", config={"retention.ms": DAY, "segment.ms": DAY}))
     assert keys(held(plan)) == ["segment.ms"]
     assert keys(plan.topics[0].changes) == ["retention.ms"]
-    assert plan.topics[0].record_after is not None
+    record = plan.topics[0].record_after
+    assert record is not None
+    assert record.applied is not None
+    assert record.applied.config == (("retention.ms", DAY), ("segment.ms", DAY))
 
 
 def test_a_key_that_leaves_the_spec_is_removed() -> None:
     """It was ours; that the spec asks for it no more is the spec's doing."""
-    was = asked(spec("orders", config={"retention.ms": WEEK}))
-    plan = planned(cluster(topic("orders", config={"retention.ms": WEEK}, ours=["retention.ms"])), spec("orders"), was)
+    was = spec("orders", config={"retention.ms": WEEK})
+    plan = planned(topic("orders", config={"retention.ms": WEEK}, met=was), spec("orders"))
     assert not held(plan)
     assert keys(plan.topics[0].changes) == ["retention.ms"]
 
 
 def test_unmanaged_keys_come_from_outside_unless_the_spec_is_new() -> None:
     """With unmanagedConfig: Remove a key that turns up later is drift; at the switch to it, it is not."""
-    state = cluster(topic("orders", config={"retention.ms": WEEK}))
     wanted = spec("orders", unmanagedConfig="Remove")
-    assert keys(held(planned(state, wanted, asked(wanted)))) == ["retention.ms"]
-    assert not held(planned(state, wanted, asked(spec("orders"))))
+    assert keys(held(planned(topic("orders", config={"retention.ms": WEEK}, met=wanted), wanted))) == ["retention.ms"]
+    assert not held(planned(topic("orders", config={"retention.ms": WEEK}, met=spec("orders")), wanted))
+
+
+def test_a_switch_to_remove_is_noted_where_there_is_nothing_to_remove() -> None:
+    """Else the first key that others set would be taken for the spec's doing."""
+    state, wanted = cluster(topic("orders", met=spec("orders"))), spec("orders", unmanagedConfig="Remove")
+    plan = make_plan(state, ClusterSpec(), [wanted], Run())
+    after = evolve(state, plan.topics).topics["orders"]
+    assert keys(held(planned(replace(after, config={"retention.ms": WEEK}), wanted))) == ["retention.ms"]
 
 
 def test_growth_is_the_specs_doing_when_its_number_is_new() -> None:
-    """Partitions cannot go, so a topic with fewer than it was asked for is another one."""
-    state = cluster(topic("orders", 3))
-    grown = planned(state, spec("orders", partitions=6), asked(spec("orders", partitions=3)))
+    """Partitions cannot go, so a topic with fewer than it was asked for is another one: made again by others."""
+    grown = planned(topic("orders", 3, met=spec("orders", partitions=3)), spec("orders", partitions=6))
     assert [type(change) for change in grown.topics[0].changes] == [AddPartitions]
-    drifted = planned(state, spec("orders", partitions=6), asked(spec("orders", partitions=6)))
+    again = topic("orders", 3, met=spec("orders", partitions=6), record_valid=False)
+    drifted = planned(again, spec("orders", partitions=6), adopt=EVERY)
     assert [type(change) for change in held(drifted)] == [AddPartitions]
+    more = planned(again, spec("orders", partitions=9), adopt=EVERY)
+    assert [type(change) for change in more.topics[0].changes] == [AddPartitions]
 
 
-def test_a_topic_that_is_gone_is_not_made_again() -> None:
-    """It was there as asked, so somebody deleted it, and our record with it."""
-    plan = planned(cluster(), spec("orders", partitions=3, replicationFactor=2), Asked(3))
-    assert [type(change) for change in held(plan)] == [CreateTopic]
-    assert not plan.pending
+def test_a_topic_that_is_gone_is_made_again_by_an_answer_only() -> None:
+    """The record says that it was there: that is refused. An answer to that counts, whatever becomes of drift."""
+    wanted = spec("orders", partitions=3, replicationFactor=2)
+    state = cluster(records={"orders": TopicRecord("default", applied=Applied(3))})
+    refused = report_only(make_plan(state, ClusterSpec(), [wanted], Run()))
+    assert [refusal.reason for refusal in refused.topics[0].refusals] == [Reason.DELETED_OUTSIDE]
+    answered = report_only(make_plan(state, ClusterSpec(), [wanted], Run(recreate=EVERY)))
+    assert [type(change) for change in answered.topics[0].changes] == [CreateTopic]
+
+
+def test_a_record_that_knows_no_values_speaks_against_whatever_others_have_written_since() -> None:
+    """Nobody knows whose doing a difference is then; as long as others have written nothing, it is the spec's."""
+    wanted = spec("orders", config={"retention.ms": DAY})
+    cases: list[tuple[dict[str, Any], bool]] = [
+        ({}, False),
+        ({"changed_outside": True}, True),
+        ({"record_valid": False}, True),
+    ]
+    for fields, outside in cases:
+        there = topic("orders", config={"retention.ms": WEEK}, ours=["retention.ms"], **fields)
+        assert keys(held(planned(there, wanted, adopt=EVERY))) == ["retention.ms"] * outside
+
+
+def test_a_topic_that_is_taken_over_is_brought_into_its_shape() -> None:
+    """What its former owner knew is no objection to what both have agreed to."""
+    wanted = spec("orders", config={"retention.ms": DAY})
+    there = topic("orders", config={"retention.ms": WEEK}, owner="team", met=wanted)
+    plan = planned(there, wanted, take_ownership=EVERY)
+    assert keys(plan.topics[0].changes) == ["retention.ms"]
+
+
+def test_what_others_changed_is_named_by_key() -> None:
+    """As far as the record remembers what we set; a long value is remembered by its digest."""
+    long = ",".join(f"{number}:{number}" for number in range(100))
+    throttle = "follower.replication.throttled.replicas"
+    was = spec("orders", config={"retention.ms": WEEK, throttle: long, "flush.ms": "7"})
+    made = evolve(
+        cluster(topic("orders", ours=None)),
+        make_plan(cluster(topic("orders", ours=None)), ClusterSpec(), [was], Run(adopt=EVERY)).topics,
+    )
+    found = replace(made.topics["orders"], config={"retention.ms": DAY, throttle: long}, changed_outside=True)
+    (notice,) = make_plan(cluster(found), ClusterSpec(), [was], Run()).topics[0].notices
+    assert notice.message.endswith(f": flush.ms was 7, and is not set now, retention.ms was {WEEK}, and is {DAY} now")
+    record = found.record
+    assert record is not None
+    assert len(encode_record(record)) < 300
 
 
 def test_what_is_only_observed_stays_as_planned() -> None:
     """Nothing of it is done anyway."""
     wanted = spec("orders", config={"retention.ms": DAY}, mode="Observe")
-    state = cluster(topic("orders", config={"retention.ms": WEEK}, ours=["retention.ms"]))
-    assert not held(planned(state, wanted, asked(wanted)))
+    assert not held(planned(topic("orders", config={"retention.ms": WEEK}, met=wanted), wanted))
 
 
 CONFIGS = st.dictionaries(st.sampled_from(["retention.ms", "segment.ms", "flush.ms"]), st.sampled_from(["1", "2", DAY]))
@@ -127,9 +216,9 @@ def test_nothing_is_lost_and_nothing_new_comes(
     """Done and held together are what the plan had; what is held has not changed in the spec."""
     fields: dict[str, Any] = {"unmanagedConfig": "Remove"} if remove else {}
     wanted, before = spec("orders", config=wants, **fields), spec("orders", config=was, **fields)
-    state = cluster(topic("orders", config=there, ours=sorted(was)))
+    state = cluster(topic("orders", config=there, met=before))
     whole = make_plan(state, ClusterSpec(), [wanted], Run(adopt=EVERY))
-    plan = report_only(whole, {"orders": asked(before)})
+    plan = report_only(whole)
     done = keys(change for found in plan.topics for change in found.changes)
     assert sorted([*done, *keys(held(plan))]) == sorted(keys(c for found in whole.topics for c in found.changes))
     assert all(was.get(key) == wants.get(key) for key in keys(held(plan)))

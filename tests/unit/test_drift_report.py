@@ -359,7 +359,10 @@ def test_without_pyspark_there_is_no_spark(
     """It names the extra that brings it; a small report needs none of it."""
     monkeypatch.setattr("topiarist.drift.engines.importlib.util.find_spec", lambda name: None)
     assert report(fleet, tmp_path / "report", "--engine", "spark") == 1
-    assert "pip install 'topiarist[drift]'" in capsys.readouterr().err
+    assert (
+        "comparing by Spark needs packages that are not installed: pip install 'pyspark>=4.0'"
+        in capsys.readouterr().err
+    )
     assert report(fleet, tmp_path / "report") == 0
 
 

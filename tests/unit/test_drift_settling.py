@@ -141,6 +141,10 @@ DIFFERENT: dict[str, tuple[Change, dict[str, Any]]] = {
     "no partition": (lambda topic: replace(topic, replicas=(), partition_ids=()), {"partitions": None}),
     "a replica less": (lambda topic: replace(topic, replicas=((1,), *topic.replicas[1:])), {}),
     "a replica more": (lambda topic: replace(topic, replicas=((1, 2, 3), *topic.replicas[1:])), {}),
+    "replicas of two numbers": (
+        lambda topic: replace(topic, replicas=((1, 2, 3), *topic.replicas[1:])),
+        {"replicationFactor": None},
+    ),
     "no replica": (
         lambda topic: replace(topic, replicas=((), *topic.replicas[1:]), config={"retention.ms": "5"}),
         {"replicationFactor": None, "config": {"retention.ms": "5"}},

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topiarist.core.change import AddPartitions, Plan, TopicPlan, UpdateConfig
+from topiarist.core.change import AddPartitions, Plan, Risk, TopicPlan, UpdateConfig
 from topiarist.core.evolve import Position, Standing, evolve, standing, vouched
 from topiarist.core.plan import Run
 from topiarist.core.release import Wanted, plan_release
+from topiarist.core.spec import TopicSpec
 from topiarist.core.state import Broker, ClusterState, TopicRecord, TopicState
 from unit.builders import NAMED, RACKS, cluster, lists, now, only, plan, spec, state, topic, with_topic
 from unit.strategies import World, worlds
@@ -97,6 +98,18 @@ def test_what_moves_a_topic_under_its_plan(move: tuple[Foreign, str]) -> None:
     assert message in stands.message
 
 
+@pytest.mark.parametrize("name", ["orders", "new"], ids=["deletion", "creation"])
+def test_a_request_that_names_a_topic_since_holds_its_deletion_and_its_creation_back(name: str) -> None:
+    """The entry would outlive the one, or move the other."""
+    found = only(STANDS, spec("orders", ensure="Absent") if name == "orders" else spec(name))
+    assert found.to_do
+    other = replace(STANDS, reassigning=frozenset({"other"}))
+    assert _from(STANDS, found, other).position is Position.BEFORE
+    stands = _from(STANDS, found, replace(STANDS, reassigning=frozenset({name})))
+    assert stands.position is Position.MOVED
+    assert "a reassignment request names it now" in stands.message
+
+
 IRRELEVANT: dict[str, Foreign] = {
     "nothing": lambda seen: seen,
     "another key": _config(retention_ms="8"),
@@ -176,10 +189,13 @@ def test_what_others_changed_is_judged_as_the_plan_judged() -> None:
 
 
 def test_topic_ids_count_where_both_sides_have_one() -> None:
-    """Two ids that differ are two topics; one alone says nothing."""
+    """Two ids that differ are two topics, one alone says nothing; but a topic that has lost its id does not grow."""
     with_id = with_topic(STANDS, "orders", topic_id="one")
     found = only(with_id, WANTED)
-    assert _from(with_id, found, STANDS).position is Position.BEFORE
+    assert _from(STANDS, only(STANDS, WANTED), with_id).position is Position.BEFORE
+    assert _from(with_id, found, STANDS).message == "had the topic id one, and has none now"
+    configured = only(with_id, spec(config={"segment.ms": 6}))
+    assert _from(with_id, configured, STANDS).position is Position.BEFORE
     assert _from(with_id, found, with_topic(STANDS, "orders", topic_id="two")).position is Position.MOVED
 
 
@@ -269,6 +285,75 @@ def test_a_key_that_the_record_vouches_for_stays_as_seen() -> None:
     assert list(vouched(found)) == ["segment.ms"]
     assert not list(vouched(only(STANDS, WANTED)))  # it changes all that its record names
     assert _from(STANDS, found, _config(segment_ms="9")(STANDS)).message == "segment.ms was 5, and is 9 now"
+
+
+COMPACTS = "keys move to other partitions: old values and tombstones stay where they are, uncompacted"
+GROWS = f"to add partitions was planned as Disruptive, and is DataLoss now: {COMPACTS}"
+
+
+def _defaults(**settings: str) -> Foreign:
+    """Somebody sets dynamic defaults of the brokers; ``log_retention_ms`` is ``log.retention.ms``."""
+    named = {key.replace("_", "."): text for key, text in settings.items()}
+    return lambda seen: replace(seen, broker_defaults={**seen.broker_defaults, **named})
+
+
+RISES: dict[str, tuple[TopicSpec, Foreign, str]] = {
+    "growth, a topic that compacts": (spec(partitions=5), _config(cleanup_policy="compact"), GROWS),
+    "growth, brokers that compact": (spec(partitions=5), _defaults(log_cleanup_policy="compact,delete"), GROWS),
+    "growth, and a config": (
+        spec(partitions=5, config={"segment.ms": 6}),
+        _config(cleanup_policy="delete,compact"),
+        GROWS,
+    ),
+    "a key that was not set": (
+        spec(config={"segment.ms": 5, "delete.retention.ms": 3600000, "retention.bytes": 5}),
+        _defaults(log_cleaner_delete_retention_ms="7200000"),
+        "to change delete.retention.ms was planned as Safe, and is DataLoss now: tombstones may go",
+    ),
+    "a key that is taken away": (
+        spec(),
+        _defaults(log_roll_ms="1"),
+        "to change segment.ms was planned as Safe, and is Disruptive now: many more files",
+    ),
+}
+
+
+@pytest.mark.parametrize(("wanted", "act", "message"), RISES.values(), ids=RISES.keys())
+def test_a_change_that_may_cost_more_than_was_shown_has_moved(wanted: TopicSpec, act: Foreign, message: str) -> None:
+    """Nobody has answered for that: what its risk rests on is no value that it changes, and counts all the same."""
+    defaults = {"log.cleaner.delete.retention.ms": "3600000", "log.roll.ms": "50"}
+    seen = replace(with_topic(STANDS, "orders", config={"segment.ms": "50"}), broker_defaults=defaults)
+    found = only(seen, wanted)
+    assert found.changes
+    assert _from(seen, found, seen).position is Position.BEFORE
+    stands = _from(seen, found, act(seen))
+    assert (stands.position, message in stands.message) == (Position.MOVED, True), stands.message
+    assert _from(seen, replace(found, spec=None), act(seen)) == stands
+
+
+def test_a_change_that_costs_no_more_than_was_shown_stands() -> None:
+    """What was answered for may cost less, or the same for another reason; a creation and a deletion never change."""
+    compacts = with_topic(STANDS, "orders", config={"segment.ms": "5", "cleanup.policy": "compact"})
+    grows = only(compacts, spec(partitions=5))
+    assert grows.risk is Risk.DATA_LOSS
+    for act in (_config(cleanup_policy="delete"), _config(cleanup_policy="compact,delete")):
+        assert _from(compacts, grows, act(compacts)).position is Position.BEFORE
+    act = _defaults(log_cleanup_policy="compact", log_retention_ms="1")
+    for seen, wanted in ((STANDS, spec(ensure="Absent")), (state(), spec())):
+        assert _from(seen, only(seen, wanted), act(seen)).position is Position.BEFORE
+
+
+def test_what_growth_may_cost_depends_on_what_the_config_will_be() -> None:
+    """The same plan that takes cleanup.policy away, or sets it: what holds afterwards counts too."""
+    deletes = state(
+        topic("orders", lists("12", "23"), "cleanup.policy", config={"cleanup.policy": "delete"}),
+    )
+    deletes = replace(deletes, broker_defaults={"log.cleanup.policy": "compact"})
+    for wanted in (spec(partitions=3), spec(partitions=3, config={"cleanup.policy": "compact"})):
+        grows, configures = only(deletes, wanted).changes
+        assert (grows.verdict.risk, configures.verdict.risk) == (Risk.DATA_LOSS, Risk.DATA_LOSS)
+    kept = spec(partitions=3, config={"cleanup.policy": "delete"})
+    assert only(deletes, kept).risk is Risk.DISRUPTIVE
 
 
 def test_a_name_that_collides_by_now_is_not_created() -> None:

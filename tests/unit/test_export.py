@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -22,6 +23,9 @@ from unit.builders import cluster, lists, state, topic
 NEW = ClusterSpec(name="prod", connect="zk1:2181/kafka", release=(3, 9))
 """A cluster without a document."""
 
+ORDERS = {"topicName": "orders", "clusters": ["prod"]}
+"""What every document of the topic orders says."""
+
 
 def foreign(
     name: str = "orders", replicas: tuple[Replicas, ...] = lists("12", "23", "34"), **fields: Any
@@ -38,7 +42,7 @@ def exported(*topics: TopicState, on: ClusterSpec = NEW, **fields: Any) -> Expor
 def spec_of(found: Exported, name: str) -> Any:
     """The spec in the document of a topic."""
     folder = "topics/" if "cluster.yaml" in found.files else ""
-    return found.files[f"{folder}{name}.yaml"]["spec"]
+    return found.files[f"{folder}prod.{name}.yaml"]["spec"]
 
 
 def config_of(config: Mapping[str, str], on: ClusterSpec = NEW) -> Any:
@@ -50,7 +54,7 @@ def test_a_topic_says_its_own_size() -> None:
     """Also where it is that of the defaults: these count at creation only, and would leave an existing topic alone."""
     found = exported(foreign("orders"), foreign("users"))
     assert found.files["cluster.yaml"]["spec"]["defaults"] == {"partitions": 3, "replicationFactor": 2}
-    assert spec_of(found, "orders") == {"partitions": 3, "replicationFactor": 2}
+    assert spec_of(found, "orders") == {**ORDERS, "partitions": 3, "replicationFactor": 2}
 
 
 def test_the_cluster_says_where_it_is_and_what_it_is() -> None:
@@ -62,7 +66,7 @@ def test_the_cluster_says_where_it_is_and_what_it_is() -> None:
         "clusterId": "ID",
         "kafkaVersion": "3.9",
     }
-    assert list(exported(foreign(), on=cluster("prod")).files) == ["orders.yaml"]
+    assert list(exported(foreign(), on=cluster("prod")).files) == ["prod.orders.yaml"]
 
 
 @pytest.mark.parametrize("identity", ["7sYkR0b2QIu1nT4mXc9pAw", "", "no id", "é", "x" * 255, "x" * 256, "\n"])
@@ -74,10 +78,18 @@ def test_an_id_that_no_manifest_takes_is_left_out(identity: str) -> None:
     assert ("clusterId" in document["spec"]) == (schema.check(with_id) == [])
 
 
-def test_topics_name_a_cluster_that_has_a_document() -> None:
-    """Where there is one there may be others; a folder that stands by itself has one cluster only."""
-    assert spec_of(exported(foreign(), on=cluster("prod")), "orders")["clusters"] == ["prod"]
-    assert "clusters" not in spec_of(exported(foreign()), "orders")
+@pytest.mark.parametrize("on", [NEW, cluster("prod")])
+def test_topics_name_their_cluster(on: ClusterSpec) -> None:
+    """With a document or without: the folder may come to lie beside that of another cluster."""
+    assert spec_of(exported(foreign(), on=on), "orders")["clusters"] == ["prod"]
+
+
+def test_two_exports_have_no_document_in_common() -> None:
+    """Of clusters that hold the same topics."""
+    found = [exported(foreign("orders"), foreign("users"), on=replace(NEW, name=name)) for name in ("eu", "us")]
+    names = [{body["metadata"]["name"] for body in each.files.values()} for each in found]
+    assert names[0] == {"eu", "eu.orders", "eu.users"}
+    assert not names[0] & names[1]
 
 
 def test_what_nearly_all_topics_share_is_said_once() -> None:
@@ -250,19 +262,29 @@ def test_a_vendors_value_that_does_not_print_is_left_out() -> None:
 def test_throttles_are_not_even_mentioned() -> None:
     """They belong to a reassignment, and go with it."""
     found = exported(foreign(config={"leader.replication.throttled.replicas": "*"}))
-    assert (found.unmanaged, spec_of(found, "orders")) == ((), {"partitions": 3, "replicationFactor": 2})
+    assert (found.unmanaged, spec_of(found, "orders")) == ((), {**ORDERS, "partitions": 3, "replicationFactor": 2})
 
 
 def test_uneven_partitions_are_described_by_most_of_them() -> None:
     """The difference is there to be seen in every plan, and nobody is asked to mend it."""
-    found = spec_of(exported(foreign(replicas=lists("12", "123", "234"))), "orders")
-    assert found == {"partitions": 3, "replicationFactor": 3, "ignore": ["replicationFactor"]}
+    seen = foreign(replicas=lists("12", "123", "234"))
+    found = exported(seen)
+    assert spec_of(found, "orders") == {
+        **ORDERS,
+        "partitions": 3,
+        "replicationFactor": 3,
+        "ignore": ["replicationFactor"],
+    }
+    why = "partitions have different numbers of replicas: 2 in partition 0, and 3 in the 2 others"
+    assert found.uneven == (("orders", f"{why}; its manifest says 3 and ignores replicationFactor"),)
+    text = summary(found, state(seen), NEW, folder="out", page=Page())
+    assert text.startswith("  uneven           orders: partitions have different numbers of replicas: 2 in")
 
 
 def test_partitions_that_move_do_not_count() -> None:
     """Their lists hold old and new replicas for a while."""
     found = exported(foreign(replicas=lists("1234", "12"), reassigning=(0,)))
-    assert spec_of(found, "orders") == {"partitions": 2, "replicationFactor": 2}
+    assert spec_of(found, "orders") == {**ORDERS, "partitions": 2, "replicationFactor": 2}
 
 
 def test_partitions_with_a_hole_are_counted() -> None:
@@ -272,20 +294,20 @@ def test_partitions_with_a_hole_are_counted() -> None:
 
 def test_names_of_documents_are_dns_names() -> None:
     """The nearest one; where two topics want the same, the one that has it as its own name keeps it."""
-    names = document_names(["Shop.Orders_v2", "orders", "ORDERS", "_a", "-.-", "x" * 249, "X" * 249])
-    assert names["Shop.Orders_v2"] == "shop.orders-v2"
-    assert names["orders"] == "orders"
-    assert names["ORDERS"] == "orders-d0d6ef"
-    assert (names["_a"], names["-.-"]) == ("a", "topic")
-    assert names["x" * 249] == "x" * 249
-    assert names["X" * 249] == "x" * 243 + "-053340"
+    names = document_names(["Shop.Orders_v2", "orders", "ORDERS", "_a", "-.-", "x" * 249, "X" * 249], "eu")
+    assert names["Shop.Orders_v2"] == "eu.shop.orders-v2"
+    assert names["orders"] == "eu.orders"
+    assert names["ORDERS"] == "eu.orders-d0d6ef"
+    assert (names["_a"], names["-.-"]) == ("eu.a", "eu.topic")
+    assert names["x" * 249].startswith("eu." + "x" * 240 + "-")
+    assert names["X" * 249] == "eu." + "x" * 240 + "-053340"
 
 
-def test_topic_name_is_given_where_it_differs() -> None:
-    """And only there."""
+def test_topic_name_is_given() -> None:
+    """The name of the document is another one, which has the cluster in it."""
     found = exported(foreign("Shop.Orders"), foreign("orders"))
     assert spec_of(found, "shop.orders")["topicName"] == "Shop.Orders"
-    assert "topicName" not in spec_of(found, "orders")
+    assert spec_of(found, "orders")["topicName"] == "orders"
 
 
 def test_the_summary_names_everything_that_is_missing() -> None:

@@ -121,14 +121,14 @@ def test_the_same_cluster_gives_the_same_files(pair: Pair) -> None:
 @many
 @given(st.lists(st.one_of(st.sampled_from(NAMED_ODDLY), st.from_regex(r"[aA._-]{1,4}", fullmatch=True)), unique=True))
 def test_names_of_documents(topics: list[str]) -> None:
-    """Every topic gets a DNS name of its own that is short enough for a file; one that is a DNS name keeps it."""
-    names = document_names(topics)
-    assert names == document_names(reversed(topics))
+    """Every topic gets a DNS name of its own, short enough for a file; a DNS name is kept, behind the cluster's."""
+    names = document_names(topics, "eu")
+    assert names == document_names(reversed(topics), "eu")
     assert sorted(names) == sorted(topics)
     assert len(set(names.values())) == len(topics)
     for topic, name in names.items():
         document = {"apiVersion": schema.VERSION, "kind": "Topic", "metadata": {"name": name}, "spec": {}}
         assert schema.check(document) == []
         assert len(name) <= LONGEST
-        alone = document_names([topic])[topic]
-        assert name == topic if alone == topic else name.startswith(alone[:200])
+        alone = document_names([topic], "eu")[topic]
+        assert name == alone if alone == f"eu.{topic}" else name.startswith(alone[:200])

@@ -89,8 +89,7 @@ def viewed(topic: Resource, *there: Any, home: Resource | None = None, was: bool
     cluster = schema.cluster_spec(home.manifest)
     spec = merge(topic.manifest, cluster)
     if was:
-        applied = {"partitions": spec.partitions, "config": dict(spec.config)}
-        topic = replace(topic, status={"clusters": [{"name": cluster.name, "applied": applied}]})
+        there = tuple(replace(each, record=states.topic("orders", owner=OWNER, met=spec).record) for each in there)
     port = MemoryCluster(states.cluster(*there))
     for _ in range(passes):
         order = Order(home, cluster, candidates(cluster, "shop", [candidate(topic, spec)], {}), OWNER)
@@ -121,7 +120,7 @@ def test_every_state_of_a_topic(state: State) -> None:
     view, wanted = STANDS[state]
     assert view.state is state
     topic = view.candidate.resource
-    found = body(topic, topic_status(topic, {"prod": view}, {}, NOW))
+    found = body(topic, topic_status(topic, {"prod": view}, {}, NOW, ("prod",)))
     assert health(found)[0] == wanted
     assert outcomes(found) == {MEANS[wanted]}
 
@@ -130,7 +129,7 @@ def on_two(state: State, other: State) -> Body:
     """A Topic that stands so on one cluster, and otherwise on another."""
     (one, _), (two, _) = STANDS[state], STANDS[other]
     topic = one.candidate.resource
-    return body(topic, topic_status(topic, {"a": one, "b": two}, {}, NOW))
+    return body(topic, topic_status(topic, {"a": one, "b": two}, {}, NOW, ("a", "b")))
 
 
 @pytest.mark.parametrize(("one", "other"), [*combinations(State, 2)])
@@ -157,7 +156,7 @@ def of_policy(*faults: str) -> Body:
 
 def of_topic(topic: Resource, *there: Any, home: Resource | None = None) -> Body:
     """A Topic after a pass."""
-    return body(topic, topic_status(topic, {"prod": viewed(topic, *there, home=home)}, {}, NOW))
+    return body(topic, topic_status(topic, {"prod": viewed(topic, *there, home=home)}, {}, NOW, ("prod",)))
 
 
 def renewed(found: Body) -> Body:
@@ -175,8 +174,12 @@ CASES = {
     "one cluster refuses": (on_two(State.IN_STEP, State.REFUSED), "Degraded", "FewerPartitions: b: "),
     "drift alone": (on_two(State.IN_STEP, State.DRIFTED), "Degraded", "DriftDetected: b: changed on the cluster"),
     "drift beside": (on_two(State.REFUSED, State.DRIFTED), "Degraded", "DriftDetected, FewerPartitions: a: "),
-    "unreadable": (body(WRONG, topic_status(WRONG, {}, {}, NOW)), "Degraded", "InvalidManifest: spec.partitions: "),
-    "for no cluster": (body(GOING, topic_status(GOING, {}, {}, NOW)), "Degraded", "UnknownCluster: "),
+    "unreadable": (
+        body(WRONG, topic_status(WRONG, {}, {}, NOW, ("prod",))),
+        "Degraded",
+        "InvalidManifest: spec.partitions: ",
+    ),
+    "for no cluster": (body(GOING, topic_status(GOING, {}, {}, NOW, ())), "Degraded", "UnknownCluster: "),
     "paused, and wrong": (of_topic(bodies.topic("orders", partitions=1, meta=PAUSED), ours()), "Suspended", ""),
     "going": (of_topic(GOING, ours()), "Progressing", ""),
     "gone but for its resource": (of_topic(GOING), "Progressing", "being deleted; "),
@@ -186,7 +189,7 @@ CASES = {
     "a cluster that is away": (of_cluster(AWAY), "Progressing", "Unreachable: nobody answers"),
     "a cluster that locks us out": (of_cluster(LOCKED_OUT), "Degraded", "AuthenticationFailed: the password is wrong"),
     "a good policy": (of_policy(), "Healthy", "Judging: "),
-    "a policy with a fault": (of_policy("rule a does not compile"), "Degraded", "InvalidManifest: rule a does not"),
+    "a policy with a fault": (of_policy("rule a does not compile"), "Degraded", "InvalidRule: rule a does not"),
 }
 
 
@@ -213,7 +216,7 @@ def test_one_word_for_whatever_conditions_there_are() -> None:
     """Exactly one expression is true, and Argo CD says the same, also of what the code never writes."""
     for ready, switches in product((True, False, None), product((True, False), repeat=5)):
         reconciling, stalled, drifted, deleting, newer = switches
-        standing = Standing(ready, "Why", "words", reconciling=reconciling, stalled=stalled, drifted=drifted)
+        standing = Standing(ready, "Why", "words", reconciling=reconciling, stalled=stalled, drift="words" * drifted)
         status = {"observedGeneration": 1, "conditions": conditions(standing, 1, (), NOW)}
         metadata = {"generation": 2 if newer else 1} | ({"deletionTimestamp": NOW} if deleting else {})
         found = {"metadata": metadata, "status": status}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from topiarist.cli.guards import Permit, allowed
 from topiarist.core.budgets import Budgets
 from topiarist.core.change import Plan, Risk
+from topiarist.core.plan import EVERY
 from topiarist.core.policy import Allowance, allow_risk
 from topiarist.core.spec import ClusterSpec
 from topiarist.settings import Settings
@@ -14,7 +15,7 @@ from unit.builders import NAMED, plan, spec, state, topic
 from unit.laws import desired, policy, ruled
 
 GONE = ("a", "b", "c")
-LOSS = Settings(allow_risk=(Allowance(Risk.DATA_LOSS),))
+LOSS = Settings(allow_risk=(Allowance(Risk.DATA_LOSS, EVERY),))
 
 
 def _deletions(on: ClusterSpec) -> Plan:
@@ -35,7 +36,7 @@ def test_what_is_refused_before_costs_no_budget() -> None:
     on = replace(NAMED, budgets=Budgets(deletions=1))
     law = policy({"subject": "Change", "expression": 'topic.name != "a"'})
     run = ruled([law], *(spec(name, on, ensure="Absent") for name in GONE), alone=False)
-    some = Settings(allow_risk=(Allowance(Risk.DATA_LOSS, frozenset("ab")),))
+    some = Settings(allow_risk=(Allowance(Risk.DATA_LOSS, ("a", "b")),))
     assert _left(allowed(_deletions(on), run, some, permit=_unasked(some))) == ["b"]
     assert _left(allowed(_deletions(on), run, some)) == []
     assert _left(allowed(_deletions(on), run, Settings(), permit=_unasked(Settings()))) == []
@@ -47,14 +48,6 @@ def test_a_person_answers_for_what_may_lose_data() -> None:
     assert _left(allowed(_deletions(NAMED), run, Settings())) == list(GONE)
     assert _left(allowed(_deletions(NAMED), run, Settings(), permit=_unasked(Settings()))) == []
     assert _left(allowed(_deletions(NAMED), run, LOSS, permit=_unasked(LOSS))) == list(GONE)
-
-
-def test_the_second_look_at_a_few_topics_is_no_share() -> None:
-    """Topics that moved are planned again by themselves: all of those few change."""
-    on = replace(NAMED, budgets=Budgets(changed_share=50))
-    run = desired(*(spec(name, on, ensure="Absent") for name in GONE))
-    assert _left(allowed(_deletions(on), run, LOSS, permit=_unasked(LOSS))) == []
-    assert _left(allowed(_deletions(on), run, LOSS, permit=_unasked(LOSS), again=True)) == list(GONE)
 
 
 def test_a_run_may_be_partial() -> None:

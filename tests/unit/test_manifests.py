@@ -157,9 +157,49 @@ def test_a_name_that_cannot_be_printed_is_escaped(folder: Path) -> None:
     assert {complaint.place.file for complaint in load(["m"]).complaints} == {r"m/a\x1b[2J\n.yaml", r"m/\udcff.yaml"}
 
 
-def test_an_empty_folder_is_no_error(folder: Path) -> None:
-    """Nothing to read is nothing to complain about; the command says so."""
-    assert load([str(folder)]) == Loaded((), (), 0, 0, 0, frozenset())
+def test_a_path_that_holds_nothing_is_a_warning(folder: Path) -> None:
+    """An empty folder, an empty file, comments alone: named, and no error; a path that was read before is not."""
+    (folder / "empty").mkdir()
+    write(folder / "m/a.yaml", TOPIC % "a")
+    write(folder / "m/b.yaml", "")
+    write(folder / "m/c.yaml", "# nothing\n---\n---\n")
+    write(folder / "m/d.yaml", FOREIGN)
+    loaded = load(["empty", "m", "m/a.yaml", "m", "-"], io.BytesIO(b""))
+    assert (loaded.complaints, loaded.foreign) == ((), 1)
+    assert [str(warning).partition("\n")[0] for warning in loaded.warnings] == [
+        "<stdin>: found no document",
+        "empty: found no *.yaml and no *.yml in this folder",
+        "m/b.yaml: found no document",
+        "m/c.yaml: found no document",
+    ]
+
+
+SLIPS = ("a.YAML", "b.Yml", "c.ymal", "d.ylm", "e.yam", "f.yaml.txt", "g.yaml ", "h.yamll")
+OTHERS = ("a.txt", "b.ml", "c.xml", "d.toml", "yaml", "yml", "e.html", "f.aml", ".g.YAML", "h.yaml.bak", "i.yang")
+
+
+def test_a_name_that_looks_like_a_manifests_is_a_warning(folder: Path) -> None:
+    """Files of a folder that a slip in the name hides; what has another name by design is passed over."""
+    for name in (*SLIPS, *OTHERS):
+        write(folder / "m" / name, TOPIC % "a")
+    (folder / "m/link.YML").symlink_to("a.txt")
+    loaded = load(["m"])
+    assert [warning.place.file for warning in loaded.warnings] == [f"m/{name}" for name in (*SLIPS, "link.YML")]
+    assert {warning.message for warning in loaded.warnings} == {"not read: in a folder only *.yaml and *.yml count"}
+    assert (loaded.manifests, loaded.complaints) == ((), ())
+    assert [manifest.name for manifest in load(["m/a.YAML"]).manifests] == ["a"]
+
+
+def test_a_manifest_in_json_is_a_warning(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only JSON that begins like a manifest is named, and only so many files are opened to find out."""
+    write(folder / "m/a.json", '{"kind": "List", "items": [{"apiVersion": "topiarist.dev/v1", "kind": "Topic"}]}')
+    write(folder / "m/b.json", '{"apiVersion": "v1", "description": "apiVersion: topiarist.dev/v1"}')
+    write(folder / "m/c.JSON", '{"apiVersion" : "topiarist.dev/v1"}')
+    os.mkfifo(folder / "m/d.json")
+    (folder / "m/e.json").symlink_to("/dev/zero")
+    assert [warning.place.file for warning in load(["m"]).warnings] == ["m/a.json", "m/c.JSON"]
+    monkeypatch.setattr(files, "MAX_PEEKS", 1)
+    assert [warning.place.file for warning in load(["m"]).warnings] == ["m/a.json"]
 
 
 def test_documents_of_others_are_passed_over_and_counted() -> None:

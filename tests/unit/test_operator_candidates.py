@@ -223,7 +223,7 @@ def test_candidates_come_in_the_order_of_their_topics() -> None:
 
 def test_of_two_that_came_in_one_second_the_one_that_has_the_topic_keeps_it() -> None:
     """Whatever their uids are: a claim does not change hands because of them."""
-    has = {"clusters": [{"name": "prod", "applied": {"partitions": 3}}]}
+    has = {"clusters": [{"name": "prod", "generation": 1}]}
     for uids in (("a", "b"), ("b", "a")):
         holder = bodies.topic("first", topicName="orders", status=has, meta={"uid": uids[0]})
         rival = bodies.topic("second", topicName="orders", meta={"uid": uids[1]})

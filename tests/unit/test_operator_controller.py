@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
+from prometheus_client import generate_latest
 
 from support import bodies, states
 from support.clock import played
@@ -19,7 +20,7 @@ from topiarist.kubernetes.api import ApiError
 from topiarist.kubernetes.controller import Controller
 from topiarist.kubernetes.loop import Ending
 from topiarist.kubernetes.passes import Seen, State, View
-from topiarist.kubernetes.resources import FINALIZER, Resource
+from topiarist.kubernetes.resources import FINALIZER, Resource, resource
 from topiarist.kubernetes.sessions import Session
 from unit.views import view
 
@@ -33,6 +34,7 @@ class Server:
         self.events: list[str] = []
         self.broken = False
         self.version = 1_000_000
+        self.requests: dict[tuple[str, str], int] = {}
 
     def give(self, of: Resource) -> Resource:
         """Have a resource, as somebody else has made it."""
@@ -100,7 +102,8 @@ class World:
 
     def __init__(self, *found: Resource) -> None:
         self.server = Server()
-        self.controller = Controller(self.server, "shop", "k8s/shop/topiarist", "here", 60.0)  # type: ignore[arg-type]
+        self.controller = Controller(self.server, "shop", "", "here", 60.0)  # type: ignore[arg-type]
+        self.controller.serve("k8s/shop/topiarist")
         self.rounds = Rounds()
         for each in found:
             self.controller.store.put(self.server.give(each))
@@ -116,6 +119,11 @@ class World:
 
 
 AWAY = TopiaristError(Reason.UNREACHABLE, "no answer")
+
+
+def exported(world: World) -> str:
+    """What Prometheus gets."""
+    return generate_latest(world.controller.metrics.registry).decode()
 
 
 def run(work: Callable[[], Awaitable[Any]]) -> None:
@@ -310,6 +318,69 @@ def test_the_rest_is_told_by_itself() -> None:
         for _ in range(2):
             assert await world.controller._tell_rest() is Ending.WELL
         assert world.server.taken() == ["law status", "orders status"]
+        assert 'topiarist_topics{cluster="",state="UnknownCluster"} 1.0' in exported(world)
         assert (world.server.reason("orders"), world.server.reason("law", "Policy")) == ("UnknownCluster", "Judging")
 
     run(work)
+
+
+async def in_step(world: World, name: str) -> Ending:
+    """One pass over ``prod`` in which this topic is as asked."""
+    return await world.passes(view(world.topic(name), State.IN_STEP))
+
+
+def test_a_second_cluster_stalls_only_topics_that_were_applied_nowhere() -> None:
+    """Topics in step stay so, and their message names the Clusters; others keep their finalizer and get an Event."""
+    new = bodies.topic("new", deletionPolicy="Delete", meta={"finalizers": [FINALIZER]})
+    world = World(bodies.cluster(), bodies.topic("orders", deletionPolicy="Delete"))
+
+    async def work() -> None:
+        await in_step(world, "orders")
+        world.controller.store.put(world.server.give(bodies.cluster("other")))
+        world.controller.store.put(world.server.give(new))
+        world.server.taken()
+        for _ in range(3):
+            await in_step(world, "orders")
+            await world.controller._tell_rest()
+        assert world.server.taken() == ["new status", "orders status"]
+        assert (world.server.reason("orders"), world.server.reason("new")) == ("InStep", "UnknownCluster")
+        assert "stays on prod" in world.server.kept["Topic/orders"]["status"]["conditions"][0]["message"]
+        assert world.topic("orders").finalizers == world.topic("new").finalizers == (FINALIZER,)
+        assert world.server.events == ["new UnknownCluster"]
+
+    run(work)
+
+
+def test_a_topic_that_no_pass_looks_at_is_told_by_one_event() -> None:
+    """Unknown cluster, or unreadable; for each new reason once, also while its status cannot be written."""
+    world = World(bodies.topic("lost", clusters=["nowhere"]), bodies.topic("orders", clusters=["prod"]))
+    world.controller.store.put(world.server.give(bodies.cluster()))
+    broken = bodies.body("Topic", "wrong", {"partitions": 0, "clusters": ["prod"]})
+    world.server.kept["Topic/wrong"] = broken
+
+    async def work() -> None:
+        world.controller.store.put(resource(broken))
+        for _ in range(2):
+            await asyncio.gather(world.controller._tell_rest(), world.passes(error=AWAY))
+        assert sorted(event for event in world.server.events if "prod" not in event) == [
+            "lost UnknownCluster",
+            "wrong ValidationFailed",
+        ]
+
+    run(work)
+
+
+def test_a_policy_with_an_invalid_rule_says_so_by_itself() -> None:
+    """Its own condition and one Event, whether a Cluster is there or not."""
+    world = World(bodies.policy("law", {"expression": "topic.partitons < 3"}), bodies.policy("fine"))
+
+    async def work() -> None:
+        for _ in range(2):
+            await world.controller._tell_rest()
+        ready = world.server.kept["Policy/law"]["status"]["conditions"][0]
+        assert (ready["status"], ready["reason"]) == ("False", "InvalidRule")
+        assert ready["message"].startswith("policy law, rule r0: does not compile")
+        assert world.server.reason("fine", "Policy") == "Judging"
+        assert world.server.events == ["law InvalidRule"]
+
+    asyncio.run(work())

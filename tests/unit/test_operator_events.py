@@ -10,6 +10,7 @@ import pytest
 
 from support import bodies, states
 from topiarist.adapters.memory import MemoryCluster
+from topiarist.core.change import Finding
 from topiarist.core.spec import merge
 from topiarist.core.state import ClusterState, Gate, TopicRecord
 from topiarist.errors import Reason, TopiaristError
@@ -42,7 +43,7 @@ class Stage:
         order = Order(self.home, spec, found, OWNER)
         (after,) = look(self.port, order, lambda: False).views
         events = [*topic_events("prod", self.topic.on("prod"), after)]
-        self.topic = bodies.again(self.topic, status=topic_status(self.topic, {"prod": after}, {}, NOW))
+        self.topic = bodies.again(self.topic, status=topic_status(self.topic, {"prod": after}, {}, NOW, ("prod",)))
         return events
 
     def outside(self, **config: str) -> None:
@@ -72,6 +73,7 @@ def test_what_was_done_is_told_once() -> None:
     told = stage.passes()
     assert reasons(told) == [("PartitionsIncreased", False), ("ConfigUpdated", False)]
     assert told[0].message == "prod: grow 3 -> 6 partitions"
+    assert told[1].message == "prod: configure flush.ms 7 -> 8"
     assert stage.passes() == []
 
 
@@ -95,7 +97,9 @@ def test_drift_and_its_end_are_told_once() -> None:
     stage.passes()
     stage.passes()
     stage.outside(flush_ms="9")
-    assert reasons(stage.passes()) == [("DriftDetected", True)]
+    (event,) = stage.passes()
+    assert (event.reason, event.warning) == ("DriftDetected", True)
+    assert "flush.ms is 9, wanted 7" in event.message
     assert stage.passes() == []
     stage.outside(flush_ms="7")
     assert reasons(stage.passes()) == [("DriftCorrected", False)]
@@ -109,6 +113,7 @@ def test_drift_and_its_end_are_told_once() -> None:
         ({"partitions": 2}, states.cluster(states.topic("orders", owner=OWNER)), "PartitionDecreaseRefused"),
         ({"config": {"flush.ms": 1}}, states.cluster(states.topic("orders", ours=None)), "NotAdopted"),
         ({}, states.cluster(records={"orders": TopicRecord(OWNER)}), "DeletedOutside"),
+        ({"replicationFactor": 9}, states.cluster(), "TooFewBrokers"),
     ],
 )
 def test_a_refusal_is_a_warning_once(spec: Mapping[str, Any], state: ClusterState, word: str) -> None:
@@ -129,7 +134,7 @@ def test_a_conflict_of_claims_is_a_warning() -> None:
 
 def test_what_passes_by_itself_is_not_told() -> None:
     """A broker that is away for a moment is no event of every topic."""
-    found = view(bodies.topic("orders"), State.WAITING, Reason.TOO_FEW_BROKERS)
+    found = view(bodies.topic("orders"), State.WAITING, Reason.BROKERS_MISSING)
     assert [*topic_events("prod", {}, found)] == []
 
 
@@ -137,9 +142,20 @@ def test_another_refusal_is_told_beside_one_that_is_known() -> None:
     """Only the new one."""
     topic = bodies.topic("orders")
     one = view(topic, State.REFUSED, Reason.DATA_LOSS)
-    known = bodies.again(topic, status=topic_status(topic, {"prod": one}, {}, NOW))
+    known = bodies.again(topic, status=topic_status(topic, {"prod": one}, {}, NOW, ("prod",)))
     both = view(known, State.REFUSED, Reason.DATA_LOSS, Reason.NOT_OWNED)
     assert reasons([*topic_events("prod", known.on("prod"), both)]) == [("NotOwned", True)]
+
+
+def test_another_way_out_is_no_news() -> None:
+    """What to do depends on what is allowed already; the refusal is the same."""
+    topic = bodies.topic("orders")
+    both = Finding(Reason.DATA_LOSS, "may lose data: x", instead="allowRisk, and a command")
+    one = view(topic, State.REFUSED)._replace(refusals=(both,))
+    known = bodies.again(topic, status=topic_status(topic, {"prod": one}, {}, NOW, ("prod",)))
+    for refusal, events in ((both._replace(instead="a command"), 0), (both._replace(message="may lose data: y"), 1)):
+        after = view(known, State.REFUSED)._replace(refusals=(refusal,))
+        assert len([*topic_events("prod", known.on("prod"), after)]) == events
 
 
 def condition(home: Resource, state: ClusterState | None, error: TopiaristError | None = None) -> Resource:

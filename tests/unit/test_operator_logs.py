@@ -17,7 +17,7 @@ from topiarist.kubernetes import clock
 PROGRAM = """
 import logging, sys
 from topiarist.kubernetes import logs
-logs.begin(sys.argv[1])
+logs.begin(*sys.argv[1:])
 log = logging.getLogger("topiarist.kubernetes.controller")
 log.info("done", extra={"cluster": "prod", "topic": "orders"})
 log.debug("never")
@@ -31,11 +31,25 @@ logging.getLogger("kopf._cogs.clients.errors").error("noise")
 logging.getLogger("kazoo.client").error("noise")
 """
 
+OUTAGE = """
+import logging, sys
+from topiarist.kubernetes import logs
+logs.begin(sys.argv[1])
+for attempt in range(1, 10):
+    for plural in ("topics", "clusters", "policies"):
+        words = f"Request attempt #{attempt}/9 failed; will retry: GET /{plural} -> ClientConnectorError(x)"
+        logging.getLogger("kopf._cogs.clients.watching").error(words)
+logging.getLogger("kopf._core.reactor").error("a mistake")
+logging.getLogger("topiarist").error("Request attempt #1/9 failed: ours")
+logs.INTERVAL = 0.0
+logging.getLogger("kopf._cogs.clients.watching").error("Request attempt #%s/9 failed", 1)
+"""
 
-def logged(style: str) -> list[str]:
+
+def logged(*words: str, program: str = PROGRAM) -> list[str]:
     """The lines that a program logs; all on standard error."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
-    command = [sys.executable, "-c", PROGRAM, style]
+    command = [sys.executable, "-c", program, *words]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     assert done.stdout == ""
     return done.stderr.splitlines()
@@ -58,6 +72,35 @@ def test_lines_for_people() -> None:
     first, *others = logged("text")
     assert first.endswith(" INFO done cluster=prod topic=orders")
     assert not any("noise" in line or "never" in line for line in others)
+
+
+def test_an_outage_is_one_line_a_minute() -> None:
+    """Not one for each attempt of each watch; with what was found, and how often. Other errors are untouched."""
+    watch = "the API server cannot be watched: this is tried again until it can"
+    found = [json.loads(line) for line in logged("json", program=OUTAGE)]
+    assert [(each["level"], each["message"]) for each in found] == [
+        ("WARNING", watch),
+        ("ERROR", "a mistake"),
+        ("ERROR", "Request attempt #1/9 failed: ours"),
+        ("WARNING", watch),
+    ]
+    assert [(each["error"], each["attempts"]) for each in (found[0], found[3])] == [
+        ("ClientConnectorError(x)", 1),
+        ("Request attempt #1/9 failed", 27),
+    ]
+    first, *_ = logged("text", program=OUTAGE)
+    assert first.endswith(f" WARNING {watch} error=ClientConnectorError(x) attempts=1")
+
+
+@pytest.mark.parametrize(
+    ("level", "messages"),
+    [("debug", ["done", "never", "two", "a pass"]), ("warning", ["two", "a pass"]), ("error", ["a pass"])],
+)
+def test_the_level_is_a_setting(level: str, messages: list[str]) -> None:
+    """What is below it is not logged; others' noise never is."""
+    found = [json.loads(line)["message"] for line in logged("json", level)]
+    assert [text for text in messages if not any(each.startswith(text) for each in found)] == []
+    assert len(found) == len(messages)
 
 
 def test_times_as_kubernetes_writes_them() -> None:

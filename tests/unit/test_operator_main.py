@@ -14,11 +14,13 @@ from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from topiarist.cli.operator import command
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes import logs
-from topiarist.kubernetes.main import Words, run
+from topiarist.kubernetes import logs, main
+from topiarist.kubernetes.api import Api, ApiError
+from topiarist.kubernetes.main import Words, login, run
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
@@ -83,7 +85,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
     path = tmp_path / "kubeconfig"
     path.write_text(json.dumps(config))
     monkeypatch.setenv("KUBECONFIG", str(path))
-    monkeypatch.setattr(logs, "begin", lambda _style: None)  # what pytest has set up stays
+    monkeypatch.setattr(logs, "begin", lambda *_: None)  # what pytest has set up stays
     yield server
     server.close()
 
@@ -101,7 +103,7 @@ def allowing(body: Any, *missing: str) -> tuple[int, Any]:
 
 
 def test_every_missing_right_is_named_at_once(fake: Fake) -> None:
-    """In one message, before anything is looked at."""
+    """In one message, before anything is looked at; what a watched namespace lacks is no reason to end."""
     missing = ("patch topics/status", "get customresourcedefinitions", "create events")
     fake.answer = lambda path, body: allowing(body, *missing) if path == REVIEWS else (500, {})
     with pytest.raises(TopiaristError) as caught:
@@ -110,11 +112,11 @@ def test_every_missing_right_is_named_at_once(fake: Fake) -> None:
     message = str(caught.value)
     for right in (
         "patch topics/status.topiarist.dev in namespace shop",
-        "patch topics/status.topiarist.dev in namespace pay",
         "get customresourcedefinitions.apiextensions.k8s.io topics.topiarist.dev in all namespaces",
-        "create events.events.k8s.io in namespace pay",
+        "create events.events.k8s.io in namespace shop",
     ):
         assert right in message
+    assert "namespace pay" not in message
     assert "the chart's Roles" in message
     assert {path for path, _ in fake.asked} == {REVIEWS}
 
@@ -135,7 +137,9 @@ def test_definitions_that_are_not_installed_are_said(fake: Fake) -> None:
     fake.answer = lambda path, body: (
         allowing(body)
         if path == REVIEWS
-        else ((200, {"metadata": {}, "items": []}) if path.endswith("/namespaces") else (404, {"message": "not found"}))
+        else (200, {"metadata": {"uid": "1b4e28ba-2fa1"}, "items": []})
+        if path.endswith(("/namespaces", "/kube-system"))
+        else (404, {"message": "not found"})
     )
     with pytest.raises(TopiaristError) as caught:
         run(words())
@@ -167,7 +171,7 @@ def test_an_api_server_that_does_not_answer_is_waited_for(
 def test_who_has_no_account_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Neither a pod's nor a person's, or a file that is not there."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(logs, "begin", lambda _style: None)
+    monkeypatch.setattr(logs, "begin", lambda *_: None)
     for config in ("", str(tmp_path / "none")):
         monkeypatch.setenv("KUBECONFIG", config)
         with pytest.raises(TopiaristError) as caught:
@@ -203,7 +207,7 @@ def test_where_it_listens(text: str, wanted: tuple[str, int]) -> None:
     assert command.make_context("operator", ["--listen", text]).params["listen"] == wanted
 
 
-@pytest.mark.parametrize("text", ["8080", "::1:8080", "[::1]", "::", "[]:80", "[x]:80", "a b:80", "a:65536", "a:b", ""])
+@pytest.mark.parametrize("text", ["8080", "::1:8080", "[::1]", "::", "[]:80", "[x]:80", "a b:80", "a:65536", "a:b"])
 def test_where_nobody_can_listen(text: str) -> None:
     """What is wanted is said, with both forms."""
     with pytest.raises(click.BadParameter) as caught:
@@ -211,9 +215,90 @@ def test_where_nobody_can_listen(text: str) -> None:
     assert "wanted HOST:PORT, such as 127.0.0.1:8080, [::1]:8080 or :8080" in caught.value.message
 
 
+def test_every_request_is_counted(fake: Fake) -> None:
+    """By its method and answer, also one without any."""
+
+    async def ask() -> Api:
+        async with Api(login) as api:
+            fake.answer = lambda path, body: (200, {}) if path == "/yes" else (503, {"message": "no"})
+            await api.get("/yes")
+            for path in ("/no", "/no"):
+                with pytest.raises(ApiError):
+                    await api.patch(path, {})
+            fake.close()
+            with pytest.raises(ApiError):
+                await api.get("/yes")
+        return api
+
+    found = asyncio.run(ask()).requests
+    assert found == {("GET", "200"): 1, ("PATCH", "503"): 2, ("GET", "<error>"): 1}
+
+
+@pytest.mark.parametrize(
+    ("terms", "wrong"),
+    [
+        ((), False),
+        (("--lease-duration", "60", "--lease-renewal", "40", "--lease-retry", "5"), False),
+        (("--lease-duration", "10"), True),
+        (("--lease-retry", "10"), True),
+        (("--lease-renewal", "20"), True),
+    ],
+)
+def test_the_times_of_a_lease_fit_together(
+    terms: tuple[str, ...], wrong: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else two replicas work at a time, or none keeps its Lease; the log level is a setting too."""
+    given: list[Words] = []
+
+    def kept(found: Words) -> int:
+        given.append(found)
+        return 0
+
+    monkeypatch.setattr(main, "run", kept)
+    monkeypatch.setenv("TOPIARIST_LOG_LEVEL", "warning")
+    found = CliRunner().invoke(command, ["--namespace", "shop", *terms])
+    if wrong:
+        assert found.exit_code == 2
+        assert "wanted --lease-retry < --lease-renewal < --lease-duration" in found.output
+    else:
+        assert given[0].log_level == "warning"
+        assert (given[0].lease_duration, given[0].lease_retry) == ((60, 5.0) if terms else (15, 2.0))
+
+
 def test_whose_topics_count() -> None:
     """Without namespaces those of all; the operator's own always."""
     assert words().watched == ()
     assert words(namespaces=("pay", "shop")).watched == ("pay", "shop")
     assert words(namespaces=("pay",)).watched == ("pay", "shop")
-    assert words(release="blue").owner == "k8s/shop/blue"
+
+
+def test_two_kubernetes_clusters_are_two_owners(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
+    """By the uid of kube-system, unless somebody says whose the records are; where it cannot be read that is said."""
+
+    def answer(path: str, body: Any) -> tuple[int, Any]:
+        if path == REVIEWS:
+            return allowing(body)
+        if path.endswith("/kube-system"):
+            return 200, {"metadata": {"uid": uids[-1]}}
+        return 403, {"message": "that is enough"}
+
+    fake.answer = answer
+    owners, uids = [], [""]
+    for uid, more in (("1b4e28ba-2fa1", {}), ("7d4448ba-9840", {}), ("", {"owner": "k8s/old/shop/blue"})):
+        caplog.clear()
+        uids.append(uid)
+        with caplog.at_level(logging.INFO), pytest.raises(TopiaristError):
+            run(words(release="blue", **more))
+        owners += [vars(record)["owner"] for record in caplog.records if record.message == "serving"]
+    assert owners == ["k8s/1b4e28ba/shop/blue", "k8s/7d4448ba/shop/blue", "k8s/old/shop/blue"]
+    fake.answer = lambda path, body: allowing(body) if path == REVIEWS else (404, {"message": "not found"})
+    with pytest.raises(TopiaristError) as caught:
+        run(words())
+    assert "--owner" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["default", "k8s/a b", "k8s/" + "a" * 200])
+def test_an_owner_that_no_operator_has(text: str) -> None:
+    """It is k8s/ and more: else a command line could use it too."""
+    with pytest.raises(click.BadParameter):
+        command.make_context("operator", ["--owner", text])

@@ -33,7 +33,7 @@ from unit.views import view
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 GROWTH = AddPartitions(3, (1, 2, 3), ((1, 2, 3),), Verdict(Risk.DISRUPTIVE, "keys move"))
 
-NAMES = {
+NAMES: dict[str, set[str]] = {
     "controller_runtime_reconcile_total": {"controller", "result"},
     "controller_runtime_reconcile_errors_total": {"controller"},
     "controller_runtime_reconcile_time_seconds_count": {"controller"},
@@ -49,6 +49,13 @@ NAMES = {
     "topiarist_zookeeper_session_state": {"cluster"},
     "topiarist_zookeeper_requests_total": {"cluster", "op", "result"},
     "topiarist_build_info": {"version"},
+    "rest_client_requests_total": {"method", "code"},
+    "process_cpu_seconds_total": set(),
+    "process_max_fds": set(),
+    "process_open_fds": set(),
+    "process_resident_memory_bytes": set(),
+    "process_start_time_seconds": set(),
+    "process_virtual_memory_bytes": set(),
 }
 """As documented: those of controller-runtime where they mean the same, and ours."""
 
@@ -100,7 +107,7 @@ def failed(metrics: Metrics) -> None:
 
 def test_every_documented_name_is_there_with_its_labels() -> None:
     """And no other: whoever builds a dashboard relies on them."""
-    metrics = Metrics(lambda: {"prod": Loop(asyncio.Event().wait)})  # type: ignore[arg-type]
+    metrics = Metrics(lambda: {"prod": Loop(asyncio.Event().wait)}, lambda: {("GET", "200"): 2})  # type: ignore[arg-type]
     metrics.leader.labels("topiarist").set(1)
     passed(metrics, [done("a", Result.DONE, GROWTH), drifted("b", GROWTH)])
     failed(metrics)
@@ -233,3 +240,25 @@ def test_leader_and_build(value: int) -> None:
     metrics.leader.labels("topiarist").set(value)
     assert figures(metrics, "leader_election_master_status") == {("topiarist",): value}
     assert figures(metrics, "topiarist_build_info") == {(__version__,): 1}
+
+
+def test_topics_that_no_pass_looks_at_are_counted() -> None:
+    """By the reason, with an empty cluster; zero once there are none, and a cluster that goes takes nothing along."""
+    metrics, broken = Metrics(), bodies.topic("wrong", partitions=0)
+    lost = [bodies.topic(f"lost{number}", clusters=["nowhere"]) for number in range(2)]
+    for topics, unknown, unreadable in (([*lost, broken], 2, 1), ([], 0, 0)):
+        metrics.unclaimed(topics)
+        metrics.forget("prod")
+        assert figures(metrics, "topiarist_topics") == {
+            ("", "UnknownCluster"): unknown,
+            ("", "Unreadable"): unreadable,
+        }
+
+
+def test_requests_to_the_api_server_are_counted() -> None:
+    """By method and answer, as they are at the moment of the scrape."""
+    requests = {("GET", "200"): 2, ("PATCH", "<error>"): 1}
+    metrics = Metrics(requests=lambda: requests)
+    assert figures(metrics, "rest_client_requests_total") == {("200", "GET"): 2, ("<error>", "PATCH"): 1}
+    requests["GET", "200"] += 1
+    assert figures(metrics, "rest_client_requests_total")["200", "GET"] == 3

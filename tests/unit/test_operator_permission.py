@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from itertools import product
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from support import bodies, states
 from topiarist.adapters.memory import MemoryCluster
-from topiarist.core.change import Plan
+from topiarist.core.change import Finding, Plan
 from topiarist.core.plan import Run, make_plan
 from topiarist.core.spec import merge
-from topiarist.core.state import TopicState
+from topiarist.core.state import ClusterState, TopicRecord, TopicState
 from topiarist.errors import Reason
-from topiarist.kubernetes.candidates import candidate, candidates
-from topiarist.kubernetes.passes import Order, look
-from topiarist.kubernetes.permission import RECREATE, TAKE_OWNERSHIP, answered, permitted
+from topiarist.kubernetes.consent import RECREATE, TAKE_OWNERSHIP
+from topiarist.kubernetes.passes import View, look
+from topiarist.kubernetes.permission import IN_CLUSTER, permitted
 from topiarist.kubernetes.resources import FINALIZER, Resource
+from unit.orders import order
 from unit.views import spec_of
 
 OWNER = "k8s/shop/topiarist"
@@ -47,20 +49,79 @@ def ours(partitions: int = 3, **config: str) -> TopicState:
 RISKS: Sequence[list[str]] = ([], ["Disruptive"], ["DataLoss"], ["Disruptive", "DataLoss"])
 
 
-@pytest.mark.parametrize(("allowed", "word"), list(product(RISKS, ["", "true", "Disruptive", "DataLoss", "dataloss"])))
+def digest_of(finding: Finding) -> str:
+    """The digest in the command that a refusal gives."""
+    (found,) = re.findall(r"sha256:[0-9a-f]{16}", finding.instead)
+    return str(found)
+
+
+def asking(word: str = "", **config: str) -> Resource:
+    """A Topic that asks for a short retention, with this consent; the same Topic each time."""
+    wanted = {"retention.ms": SHORT, **{key.replace("_", "."): text for key, text in config.items()}}
+    return bodies.topic("orders", config=wanted, meta={"uid": "u", **notes(allow_risk=word)})
+
+
+def refused_digest(found: TopicState, **config: str) -> str:
+    """What the operator wants to be named for this change."""
+    (refusal,) = left(bodies.cluster(), asking(**config), found).topics[0].refusals
+    return digest_of(refusal)
+
+
+@pytest.mark.parametrize("allowed", RISKS)
+@pytest.mark.parametrize("word", ["", "true", "DataLoss", "sha256:0123456789abcdef", "exactly", "among"])
 def test_data_loss_needs_both_words(allowed: list[str], word: str) -> None:
-    """The Cluster's allowRisk and the Topic's annotation, each spelt exactly."""
-    topic = bodies.topic("orders", config={"retention.ms": SHORT}, meta=notes(allow_risk=word))
-    plan = left(bodies.cluster(allowRisk=allowed), topic, ours(retention_ms=LONG))
-    meant = "DataLoss" in allowed and word == "DataLoss"
-    assert plan.pending is meant
-    assert plan.refused is not meant
-    if not meant:
+    """The Cluster's allowRisk, and the Topic's annotation, which names this very change; each missing one is named."""
+    found = ours(retention_ms=LONG)
+    digest = refused_digest(found)
+    consents = word in ("exactly", "among")
+    text = {"exactly": digest, "among": f"sha256:0123456789abcdef, {digest}"}.get(word, word)
+    plan = left(bodies.cluster(allowRisk=allowed), asking(text), found)
+    assert plan.pending is (consents and "DataLoss" in allowed)
+    assert plan.refused is not plan.pending
+    if plan.refused:
         (refusal,) = plan.topics[0].refusals
-        assert refusal.reason is Reason.DATA_LOSS
-        assert refusal.instead == (
-            "if it is meant: allowRisk: [DataLoss] in the Cluster, and topiarist.dev/allow-risk: DataLoss on the Topic"
+        assert (refusal.reason, refusal.message) == (
+            Reason.DATA_LOSS,
+            "may lose data: retention.ms: messages older than 1 hour will be deleted",
         )
+        command = (
+            "kubectl annotate --overwrite --namespace=shop topics.topiarist.dev orders "
+            f"topiarist.dev/allow-risk={digest}"
+        )
+        missing = [*([] if "DataLoss" in allowed else [IN_CLUSTER]), *([] if consents else [command])]
+        assert refusal.instead == f"to allow exactly this: {', and '.join(missing)}"
+
+
+def test_a_consent_to_one_change_counts_for_no_other() -> None:
+    """Other values, other keys, another topic of the name, another reason, another Topic, another cluster."""
+    found = ours(retention_ms=LONG)
+    digest, home = refused_digest(found), bodies.cluster(allowRisk=["DataLoss"])
+    assert left(home, asking(digest), found).pending
+    compacted = states.topic("orders", config={"retention.ms": LONG, "cleanup.policy": "delete"}, ours=(), owner=OWNER)
+    for topic, there in (
+        (asking(digest, retention_ms="60000"), found),
+        (asking(digest), ours(retention_ms="1209600000")),
+        (asking(digest, cleanup_policy="compact"), compacted),
+        (asking(digest), replace(found, identity=found.identity + 1)),
+        (bodies.topic("orders", config={"retention.ms": SHORT}, meta=notes(allow_risk=digest)), found),
+    ):
+        assert not left(home, topic, there).pending, topic
+    other = bodies.cluster("other", allowRisk=["DataLoss"])
+    assert not left(other, asking(digest), found).pending
+    used = bodies.again(asking(digest), status={"clusters": [{"name": "prod", "consent": "sha256:0"}]})
+    assert not left(home, used, found).pending
+
+
+def test_every_reason_is_told() -> None:
+    """Of each key that may lose data, and of nothing else."""
+    there = ours(retention_ms=LONG, cleanup_policy="delete", segment_ms="7")
+    topic = asking(cleanup_policy="compact", segment_ms="8")
+    (found,) = left(bodies.cluster(), topic, there).topics
+    (refusal,) = found.refusals
+    assert refusal.message == (
+        "may lose data: cleanup.policy: all but the newest message of each key will be deleted; "
+        "retention.ms: messages older than 1 hour will be deleted"
+    )
 
 
 @pytest.mark.parametrize("allowed", RISKS)
@@ -75,7 +136,7 @@ def test_what_disturbs_needs_the_clusters_word(allowed: list[str]) -> None:
 
 def test_what_is_safe_needs_nobody() -> None:
     """Even where nothing else may be done."""
-    topic = bodies.topic("orders", config={"flush.ms": 7})
+    topic = bodies.topic("orders", config={"preallocate": False})
     assert left(bodies.cluster(allowRisk=[]), topic, ours()).pending
 
 
@@ -87,34 +148,59 @@ def test_one_part_that_may_lose_data_holds_back_only_itself() -> None:
     assert [refusal.reason for refusal in found.refusals] == [Reason.DATA_LOSS]
 
 
-@pytest.mark.parametrize(("allowed", "annotated", "both"), [
-    ([], "true", False),
-    (["Disruptive"], "true", False),
-    (["DataLoss"], "", False),
-    (["DataLoss"], "yes", False),
-    (["DataLoss"], "true", True),
-])  # fmt: skip
-@pytest.mark.parametrize("annotation", [RECREATE, TAKE_OWNERSHIP])
-def test_both_have_to_answer(annotation: str, allowed: list[str], annotated: str, both: bool) -> None:
-    """For a topic that is made again, and for one that is taken from its owner."""
-    home = spec_of(bodies.cluster(allowRisk=allowed))
-    assert answered(home, bodies.topic("orders", meta=notes(**{annotation: annotated})), annotation) is both
+def one_pass(port: MemoryCluster, home: Resource, topic: Resource) -> View:
+    """One pass over one Topic, with its digest as it was read."""
+    (view,) = look(port, order(home, topic), lambda: False).views
+    return view
 
 
-def test_ownership_is_taken_by_both_words_only() -> None:
-    """Without them the topic of another owner is left as it is."""
-    for allowed, word, taken in (([], "true", False), (["DataLoss"], "", False), (["DataLoss"], "true", True)):
-        port = MemoryCluster(states.cluster(states.topic("orders", owner="somebody", config={"flush.ms": "1"})))
-        home = bodies.cluster(allowRisk=allowed)
-        topic = bodies.topic("orders", config={"flush.ms": 1}, meta=notes(take_ownership=word))
-        assert topic.manifest is not None
-        spec = spec_of(home)
-        found = candidates(spec, "shop", [candidate(topic, merge(topic.manifest, spec))], {})
-        (view,) = look(port, Order(home, spec, found, OWNER), lambda: False).views
-        record = port.state.topics["orders"].record
-        assert record is not None
-        assert (record.owner == OWNER) is taken
-        assert [refusal.reason for refusal in view.refusals] == ([] if taken else [Reason.NOT_OWNED])
+def consenting(annotation: str, text: str) -> Resource:
+    """A Topic with this annotation; the same Topic each time."""
+    return bodies.topic("orders", config={"flush.ms": 1}, meta={"uid": "u", **notes(**{annotation: text})})
+
+
+OWNED = states.cluster(states.topic("orders", owner="somebody", config={"flush.ms": "1"}))
+DELETED = states.cluster(records={"orders": TopicRecord(OWNER)})
+
+
+@pytest.mark.parametrize(
+    ("annotation", "there", "other", "reason"),
+    [
+        (
+            TAKE_OWNERSHIP,
+            OWNED,
+            states.cluster(states.topic("orders", owner="other", config={"flush.ms": "1"})),
+            Reason.NOT_OWNED,
+        ),
+        (
+            RECREATE,
+            DELETED,
+            states.cluster(records={"orders": TopicRecord(OWNER, ("flush.ms",))}),
+            Reason.DELETED_OUTSIDE,
+        ),
+    ],
+)
+def test_a_topic_is_taken_or_made_again_by_exact_consent_only(
+    annotation: str, there: ClusterState, other: ClusterState, reason: Reason
+) -> None:
+    """Of both; from the owner, or for the deletion, that was told, and no other; an old true consents to nothing."""
+    home = bodies.cluster(allowRisk=["DataLoss"])
+    refused = one_pass(MemoryCluster(there), home, consenting(annotation, ""))
+    (refusal,) = refused.refusals
+    digest = digest_of(refusal)
+    assert refusal.reason is reason
+    assert refusal.instead.endswith(f"orders topiarist.dev/{annotation}={digest}")
+    for cluster, text, state, done in (
+        (home, "true", there, False),
+        (bodies.cluster(), digest, there, False),
+        (home, digest, other, False),
+        (home, digest, there, True),
+    ):
+        port = MemoryCluster(state)
+        view = one_pass(port, cluster, consenting(annotation, text))
+        assert [found.reason for found in view.refusals] == ([] if done else [reason])
+        assert bool(port.writes) is done
+        assert bool(view.consent) is done
 
 
 def absent(**meta: Any) -> Resource:

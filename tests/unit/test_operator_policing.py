@@ -119,7 +119,7 @@ def test_a_policy_that_cannot_be_read_holds_back_every_change() -> None:
     assert changed(plan) == []
     assert {reason for reason, _ in refused(plan).values()} == {Reason.INVALID_MANIFEST}
     assert refused(plan)["new"][1] == "Policy broken cannot be read"
-    assert plan.topics[0].refusals[0].instead == "mend or delete the Policy: until then nothing is changed"
+    assert plan.topics[0].refusals[0].instead == "correct or delete the Policy: until then nothing is changed"
     assert changed(left(Policing(), [], unreadable=("broken",))) == []
 
 
@@ -140,11 +140,43 @@ def test_a_rule_that_cannot_be_judged_holds_back_every_change(rule: dict[str, st
         plan = left(policing, policies)
         assert changed(plan) == []
         reasons = {(reason, words in message) for reason, message in refused(plan).values()}
-        assert reasons == {(Reason.INVALID_MANIFEST, True)}
+        assert reasons == {(Reason.POLICY_DENIED, True)}
         (fault,) = of_policy("broken", policing.faults["prod"])
         assert fault.startswith("policy broken, rule r0: ")
         assert words in fault
         assert of_policy("fine", policing.faults["prod"]) == []
+
+
+@pytest.mark.parametrize(("rule", "words"), BROKEN)
+def test_a_broken_rule_holds_back_only_what_it_is_for(rule: dict[str, str], words: str) -> None:
+    """The topics that its Policy selects; a rule that only warns could deny nothing, so it holds nothing back."""
+    policing = Policing()
+    plan = left(policing, [law("broken", rule, topics=["o*"])])
+    assert changed(plan) == ["new"]
+    assert words in refused(plan)["old"][1]
+    assert words in policing.faults["prod"][0]
+    assert changed(left(policing, [law("broken", {**rule, "action": "Warn"})])) == ["new", "old"]
+    assert words in policing.faults["prod"][0]
+
+
+@pytest.mark.parametrize("subject", ["Topic", "Change"])
+def test_a_rule_that_fails_for_one_topic_holds_back_that_topic(subject: str) -> None:
+    """It is judged for all others, and denies what it denies."""
+    rule = {"subject": subject, "expression": 'topic.name == "new" || topic.config["x"] == "1"'}
+    plan = left(Policing(), [law("broken", rule)])
+    assert changed(plan) == ["new"]
+    assert "found no key" in refused(plan)["old"][1]
+    denying = {"subject": subject, "expression": 'topic.name == "old" ? false : topic.config["x"] == "1"'}
+    assert changed(left(Policing(), [law("broken", denying)])) == []
+
+
+def test_rules_are_checked_without_any_cluster() -> None:
+    """What does not compile is known before a pass meets it."""
+    policing = Policing()
+    assert policing.check([]) == []
+    (fault,) = policing.check([law("fine"), law("broken", {"expression": "topic.partitons < 3"})])
+    assert fault.startswith("policy broken, rule r0: does not compile")
+    assert policing.check([law("broken", {"expression": "topic.partitions < 3"})]) == []
 
 
 @pytest.mark.parametrize(("rule", "words"), BROKEN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import stat
 from base64 import b64encode
 from collections import Counter
@@ -12,10 +13,12 @@ from typing import Any, Self
 import pytest
 
 from support import bodies
+from topiarist import schema
 from topiarist.core.credentials import Credentials, SecretKey
 from topiarist.core.spec import ClusterSpec
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import sessions
+from topiarist.kubernetes.resources import Body
 from topiarist.kubernetes.sessions import Secrets, Session, in_files, references, secret_keys
 from unit.views import spec_of
 
@@ -113,7 +116,7 @@ def test_a_rotated_password_is_the_new_one(opened: list[Opened], tmp_path: Path)
     assert [each.closed for each in opened] == [True, True]
 
 
-ALL = {
+ALL: dict[str, Any] = {
     "sasl": {"username": "u", "password": named("login", "password")},
     "digest": {"username": "u", "password": named("login", "digest")},
     "tls": {
@@ -160,6 +163,33 @@ def test_a_secret_that_is_not_there_is_named(missing: SecretKey, tmp_path: Path)
     assert caught.value.reason is Reason.CREDENTIALS_INVALID
     assert f"there is no key {missing.key} in a Secret {missing.name} of the operator's namespace" in str(caught.value)
     assert str(caught.value).startswith("spec.zookeeper.")
+
+
+@pytest.mark.parametrize("form", ["file", "env"])
+@pytest.mark.parametrize("field", ["password", "digest", "ca", "certificate", "key", "keyPassword"])
+def test_what_lies_beside_the_operator_is_never_read(
+    field: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reference to a file or a variable ends the session before it is opened, whoever let it through."""
+    own = tmp_path / "token"
+    own.write_text("token")
+    monkeypatch.setenv("TOPIARIST_TOKEN", "token")
+    local = {"file": str(own), "env": "TOPIARIST_TOKEN"}[form]
+    zookeeper = copy.deepcopy(ALL)
+    holder = zookeeper["tls"] if field in zookeeper["tls"] else zookeeper["digest" if field == "digest" else "sasl"]
+    holder["password" if field == "digest" else field] = {form: local}
+    document = bodies.body("Cluster", "prod", {"zookeeper": {"connect": "zk:2181", **zookeeper}})
+    found = schema.cluster_spec(schema.manifest(document, Body({}))).credentials
+    given = {key: b64encode(b"x").decode() for key in KEYS}
+    with pytest.raises(TopiaristError) as caught:
+        in_files(found, given, tmp_path)
+    assert caught.value.reason is Reason.CREDENTIALS_INVALID
+    place, _, words = str(caught.value).partition(": ")
+    assert place.endswith(f"{'password' if field == 'digest' else field}.{form}")
+    assert words.splitlines() == [
+        f"the operator reads no {'file' if form == 'file' else 'environment variable'} that a Cluster names",
+        "    put the value into a Secret of the operator's namespace and name it by secretKeyRef",
+    ]
 
 
 def test_a_file_is_never_seen_half_written(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Mapping
 from itertools import product
 from typing import Any
 
@@ -11,12 +12,11 @@ import pytest
 
 from support import bodies, states
 from topiarist import schema
-from topiarist.core.change import CreateTopic, Finding, TopicPlan
-from topiarist.core.drift import Asked
+from topiarist.core.change import SAFE, ConfigItem, CreateTopic, Finding, TopicPlan, UpdateConfig
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.conditions import MOST_TEXT, Standing, conditions
+from topiarist.kubernetes.conditions import MOST_TEXT, Standing, conditions, shortened
 from topiarist.kubernetes.passes import State, View
-from topiarist.kubernetes.resources import Resource, last_asked
+from topiarist.kubernetes.resources import FINALIZER, Resource
 from topiarist.kubernetes.statuses import topic_status
 from unit.views import LATER, NOW, view
 
@@ -39,10 +39,14 @@ WORST_FIRST = ("Refused", "Drifted", "Waiting", "Changed", "Paused", "Observed",
 
 
 def status_of(
-    topic: Resource, views: Mapping[str, View | None], away: Mapping[str, TopiaristError] | None = None, now: str = NOW
+    topic: Resource,
+    views: Mapping[str, View | None],
+    away: Mapping[str, TopiaristError] | None = None,
+    now: str = NOW,
+    clusters: Collection[str] = ("prod",),
 ) -> dict[str, Any]:
     """The status, which must be what its schema and so the definition of the kind take."""
-    found = dict(topic_status(topic, views, away or {}, now))
+    found = dict(topic_status(topic, views, away or {}, now, clusters))
     whole = schema.schema("status")
     jsonschema.validate(found, {**whole["definitions"]["topic"], "definitions": whole["definitions"]})
     return found
@@ -110,8 +114,9 @@ def test_the_message_names_the_cluster_and_counts_the_others() -> None:
     topic = bodies.topic("orders")
     views = {name: view(topic, State.REFUSED) for name in "cab"} | {"d": view(topic, State.IN_STEP)}
     assert by_type(status_of(topic, views))["Ready"]["message"] == "a: because of DataLoss; and 2 other clusters"
-    fine = {name: view(topic, State.IN_STEP) for name in "ab"}
-    assert by_type(status_of(topic, fine))["Ready"]["message"] == "as asked on 2 clusters"
+    both = bodies.topic("orders", clusters=["a", "b"])
+    fine = {name: view(both, State.IN_STEP) for name in "ab"}
+    assert by_type(status_of(both, fine))["Ready"]["message"] == "as asked on 2 clusters"
 
 
 @pytest.mark.parametrize("state", State)
@@ -171,9 +176,9 @@ def test_why_a_cluster_cannot_be_seen_may_change() -> None:
 
 
 def test_what_is_new_while_a_cluster_is_away_is_waited_for() -> None:
-    """What is known of the cluster is kept, above all what the topic was asked for."""
+    """What is known of the cluster is kept, also what the record remembers."""
     topic = bodies.topic("orders", config={"flush.ms": 7})
-    found = states.topic("orders", 3, topic_id="id")
+    found = states.topic("orders", 3, topic_id="id", met=states.spec("orders"))
     first = status_of(topic, {"prod": view(topic, State.IN_STEP, found=found)})
     status = status_of(bodies.again(topic, status=first, generation=2), {"prod": None}, {"prod": AWAY}, LATER)
     assert told(status) == ("False", "True", "False", "Unreachable")
@@ -183,9 +188,10 @@ def test_what_is_new_while_a_cluster_is_away_is_waited_for() -> None:
 
 
 def test_a_part_has_what_the_cluster_holds() -> None:
-    """Partitions, replicas, the id, and what the topic was asked for when it was as asked."""
-    topic = bodies.topic("orders", partitions=4, config={"flush.ms": 7}, unmanagedConfig="Remove")
-    found = states.topic("orders", 4, topic_id="an-id")
+    """Partitions, replicas, the id, and what the record remembers of the spec that it met, whatever that is now."""
+    topic = bodies.topic("orders", partitions=4)
+    met = states.spec("orders", partitions=4, config={"flush.ms": 7}, unmanagedConfig="Remove")
+    found = states.topic("orders", 4, topic_id="an-id", met=met)
     (part,) = status_of(topic, {"prod": view(topic, State.IN_STEP, found=found)})["clusters"]
     assert part == {
         "name": "prod",
@@ -196,17 +202,18 @@ def test_a_part_has_what_the_cluster_holds() -> None:
         "generation": 1,
         "applied": {"partitions": 4, "config": {"flush.ms": "7"}, "removeUnmanaged": True},
     }
-    assert last_asked(part) == Asked(4, {"flush.ms": "7"}, True)
-    assert last_asked({}) is None
 
 
-@pytest.mark.parametrize(("state", "kept"), [(State.REFUSED, True), (State.WAITING, True), (State.ABSENT, False)])
-def test_what_was_asked_for_is_kept_until_the_topic_is_gone(state: State, kept: bool) -> None:
-    """By it drift is told from what the spec changes, also after a restart."""
-    topic = bodies.topic("orders")
-    first = status_of(topic, {"prod": view(topic, State.IN_STEP)})
-    (part,) = status_of(bodies.again(topic, status=first), {"prod": view(topic, state)})["clusters"]
-    assert ("applied" in part) is kept
+@pytest.mark.parametrize("state", [State.REFUSED, State.WAITING, State.DRIFTED, State.IN_STEP])
+def test_what_the_record_remembers_is_shown_whatever_the_status_said(state: State) -> None:
+    """The record is the witness: a status that is gone, or another's, changes nothing."""
+    topic, met = bodies.topic("orders"), states.spec("orders", partitions=3)
+    forged = {"clusters": [{"name": "prod", "applied": {"partitions": 9}}]}
+    for before in (topic, bodies.again(topic, status=forged)):
+        (part,) = status_of(before, {"prod": view(topic, state, found=states.topic("orders", met=met))})["clusters"]
+        assert part["applied"] == {"partitions": 3}
+        (part,) = status_of(before, {"prod": view(topic, state, found=states.topic("orders"))})["clusters"]
+        assert "applied" not in part
 
 
 @pytest.mark.parametrize("state", State)
@@ -253,8 +260,8 @@ def test_refusals_are_told_with_what_to_do() -> None:
     """In the words of Kubernetes; those first that the state comes from; and no more than there is room for."""
     topic = bodies.topic("orders")
     refusals = (
-        Finding(Reason.TOO_FEW_BROKERS, "wait", instead="do nothing"),
-        *(Finding(Reason.NOT_ADOPTED, f"no {number}", instead="--adopt") for number in range(200)),
+        Finding(Reason.BROKERS_MISSING, "wait", instead="do nothing"),
+        *(Finding(Reason.NOT_ADOPTED, f"no {number}", instead="--adopt=*") for number in range(200)),
     )
     status = status_of(topic, {"prod": view(topic, State.REFUSED)._replace(refusals=refusals)})
     told_of = status["clusters"][0]["refusals"]
@@ -262,6 +269,83 @@ def test_refusals_are_told_with_what_to_do() -> None:
     assert told_of[0]["message"] == "no 0: a pattern in spec.adopt of the Cluster takes it over"
     assert len(told_of) == 100
     assert told(status)[-1] == "NotAdopted"
+
+
+def test_the_columns_of_a_topic() -> None:
+    """Clusters by name, the first ones if there are many, and the partitions that are there: as kubectl shows them."""
+    topic = bodies.topic("orders", clusters=["a"])
+    small, large = (view(topic, State.IN_STEP, found=states.topic("orders", number)) for number in (3, 6))
+    for views, names, partitions in (
+        ({"a": small}, "a", "3"),
+        ({"a": small, "b": small}, "a, b", "3"),
+        ({"b": large, "a": small}, "a, b", "3-6"),
+        ({"a": view(topic, State.REFUSED)}, "a", None),
+        (dict.fromkeys("edcba", small), "a, b, c and 2 more", "3"),
+    ):
+        status = status_of(topic, views)
+        assert (status["clusterNames"], status.get("partitions")) == (names, partitions)
+    assert {"clusterNames", "partitions"}.isdisjoint(status_of(topic, {}))
+
+
+def drifted(topic: Resource, **config: tuple[str, str]) -> View:
+    """A topic of which these keys were changed on the cluster: the value found, and the value wanted."""
+    items = tuple(
+        ConfigItem(key.replace("_", "."), found, wanted, SAFE) for key, (found, wanted) in sorted(config.items())
+    )
+    finding = Finding(Reason.DRIFT_DETECTED, "changed", instead="decide", held=(UpdateConfig(items),))
+    return view(topic, State.DRIFTED)._replace(refusals=(finding,))
+
+
+def test_drift_is_told_by_key() -> None:
+    """With the value found and the value wanted, in its own condition too, and since when each is so."""
+    topic = bodies.topic("orders")
+    first = status_of(topic, {"prod": drifted(topic, flush_ms=("9", "7"))})
+    topic = bodies.again(topic, status=first)
+    status = status_of(topic, {"prod": drifted(topic, flush_ms=("9", "7"), segment_ms=("1", "2"))}, now=LATER)
+    (refusal,) = status["clusters"][0]["refusals"]
+    assert refusal["since"] == NOW
+    assert refusal["fields"] == [
+        {"field": "config.flush.ms", "found": "9", "wanted": "7", "since": NOW},
+        {"field": "config.segment.ms", "found": "1", "wanted": "2", "since": LATER},
+    ]
+    words = "prod: changed: flush.ms is 9, wanted 7, segment.ms is 1, wanted 2: decide"
+    found = by_type(status)["DriftDetected"]
+    assert (found["reason"], found["message"], found["lastTransitionTime"]) == ("DriftDetected", words, NOW)
+
+
+def test_drift_beside_a_refusal_has_its_own_words() -> None:
+    """The condition DriftDetected speaks of drift, whatever else makes the Topic unready."""
+    topic = bodies.topic("orders")
+    other = Finding(Reason.FEWER_PARTITIONS, "fewer")
+    found = drifted(topic, flush_ms=("9", "7"))
+    status = status_of(topic, {"prod": found._replace(state=State.REFUSED, refusals=(other, *found.refusals))})
+    assert by_type(status)["Ready"]["reason"] == "FewerPartitions"
+    assert by_type(status)["DriftDetected"]["message"].startswith("prod: changed: flush.ms is 9")
+    assert by_type(status)["DriftDetected"]["reason"] == "DriftDetected"
+
+
+def test_the_fields_of_a_status_are_bounded() -> None:
+    """However many keys several refusals hold back, and however long the values are."""
+    topic = bodies.topic("orders")
+    many = {f"k{number:03}": ("a" * 5000, "b" * 5000) for number in range(60)}
+    one = drifted(topic, **many)
+    status = status_of(topic, {"prod": one._replace(refusals=one.refusals * 3)})
+    refusals = status["clusters"][0]["refusals"]
+    assert [len(each.get("fields", ())) for each in refusals] == [50, 0, 0]
+    assert len(json.dumps(status)) < 60_000
+
+
+def test_used_consents_are_kept() -> None:
+    """Until others are used; also while the cluster cannot be looked at."""
+    topic = bodies.topic("orders")
+    for found, wanted in ((view(topic, State.IN_STEP, consent="sha256:1"), "sha256:1"), (None, "sha256:1")):
+        status = status_of(topic, {"prod": found}, {"prod": AWAY})
+        assert status["clusters"][0]["consent"] == wanted
+        topic = bodies.again(topic, status=status)
+    status = status_of(topic, {"prod": view(topic, State.REFUSED)})
+    assert status["clusters"][0]["consent"] == "sha256:1"
+    status = status_of(topic, {"prod": view(topic, State.IN_STEP, consent="sha256:2")})
+    assert status["clusters"][0]["consent"] == "sha256:2"
 
 
 def test_a_topic_that_cannot_be_read_says_why() -> None:
@@ -286,22 +370,79 @@ def test_a_topic_that_cannot_be_read_any_more_keeps_its_parts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "words"),
+    ("spec", "clusters", "words"),
     [
-        ({}, "there is not exactly one Cluster: name those that are meant in spec.clusters"),
-        ({"clusters": ["nowhere"]}, "no Cluster that there is fits spec.clusters or spec.clusterSelector"),
+        (
+            {},
+            ("b", "a"),
+            "spec.clusters names no Cluster, and there are several. Clusters in the operator's namespace: a, b. Name "
+            "those that are meant in spec.clusters",
+        ),
+        ({}, (), "The operator's namespace has no Cluster: create one"),
+        (
+            {"clusters": ["nowhere"]},
+            ("a",),
+            "no Cluster matches spec.clusters or spec.clusterSelector. Clusters in the operator's namespace: a",
+        ),
         (
             {"clusterSelector": {"matchLabels": {"a": "b"}}},
-            "no Cluster that there is fits spec.clusters or spec.clusterSelector",
+            (),
+            "no Cluster matches spec.clusters or spec.clusterSelector. The operator's namespace has no Cluster",
         ),
     ],
 )
-def test_a_topic_that_is_meant_for_no_cluster(spec: Mapping[str, Any], words: str) -> None:
-    """It is stalled, and told what to do."""
-    status = status_of(bodies.topic("orders", **spec), {})
+def test_a_topic_that_is_meant_for_no_cluster(spec: Mapping[str, Any], clusters: Collection[str], words: str) -> None:
+    """It is stalled, and its message says what to do and which Clusters there are."""
+    status = status_of(bodies.topic("orders", **spec), {}, clusters=clusters)
     assert told(status) == ("False", "False", "True", "UnknownCluster")
     assert by_type(status)["Ready"]["message"] == words
     assert status["clusters"] == []
+
+
+def test_many_clusters_are_counted() -> None:
+    """A message names ten of them."""
+    status = status_of(bodies.topic("orders"), {}, clusters=[f"c{number:02}" for number in range(13)])
+    assert "c00, c01, c02, c03, c04, c05, c06, c07, c08, c09 and 3 more." in by_type(status)["Ready"]["message"]
+
+
+def test_a_deletion_that_waits_for_a_name_says_how_to_let_go() -> None:
+    """The finalizer is kept, so the message names the annotation."""
+    going = {"deletionTimestamp": "2026-02-01T00:00:00Z", "finalizers": [FINALIZER]}
+    topic = bodies.topic("orders", deletionPolicy="Delete", meta=going)
+    message = by_type(status_of(topic, {}, clusters=("a", "b")))["Ready"]["message"]
+    assert 'topiarist.dev/retain: "true"' in message
+
+
+def test_a_topic_that_stays_where_it_was_applied_says_so() -> None:
+    """It is ready; its message names the other Clusters, and the field. A Topic that names its cluster says nothing."""
+    topic = bodies.topic("orders")
+    status = status_of(topic, {"a": view(topic, State.IN_STEP)}, clusters=("a", "b"))
+    assert told(status) == STANDINGS[State.IN_STEP]
+    assert by_type(status)["Ready"]["message"] == (
+        "as asked on 1 cluster. spec.clusters names no Cluster: the topic stays on a. Clusters in the operator's "
+        "namespace: a, b"
+    )
+    named = bodies.topic("orders", clusters=["a"])
+    status = status_of(named, {"a": view(named, State.IN_STEP)}, clusters=("a", "b"))
+    assert by_type(status)["Ready"]["message"] == "as asked on 1 cluster"
+
+
+def test_a_cluster_that_is_gone_is_remembered_by_its_topics() -> None:
+    """Where a topic was applied outlives the Cluster, over any number of passes: another Cluster does not get it."""
+    topic = bodies.topic("orders", config={"flush.ms": 7})
+    status = status_of(topic, {"a": view(topic, State.IN_STEP)}, clusters=("a",))
+    for _ in range(2):
+        topic = bodies.again(topic, status=status)
+        status = status_of(topic, {}, clusters=("b",))
+        assert told(status) == ("False", "False", "True", "UnknownCluster")
+        assert by_type(status)["Ready"]["message"] == (
+            "a: the topic was applied there, and this Cluster is gone. Clusters in the operator's namespace: b. Name "
+            "those that are meant in spec.clusters"
+        )
+    (part,) = status["clusters"]
+    assert (part["name"], part["generation"]) == ("a", topic.generation)
+    named = bodies.topic("orders", clusters=["b"], status=status, meta={"uid": topic.uid, "generation": 2})
+    assert [part["name"] for part in status_of(named, {"b": view(named, State.IN_STEP)})["clusters"]] == ["b"]
 
 
 def test_long_words_are_cut_in_conditions() -> None:
@@ -309,6 +450,14 @@ def test_long_words_are_cut_in_conditions() -> None:
     found = conditions(Standing(False, "DataLoss", "x" * 5000, stalled=True), 1, [], NOW)
     assert {len(each["message"]) for each in found if each["message"]} == {MOST_TEXT}
     assert found[0]["message"].endswith("...")
+
+
+@pytest.mark.parametrize("text", ["é" * 600, "x" + "é" * 600, "\U0001f642" * 300, "é" * 512])
+def test_words_are_cut_by_bytes(text: str) -> None:
+    """An Event takes 1,024 bytes; no character is cut in half."""
+    cut = shortened(text)
+    assert len(cut.encode()) <= MOST_TEXT
+    assert text.startswith(cut.removesuffix("..."))
 
 
 def test_the_parts_by_cluster() -> None:

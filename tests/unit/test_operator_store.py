@@ -80,6 +80,35 @@ def test_the_only_cluster_is_meant_by_whoever_names_none() -> None:
     assert [*kept.homeless()] == []
 
 
+APPLIED = {"clusters": [{"name": "a", "state": "InStep", "generation": 1}]}
+
+
+def test_a_topic_stays_where_it_was_applied() -> None:
+    """A second Cluster changes nothing for it, nor does the loss of the first: only a new Topic is undecided."""
+    old, new = bodies.topic("old", status=APPLIED), bodies.topic("new")
+    kept = Kept(A, old)
+    assert [kept.meant(old), kept.undecided(old)] == [["a"], False]
+    kept.put(B)
+    kept.put(new)
+    assert [kept.meant(old), kept.undecided(old)] == [["a"], False]
+    assert [kept.meant(new), kept.undecided(new)] == [[], True]
+    assert [each.spec.topic for each in kept.candidates("a")] == ["old"]
+    assert [*kept.candidates("b")] == []
+    kept.drop(A)
+    assert [kept.meant(old), kept.meant(new)] == [[], ["b"]]
+    assert [*kept.homeless()] == [old]
+    kept.put(bodies.cluster("a"))
+    assert [kept.meant(old), kept.meant(new)] == [["a"], []]
+
+
+def test_where_a_topic_was_applied_counts_only_if_it_selects_no_cluster() -> None:
+    """A spec that names clusters decides alone."""
+    kept, named_b = Kept(A, B), bodies.topic("orders", clusters=["b"], status=APPLIED)
+    assert [kept.meant(named_b), kept.undecided(named_b)] == [["b"], False]
+    nowhere = bodies.topic("orders", clusters=["nowhere"])
+    assert [kept.meant(nowhere), kept.undecided(nowhere)] == [[], False]
+
+
 def test_a_topic_that_moves_marks_both_sides() -> None:
     """The cluster that it leaves and the one that it comes to."""
     first = named("orders", "a")
@@ -324,3 +353,77 @@ def test_everything_can_be_found() -> None:
         "Policy": ["law"],
     }
     assert kept.find("Topic", {"namespace": "shop", "name": "none"}) is None
+
+
+class Blue(Kept):
+    """A store of a release with an owner, and a class if one is given."""
+
+    def __init__(self, *found: Resource, operator_class: str = "") -> None:
+        self._marks = []
+        Store.__init__(self, "shop", self._marks.append, operator_class, "k8s/1/shop/blue")
+        for each in found:
+            self.put(each)
+        self.marked()
+
+
+GREEN = "k8s/1/shop/green"
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [("", "blue"), ("blue", ""), ("blue", "green")])
+def test_only_what_has_our_class_is_there(ours: str, theirs: str) -> None:
+    """Of every kind, also where it cannot be read; what gets another class is as if it had gone."""
+    fields: list[dict[str, Any]] = [{"class": name} if name else {} for name in (ours, theirs)]
+    own, other = fields
+    kept = Blue(
+        bodies.cluster("a", **own),
+        bodies.cluster("b", **other),
+        bodies.policy("law", **own),
+        bodies.policy("rule", **other),
+        bodies.topic("mine", **own),
+        bodies.topic("yours", **other),
+        operator_class=ours,
+    )
+    assert ([*kept.clusters], [*kept.policies], [*kept.topics]) == (["a"], ["law"], [("shop", "mine")])
+    assert kept.meant(kept.topics["shop", "mine"]) == ["a"]
+    assert kept.held_by_others() == {}
+    given = resource(bodies.body("Topic", "mine", {"partitions": 3, **other}, uid=kept.topics["shop", "mine"].uid))
+    kept.put(given)
+    assert kept.topics == {}
+    assert kept.marked() == ["a"]
+
+
+def test_what_another_release_serves_is_left_to_it() -> None:
+    """A Cluster or Policy that it speaks of, a Topic that it has a Cluster for; ours again when it is free."""
+    held = {"operator": GREEN, "clusters": [{"name": "b", "state": "InStep"}]}
+    topic = named("orders", "a", status=held)
+    policy = resource({**bodies.body("Policy", "law", {"rules": []}), "status": {"operator": GREEN}})
+    kept = Blue(A, topic, policy)
+    assert ([*kept.topics], [*kept.policies]) == ([], [])
+    assert kept.held_by_others() == {("Topic", "shop", "orders"): GREEN, ("Policy", "shop", "law"): GREEN}
+    free = bodies.again(topic, status={"operator": GREEN, "clusters": []})
+    kept.put(free)
+    assert [*kept.topics.values()] == [free]
+    assert kept.held_by_others().keys() == {("Policy", "shop", "law")}
+    kept.put(bodies.again(free, status=held))
+    assert kept.topics == {}
+    kept.drop(bodies.again(free, status=held))
+    assert kept.held_by_others().keys() == {("Policy", "shop", "law")}
+
+
+def test_a_topic_of_another_release_is_not_homeless() -> None:
+    """It is meant for a Cluster that the other one serves, by name, by label or as its only one, or was spoken of."""
+    labels = {"labels": {"env": "blue"}}
+    elsewhere = bodies.again(bodies.cluster("far", meta={"namespace": "other", **labels}), status={"operator": GREEN})
+    named_, chosen = named("a", "far"), bodies.topic("b", clusterSelector={"matchLabels": {"env": "blue"}})
+    only, lost = bodies.topic("c"), named("d", "nowhere")
+    spoken = named("e", "nowhere", status={"operator": GREEN, "clusters": []})
+    kept = Blue(A, B, named_, chosen, only, lost, spoken)
+    assert [*kept.homeless()] == [named_, chosen, only, lost]
+    assert kept.seen(elsewhere) == []
+    kept.put(elsewhere)
+    assert [*kept.homeless()] == [lost]
+    kept.drop(elsewhere)
+    assert kept.marked() == [REST]
+    assert [*kept.homeless()] == [named_, chosen, only, lost]
+    kept.put(bodies.cluster("far", meta={"namespace": "other"}))
+    assert [*kept.homeless()] == [named_, chosen, only, lost]

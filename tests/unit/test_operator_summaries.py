@@ -124,7 +124,7 @@ def test_a_policy_says_whether_it_judges() -> None:
     assert status["observedGeneration"] == 3
     assert policy_status(bodies.again(policy, status=status), [], NOON + timedelta(1)) == status
     faulty = checked(policy_status(policy, ["policy law, rule r0: one", "two"], NOON), "policy")
-    assert told(faulty) == ("False", "False", "True", "InvalidManifest")
+    assert told(faulty) == ("False", "False", "True", "InvalidRule")
     assert faulty["conditions"][0]["message"] == "policy law, rule r0: one\ntwo"
 
 
@@ -134,3 +134,17 @@ def test_a_policy_that_cannot_be_read_says_where() -> None:
     status = checked(policy_status(broken, [], NOON), "policy")
     assert told(status) == ("False", "False", "True", "InvalidManifest")
     assert "spec.rules" in status["conditions"][0]["message"]
+
+
+def test_a_namespace_that_is_away_is_told() -> None:
+    """By each Cluster, as long as it is away; it says nothing of whether the Cluster can be used."""
+    home, seen = bodies.cluster(), Seen([], states.cluster())
+    gone = {"team-b": "there is no such namespace", "team-a": "may not list topics"}
+    status = checked(cluster_status(home, seen, [], NOON, gone), "cluster")
+    (found,) = (each for each in status["conditions"] if each["type"] == "NamespaceAway")
+    assert (found["status"], found["reason"]) == ("True", "NamespaceAway")
+    assert found["message"] == "team-a: may not list topics; team-b: there is no such namespace"
+    assert told(status) == told(summary(home, seen))
+    later = bodies.again(home, status=status)
+    assert cluster_status(later, seen, [], NOON + timedelta(hours=1), gone) == status
+    assert len(summary(later, seen)["conditions"]) == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,8 +15,10 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.deletions import recent
 from topiarist.kubernetes.passes import Seen, State, look
 from topiarist.kubernetes.resources import FINALIZER
+from topiarist.kubernetes.statuses import topic_status
 from topiarist.kubernetes.words import told
-from unit.orders import DELETING, LONG, OWNER, SHORT, order, ours, passed, reasons
+from unit.orders import DELETING, LONG, OWNER, SHORT, command, consenting, order, ours, passed, reasons
+from unit.views import NOW
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -42,36 +45,55 @@ def test_a_topic_of_others_is_not_taken_over() -> None:
 
 def test_drift_is_reported_or_corrected() -> None:
     """As the Cluster's driftPolicy says."""
+    met = states.spec("orders", config={"retention.ms": SHORT})
+    found = states.cluster(states.topic("orders", config={"retention.ms": LONG}, owner=OWNER, met=met))
+    topic = bodies.topic("orders", config={"retention.ms": SHORT})
+    answered = consenting(bodies.cluster(driftPolicy="Correct"), topic, found)
     for policy, state, there in (("Report", State.DRIFTED, LONG), ("Correct", State.IN_STEP, SHORT)):
         home = bodies.cluster(driftPolicy=policy, allowRisk=["Disruptive", "DataLoss"])
-        answered = bodies.topic(
-            "orders",
-            config={"retention.ms": SHORT},
-            meta={"annotations": {"topiarist.dev/allow-risk": "DataLoss"}},
-            status={"clusters": [{"name": "prod", "applied": {"partitions": 3, "config": {"retention.ms": SHORT}}}]},
-        )
-        port = MemoryCluster(states.cluster(ours("orders", retention_ms=LONG)))
+        port = MemoryCluster(found)
         assert passed(port, order(home, answered))["orders"].state is state
         assert port.state.topics["orders"].config == {"retention.ms": there}
 
 
-@pytest.mark.parametrize(
-    ("allowed", "annotated", "state"),
-    [
-        ([], "DataLoss", State.REFUSED),
-        (["DataLoss"], "", State.REFUSED),
-        (["DataLoss"], "Disruptive", State.REFUSED),
-        (["DataLoss"], "DataLoss", State.IN_STEP),
-    ],
-)
-def test_data_loss_takes_two_words(allowed: list[str], annotated: str, state: State) -> None:
-    """The Cluster's and the Topic's."""
-    port = MemoryCluster(states.cluster(ours("orders", retention_ms=LONG)))
-    notes = {"annotations": {"topiarist.dev/allow-risk": annotated}}
-    topic = bodies.topic("orders", config={"retention.ms": SHORT}, meta=notes)
-    view = passed(port, order(bodies.cluster(allowRisk=allowed), topic))["orders"]
-    assert view.state is state
-    assert reasons(view) == ([Reason.DATA_LOSS] if state is State.REFUSED else [])
+@pytest.mark.parametrize(("allowed", "copied"), [([], True), (["DataLoss"], False), (["DataLoss"], True)])
+def test_data_loss_takes_two_words(allowed: list[str], copied: bool) -> None:
+    """The Cluster's, and the Topic's to this change."""
+    home, found = bodies.cluster(allowRisk=allowed), states.cluster(ours("orders", retention_ms=LONG))
+    topic = bodies.topic("orders", config={"retention.ms": SHORT})
+    port = MemoryCluster(found)
+    view = passed(port, order(home, consenting(bodies.cluster(), topic, found) if copied else topic))["orders"]
+    done = bool(allowed) and copied
+    assert view.state is (State.IN_STEP if done else State.REFUSED)
+    assert reasons(view) == ([] if done else [Reason.DATA_LOSS])
+
+
+def test_a_consent_counts_once() -> None:
+    """The same change later, as another client undoes it or the spec goes back and forth, is refused anew."""
+    home = bodies.cluster(driftPolicy="Correct", allowRisk=["Disruptive", "DataLoss"])
+    state = states.cluster(ours("orders", retention_ms=LONG))
+    topic = consenting(home, bodies.topic("orders", config={"retention.ms": SHORT}), state)
+    port = MemoryCluster(state)
+    for again in range(3):
+        view = passed(port, order(home, topic))["orders"]
+        assert view.state is State.IN_STEP
+        topic = bodies.again(topic, status=topic_status(topic, {"prod": view}, {}, NOW, ("prod",)))
+        port.state = replace(port.state, topics=state.topics)
+        refused = passed(port, order(home, topic))["orders"]
+        assert reasons(refused) == [Reason.DATA_LOSS], again
+        annotation, digest = command(refused)
+        assert digest != topic.source.annotations[annotation]
+        topic = bodies.again(topic, annotations={annotation: digest})
+
+
+def test_a_consent_that_was_never_used_up_ends_with_the_need_for_it() -> None:
+    """The operator was killed behind the write, or another client made the change: it is used up all the same."""
+    home = bodies.cluster(driftPolicy="Correct", allowRisk=["DataLoss"])
+    state = states.cluster(ours("orders", retention_ms=LONG))
+    topic = consenting(home, bodies.topic("orders", config={"retention.ms": SHORT}), state)
+    view = passed(MemoryCluster(states.cluster(ours("orders", retention_ms=SHORT))), order(home, topic))["orders"]
+    topic = bodies.again(topic, status=topic_status(topic, {"prod": view}, {}, NOW, ("prod",)))
+    assert reasons(passed(MemoryCluster(state), order(home, topic))["orders"]) == [Reason.DATA_LOSS]
 
 
 @pytest.mark.parametrize("allowed", [True, False])
@@ -143,7 +165,7 @@ def test_a_budget_that_is_overdrawn_has_no_room() -> None:
     topics = bodies.topic("orders", ensure="Absent"), bodies.topic("new")
     views = passed(port, order(home, *topics, deletions=lambda state: recent(home, state, OWNER, NOON)))
     (refusal,) = views["orders"].refusals
-    assert told(refusal).startswith("1 deletion, 0 allowed (deletions): ")
+    assert told(refusal).startswith("1 deletion, 0 allowed (deletions) [partitions 3 -> 0]: ")
     assert told(refusal).endswith("; deletions count for 24 hours")
     assert views["new"].state is State.CHANGED
 
@@ -194,12 +216,13 @@ def test_only_what_asks_for_it_goes_with_its_resource() -> None:
 def test_a_topic_deleted_by_others_is_not_made_again_in_silence() -> None:
     """Under either drift policy; two answers make it again."""
     gone = states.cluster(records={"orders": TopicRecord(OWNER)})
-    notes = {"annotations": {"topiarist.dev/recreate": "true"}}
+    plain = bodies.topic("orders")
+    answered = consenting(bodies.cluster(), plain, gone)
     for home, topic, state in (
-        (bodies.cluster(driftPolicy="Correct"), bodies.topic("orders"), State.REFUSED),
-        (bodies.cluster(driftPolicy="Correct"), bodies.topic("orders", meta=notes), State.REFUSED),
-        (bodies.cluster(allowRisk=["DataLoss"]), bodies.topic("orders"), State.REFUSED),
-        (bodies.cluster(allowRisk=["DataLoss"]), bodies.topic("orders", meta=notes), State.CHANGED),
+        (bodies.cluster(driftPolicy="Correct"), plain, State.REFUSED),
+        (bodies.cluster(driftPolicy="Correct"), answered, State.REFUSED),
+        (bodies.cluster(allowRisk=["DataLoss"]), plain, State.REFUSED),
+        (bodies.cluster(allowRisk=["DataLoss"]), answered, State.CHANGED),
     ):
         view = passed(MemoryCluster(gone), order(home, topic))["orders"]
         assert view.state is state

@@ -93,7 +93,7 @@ def test_a_pass_that_ends_early_has_done_what_it_has_done() -> None:
     seen = look(port, order(bodies.cluster(), *topics), lambda: False)
     assert seen.error is not None
     assert seen.error.reason is Reason.SESSION_LOST
-    assert [(view.state, view.unsent) for view in seen.views] == [(State.IN_STEP, False), (State.WAITING, True)]
+    assert [(view.state, view.left) for view in seen.views] == [(State.IN_STEP, False), (State.WAITING, True)]
 
 
 class Answering(MemoryCluster):
@@ -112,6 +112,11 @@ class Answering(MemoryCluster):
     ("outcome", "state", "wanted"),
     [
         (Outcome("", Result.ALREADY), State.IN_STEP, []),
+        (
+            Outcome("", Result.MOVED, Reason.STATE_CONFLICT, "flush.ms was 5, and is 6 now"),
+            State.WAITING,
+            [(Reason.STATE_CONFLICT, "flush.ms was 5, and is 6 now")],
+        ),
         (Outcome("", Result.NOT_SENT), State.WAITING, [(Reason.NOT_SENT, "not sent")]),
         (
             Outcome("", Result.UNKNOWN, Reason.SESSION_LOST, "no answer"),
@@ -128,7 +133,8 @@ def test_what_was_not_done_is_told(outcome: Outcome, state: State, wanted: list[
     view = passed(port, order(bodies.cluster(), bodies.topic("orders", config={"flush.ms": 7})))["orders"]
     assert view.state is state
     assert [(refusal.reason, refusal.message) for refusal in view.refusals] == wanted
-    assert view.unsent is (outcome.result is Result.NOT_SENT)
+    assert view.left is (outcome.result in (Result.NOT_SENT, Result.MOVED))
+    assert view.under_way is view.left
 
 
 def test_what_was_refused_is_told_beside_what_failed() -> None:
@@ -189,15 +195,23 @@ class Meddled(MemoryCluster):
         return Outcome(topic.topic, Result.MOVED, Reason.STATE_CONFLICT, "moved")
 
 
-def test_what_was_written_is_planned_again() -> None:
-    """Others may have changed it before the same pass read once more, because of another topic."""
+def test_what_somebody_else_changed_meanwhile_is_for_the_next_pass() -> None:
+    """The pass does what it planned and nothing else; the next one comes soon, and plans from what is there then."""
     port = Meddled(ours("a"), ours("b"))
     topics = [bodies.topic(name, config={"flush.ms": 7}) for name in "ab"]
     wanted = order(bodies.cluster(driftPolicy="Correct"), *topics, quiet=Quiet())
-    assert {view.state for view in passed(port, wanted).values()} == {State.IN_STEP}
-    assert port.state.topics["a"].config == {"flush.ms": "9"}
-    passed(port, wanted)
-    assert port.state.topics["a"].config == {"flush.ms": "7"}
+    views = passed(port, wanted)
+    assert {name: (view.state, view.under_way) for name, view in views.items()} == {
+        "a": (State.IN_STEP, False),
+        "b": (State.WAITING, True),
+    }
+    assert [dict(port.state.topics[name].config) for name in "ab"] == [{"flush.ms": "9"}, {}]
+    views = passed(port, wanted)
+    assert {name: (view.state, view.under_way) for name, view in views.items()} == {
+        "a": (State.IN_STEP, False),
+        "b": (State.IN_STEP, False),
+    }
+    assert [dict(port.state.topics[name].config) for name in "ab"] == [{"flush.ms": "7"}, {"flush.ms": "7"}]
 
 
 def test_a_guard_takes_its_part_of_the_plan() -> None:

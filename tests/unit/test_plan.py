@@ -7,7 +7,7 @@ import pytest
 from topiarist.core.change import Adopt, CreateTopic, DeleteTopic, Risk
 from topiarist.core.plan import EVERY, Run
 from topiarist.core.state import ClusterState, Fault, TopicRecord
-from unit.builders import RACKS, again, cluster, kinds, lists, noticed, only, refused, spec, state, topic
+from unit.builders import RACKS, again, cluster, kinds, lists, mark, noticed, only, refused, spec, state, topic
 
 OURS = TopicRecord("default", ("retention.ms",))
 THEIRS = TopicRecord("k8s/team/release", ("retention.ms",))
@@ -29,7 +29,7 @@ def test_a_topic_that_is_not_there_is_created_with_everything() -> None:
     assert [len(replicas) for replicas in create.replicas] == [2, 2, 2, 2]
     assert list(create.config.items()) == [("cleanup.policy", "compact"), ("retention.ms", "1000")]
     assert found.record_before is None
-    assert found.record_after == TopicRecord("default", ("cleanup.policy", "retention.ms"))
+    assert mark(found) == TopicRecord("default", ("cleanup.policy", "retention.ms"))
     assert found.risk is Risk.SAFE
 
 
@@ -71,13 +71,13 @@ def test_who_may_change_an_existing_topic(
     seen = state(topic(record=record, record_valid=valid, config=config))
     found = only(seen, spec(config=KEPT), run)
     assert (kinds(found), refused(found), noticed(found)) == (changes, refusals, notices)
-    assert found.record_after == (OURS if changes or not refusals else record) or found.silent
+    assert mark(found) == (OURS if changes or not refusals else record) or found.silent
 
 
 def test_a_tombstone_beside_a_topic_that_stays_is_replaced() -> None:
     """With ``ensure: Present`` the record says so again, also where it has no keys."""
     found = only(state(topic(record=TOMBSTONE)), spec())
-    assert (kinds(found), found.record_after) == (["Adopt"], TopicRecord("default"))
+    assert (kinds(found), mark(found)) == (["Adopt"], TopicRecord("default"))
 
 
 def test_a_refused_adoption_shows_the_difference() -> None:
@@ -114,9 +114,9 @@ def test_an_owner_of_its_own() -> None:
     """The owner comes from the run: with --owner the default owner's topics are another's; records have the name."""
     run = Run(owner="team")
     assert refused(only(state(topic()), spec(), run)) == ["NotOwned"]
-    assert only(state(), spec(), run).record_after == TopicRecord("team")
+    assert mark(only(state(), spec(), run)) == TopicRecord("team")
     taken = only(state(topic()), spec(), Run(owner="team", take_ownership=EVERY))
-    assert (kinds(taken), taken.record_after) == (["Adopt"], TopicRecord("team"))
+    assert (kinds(taken), mark(taken)) == (["Adopt"], TopicRecord("team"))
 
 
 # the record beside a topic that is not there, the flags -> changes, refusals
@@ -141,7 +141,7 @@ def test_what_a_record_without_a_topic_means(case: tuple[TopicRecord | None, Run
     found = only(seen, spec(), run)
     assert (kinds(found), refused(found)) == (changes, refusals)
     assert found.record_before == record
-    assert found.record_after == (TopicRecord("default") if changes else record)
+    assert mark(found) == (TopicRecord("default") if changes else record)
 
 
 def test_deleted_outside_shows_what_would_be_made() -> None:
@@ -184,6 +184,10 @@ ABSENT = {
     "others'": (state(topic(record=THEIRS)), PLAIN, [], ["NotOwned"], []),
     "others', --take-ownership": (state(topic(record=THEIRS)), TAKE, [], ["NotOwned"], []),
     "while reassigned": (state(topic(reassigning=(1,))), PLAIN, ["DeleteTopic"], [], []),
+    "named by a request": (
+        *(state(topic(), reassigning=frozenset({"orders"})), PLAIN),
+        *([], ["ReassignmentInProgress"], []),
+    ),
 }
 
 
@@ -301,4 +305,4 @@ def test_adoption_is_safe_and_changes_nothing() -> None:
     found = only(state(topic(record=None, config=KEPT)), spec(config=KEPT))
     assert found.changes == (Adopt(),)
     assert found.risk is Risk.SAFE
-    assert found.record_after == OURS
+    assert mark(found) == OURS

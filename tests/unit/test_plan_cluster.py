@@ -8,7 +8,7 @@ from topiarist.core.plan import Run
 from topiarist.core.spec import ClusterSpec
 from topiarist.core.state import Gate, Room, TopicRecord
 from topiarist.errors import Reason
-from unit.builders import NAMED, cluster, kinds, lists, plan, refused, spec, state, topic
+from unit.builders import NAMED, cluster, kinds, lists, mark, plan, refused, spec, state, topic
 
 KRAFT = Gate(Reason.KRAFT_CONTROLLER, "a KRaft controller is in charge")
 
@@ -118,7 +118,7 @@ def test_a_full_list_of_notifications_lets_topics_grow() -> None:
     seen = state(topic(), room=Room(notifications=890, limit=1000))
     found = plan(seen, spec(partitions=4, config={"retention.ms": 5})).topics[0]
     assert (kinds(found), refused(found)) == (["AddPartitions"], ["TooLarge"])
-    assert found.record_after == TopicRecord("default")
+    assert mark(found) == TopicRecord("default")
 
 
 def test_what_is_only_observed_takes_no_room() -> None:

@@ -124,6 +124,31 @@ def test_sizes_that_differ(case: tuple[dict[str, Any], list[str], list[str]]) ->
     assert (kinds(found), refused(found), noticed(found)) == ([], refusals, notices)
 
 
+@pytest.mark.parametrize(
+    ("replicas", "message"),
+    [
+        (lists("12", "23", "1", "34"), "1 in partition 2, and 2 in the 3 others"),
+        (lists("1", "234", "341", "4"), "1 in partitions 0, 3, and 3 in the 2 others"),
+        (lists("1", "23"), "1 in partition 0, and 2 in partition 1"),
+        (lists("1", "23", "234", "341"), "1 in partition 0, 2 in partition 1, and 3 in the 2 others"),
+        (lists("12", "23"), ""),
+    ],
+)
+def test_different_numbers_of_replicas_are_a_fault(replicas: tuple[Replicas, ...], message: str) -> None:
+    """Said where the manifest has no replication factor; where it has one, a refusal or its ``ignore`` says it."""
+    seen = topic(replicas=replicas)
+    notices = only(state(seen), spec(partitions=len(replicas), replicationFactor=None)).notices
+    said = [notice.message for notice in notices if notice.field == ("replicationFactor",)]
+    assert said == ([f"partitions have different numbers of replicas: {message}"] if message else [])
+    assert noticed(only(state(seen), spec(partitions=len(replicas), replicationFactor=2))) == []
+
+
+def test_widths_that_are_not_known_are_no_fault() -> None:
+    """A partition that is being moved has more replicas for a while; one without any is a fault of its own."""
+    seen = topic(replicas=lists("12", "123", "23"), reassigning=(1,))
+    assert noticed(only(state(seen), spec(replicationFactor=None))) == []
+
+
 def test_a_refusal_says_what_to_do() -> None:
     """It has both numbers, the field, and the way out."""
     refusal = only(state(topic()), spec(partitions=2)).refusals[0]

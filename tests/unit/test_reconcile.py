@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from topiarist.core.plan import Run, make_plan
 from topiarist.core.spec import ClusterSpec
 from topiarist.core.state import ClusterState
 from topiarist.errors import Exit, Reason, TopiaristError
-from topiarist.reconcile import Outcome, Pace, Pass, Report, Result, carry_out, complete, reconcile, survey
+from topiarist.reconcile import Hooks, Outcome, Pace, Report, Result, carry_out, complete, survey
 
 SPECS = [spec("a"), spec("b"), spec("c")]
 LOST = TopiaristError(Reason.SESSION_LOST, "gone")
@@ -22,34 +21,37 @@ Step = Result | TopiaristError
 
 
 class Scripted:
-    """A cluster whose state can be read so often, and whose applies go as written: results in order, or an end."""
+    """A cluster that can be read once, and whose one apply goes as written: results in order, or an end."""
 
-    def __init__(self, *applies: list[Step], reads: int = 9, state: ClusterState | None = None) -> None:
-        self.state = state or cluster()
-        self._applies = list(applies)
-        self._reads = reads
+    def __init__(self, *steps: Step) -> None:
+        self._steps = steps
+        self._reads = 1
 
     def read(self) -> ClusterState:
-        """The state, until it cannot be read any more."""
+        """The state, once."""
         self._reads -= 1
         if self._reads < 0:
             raise LOST
-        return self.state
+        return cluster()
 
     def apply(self, plan: Plan, stop: Callable[[], bool], pace: Pace | None = None) -> Iterator[Outcome]:
-        """The next apply of the script."""
+        """The script."""
         topics = iter(plan.to_do())
-        for step in self._applies.pop(0):
+        for step in self._steps:
             if isinstance(step, TopiaristError):
                 raise step
             reason = Reason.STATE_CONFLICT if step is Result.MOVED else None
             yield Outcome(next(topics).topic, step, reason)
 
 
-def job(*, asked: bool = False, stop: bool = False, told: list[Outcome] | None = None) -> Pass:
-    """A pass over three topics that are to be created."""
-    tell = (lambda outcome: None) if told is None else told.append
-    return Pass(ClusterSpec(), SPECS, Run(), allow=lambda plan: plan, asked=asked, stop=lambda: stop, tell=tell)
+def ran(*steps: Step, told: list[Outcome] | None = None, heard: list[tuple[str, Outcome]] | None = None) -> Report:
+    """A run over three topics that are to be created."""
+    hooks = Hooks(
+        tell=(told if told is not None else []).append,
+        settled=lambda topic, outcome: (heard if heard is not None else []).append((topic.topic, outcome)),
+    )
+    scripted = Scripted(*steps)
+    return carry_out(scripted, hooks, survey(scripted, ClusterSpec(), SPECS, Run()))
 
 
 def found(report: Report) -> dict[str, Result]:
@@ -63,7 +65,7 @@ DONE, MOVED, NOT_SENT = Result.DONE, Result.MOVED, Result.NOT_SENT
 
 def test_a_run_that_cannot_begin_says_that_nothing_was_sent() -> None:
     """No lock, no permission: every topic is told as not sent, beside the error."""
-    report = reconcile(Scripted([TopiaristError(Reason.LOCKED, "held")]), job())
+    report = ran(TopiaristError(Reason.LOCKED, "held"))
     assert found(report) == {"a": NOT_SENT, "b": NOT_SENT, "c": NOT_SENT}
     assert report.error is not None
     assert (report.error.reason, report.exit) == (Reason.LOCKED, Exit.ERROR)
@@ -72,82 +74,17 @@ def test_a_run_that_cannot_begin_says_that_nothing_was_sent() -> None:
 def test_outcomes_before_the_end_are_kept() -> None:
     """What is known when a run ends stays known, and was told as it came."""
     told: list[Outcome] = []
-    report = reconcile(Scripted([DONE, LOST]), job(told=told))
+    report = ran(DONE, LOST, told=told)
     assert found(report) == {"a": DONE, "b": NOT_SENT, "c": NOT_SENT}
     assert [outcome.topic for outcome in told] == ["a"]
     assert report.error is LOST
 
 
-def test_where_nothing_moved_there_is_no_second_look() -> None:
-    """A cluster that cannot be read again after the last outcome does not matter any more."""
-    report = reconcile(Scripted([DONE, Result.FAILED, DONE], reads=1), job())
-    assert (found(report), report.error) == ({"a": DONE, "b": Result.FAILED, "c": DONE}, None)
-
-
-def test_what_moved_is_planned_once_more() -> None:
-    """One more time, for those topics alone; what they are then counts."""
-    report = reconcile(Scripted([DONE, MOVED, MOVED], [DONE, MOVED]), job())
-    assert found(report) == {"a": DONE, "b": DONE, "c": MOVED}
-    assert report.exit is Exit.MOVED
-
-
-def test_nothing_known_is_lost_when_the_second_look_fails() -> None:
-    """The cluster cannot be read again: what was done is told, what moved stays moved, and the error too."""
-    report = reconcile(Scripted([DONE, MOVED, DONE], reads=1), job())
-    assert found(report) == {"a": DONE, "b": MOVED, "c": DONE}
-    assert report.error is LOST
-    assert report.exit is Exit.ERROR
-
-
-def test_nothing_known_is_lost_when_the_second_apply_fails() -> None:
-    """The session ends under the second apply: the first one's outcomes stand."""
-    report = reconcile(Scripted([DONE, MOVED, MOVED], [DONE, LOST]), job())
-    assert found(report) == {"a": DONE, "b": DONE, "c": NOT_SENT}
-    assert report.error is LOST
-
-
-@pytest.mark.parametrize("kept", [{"asked": True}, {"stop": True}])
-def test_what_moved_is_left_after_an_answer_or_a_stop(kept: dict[str, Any]) -> None:
-    """Only what was shown is done, and nothing more after a stop: there is no second look."""
-    report = reconcile(Scripted([DONE, MOVED, DONE], reads=1), job(**kept))
-    assert found(report) == {"a": DONE, "b": MOVED, "c": DONE}
-    assert report.error is None
-    assert report.exit is Exit.MOVED
-
-
-def test_what_others_have_done_meanwhile_is_already_so() -> None:
-    """A topic that moved to where it should be has nothing left to do."""
-    scripted = Scripted([DONE, MOVED, DONE])
-    plan = survey(scripted, ClusterSpec(), SPECS, Run())
-    scripted.state = cluster(topic("a"), topic("b"), topic("c"))
-    assert found(carry_out(scripted, job(), plan)) == {"a": DONE, "b": Result.ALREADY, "c": DONE}
-
-
-def test_what_may_not_be_done_any_more_says_why() -> None:
-    """A topic that moved to where it is refused: nobody was shown that, so its outcome has the reason."""
-    scripted, heard = Scripted([DONE, MOVED, MOVED]), dict[str, TopicPlan]()
-    plan = survey(scripted, ClusterSpec(), SPECS, Run())
-    scripted.state = cluster(topic("a"), topic("b", owner="others"), topic("c"))
-    listening = replace(job(), settled=lambda topic, outcome: heard.update({outcome.topic: topic}))
-    report = carry_out(scripted, listening, plan)
-    assert found(report) == {"a": DONE, "b": Result.REFUSED, "c": Result.ALREADY}
-    assert [each for each in report.plan.topics if each.refusals] == [heard["b"]]
-    (refused,) = report.topics(Result.REFUSED)
-    assert refused.reason is Reason.NOT_OWNED
-    assert "others" in refused.message
-    assert report.exit is Exit.REFUSED
-
-
-def test_what_was_refused_of_an_older_plan_is_forgotten() -> None:
-    """A topic planned again counts with its newer plan only, also if that has nothing to say."""
-    scripted = Scripted([DONE, MOVED, DONE])
-    plan = survey(scripted, ClusterSpec(), SPECS, Run())
-    partly = replace(plan.topics[1], refusals=(Finding(Reason.FEWER_PARTITIONS, "has more"),))
-    plan = replace(plan, topics=(plan.topics[0], partly, plan.topics[2]))
-    scripted.state = cluster(topic("a"), topic("b"), topic("c"))
-    report = carry_out(scripted, job(), plan)
-    assert [topic.topic for topic in report.plan.topics] == ["a", "c"]
-    assert report.exit is Exit.DONE
+def test_what_moved_is_reported_and_nothing_else_is_done() -> None:
+    """A topic that is not as it was planned from is not read or planned again: the next run does it."""
+    report = ran(DONE, MOVED, Result.FAILED)
+    assert (found(report), report.error) == ({"a": DONE, "b": MOVED, "c": Result.FAILED}, None)
+    assert ran(DONE, MOVED, DONE).exit is Exit.MOVED
 
 
 def test_another_cluster_at_the_address_ends_the_run() -> None:
@@ -199,47 +136,13 @@ def test_the_exit_code_is_the_highest_with_errors_before_all(
     assert Report(plan, outcomes, error).exit is code
 
 
-ENDS: dict[str, tuple[list[list[Step]], int, dict[str, Result]]] = {
-    "all done": ([[Result.DONE] * 3], 9, {"a": Result.DONE, "b": Result.DONE, "c": Result.DONE}),
-    "moved, then done": (
-        [[Result.DONE, Result.MOVED, Result.MOVED], [Result.DONE, Result.MOVED]],
-        9,
-        {"a": Result.DONE, "b": Result.DONE, "c": Result.MOVED},
-    ),
-    "moved, and not read again": (
-        [[Result.MOVED, Result.DONE, Result.DONE]],
-        1,
-        {"a": Result.MOVED, "b": Result.DONE, "c": Result.DONE},
-    ),
-    "moved, and then the end": (
-        [[Result.MOVED, LOST]],
-        9,
-        {"a": Result.MOVED, "b": Result.NOT_SENT, "c": Result.NOT_SENT},
-    ),
-}
-
-
-@pytest.mark.parametrize(("applies", "reads", "wanted"), ENDS.values(), ids=ENDS.keys())
-@pytest.mark.parametrize("asked", [False, True])
-def test_every_topic_is_settled_once(
-    applies: list[list[Step]], reads: int, wanted: dict[str, Result], asked: bool
-) -> None:
+@pytest.mark.parametrize("steps", [[DONE] * 3, [DONE, MOVED, MOVED], [MOVED, LOST], [LOST]])
+def test_every_topic_is_settled_once(steps: list[Step]) -> None:
     """Whoever listens hears one last word of each topic, the same that the report has."""
     heard: list[tuple[str, Outcome]] = []
-    listening = replace(job(asked=asked), settled=lambda topic, outcome: heard.append((topic.topic, outcome)))
-    report = reconcile(Scripted(*applies, reads=reads), listening)
+    report = ran(*steps, heard=heard)
     assert sorted(heard) == sorted((outcome.topic, outcome) for outcome in report.outcomes)
-    assert asked or found(report) == wanted
-
-
-def test_a_topic_that_needs_nothing_any_more_is_settled_too() -> None:
-    """It moved to where nothing is to be done: that is its last word."""
-    seen, heard = Scripted([Result.MOVED, Result.DONE, Result.DONE]), dict[str, Result]()
-    listening = replace(job(), settled=lambda topic, outcome: heard.update({topic.topic: outcome.result}))
-    plan = survey(seen, ClusterSpec(), SPECS, Run())
-    seen.state = cluster(topic("a"))
-    carry_out(seen, listening, plan)
-    assert heard == {"a": Result.ALREADY, "b": Result.DONE, "c": Result.DONE}
+    assert [topic for topic, _ in heard] == ["a", "b", "c"]
 
 
 def test_what_was_not_reviewed_has_a_code_of_its_own() -> None:

@@ -17,6 +17,7 @@ from topiarist.core.change import (
     Adopt,
     ConfigItem,
     CreateTopic,
+    DeleteTopic,
     Finding,
     Load,
     Plan,
@@ -29,6 +30,7 @@ from topiarist.core.plan import Run, make_plan
 from topiarist.core.spec import ClusterSpec
 from topiarist.core.state import Broker, Gate
 from topiarist.errors import Reason
+from topiarist.render import summary
 from topiarist.render.page import Page
 from topiarist.render.text import plans
 
@@ -127,8 +129,48 @@ def test_a_closed_cluster_is_said_once() -> None:
         "      because      messages older than 1 hour will be deleted\n"
         "      config       ~ retention.ms  86400000 -> 3600000  (1 day -> 1 hour)\n"
         "\n"
-        "No changes: 1 refused, 812 unchanged.\n"
+        "Plan: 1 to configure, held back: a migration to KRaft has begun; 812 unchanged.\n"
     )
+
+
+SINCE = "frozen by ops since 2026-01-31T12:00:00Z"
+HOLDERS = {
+    Reason.FROZEN: (f"the cluster is {SINCE}: disks: two of them", SINCE),
+    Reason.KRAFT_CONTROLLER: (
+        "a KRaft controller (3000) is in charge: it would ignore it",
+        "a KRaft controller (3000) is in charge",
+    ),
+    Reason.KRAFT_MIGRATION: ("/migration exists: a migration", "a migration to KRaft has begun"),
+    Reason.NO_CONTROLLER: ("/controller does not exist: an election", "there is no controller"),
+}
+
+
+@pytest.mark.parametrize("reason", HOLDERS)
+def test_what_a_closed_cluster_holds_back_is_pending_and_no_refusal(reason: Reason) -> None:
+    """The summary counts it by what it is, with who or what holds it; a refusal of another kind is still one."""
+    message, brief = HOLDERS[reason]
+    held = Finding(reason, message, held=(UpdateConfig((HOUR,)), AddPartitions(1, (1,), ((2,),), SAFE)))
+    other = Finding(Reason.FEWER_PARTITIONS, "has 6 partitions, wanted 3")
+    adopted = Finding(reason, message, held=(Adopt(),))
+    findings = ((held,), (held, other), (adopted,))
+    topics = [existing(f"t{number}", findings=found) for number, found in enumerate(findings)]
+    closed = replace(plan(*topics), gate=Gate(reason, message))
+    counted = "2 to grow, 2 to configure, 1 record only, held back"
+    assert (
+        summary.line(Page(width=500), summary.tally(closed)) == f"Plan: {counted}: {brief}; 1 refused, 812 unchanged."
+    )
+    busy = replace(plan(existing("a", UpdateConfig((HOUR,)))), cluster="us", unchanged=0)
+    both = summary.line(Page(width=500), summary.total([closed, busy]), "All 2 clusters")
+    assert both == f"All 2 clusters: 1 to configure; {counted}: prod-eu: {brief}; 1 refused, 812 unchanged."
+    twice = summary.line(Page(width=500), summary.total([closed, replace(closed, cluster="us")]), "All 2 clusters")
+    assert ", held back: on 2 clusters; 2 refused, 1,624 unchanged." in twice
+
+
+def test_what_a_budget_holds_back_is_pending_too() -> None:
+    """Beside changes that are done both are counted."""
+    held = Finding(Reason.BUDGET_EXCEEDED, "2 deletions, 1 allowed", held=(DeleteTopic(1, 3, SAFE),))
+    found = plan(existing("a", findings=(held,)), existing("b", findings=(held,)), existing("c", UpdateConfig((HOUR,))))
+    assert "Plan: 1 to configure; 2 to delete, held back: over budget; 812 unchanged.\n" in shown(found)
 
 
 def test_notices_are_counted_or_shown() -> None:
@@ -180,13 +222,19 @@ def test_what_others_changed_is_told_beside_our_change() -> None:
 def test_orphans_and_warnings_stand_before_the_summary() -> None:
     """What concerns the whole cluster comes last, where a long plan is still on the screen."""
     found = replace(plan(), orphans=("gone", "left"), warnings=("no clusterId guards this cluster",))
-    assert shown(found) == (
-        "  orphaned         2 topics of ours in no manifest any more:\n"
-        "                   gone, left\n"
-        "  warning          no clusterId guards this cluster\n"
-        "\n"
-        "No changes: 812 unchanged, 2 orphaned.\n"
+    end = (
+        "  warning          no clusterId guards this cluster\n\nNo changes: 812 unchanged, 2 not in the given paths.\n"
     )
+    assert shown(found) == f"  others           2 owned topics not in the given paths (-v lists them)\n{end}"
+    listed = "  others           2 owned topics not in the given paths:\n                   gone, left\n"
+    assert shown(found, verbose=True) == f"{listed}{end}"
+
+
+def test_topics_that_are_not_in_the_given_paths_take_one_line() -> None:
+    """However many there are: a plan of one file is no list of all others."""
+    found = shown(replace(plan(), orphans=tuple(f"topic-{number:05}" for number in range(12_345))))
+    assert found.count("\n") == 3
+    assert "  others           12,345 owned topics not in the given paths (-v lists them)\n" in found
 
 
 def test_brokers_have_a_row_each_with_their_rack() -> None:
@@ -253,7 +301,7 @@ def test_a_cluster_with_a_long_name_has_it_on_a_line_of_its_own() -> None:
 def test_summaries_break_between_their_parts() -> None:
     """A summary that is longer than a line breaks after a comma."""
     found = replace(plan(existing("clicks", UpdateConfig((HOUR,)))), orphans=("a",))
-    assert "Plan: 1 to configure, 812 unchanged,\n1 orphaned.\n" in shown(found, width=44)
+    assert "Plan: 1 to configure, 812 unchanged,\n1 not in the given paths.\n" in shown(found, width=44)
 
 
 def test_colour_changes_nothing_but_colour() -> None:

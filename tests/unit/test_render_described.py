@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from support.states import cluster, spec, topic
+from topiarist import schema
 from topiarist.core.description import Description, Meant, describe
 from topiarist.core.inspection import Inspection, PartitionState
 from topiarist.core.plan import Run, make_plan
 from topiarist.core.spec import ClusterSpec
-from topiarist.core.state import ClusterState, Fault, Freeze, Gate
+from topiarist.core.state import Broker, ClusterState, Fault, Freeze, Gate, Replicas
 from topiarist.errors import Reason
+from topiarist.render import describing
 from topiarist.render.described import descriptions
 from topiarist.render.page import Page
 
@@ -49,6 +51,7 @@ def test_a_topic_reads_from_its_life_to_what_is_pending() -> None:
         "      topic id     IvlLS4OaQluDznKjP0kYgQ",
         "      document     Topic orders, topics/orders.yaml:1:1",
         "      record       of owner default, sets retention.ms",
+        "      replicas     placed by Kafka's algorithm from broker 1, shift 0",
         "",
         "  partitions       2 x 3 replicas: 1 well, 1 under-replicated, 1 not led by its",
         "                   preferred leader",
@@ -201,3 +204,56 @@ def test_colour_changes_no_layout() -> None:
 def test_nothing_found_is_nothing_printed() -> None:
     """Where no cluster could be read there is no page."""
     assert descriptions([], Page()) == ""
+
+
+FOUR = (Broker(1), Broker(2), Broker(3), Broker(4))
+
+
+@pytest.mark.parametrize(
+    ("racks", "replicas", "words"),
+    [
+        ("", [(2, 4), (3, 1), (4, 2)], "placed by Kafka's algorithm from broker 2, shift 1"),
+        ("aabb", [(1, 3), (3, 2), (2, 4)], "placed by Kafka's algorithm from broker 1, shift 0"),
+        ("aabb", [(1, 2), (2, 3), (3, 4)], "placed by Kafka's algorithm from broker 1, shift 0, racks ignored"),
+        ("", [(1, 2), (2, 1), (1, 2)], "placed by Kafka's algorithm from broker 1, shift 0, over brokers 1, 2"),
+        (
+            "",
+            [(1, 3), (3, 2), (2, 4), (4, 1), (1, 2), (3, 4)],
+            "placed by Kafka's algorithm from broker 1, shift 0, over brokers in the order 1, 3, 2, 4",
+        ),
+        (
+            "",
+            [(3, 4), (4, 1), (1, 4)],
+            "placed by Kafka's algorithm from broker 3, shift 0, expanded at partition 2",
+        ),
+        (
+            "",
+            [(1, 2), (2, 3), (3, 4), (1, 4), (1, 3)],
+            "lists differ from Kafka's placement (from broker 1, shift 0) in partition 3",
+        ),
+        ("", [(1, 2), (1, 2), (2, 1), (4, 2), (4, 1)], "lists do not follow Kafka's algorithm"),
+    ],
+)
+def test_the_placement_in_words(racks: str, replicas: list[Replicas], words: str) -> None:
+    """Where the lists come from, over which brokers, and which do not follow."""
+    brokers = tuple(Broker(one.id, rack) for one, rack in zip(FOUR, racks, strict=True)) if racks else FOUR
+    state = replace(cluster(topic("orders", replicas)), brokers=brokers)
+    found = of(state, inspection(state))
+    lines = page_of(found, Page(width=200))
+    assert f"      replicas     {words}" in lines
+    made = describing.document("orders", [found])["clusters"][0]["placement"]
+    assert schema.fault("describe", describing.document("orders", [found])) == ""
+    assert (made is None) == ("do not follow" in words)
+
+
+def test_partitions_with_different_numbers_of_replicas() -> None:
+    """Never "all well"; said once: by the plan where that says it, else as a note."""
+    state = cluster(topic("orders", [(1, 2, 3), (2, 3, 4), (3,)]))
+    words = "partitions have different numbers of replicas: 1 in partition 2, and 3 in the 2 others"
+    found = of(state, inspection(state))
+    text = "\n".join(page_of(found, Page(width=200)))
+    assert f"      note         its {words}\n" in text
+    assert "3 x 1 to 3 replicas: all in sync\n" in text
+    assert describing.document("orders", [found])["clusters"][0]["replicaCounts"] == {"1": 1, "3": 2}
+    text = "\n".join(page_of(of(state, inspection(state), partitions=3, replicationFactor=None), Page(width=200)))
+    assert text.count(words) == 1

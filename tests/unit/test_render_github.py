@@ -40,7 +40,7 @@ def test_the_worst_comes_first_each_at_its_line() -> None:
         "::grow 6 -> 8 partitions: keys will map to other partitions",
         "::notice file=topics/d.yaml,line=1,col=1,title=d on prod-eu%3A ChangedOutside"
         "::its config was changed by others",
-        "::notice title=Cluster prod-eu::1 topic of ours in no manifest any more: lost",
+        "::notice title=Cluster prod-eu::1 owned topic not in the given paths: lost",
         "::notice title=Cluster prod-eu::no clusterId",
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -52,6 +53,18 @@ def test_a_topic_has_its_changes_and_its_refusals() -> None:
     (change,) = found["changes"]
     assert [(item["key"], item["before"], item["after"]) for item in change["config"]] == [("segment.ms", "5", "6")]
     assert [refusal["reason"] for refusal in found["refusals"]] == ["FewerPartitions"]
+
+
+def test_a_topic_has_its_id_where_one_is_known() -> None:
+    """That which the waiting has shown, else that which it had before; null where there is none."""
+    known = replace(of(PLAN), before=replace(SEEN.topics["orders"], topic_id="A" * 22))
+    for found, outcome, wanted in (
+        (of(PLAN), Outcome("orders", Result.DONE), None),
+        (known, Outcome("orders", Result.DONE), "A" * 22),
+        (of(PLAN), Outcome("orders", Result.DONE, topic_id="B" * 22), "B" * 22),
+        (replace(of(PLAN), before=None), Outcome("orders", Result.DONE), None),
+    ):
+        assert parsed(journal.topic(PLAN, found, outcome, at=AT))["topicId"] == wanted
 
 
 def test_a_summary_counts_results() -> None:

@@ -64,7 +64,7 @@ def test_a_comment_begins_with_a_row_for_each_cluster() -> None:
     one = plan(TopicPlan("orders", changes=(CREATE,)), grow, existing("audit", findings=(FEWER,)))
     other = replace(plan(existing("old", DeleteTopic(12, 36, LOSES)), existing("new", Adopt())), cluster="prod-us")
     text = shown(one, other, failed=["prod-ap"])
-    assert text.split("<details>")[0] == (
+    assert text.split("<details open>")[0] == (
         "<!-- topiarist plan -->\n"
         "### Plan: 1 to create, 1 to grow, 1 to delete, 1 record only, 1 refused, 1,624 unchanged.\n"
         "\n"
@@ -76,6 +76,14 @@ def test_a_comment_begins_with_a_row_for_each_cluster() -> None:
         "| `prod-eu` | 1 | 1 |  |  |  | 1 | **Disruptive** |\n"
         "| `prod-us` |  |  |  | 1 | 1 |  | **DataLoss** |\n"
         "| **all** | 1 | 1 |  | 1 | 1 | 1 | **DataLoss** |\n"
+        "\n"
+        "**May lose data**\n"
+        "\n"
+        "- on `prod-us`: `old`\n"
+        "\n"
+        "**Refused**\n"
+        "\n"
+        "- on `prod-eu`: `audit`\n"
         "\n"
     )
     assert page(text).tags["details"] == 2
@@ -206,7 +214,7 @@ def test_what_concerns_the_cluster_stands_at_its_end() -> None:
     quiet = [replace(existing(name), notices=(left, fault)) for name in ("a", "b")]
     text = shown(replace(plan(*quiet), orphans=("lost", "x"), warnings=("no clusterId: add clusterId: 7s-Yk",)))
     assert below(text, "Warnings") == "- no clusterId: add clusterId: `7s-Yk`"
-    assert below(text, "Orphaned") == "- of ours and in no manifest any more: `lost`, `x`"
+    assert below(text, "Not in the given paths") == "- 2 owned topics: `lost`, `x`"
     assert below(text, "Notices").splitlines()[:2] == [
         "- warning: `a`, `b`: partition 0 has no leader",
         "- note: `a`, `b`: config key left alone: `segment.ms=1000`",
@@ -227,7 +235,19 @@ def test_what_the_head_of_a_closed_cluster_says_is_not_said_again() -> None:
     assert below(closed, "`a`: held back: configure").startswith(
         "- **DataLoss**: messages older than 1 hour will be deleted\n\n"
     )
-    assert closed.count("frozen by somebody") == 1
+    assert closed.count("frozen by somebody") == 3
+    assert "### Plan: 1 to configure, held back: frozen by somebody; 812 unchanged.\n" in closed
+    assert "| `prod-eu` |  |  | (1) |  |  |  | (held back: `frozen by somebody`) |" in closed
+
+
+def test_who_froze_a_cluster_is_text_in_the_title_too() -> None:
+    """Whoever freezes may write any name: it mentions nobody, and ends no cell of the table."""
+    message = "the cluster is frozen by @team|x since 2026-01-31T12:00:00Z: <b>why</b>"
+    held = Finding(Reason.FROZEN, message, held=(UpdateConfig((HOUR,)),))
+    closed = shown(replace(plan(existing("a", findings=(held,))), gate=Gate(Reason.FROZEN, message)))
+    title = "### Plan: 1 to configure, held back: frozen by `@team|x` since `2026-01-31T12:00:00Z`; 812 unchanged.\n"
+    assert title in closed
+    assert "(held back: `frozen by @team`&#124;`x since 2026-01-31T12:00:00Z`) |" in closed
 
 
 def test_what_a_budget_holds_back_is_said_once() -> None:
@@ -318,6 +338,71 @@ def test_of_many_clusters_each_shows_its_gravest_topics() -> None:
     assert len(re.findall("#### `old`", text)) == 20
     assert "| `down` |" in text
     assert re.search(r"\n\| and 1,[0-9]{3} more \|", text)
+
+
+def test_only_sections_with_nothing_grave_are_folded() -> None:
+    """With several clusters, what is refused or may lose data is in sight; the rest is a click away."""
+    safe = plan(TopicPlan("orders", changes=(CREATE,)))
+    refused = replace(plan(existing("audit", findings=(FEWER,))), cluster="refused")
+    losing = replace(plan(existing("old", DeleteTopic(1, 1, LOSES))), cluster="losing")
+    text = shown(safe, refused, losing)
+    heads = re.findall(r"<details( open)?>\n<summary><b><code>([a-z-]+)</code>", text)
+    assert heads == [("", "prod-eu"), (" open", "refused"), (" open", "losing")]
+
+
+def test_the_same_topics_on_many_clusters_are_named_once() -> None:
+    """A line for all clusters on which the same topics are refused; of many names and lines the rest is counted."""
+    fleet = [replace(plan(existing("audit", findings=(FEWER,))), cluster=f"c{at:02}") for at in range(30)]
+    assert "- on `c00`, `c01`, " in shown(*fleet)
+    assert "`c18` and 11 more: `audit`\n" in shown(*fleet)
+    many = [
+        replace(plan(*(existing(f"t{at}-{number}", findings=(FEWER,)) for number in range(50))), cluster=f"c{at:03}")
+        for at in range(100)
+    ]
+    above = shown(*many).split("<details open>")[0]
+    assert "`t0-18` and 31 more\n" in above
+    assert re.search(r"\n- and [0-9],[0-9]{3} topics on [0-9]+ clusters\n", above)
+
+
+def test_no_cluster_takes_the_room_of_the_others() -> None:
+    """A cluster with very many refusals leaves the small ones theirs, whatever their order."""
+    refusals = [FEWER._replace(message=f"has 96 partitions, wanted {at}") for at in range(3_000)]
+    huge = replace(plan(*(existing(f"h{at}", findings=(each,)) for at, each in enumerate(refusals))), cluster="a-huge")
+    grow = existing("payments", AddPartitions(6, (1, 2, 3), spread(12)[6:], KEYS_MOVE))
+    small = [replace(plan(TopicPlan("new", changes=(CREATE,)), grow), cluster=f"b{at}") for at in range(8)]
+    text = shown(huge, *small)
+    assert text.count("#### `new`: create") == text.count("#### `payments`: grow") == 8
+    kept = len(re.findall("#### `h[0-9]+`", text))
+    assert kept > 20
+    assert f"*{3_000 - kept:,} topics not shown, {3_000 - kept:,} of them refused or with DataLoss*" in text
+    assert markdown.LIMIT - 4_000 < len(text.encode()) < markdown.LIMIT
+
+
+def test_sections_that_are_too_large_do_not_hide_the_small_ones_of_other_clusters() -> None:
+    """A cluster whose topics never fit is tried no more often than the others, whatever their order."""
+    wide = CreateTopic(spread(6), {f"key.{number:04}": "v" * 60 for number in range(1_000)})
+    refusals = [FEWER._replace(message=f"has {at}") for at in range(80)]
+    large = plan(*(existing(f"large{at:02}", wide, findings=(each,)) for at, each in enumerate(refusals)))
+    small = plan(existing("small", findings=(FEWER,)))
+    fleet = [replace(large, cluster="a")] + [replace(small, cluster=f"b{at}") for at in range(60)]
+    text = shown(*fleet)
+    assert "#### `large" not in text
+    assert text.count("#### `small`: refused") == 60
+    assert "*80 topics not shown, 80 of them refused or with DataLoss*" in text
+
+
+def test_a_cluster_without_room_says_how_many_topics_are_not_shown() -> None:
+    """Of very many clusters those that are cut are named with their numbers, the gravest first, the rest counted."""
+    grow = AddPartitions(6, (1, 2, 3), spread(300)[6:], KEYS_MOVE)
+    fleet = [replace(plan(existing("a", grow), existing("b", grow)), cluster=f"c{at:04}") for at in range(500)]
+    text = shown(*fleet)
+    assert len(text.encode()) < markdown.LIMIT
+    cut = text.partition("**Clusters without room in this comment**\n\n")[2].partition("\n\n")[0].splitlines()
+    assert re.fullmatch(r"- `c[0-9]{4}`: 2 topics not shown", cut[0])
+    assert re.fullmatch(r"- [0-9]+ other clusters: [0-9]+ topics not shown", cut[-1])
+    others = int(cut[-1].split()[1])
+    assert len(cut) - 1 + others + text.count("<details>") == 500
+    assert page(text).tags["details"] == text.count("<details>")
 
 
 @given(worlds())

@@ -108,3 +108,22 @@ def test_what_is_being_deleted_says_so() -> None:
     """Until its finalizers are gone."""
     assert not resource(body({"partitions": 3})).deleting
     assert resource(body({"partitions": 3}, deletionTimestamp="2026-01-02T00:00:00Z")).deleting
+
+
+@pytest.mark.parametrize(
+    ("reference", "found"),
+    [
+        ({"file": "/var/run/secrets/kubernetes.io/serviceaccount/token"}, "file"),
+        ({"env": "TOPIARIST_PASSWORD"}, "env"),
+        ({}, "nothing in it"),
+    ],
+)
+def test_a_cluster_that_an_older_definition_let_through_is_refused(reference: dict[str, str], found: str) -> None:
+    """With what to write instead. Empty is what a new definition leaves of a reference that an older one took."""
+    zookeeper = {"connect": "zk:2181", "sasl": {"username": "kafka", "password": reference}}
+    taken = resource({**body({"zookeeper": zookeeper}), "kind": "Cluster"})
+    assert taken.manifest is None
+    assert [*complaints(taken)] == [
+        f"spec.zookeeper.sasl.password: found {found}, wanted secretKeyRef: in a custom "
+        "resource a reference names a key of a Secret, and no file or variable"
+    ]

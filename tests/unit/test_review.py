@@ -25,18 +25,18 @@ from topiarist.core.change import (
     Verdict,
 )
 from topiarist.core.evolve import BEFORE, evolve
-from topiarist.core.plan import Run
+from topiarist.core.plan import EVERY, Run
 from topiarist.core.policy import Allowance
 from topiarist.core.review import allow_deletions, guard, review, unneeded
 from topiarist.core.spec import ClusterSpec, TopicSpec
 from topiarist.core.standings import standings
 from topiarist.core.state import Broker, ClusterState, Replicas, TopicRecord
 from topiarist.errors import Reason
-from unit.builders import RACKS, cluster, items, lists, plan, refused, spec, state, topic, with_topic
+from unit.builders import RACKS, cluster, items, lists, mark, plan, refused, spec, state, topic, with_topic
 from unit.strategies import World, worlds
 
 many = settings(max_examples=300)
-LOSSES = (Allowance(Risk.DATA_LOSS),)
+LOSSES = (Allowance(Risk.DATA_LOSS, EVERY),)
 DOCUMENT = spec().manifest.source
 
 OLD = state(topic("orders", lists("12", "23"), "segment.ms", config={"segment.ms": "5"}))
@@ -116,7 +116,8 @@ def test_what_is_left_can_be_done(world: World, seed: int) -> None:
         if found.topic in after.topics:
             record = after.topics[found.topic].valid_record
             assert record is not None
-            assert set(record.config) <= after.topics[found.topic].config.keys()
+            asked = found.spec.config.keys() if found.spec else set()
+            assert set(record.config) <= after.topics[found.topic].config.keys() | asked
 
 
 @many
@@ -156,7 +157,7 @@ def test_each_key_counts_by_itself() -> None:
     """A key that was merged later is held; those that were reviewed are done, and the record has them alone."""
     left = of(review(planned(config={"segment.ms": 6, "retention.ms": 7, "flush.ms": 8}), planned()))
     assert items(left) == {"segment.ms": ("5", "6"), "retention.ms": (None, "7")}
-    assert left.record_after == TopicRecord("default", ("retention.ms", "segment.ms"))
+    assert mark(left) == TopicRecord("default", ("retention.ms", "segment.ms"))
     assert left.refusals[0].message == "flush.ms: not in the reviewed plan, or not from and to these values"
 
 
@@ -335,7 +336,7 @@ def test_the_clusters_document_of_the_run_counts(on: ClusterSpec, reason: Reason
 @pytest.mark.parametrize("config", [{"confluent.tier": "x"}, {"local.retention.ms": "5"}], ids=["vendor", "release"])
 @pytest.mark.parametrize("made", [True, False], ids=["create", "configure"])
 def test_configs_are_judged_by_the_document_of_the_run(config: dict[str, str], made: bool) -> None:
-    """A file may say that the brokers know a key: where there is a document of the cluster, that decides."""
+    """A file may say that the brokers know a key: what the run knows of the cluster decides, a document or nothing."""
     vendors = ("confluent.*",)
     changes = (
         (CreateTopic(lists("12"), config),)
@@ -345,7 +346,14 @@ def test_configs_are_judged_by_the_document_of_the_run(config: dict[str, str], m
     kept = replace(planned(), topics=(TopicPlan("orders", None if made else OLD.topics["orders"], changes=changes),))
     document = ClusterSpec(source=DOCUMENT, release=(2, 8))
     assert refused(of(guarded(kept, document))) == ["ConfigInvalid"]
-    for other in (ClusterSpec(), ClusterSpec(source=DOCUMENT, release=(3, 9), allow_unknown_configs=vendors)):
+    kept = replace(kept, release_at_least=(2, 4))
+    assert refused(of(guarded(kept, ClusterSpec()))) == [
+        "ConfigInvalid" if "confluent.tier" in config else "ConfigTooNew"
+    ]
+    for other in (
+        ClusterSpec(source=DOCUMENT, release=(3, 9), allow_unknown_configs=vendors),
+        ClusterSpec(release=(3, 9), allow_unknown_configs=vendors),
+    ):
         assert of(guarded(kept, other)).changes == changes
 
 

@@ -7,12 +7,61 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topiarist.core.change import Risk
-from topiarist.core.configs import CONFIGS, equal
+from topiarist.core.configdefs import LIMITS
+from topiarist.core.configs import CONFIGS, check, equal
 from topiarist.core.risk import of_config, of_deletion, of_growth
+from topiarist.core.risktable import TABLE as TABLE_OF_RISKS
+from topiarist.core.risktable import Numeric, Words
 from unit.strategies import texts
 
 SAFE, DISRUPTIVE, LOSS = Risk
-DAY, HOUR = "86400000", "3600000"
+DAY, HOUR, UNLIMITED = "86400000", "3600000", str(2**63 - 1)
+
+MATRIX: dict[str, list[tuple[str, str, Risk]]] = {
+    "cleanup.policy": [("delete", "compact", LOSS), ("compact", "delete", LOSS), ("compact", "compact,delete", LOSS)],
+    "compression.gzip.level": [("9", "1", SAFE), ("1", "9", SAFE)],
+    "compression.lz4.level": [("17", "1", SAFE), ("1", "17", SAFE)],
+    "compression.type": [("zstd", word, DISRUPTIVE) for word in ("uncompressed", "lz4", "snappy", "gzip", "producer")]
+    + [("producer", "zstd", DISRUPTIVE)],
+    "compression.zstd.level": [("22", "1", SAFE), ("1", "22", SAFE)],
+    "delete.retention.ms": [(DAY, HOUR, LOSS), (HOUR, DAY, SAFE)],
+    "file.delete.delay.ms": [(DAY, HOUR, SAFE), (HOUR, DAY, DISRUPTIVE), (HOUR, "7200000", SAFE)],
+    "flush.messages": [("2", "1", DISRUPTIVE), ("1", "2", DISRUPTIVE)],
+    "flush.ms": [("2", "1", DISRUPTIVE), ("1", "2", DISRUPTIVE)],
+    "follower.replication.throttled.replicas": [("", "0:1", DISRUPTIVE), ("*", "", DISRUPTIVE)],
+    "index.interval.bytes": [("4096", "4095", SAFE), ("4096", "409", DISRUPTIVE), ("409", "40960", SAFE)],
+    "leader.replication.throttled.replicas": [("", "0:1", DISRUPTIVE), ("*", "", DISRUPTIVE)],
+    "local.retention.bytes": [("2000", "1000", LOSS), ("1000", "2000", DISRUPTIVE), ("1000", "-1", DISRUPTIVE)],
+    "local.retention.ms": [(DAY, HOUR, LOSS), (HOUR, DAY, DISRUPTIVE), (DAY, "-1", DISRUPTIVE), ("-1", DAY, LOSS)],
+    "max.compaction.lag.ms": [(DAY, HOUR, LOSS), (HOUR, DAY, SAFE), (UNLIMITED, DAY, LOSS)],
+    "max.message.bytes": [("1000", "999", DISRUPTIVE), ("999", "1000", SAFE), ("1000", "10000", DISRUPTIVE)],
+    "message.downconversion.enable": [("true", "false", DISRUPTIVE), ("false", "true", SAFE)],
+    "message.format.version": [("2.8", "0.10.2", DISRUPTIVE), ("0.10.2", "2.8", DISRUPTIVE)],
+    "message.timestamp.after.max.ms": [(DAY, HOUR, DISRUPTIVE), (HOUR, DAY, SAFE), (UNLIMITED, DAY, DISRUPTIVE)],
+    "message.timestamp.before.max.ms": [(DAY, HOUR, DISRUPTIVE), (HOUR, DAY, SAFE), (UNLIMITED, DAY, DISRUPTIVE)],
+    "message.timestamp.difference.max.ms": [(DAY, HOUR, DISRUPTIVE), (HOUR, DAY, SAFE)],
+    "message.timestamp.type": [("CreateTime", "LogAppendTime", DISRUPTIVE), ("LogAppendTime", "CreateTime", LOSS)],
+    "min.cleanable.dirty.ratio": [("0.5", "0.4", DISRUPTIVE), ("0.5", "0.51", DISRUPTIVE)],
+    "min.compaction.lag.ms": [(DAY, HOUR, LOSS), (HOUR, DAY, DISRUPTIVE), (HOUR, "0", LOSS)],
+    "min.insync.replicas": [("2", "1", DISRUPTIVE), ("1", "2", DISRUPTIVE)],
+    "preallocate": [("false", "true", DISRUPTIVE), ("true", "false", SAFE)],
+    "remote.log.copy.disable": [("false", "true", DISRUPTIVE), ("true", "false", SAFE)],
+    "remote.log.delete.on.disable": [("false", "true", LOSS), ("true", "false", SAFE)],
+    "remote.storage.enable": [("false", "true", DISRUPTIVE), ("true", "false", LOSS)],
+    "retention.bytes": [("2000", "1000", LOSS), ("1000", "2000", DISRUPTIVE), ("1000", "-1", DISRUPTIVE)],
+    "retention.ms": [(DAY, HOUR, LOSS), (HOUR, DAY, DISRUPTIVE), (DAY, "-1", DISRUPTIVE), ("-1", DAY, LOSS)],
+    "segment.bytes": [
+        ("1000", "100", DISRUPTIVE),
+        ("1000", "101", SAFE),
+        ("100", "999", SAFE),
+        ("99", "1000", DISRUPTIVE),
+    ],
+    "segment.index.bytes": [("1000", "100", DISRUPTIVE), ("999", "100", SAFE), ("100", "1000", DISRUPTIVE)],
+    "segment.jitter.ms": [(DAY, HOUR, DISRUPTIVE), ("3", "2", SAFE), ("2", "0", DISRUPTIVE), (HOUR, DAY, SAFE)],
+    "segment.ms": [(DAY, HOUR, DISRUPTIVE), ("1000", "5000", SAFE), (HOUR, DAY, DISRUPTIVE)],
+    "unclean.leader.election.enable": [("false", "true", LOSS), ("true", "false", DISRUPTIVE)],
+}
+"""What is expected of every config, in every direction: before, after, risk; written by hand."""
 
 # key, before, after, what is known of the brokers -> risk
 TABLE: list[tuple[str, str | None, str | None, dict[str, str], Risk]] = [
@@ -52,7 +101,9 @@ TABLE: list[tuple[str, str | None, str | None, dict[str, str], Risk]] = [
     ("cleanup.policy", "compact", None, {}, LOSS),
     ("unclean.leader.election.enable", "false", "true", {}, LOSS),
     ("unclean.leader.election.enable", None, "true", {}, LOSS),
-    ("unclean.leader.election.enable", "true", "false", {}, SAFE),
+    ("unclean.leader.election.enable", "true", "false", {}, DISRUPTIVE),
+    ("unclean.leader.election.enable", "true", None, {}, DISRUPTIVE),
+    ("unclean.leader.election.enable", "TRUE", " true ", {}, SAFE),
     ("unclean.leader.election.enable", "false", None, {}, LOSS),
     ("unclean.leader.election.enable", "false", None, {"unclean.leader.election.enable": "false"}, SAFE),
     ("min.insync.replicas", "2", "1", {}, DISRUPTIVE),
@@ -66,10 +117,30 @@ TABLE: list[tuple[str, str | None, str | None, dict[str, str], Risk]] = [
     ("segment.bytes", "1000", "100", {}, DISRUPTIVE),
     ("segment.bytes", "1000", "101", {}, SAFE),
     ("segment.ms", "1000", "5000", {}, SAFE),
-    ("flush.ms", "1", "2", {}, SAFE),
-    ("preallocate", None, "true", {}, SAFE),
-    ("confluent.tier.enable", None, "true", {}, SAFE),
-    ("message.downconversion.enable", "true", "false", {}, SAFE),
+    ("preallocate", None, "true", {}, DISRUPTIVE),
+    ("preallocate", None, "false", {}, SAFE),
+    ("confluent.tier.enable", None, "true", {}, DISRUPTIVE),
+    ("min.compaction.lag.ms", None, HOUR, {}, LOSS),
+    ("min.compaction.lag.ms", HOUR, None, {}, LOSS),
+    ("min.compaction.lag.ms", "0", None, {}, DISRUPTIVE),
+    ("min.compaction.lag.ms", None, HOUR, {"log.cleaner.min.compaction.lag.ms": "0"}, DISRUPTIVE),
+    ("message.timestamp.before.max.ms", None, DAY, {}, DISRUPTIVE),
+    ("message.timestamp.before.max.ms", DAY, None, {}, DISRUPTIVE),
+    ("message.timestamp.before.max.ms", DAY, UNLIMITED, {}, DISRUPTIVE),
+    ("message.timestamp.after.max.ms", DAY, UNLIMITED, {}, DISRUPTIVE),
+    ("message.timestamp.difference.max.ms", DAY, UNLIMITED, {}, SAFE),
+    ("message.timestamp.type", None, "CreateTime", {}, LOSS),
+    ("message.timestamp.type", None, "LogAppendTime", {}, DISRUPTIVE),
+    ("message.timestamp.type", "LogAppendTime", None, {}, LOSS),
+    ("message.timestamp.type", "CreateTime", None, {}, DISRUPTIVE),
+    ("message.timestamp.type", "LogAppendTime", None, {"log.message.timestamp.type": "LogAppendTime"}, SAFE),
+    ("delete.retention.ms", "0", None, {}, SAFE),
+    ("max.compaction.lag.ms", None, UNLIMITED, {}, SAFE),
+    ("retention.ms", None, UNLIMITED, {}, DISRUPTIVE),
+    ("retention.ms", None, "-1", {}, DISRUPTIVE),
+    ("retention.ms", "9007199254740993", "9007199254740992", {}, LOSS),
+    ("segment.jitter.ms", None, "0", {}, DISRUPTIVE),
+    ("cleanup.policy", "compact", "", {}, LOSS),
 ]
 
 
@@ -79,6 +150,43 @@ def test_the_table(key: str, before: str | None, after: str | None, settings: di
     verdict = of_config(key, before, after, settings)
     assert verdict.risk is risk
     assert bool(verdict.because) == (risk is not SAFE)
+
+
+def test_the_matrix_has_every_config_in_every_direction() -> None:
+    """A config that Kafka gains has to be judged, here and in the table; numbers both ways, words each as a goal."""
+    assert sorted(MATRIX) == sorted(TABLE_OF_RISKS) == sorted(CONFIGS)
+    for key, rows in MATRIX.items():
+        definition, goals = CONFIGS[key], {after for _, after, _ in rows}
+        if definition.form in (*LIMITS, "double"):
+            assert isinstance(TABLE_OF_RISKS[key], Numeric)
+            assert {float(after) > float(before) for before, after, _ in rows if "-" not in before + after} == {
+                True,
+                False,
+            }
+        else:
+            assert isinstance(TABLE_OF_RISKS[key], Words)
+            assert goals >= set({"boolean": ("true", "false")}.get(definition.form, definition.words))
+
+
+@pytest.mark.parametrize(("key", "row"), [(key, row) for key, rows in MATRIX.items() for row in rows])
+def test_the_matrix(key: str, row: tuple[str, str, Risk]) -> None:
+    """Both values are on the topic, so that nothing is in doubt; each can be read, and each risk has a reason."""
+    before, after, risk = row
+    assert not [text for text in (before, after) if text and check(key, text)]
+    verdict = of_config(key, before, after, {})
+    assert verdict.risk is risk
+    assert bool(verdict.because) == (risk is not SAFE)
+    assert "{" not in verdict.because
+
+
+def test_every_cost_has_a_reason() -> None:
+    """Also why a change is safe: the page shows it."""
+    for key, row in TABLE_OF_RISKS.items():
+        if isinstance(row, Numeric):
+            costs = [row.lower, row.higher, *([row.endless] if row.endless else [])]
+        else:
+            costs = [*row.to.values()] or [row.other]
+        assert all(cost.because and cost.times >= 1 for cost in costs), key
 
 
 def test_reasons_have_the_numbers_in_words() -> None:

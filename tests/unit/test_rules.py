@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from topiarist.core.rules import (
     cluster_complaints,
+    cluster_warnings,
     complaints,
     config_faults,
     config_problem,
@@ -19,6 +20,7 @@ from topiarist.core.rules import (
     warnings,
 )
 from topiarist.core.spec import ClusterSpec, TopicSpec, merge
+from topiarist.desired import resolve
 from unit.builders import cluster, manifest, spec
 
 BARE = ClusterSpec()
@@ -39,6 +41,14 @@ def test_a_good_topic() -> None:
         "replicationFactor": 2,
     }
     assert said(spec(on=BARE, **good)) == []
+
+
+def test_counts_beside_lists_that_agree() -> None:
+    """They say the same again: no complaint, with lists and with text, in the topic and in an override."""
+    lists: dict[str, Any] = {"replicaAssignment": [[1, 2], [2, 3]], "partitions": 2, "replicationFactor": 2}
+    assert said(spec(on=BARE, **lists)) == []
+    text = {"clusters": ["bare"], "replicaAssignment": "1:2,2:3", "partitions": 2}
+    assert said(spec(on=BARE, partitions=1, replicationFactor=1, overrides=[text])) == []
 
 
 # fields, the cluster -> the line of the file (the field's number in it), the beginning of the complaint
@@ -80,6 +90,26 @@ WRONG: dict[str, tuple[dict[str, Any], ClusterSpec, str]] = {
         "replicaAssignment: found different numbers of replicas",
     ),
     "a broker twice": ({"replicaAssignment": [[1, 1]]}, BARE, "replicaAssignment: found broker 1 twice"),
+    "a broker twice in text": (
+        *({"replicaAssignment": "1:2,3:3"}, BARE),
+        "replicaAssignment: partition 1: found broker 3 twice, wanted each broker once",
+    ),
+    "unequal lists in text": (
+        *({"replicaAssignment": "1:2,3"}, BARE),
+        "replicaAssignment: found different numbers of replicas (1 in partition 1, 2 in partition 0)",
+    ),
+    "a large id in text": (
+        *({"replicaAssignment": "1,2147483648"}, BARE),
+        "replicaAssignment: partition 1: found broker id 2147483648, beyond any that Kafka has",
+    ),
+    "other partitions": (
+        *({"replicaAssignment": [[1, 2], [2, 3]], "partitions": 3}, BARE),
+        "partitions: found 3, but replicaAssignment at orders.yaml:6:3 has 2",
+    ),
+    "another factor": (
+        *({"replicaAssignment": "1:2,2:3", "partitions": 2, "replicationFactor": 3}, BARE),
+        "replicationFactor: found 3, but replicaAssignment at orders.yaml:6:3 has 2",
+    ),
     "no partitions": (
         *({"replicationFactor": 1}, BARE),
         "orders: found no partitions, neither in the topic nor in the defaults of its cluster",
@@ -145,6 +175,28 @@ def test_a_clusters_own_defaults() -> None:
     """They are judged also where no topic uses them."""
     on = cluster("prod", default_config={"retention.ms": "x", "segment.ms": "5"})
     assert [complaint.message.split(":")[0] for complaint in cluster_complaints(on)] == ["retention.ms"]
+
+
+def test_the_brokers_sizes_have_to_be_sizes() -> None:
+    """Each wrong setting is named; one that is wrong gives no topic a size."""
+    wrong = {"num.partitions": "0", "default.replication.factor": "40000", "auto.create.topics.enable": "1"}
+    on = cluster("prod", broker_config=wrong)
+    assert [complaint.message for complaint in cluster_complaints(on)] == [
+        'num.partitions: found "0", wanted a whole number from 1 to 2147483647',
+        'default.replication.factor: found "40000", wanted a whole number from 1 to 32767',
+        'auto.create.topics.enable: found "1", wanted true or false',
+    ]
+    good = {"num.partitions": " 4 ", "default.replication.factor": "3", "auto.create.topics.enable": "False"}
+    assert list(cluster_complaints(cluster("prod", broker_config=good))) == []
+
+
+@pytest.mark.parametrize(("value", "warned"), [("true", True), (" TRUE ", True), ("false", False), (None, False)])
+def test_automatic_creation_is_a_warning(value: str | None, warned: bool) -> None:
+    """Where ``brokerConfig`` says that it is on; where it says nothing, nothing is known."""
+    on = cluster("prod", broker_config={} if value is None else {"auto.create.topics.enable": value})
+    assert bool([*cluster_warnings(on)]) is warned
+    desired = resolve([], {"prod": on})
+    assert [warning.message[:33] for warning in desired.warnings] == ["auto.create.topics.enable is true"] * warned
 
 
 def test_did_you_mean() -> None:

@@ -319,7 +319,15 @@ FORGED = {
         put("clicks", "record", "after", "config", to=["segment.ms", "retention.ms", "cleanup.policy"]),
         "keys that are not set",
     ),
-    "a record of a key that nobody saw": (put("clicks", "vouched", to={}), "keys that are not set"),
+    "a record of a key that nobody saw": (put("clicks", "vouched", to={}), "values that are not what"),
+    "a record that remembers another value than is set": (
+        put("clicks", "record", "after", "applied", "config", "retention.ms", to="8"),
+        "values that are not what its changes leave",
+    ),
+    "a record that remembers a key that it does not list": (
+        put("clicks", "record", "after", "applied", "config", "flush.ms", to="7"),
+        "values that are not what its changes leave",
+    ),
     "a record of a key that is taken away": (
         put("clicks", "changes", 1, "config", 1, "after", to=None),
         "keys that are not set",

@@ -114,6 +114,8 @@ FULL_CLUSTER = cluster(
         FULL_CLUSTER,
         topic(clusterSelector={}),
         topic(replicaAssignment=[[0]]),
+        topic(replicaAssignment="0"),
+        topic(replicaAssignment="0:1:2, 0:1:2", partitions=2, replicationFactor=3),
         topic() | {"status": {"anything": [1]}},
         topic() | {"metadata": {"name": "a", "uid": "x", "managedFields": [{}], "annotations": {"a b": "c\nd"}}},
     ],
@@ -170,10 +172,17 @@ def test_accepts_every_field(body: dict[str, Any]) -> None:
             "",
         ),
         (
-            topic(replicaAssignment=[[1]], partitions=1),
+            topic(replicaAssignment="1:2;2:3"),
             ("spec", "replicaAssignment"),
-            "found together with partitions, wanted only one of the two",
+            'found "1:2;2:3", wanted broker ids, a colon between replicas and a comma between partitions, as in '
+            '"1:2:3,2:3:1"',
             "",
+        ),
+        (
+            topic(replicaAssignment=12),
+            ("spec", "replicaAssignment"),
+            "found 12, wanted a list or text",
+            "write [[12]]",
         ),
         (topic(topicName=".."), ("spec", "topicName"), 'found "..", wanted any other name', ""),
         (topic(topicName="a b"), ("spec", "topicName"), 'found "a b", ' + NAMES, ""),

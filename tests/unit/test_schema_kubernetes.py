@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +120,62 @@ def test_a_secret_arrives_as_a_reference(tmp_path: Path) -> None:
         "",
         "",
     )
+
+
+ONLY_SECRETS = "wanted secretKeyRef: in a custom resource a reference names a key of a Secret, and no file or variable"
+
+
+def references() -> list[tuple[DocumentPath, dict[str, Any]]]:
+    """Every reference that a Cluster can have: its path, and the Cluster around a value that is put there."""
+    login = {"username": "a", "password": {}}
+    below = {"sasl": login, "digest": login, "tls": {"certificate": SECRET}}
+    paths = [("sasl", "password"), ("digest", "password"), *(("tls", name) for name in TLS)]
+    return [(("spec", "zookeeper", *path), {path[0]: below[path[0]]}) for path in paths]
+
+
+TLS = ("ca", "certificate", "key", "keyPassword")
+
+
+def referring(path: DocumentPath, around: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
+    """A Cluster with a value in one place for a reference."""
+    *_, scheme, name = path
+    return cluster(zookeeper={"connect": "zk:2181", scheme: {**around[str(scheme)], name: value}})
+
+
+@pytest.mark.parametrize(("path", "around"), references(), ids=str)
+def test_a_custom_resource_takes_secrets_only(path: DocumentPath, around: dict[str, Any]) -> None:
+    """A file or a variable would be the operator's own. What an API server has cut down to nothing is wrong too."""
+    assert schema.check(referring(path, around, SECRET), custom_resource=True) == []
+    given: dict[str, dict[str, Any]] = {
+        "file": {"file": "/var/run/secrets/kubernetes.io/serviceaccount/token"},
+        "env": {"env": "TOPIARIST_TOKEN"},
+        "nothing in it": {},
+    }
+    for words, value in given.items():
+        (problem,) = schema.check(referring(path, around, value), custom_resource=True)
+        assert (problem.path, problem.message) == (path, f"{explain.field_name(path)}: found {words}, {ONLY_SECRETS}")
+    for value in (given["file"], given["env"]):
+        (problem,) = schema.check(referring(path, around, {**value, **SECRET}), custom_resource=True)
+        assert problem.path == path
+        assert "wanted only one of them" in problem.message
+
+
+@pytest.mark.parametrize(("path", "around"), references(), ids=str)
+def test_files_stay_for_the_command_line(path: DocumentPath, around: dict[str, Any]) -> None:
+    """The same document in a file is valid."""
+    assert schema.check(referring(path, around, {"file": "a"})) == []
+
+
+def test_every_reference_is_tried_here() -> None:
+    """A place for a secret that is new in the schema has to be in these tests."""
+
+    def places(part: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+        part = document["definitions"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+        fields = part.get("properties", {})
+        if "secretKeyRef" in fields:
+            yield path
+        for name, inner in fields.items():
+            yield from places(inner, (*path, name))
+
+    document = schema.schema("Cluster")
+    assert {*places(document["properties"]["spec"], ("spec",))} == {path for path, _ in references()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -49,6 +50,11 @@ SIZES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[Any, ...]]] =
     "override": ({"partitions": 12, "replicationFactor": 2}, [{"partitions": 48}], (48, 2, 48, 2, None)),
     "later wins": ({"partitions": 12}, [{"partitions": 48}, {"partitions": 24}], (24, None, 24, 3, None)),
     "explicit": ({"replicaAssignment": [[1, 2], [2, 3]]}, [], (2, 2, 2, 2, ((1, 2), (2, 3)))),
+    "explicit as text": ({"replicaAssignment": " 1:2, 2 : 03"}, [], (2, 2, 2, 2, ((1, 2), (2, 3)))),
+    "explicit beside counts": (
+        *({"replicaAssignment": [[1, 2], [2, 3]], "partitions": 2, "replicationFactor": 2}, []),
+        (2, 2, 2, 2, ((1, 2), (2, 3))),
+    ),
     "explicit replaces counts": (
         *({"partitions": 12, "replicationFactor": 3}, [{"replicaAssignment": [[1, 2]]}]),
         (1, 2, 1, 2, ((1, 2),)),
@@ -177,3 +183,17 @@ def test_what_is_known_of_brokers() -> None:
     """Dynamic settings are stronger than the static ones of the manifest."""
     on = cluster("prod", broker_config={"a": "static", "b": "static"})
     assert on.settings({"b": "dynamic"}) == {"a": "static", "b": "dynamic"}
+
+
+def test_sizes_of_the_brokers() -> None:
+    """What ``brokerConfig`` says counts after the defaults, at creation only, and has its own place."""
+    brokers = {"num.partitions": "4", "default.replication.factor": "2"}
+    on = ClusterSpec("prod", default_replication_factor=3, broker_config=brokers)
+    found = merge(manifest("orders"), on)
+    assert (found.partitions, found.replication_factor) == (None, None)
+    assert (found.create_partitions, found.create_replication_factor) == (4, 3)
+    assert origin(found, "partitions").path == ("spec", "brokerConfig", "num.partitions")
+    assert origin(found, "replicationFactor").path == ("spec", "defaults", "replicationFactor")
+    assert merge(manifest("orders", partitions=7), on).create_partitions == 7
+    wrong = replace(on, broker_config={"num.partitions": "-3"})
+    assert merge(manifest("orders"), wrong).create_partitions == 0

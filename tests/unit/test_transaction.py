@@ -105,6 +105,27 @@ def test_growth() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("fields", "nodes", "checked"),
+    [
+        ({"partitions": 4}, STANDING, True),
+        ({"ensure": "Absent"}, STANDING, True),
+        ({"config": {"retention.ms": 9}}, STANDING, False),
+        ({}, NOTHING, True),
+    ],
+    ids=["growth", "deletion", "config", "creation"],
+)
+def test_the_request_is_checked_where_it_must_not_name_the_topic(
+    fields: dict[str, Any], nodes: TopicNodes, checked: bool
+) -> None:
+    """At the version read, behind the fence; a request that is not there cannot be checked."""
+    plan = planned(cluster(topic("orders")) if nodes is STANDING else cluster(), **fields)
+    check = Operation(Kind.CHECK, "/admin/reassign_partitions", version=3)
+    steps = operations(plan, nodes, SITE, request=3)
+    assert (check in steps) is checked
+    assert [step for step in steps if step != check] == operations(plan, nodes, SITE)
+
+
 def test_a_config_that_is_not_there_is_not_checked() -> None:
     """A topic without a config znode grows all the same."""
     plan = planned(cluster(topic("orders")), partitions=4)

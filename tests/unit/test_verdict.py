@@ -143,16 +143,47 @@ def test_a_record_that_was_to_go_is_a_witness_by_its_absence(now: Node | Failure
     assert verdict.bears_witness(now, Node(b"", 1, 1, 0, 0, 0), step) is witness
 
 
+TOPIC = Node(b"{}", 5, 5, 0, 0, 0)
+TAKEN = Node(b"{}", 6, 6, 0, 0, 0)
+"""A topic's node, and the state of a partition that its controller has taken over."""
+
+
 @pytest.mark.parametrize(
-    ("state", "reason"), [(Failure.MISSING, Reason.NOT_TAKEN_OVER), (Failure.DENIED, Reason.NO_PERMISSION)]
+    ("state", "reason"),
+    [
+        (Failure.MISSING, Reason.NOT_TAKEN_OVER),
+        (Failure.DENIED, Reason.NO_PERMISSION),
+        (TOPIC._replace(czxid=4), Reason.NOT_TAKEN_OVER),
+    ],
+    ids=["missing", "denied", "of an earlier topic"],
 )
-def test_a_deletion_without_a_state_to_check_is_not_sent(state: Failure, reason: Reason) -> None:
-    """Whether it is not there or may not be read; other changes do not need it."""
-    found = verdict.not_taken_over(planned(ensure="Absent"), state)
-    assert found is not None
-    assert found.reason is reason
-    assert verdict.not_taken_over(planned(ensure="Absent"), Node(b"{}", 1, 1, 0, 0, 0)) is None
-    assert verdict.not_taken_over(planned(partitions=9), state) is None
+@pytest.mark.parametrize("fields", [{"ensure": "Absent"}, {"partitions": 9}], ids=["deletion", "growth"])
+@pytest.mark.parametrize("partition", [0, 2])
+def test_what_the_controller_has_to_know_is_not_sent_without_its_state(
+    state: Node | Failure, reason: Reason, fields: dict[str, Any], partition: int
+) -> None:
+    """Growth needs the states of all partitions that are there, a deletion that of the first."""
+    plan = planned(**fields)
+    wanted = verdict.to_be_taken_over(plan)
+    assert verdict.to_be_read(plan) == wanted
+    states: list[Node | Failure] = [TAKEN for _ in wanted]
+    assert verdict.not_taken_over(plan, TOPIC, states) is None
+    if partition in wanted:
+        states[partition] = state
+        found = verdict.not_taken_over(plan, TOPIC, states)
+        assert found is not None
+        assert found.reason is reason
+        assert str(partition) in found.message
+
+
+def test_a_state_is_asked_for_where_the_controller_could_undo_a_change() -> None:
+    """A change of config alone needs none; it is only read where it is there."""
+    assert verdict.to_be_taken_over(planned(ensure="Absent")) == range(1)
+    assert verdict.to_be_taken_over(planned(partitions=9)) == range(3)
+    configured = planned(config={"retention.ms": 5})
+    assert verdict.to_be_taken_over(configured) == range(0)
+    assert verdict.to_be_read(configured) == range(1)
+    assert verdict.not_taken_over(configured, TOPIC, [Failure.MISSING]) is None
 
 
 def nodes(czxid: int | None) -> TopicNodes:

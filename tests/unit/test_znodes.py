@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from topiarist.adapters import znodes
 from topiarist.adapters.znodes import Pool, ZnodeError, paths
-from topiarist.core.state import Freeze, Replicas, TopicRecord
+from topiarist.core.state import Applied, Freeze, Replicas, TopicRecord
 
 ID = "UXyU9i5ARn6W00ON2taeWA"
 
@@ -80,6 +80,30 @@ def test_kafka_bytes_are_written() -> None:
     assert znodes.encode_record(TopicRecord("o", absent=True)) == (
         b'{"version":1,"owner":"o","config":[],"ensure":"Absent"}'
     )
+    applied = Applied(3, (("retention.ms", "7"),), remove_unmanaged=True)
+    assert znodes.encode_record(TopicRecord("o", ("flush.ms", "retention.ms"), applied=applied)) == (
+        b'{"version":2,"owner":"o","config":{"flush.ms":null,"retention.ms":"7"},"partitions":3,'
+        b'"unmanagedConfig":"Remove"}'
+    )
+    assert znodes.encode_record(TopicRecord("o", applied=Applied())) == b'{"version":2,"owner":"o","config":{}}'
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        '"config":["a"]',
+        '"config":{"b":"1","a":"1"}',
+        '"config":{"a":1}',
+        '"config":{},"partitions":0',
+        '"config":{},"partitions":true',
+        '"config":{},"unmanagedConfig":"Keep"',
+        '"config":{},"values":{}',
+    ],
+)
+def test_a_record_that_remembers_something_odd_is_not_read(fields: str) -> None:
+    """It might be taken for what was applied."""
+    with pytest.raises(ZnodeError):
+        znodes.decode_record(f'{{"version":2,"owner":"o",{fields}}}'.encode())
 
 
 GROWTHS = {
@@ -126,10 +150,19 @@ def test_a_config_survives_encoding_and_change(config: dict[str, str], extra: di
     assert znodes.decode_config(changed) == config
 
 
-@given(st.text("abc/-", min_size=1), st.lists(names, unique=True), st.booleans())
-def test_a_record_survives_encoding(owner: str, keys: list[str], absent: bool) -> None:
+@given(
+    st.text("abc/-", min_size=1),
+    st.dictionaries(names, st.none() | st.text(max_size=5)),
+    st.booleans(),
+    st.none() | st.tuples(st.none() | st.integers(1, 100_000), st.booleans()),
+)
+def test_a_record_survives_encoding(
+    owner: str, config: dict[str, str | None], absent: bool, known: tuple[int | None, bool] | None
+) -> None:
     """A record comes back as it was, and its bytes depend on nothing else."""
-    record = TopicRecord(owner, tuple(sorted(keys)), absent)
+    values = tuple((key, value) for key, value in sorted(config.items()) if value is not None)
+    applied = Applied(known[0], values, known[1]) if known else None
+    record = TopicRecord(owner, tuple(sorted(config)), absent, applied)
     assert znodes.decode_record(znodes.encode_record(record)) == record
 
 

@@ -1,21 +1,22 @@
 #!/usr/bin/env bash
-# Put a plan under a pull request: update the comment that an earlier run made, or make one.
+# Put a plan, or the outcome of an apply, under a pull request: update the comment that an earlier run made, or make one.
 #
-# Usage: comment.sh FILE, which `topiarist plan --format markdown` wrote; its first line is the marker.
+# Usage: comment.sh FILE, which `topiarist plan --format markdown` or outcome.py wrote; its first line is the marker.
 # Wanted beside what github.sh wants: PULL_REQUEST, its number. COMMENT_AUTHOR is whose comments are updated;
-# COMMENT_KEY, if given, keeps several plans under one pull request apart.
+# COMMENT_KEY, if given, keeps several plans, or outcomes, under one pull request apart.
 set -euo pipefail
 # shellcheck source=tools/ci/github.sh
 source "$(dirname "$0")/github.sh"
 
 need GITHUB_API_URL GITHUB_REPOSITORY GITHUB_TOKEN PULL_REQUEST
 author=${COMMENT_AUTHOR:-github-actions[bot]}
-marker="<!-- topiarist plan${COMMENT_KEY:+ $COMMENT_KEY} -->"
 permission="pull-requests: write"
 
 [[ ${COMMENT_KEY:-} =~ ^[A-Za-z0-9._-]*$ ]] || fail "COMMENT_KEY: wanted letters, digits, . _ - only"
 [[ $PULL_REQUEST =~ ^[0-9]+$ ]] || fail "PULL_REQUEST: wanted a number"
-[[ $(head -n 1 "$1") == '<!-- topiarist plan -->' ]] || fail "$1 does not begin with the marker of a plan"
+[[ $(head -n 1 "$1") =~ ^'<!-- topiarist '(plan|apply)' -->'$ ]] ||
+  fail "$1 does not begin with the marker of a plan or an apply"
+marker="<!-- topiarist ${BASH_REMATCH[1]}${COMMENT_KEY:+ $COMMENT_KEY} -->"
 python3 "$here/answers.py" body "$marker" <"$1" >"$work/payload"
 
 # The id of our earlier comment in $found, empty if there is none; it may stand on any page.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Install topiarist for action.yml, in an environment of its own: VERSION, or where that is empty what the action itself
-# was checked out with, and then its dependencies at the versions that it was tested with.
+# Install topiarist for action.yml, in an environment of its own: what the action was checked out with, and before it
+# its dependencies, at the versions and with the hashes of constraints.txt. Nothing else is fetched, and nothing that is
+# fetched is built here.
 set -euo pipefail
 
 home="$RUNNER_TEMP/topiarist-home"
@@ -9,12 +10,16 @@ home="$RUNNER_TEMP/topiarist-home"
   exit 1
 }
 "${PYTHON:-python3}" -m venv "$home"
-if [[ -n ${VERSION:-} ]]; then
-  "$home/bin/python" -m pip install --quiet --disable-pip-version-check "topiarist==$VERSION"
-else
-  # With hashes pip would want one for the folder too.
-  sed -n 's/^\([a-z0-9-]*==[^ \\]*\).*/\1/p' "$GITHUB_ACTION_PATH/constraints.txt" >"$home/pins.txt"
-  "$home/bin/python" -m pip install --quiet --disable-pip-version-check --constraint "$home/pins.txt" "$GITHUB_ACTION_PATH"
-fi
+
+install() {
+  "$home/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$@"
+}
+
+cd "$GITHUB_ACTION_PATH"
+"$home/bin/python" tools/pinned.py policy >"$home/pins.txt"
+# The project itself has no hash, and is built with what is installed: setuptools, pinned like the rest.
+awk '/^[^ #]/ { wanted = /^setuptools==/ } wanted' constraints.txt >>"$home/pins.txt"
+install --require-hashes --only-binary :all: --requirement "$home/pins.txt"
+install --no-index --no-build-isolation "$GITHUB_ACTION_PATH"
 echo "$home/bin" >>"$GITHUB_PATH"
 "$home/bin/topiarist" --version

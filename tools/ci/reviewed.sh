@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fetch the plan that was reviewed: the artifact of the newest run for the pull request whose merge made this commit.
 #
-# Usage: reviewed.sh FILE, where the plan goes.
+# Usage: reviewed.sh FILE, where the plan goes. The number of the pull request goes to GITHUB_OUTPUT as soon as it is known.
 # Wanted beside what github.sh wants: GITHUB_SHA, GITHUB_REF_NAME, ARTIFACT (its name), and PLAN_WORKFLOW (the file name
 # of the workflow that planned) or GITHUB_WORKFLOW_REF (then it is this one).
 #
@@ -24,6 +24,7 @@ api GET "repos/$GITHUB_REPOSITORY/commits/$GITHUB_SHA/pulls?per_page=100"
 [[ $status == 200 ]] || refused "cannot find the pull request of $GITHUB_SHA" "pull-requests: read"
 read -r number head repository < <(answer pull "$GITHUB_SHA" "$GITHUB_REF_NAME") || true
 [[ -n ${number:-} ]] || fail "no pull request was merged as $GITHUB_SHA: nobody has reviewed a plan of it. $plan_again"
+[[ -z ${GITHUB_OUTPUT:-} ]] || echo "pull-request=$number" >>"$GITHUB_OUTPUT"
 [[ $repository == "$GITHUB_REPOSITORY" ]] ||
   fail "pull request $number came from $repository: what its run built counts for nothing here. $plan_again"
 
@@ -47,4 +48,5 @@ elif [[ $status != 200 ]]; then
   refused "cannot fetch artifact $ARTIFACT of run $run" "actions: read"
 fi
 [[ -n $(answer unpack "$work/body" plan.json "$1") ]] || fail "artifact $ARTIFACT of run $run holds no plan.json"
+[[ -s $1 ]] || fail "the plan.json in artifact $ARTIFACT of run $run is empty. Run it again, then this one"
 echo "the plan of pull request $number at commit $head, from run $run"

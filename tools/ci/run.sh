@@ -1,16 +1,26 @@
 #!/usr/bin/env bash
 # Run topiarist for action.yml: plan for a pull request, or apply after a merge.
 #
-# Usage: run.sh plan|apply FOLDER. `plan` writes plan.json and plan.md into the folder; `apply` reads plan.json there if
-# it exists, and writes report.jsonl.
-# ACTION_PATHS and ACTION_ARGS have a word a line. PLATFORM, SNAPSHOT and CLUSTER may be empty. Ends with 0 where
-# topiarist ran, however it ended: its exit code goes to GITHUB_OUTPUT, so that the plan is shown before the job fails.
+# Usage: run.sh plan|apply FOLDER. `plan` writes plan.json and plan.md into the folder; `apply` writes report.jsonl and
+# outcome.md, and with REVIEWED=true does only what plan.json in the folder has too: without that file, or with an empty
+# one, nothing. With REVIEWED=false it does all that the manifests say. No other value is taken: a slip must not mean either.
+# The summary of the run shows what has the ending .md. Paths without any topic are an error. ACTION_PATHS and
+# ACTION_ARGS have a word a line. PLATFORM, SNAPSHOT and CLUSTER may be empty. Ends with 0 where topiarist ran, however
+# it ended: its exit code goes to GITHUB_OUTPUT, so that the plan is shown before the job fails.
 set -euo pipefail
 
 command=$1 folder=$2
+
+refuse() {
+  printf '::error title=topiarist::%s\n' "$1"
+  exit 2
+}
+
+[[ $command == plan || $command == apply ]] || refuse "command: wanted plan or apply"
+[[ $command == plan || ${REVIEWED:-} == true || ${REVIEWED:-} == false ]] || refuse "reviewed: wanted true or false"
 mkdir -p "$folder"
 
-words=()
+words=(--require-topics)
 while IFS= read -r word; do
   [[ -z $word ]] || words+=("$word")
 done <<<"${ACTION_PATHS:-}"$'\n'"${ACTION_ARGS:-}"
@@ -41,9 +51,11 @@ plan() {
 }
 
 apply() {
-  [[ ! -s $folder/plan.json ]] || words+=(--reviewed "$folder/plan.json")
+  [[ $REVIEWED == false ]] || words+=(--reviewed "$folder/plan.json")
   code=0
   quietly applied
+  python3 "$(dirname "$0")/outcome.py" "$folder/report.jsonl" "$code" >"$folder/outcome.md"
+  cat "$folder/outcome.md" >>"$GITHUB_STEP_SUMMARY"
 }
 
 applied() {

@@ -31,6 +31,15 @@
 {{- default .Release.Name .Values.release }}
 {{- end }}
 
+{{/* The owner in its records; empty where nobody has said it and there is no API server to ask. */}}
+{{- define "topiarist.owner" -}}
+{{- if .Values.owner }}
+{{- .Values.owner }}
+{{- else if $system := lookup "v1" "Namespace" "" "kube-system" }}
+{{- printf "k8s/%s/%s/%s" (trunc 8 $system.metadata.uid) .Release.Namespace (include "topiarist.release" .) }}
+{{- end }}
+{{- end }}
+
 {{- define "topiarist.image" -}}
 {{- with .Values.image }}
 {{- if .digest }}

@@ -14,21 +14,17 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
+from topiarist import extras
 from topiarist.core.facts import CHANGE, TOPIC, Fact, Facts, Kind
 from topiarist.core.guardrails import Rule, Subject
 from topiarist.core.units import count
 from topiarist.core.values import quoted, shown
-from topiarist.errors import Reason, TopiaristError
 
 try:
     from cel_expr_python import cel
     from cel_expr_python.ext import ext_optional
-except ImportError as missing:  # no wheel for this platform: a guard rail that is not there must not be passed by
-    raise TopiaristError(
-        Reason.PREREQUISITE_MISSING,
-        f"policies need the package cel-expr-python, which cannot be imported: {missing}",
-        "install it, or run where it can be installed",
-    ) from missing
+except ImportError as missing:  # not every system has a wheel: a guard rail that is not there must not be passed by
+    raise extras.missing("policy", "judging Policy documents") from missing
 
 MOST_LOOPS = 4
 """all, exists, exists_one, map, filter and optMap in one expression: nested, each multiplies what the others cost."""

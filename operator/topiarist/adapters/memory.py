@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from topiarist.core.change import Plan, TopicPlan
 from topiarist.core.evolve import Position, evolve
+from topiarist.core.inspection import Inspection
 from topiarist.core.standings import standings
-from topiarist.core.state import ClusterState
+from topiarist.core.state import ClusterState, TopicState
 from topiarist.core.waiting import Sight, brings, sight
 from topiarist.errors import Reason
 from topiarist.reconcile import Outcome, Pace, Result
@@ -42,6 +43,10 @@ class MemoryCluster:
 
     def inspect(self, topic: str) -> None:
         """Nothing: a state does not hold what a controller has made of its topics."""
+
+    def inspect_all(self, topics: Collection[TopicState]) -> Mapping[str, Inspection]:
+        """Return nothing, as ``inspect`` does."""
+        return {}
 
     def _apply(self, plan: Plan, topic: TopicPlan) -> Outcome:
         if self.state.gate.reason:

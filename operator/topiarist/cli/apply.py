@@ -8,16 +8,15 @@ from typing import Any
 
 import click
 
-from topiarist.cli import options, terminal, waiting
+from topiarist.cli import formats, options, terminal, waiting
 from topiarist.cli.fleet import Fleet
-from topiarist.cli.forms import Form, Hooks, Manifests
+from topiarist.cli.forms import Form, Manifests
 from topiarist.cli.interrupt import Interrupt
 from topiarist.cli.journal import Journal
 from topiarist.core.change import Plan, Risk
 from topiarist.core.units import count
-from topiarist.errors import Exit
-from topiarist.reconcile import Report, worst
-from topiarist.render import text
+from topiarist.reconcile import Hooks, Report, worst
+from topiarist.render import short, text
 from topiarist.settings import Settings
 
 
@@ -41,9 +40,11 @@ Exit codes, the highest that applies, 1 before all:
 """,
 )
 @options.manifests
+@options.require_topics
 @options.connection
 @options.planning
 @options.applying
+@options.summary
 @options.waiting
 @options.kept
 def command(yes: bool, report: str | None, **values: Any) -> None:
@@ -57,10 +58,12 @@ def command(yes: bool, report: str | None, **values: Any) -> None:
     """
     if not yes and not terminal.interactive():
         raise click.UsageError("nobody can be asked here: this is no terminal. Add --yes to apply without asking")
+    if values["summary"] and not yes:
+        raise click.UsageError("--summary shows too little to be asked about: add --yes to apply without asking")
     form, settings = _form(values, unasked=yes), options.settings(values)
     with Journal(report) as journal, Fleet(form.clusters, settings) as fleet:
         plans = form.plans(fleet)
-        terminal.product(text.plans(plans, terminal.page(sys.stdout, settings), applying=True))
+        terminal.product(formats.plans_text(plans, settings, applying=True))
         terminal.product("".join(f"{remark}\n" for remark in map(terminal.plain_lines, form.remarks)))
         if not yes and form.asks and any(plan.pending for plan in plans):
             _ask(plans)
@@ -94,13 +97,9 @@ def _ask(plans: list[Plan]) -> None:
     total = sum(1 for plan in plans for _ in plan.to_do())
     if risky:
         question = f"{count(risky, 'topic')} may lose data. Type how many that are to apply all of this"
-        wanted = str(risky)
+        terminal.confirm(question, str(risky))
     else:
-        question, wanted = f"Apply to {count(total, 'topic')}? Type yes", "yes"
-    answer = click.prompt(question, prompt_suffix=": ", default="", show_default=False, err=True)
-    if answer.strip() != wanted:
-        terminal.say("not confirmed: nothing was written")
-        raise click.exceptions.Exit(int(Exit.ERROR))
+        terminal.confirm(f"Apply to {count(total, 'topic')}? Type yes")
 
 
 def _carry_out(fleet: Fleet, form: Form, settings: Settings, plans: list[Plan], journal: Journal) -> int:
@@ -114,19 +113,19 @@ def _carry_out(fleet: Fleet, form: Form, settings: Settings, plans: list[Plan], 
 
         with terminal.Progress(sum(1 for plan in plans for _ in plan.to_do()), settings) as progress:
             for plan in plans:
-                cluster = fleet.clusters[plan.cluster]
+                cluster, settled = fleet.clusters[plan.cluster], partial(journal.settled, plan)
                 if settings.wait:
-                    watches[plan.cluster] = waiting.Watch(cluster, settings, stop)
-                hooks = Hooks(stop, progress.step, partial(journal.settled, plan), watches.get(plan.cluster))
+                    watches[plan.cluster] = waiting.Watch(cluster, settings, stop, settled)
+                hooks = Hooks(stop=stop, tell=progress.step, settled=settled, pace=watches.get(plan.cluster))
                 reports.append(form.carry_out(cluster, plan, hooks))
         if settings.wait:
             reports = waiting.wait(watches, reports, settings, interrupt.happened)
             journal.waited(reports)
+        shown = []
         for report in reports:
-            terminal.product(text.report(report, terminal.page(sys.stdout, settings)))
-            if report.error:
-                terminal.fail(report.error, about=f"cluster {report.plan.cluster}" if report.plan.cluster else "")
-        code = interrupt.code or int(worst([fleet.error_code, *(report.exit for report in reports)]))
+            render = short.outcome if settings.summary else text.report
+            shown.append(terminal.report(report, render(report, terminal.page(sys.stdout, settings))))
+        code = interrupt.code or int(worst([fleet.error_code, *shown, *(report.exit for report in reports)]))
         code = journal.end(reports, code)
         if journal.error:
             terminal.fail(journal.error)

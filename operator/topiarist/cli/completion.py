@@ -18,7 +18,7 @@ Examples:
   topiarist completion fish > ~/.config/fish/completions/topiarist.fish
 """,
 )
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@options.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
     """Print the completion script for a shell."""
     from topiarist.cli.main import cli

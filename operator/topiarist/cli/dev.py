@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
+import re
 import signal
 import tempfile
 import threading
-from importlib.resources import as_file, files
 from pathlib import Path
 
 import click
 
 from topiarist.adapters import playground
 from topiarist.adapters.embedded import EmbeddedZooKeeper
+from topiarist.adapters.manifests import write_folder
 from topiarist.cli import options, terminal
+from topiarist.core.values import quoted
 
 _WORDS = """
 A cluster to play with is up:   {connect}
@@ -21,17 +22,28 @@ A cluster to play with is up:   {connect}
   ZooKeeper is real. Kafka is not: this command plays the brokers (six, in three racks) and the controller's part. It
   gives topics their ids and partition states, and carries out deletion marks. Nothing can be produced or consumed.
   There are three topics already. Manifests to try, yours to edit: {manifests}
+  Their Cluster, {name}, has this address, and the id of this cluster, which is another one each time.
 
 Five commands to try, in another terminal:
 
   topiarist validate {manifests}
-  topiarist plan {manifests} --zookeeper {connect}
-  topiarist apply {manifests} --zookeeper {connect}
-  topiarist apply {manifests} --zookeeper {connect} --adopt
-  topiarist plan {manifests} --zookeeper {connect} --format json
+  topiarist plan {manifests}
+  topiarist apply {manifests}
+  topiarist apply {manifests} --adopt=clicks
+  topiarist plan {manifests} --format json
 
 Ctrl-C ends it; nothing is kept.
 """
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def _checked(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    """Return the name of the cluster if a document may have it."""
+    if not _NAME.fullmatch(value):
+        wanted = "1 to 63 small letters, digits and -, with a letter or digit at both ends"
+        raise click.BadParameter(f"found {quoted(value)}, wanted {wanted}")
+    return value
 
 
 @click.command(
@@ -41,27 +53,29 @@ Ctrl-C ends it; nothing is kept.
 Examples:
   topiarist dev
   topiarist dev --manifests ./try-it
+  topiarist dev --name local --port 2181
 """,
 )
-@click.option(
+@options.option(
     "--manifests",
     type=click.Path(path_type=Path),
     metavar="DIR",
     help="Where to put the sample manifests; must not exist. Default: a folder that goes at the end.",
 )
-def command(manifests: Path | None) -> None:
+@options.option("--name", default=playground.NAME, callback=_checked, show_default=True, help="Name of the Cluster.")
+@options.option("--port", type=click.IntRange(1, 65_535), metavar="PORT", help="Of ZooKeeper. Default: a free one.")
+def command(manifests: Path | None, name: str, port: int | None) -> None:
     """Run a playground: a real ZooKeeper on this machine, seeded like a Kafka cluster, with sample manifests.
 
-    Needs Java 17 or later, and PySpark, whose jars hold the ZooKeeper: pip install 'topiarist[drift]'.
+    Needs Java 17 or later, and PySpark, whose jars hold the ZooKeeper: the extra drift.
     """
     if manifests is not None and manifests.exists():
         raise click.UsageError(f"{manifests} exists already: name a folder that does not")
-    with tempfile.TemporaryDirectory(prefix="topiarist-dev-") as temporary, EmbeddedZooKeeper() as server:
-        folder = manifests or Path(temporary, "manifests")
-        with as_file(files("topiarist") / "demo") as samples:
-            shutil.copytree(samples, folder)
-        with playground.run(f"{server.connect}/kafka") as cluster:
-            terminal.product(_WORDS.format(connect=cluster.connect, manifests=folder))
+    with tempfile.TemporaryDirectory(prefix="topiarist-dev-") as temporary, EmbeddedZooKeeper(port=port) as server:
+        folder, cluster_id = manifests or Path(temporary, "manifests"), playground.new_topic_id()
+        with playground.run(f"{server.connect}/kafka", cluster_id) as cluster:
+            write_folder(folder, playground.manifests(name, cluster.connect, cluster_id))
+            terminal.product(_WORDS.format(connect=cluster.connect, manifests=folder, name=name))
             _wait_for_signal()
     terminal.say("ended; nothing is left")
 

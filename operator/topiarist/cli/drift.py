@@ -41,27 +41,28 @@ With --exit-code also: 3 there are findings. With --fail-on: 4 there are such.
 """,
 )
 @options.manifests
+@options.require_topics
 @options.connection
 @options.any_owner
-@click.option(
+@options.option(
     "--snapshots",
     multiple=True,
     type=click.Path(),
     metavar="PATH",
     help="Snapshots: files, folders, or addresses for Spark.",
 )
-@click.option("--live", is_flag=True, help="Read the clusters themselves.")
-@click.option("--out", required=True, type=click.Path(), metavar="FOLDER", help="Where the report is to be.")
-@click.option(
+@options.option("--live", is_flag=True, help="Read the clusters themselves.")
+@options.option("--out", required=True, type=click.Path(), metavar="FOLDER", help="Where the report is to be.")
+@options.option(
     "--engine",
     type=click.Choice(["auto", "python", "spark"]),
     default="auto",
     show_default=True,
     help="What compares: this process, or Spark; auto takes Spark for ten million topics and more.",
 )
-@click.option("--previous", type=click.Path(), metavar="FOLDER", help="An earlier report: what is new, since when.")
-@click.option("--exit-code", is_flag=True, help="End with 3 if there are findings.")
-@click.option(
+@options.option("--previous", type=click.Path(), metavar="FOLDER", help="An earlier report: what is new, since when.")
+@options.option("--exit-code", is_flag=True, help="End with 3 if there are findings.")
+@options.option(
     "--fail-on",
     multiple=True,
     type=click.Choice([kind.value for kind in Kind], case_sensitive=False),

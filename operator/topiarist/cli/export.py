@@ -39,7 +39,7 @@ Exit codes: 0 written; 1 an error, and nothing was written; 2 wrong usage.
 @options.manifests
 @options.connection
 @options.owner
-@click.option(
+@options.option(
     "--out",
     "folder",
     required=True,

@@ -6,6 +6,7 @@ named and fails the run at its end; the others are still planned and applied.
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -30,6 +31,9 @@ AT_ONCE = 16
 """Clusters worked on at the same time. Near by, four would do; at a round trip of 20 ms sixteen take a quarter of the
 time that one by one takes, and more gain nothing. So many that do not answer are waited for together.
 """
+
+_SILENCE = 0.9
+"""Seconds without a connection after which it is said what is being tried."""
 
 _PATIENCE = 2.0
 """Seconds for the end of all sessions: where a server hangs it ends them by itself a little later."""
@@ -91,7 +95,7 @@ class Fleet:
     def _gathered(self, work: Callable[[str], T], most: int) -> dict[str, T]:
         found, self.failed = for_each(self._specs, work, most)
         for name, error in self.failed.items():
-            self._fail(error, about=f"cluster {name}" if name else "")
+            self._fail(error, name)
         return found
 
     def _in_session(self, name: str, work: Callable[[str, ZooKeeperCluster], T]) -> T:
@@ -116,9 +120,9 @@ class Fleet:
                 f" without a result: {lost:,} of {count(wanted, 'topic')}"
             )
 
-    def _fail(self, error: TopiaristError, about: str = "") -> None:
+    def _fail(self, error: TopiaristError, cluster: str = "") -> None:
         self.error_code = worst((self.error_code, error.reason.exit))
-        terminal.fail(error, about)
+        terminal.fail(error, cluster)
 
     def _without_twins(self, plans: list[Plan]) -> list[Plan]:
         """The plans but those whose connections lead to one cluster: which of them is meant, nobody here can know."""
@@ -137,11 +141,38 @@ class Fleet:
         return [plan for plan in plans if len(names[plan.cluster_id]) == 1]
 
     def _connect(self, spec: ClusterSpec) -> ZooKeeperCluster:
-        return ZooKeeperCluster(
-            spec.connect,
-            owner=self._settings.owner,
-            max_buffer=spec.max_buffer,
-            connect_timeout=self._settings.connect_timeout,
-            lock_timeout=self._settings.lock_timeout,
-            credentials=spec.credentials,
-        )
+        """Open a session. Says where to if that takes a while, and where the address is from if it fails."""
+        origin = self._origin(spec)
+        words = terminal.plain_lines(f"connecting to {spec.connect.partition('/')[0]}, given by {origin}")
+        notice = threading.Timer(_SILENCE, terminal.aside, (words,))
+        notice.daemon = True
+        if self._settings.verbosity >= 0:
+            notice.start()
+        try:
+            return ZooKeeperCluster(
+                spec.connect,
+                owner=self._settings.owner,
+                max_buffer=spec.max_buffer,
+                connect_timeout=self._settings.connect_timeout,
+                lock_timeout=self._settings.lock_timeout,
+                credentials=spec.credentials,
+            )
+        except TopiaristError as error:
+            if error.reason is Reason.UNREACHABLE and not error.hint:
+                error.hint = f"the address was given by {origin}; {self._override()}"
+            raise
+        finally:
+            notice.cancel()
+
+    def _origin(self, spec: ClusterSpec) -> str:
+        """Return what gave the address of a cluster: an option, a variable, or a document at its place."""
+        if self._settings.zookeeper or spec.source is None:
+            return self._settings.zookeeper_from
+        return f"Cluster {spec.name} at {spec.source.place(('spec', 'zookeeper', 'connect'))}"
+
+    def _override(self) -> str:
+        """Return how to give another address in place of it."""
+        if self._settings.zookeeper:
+            given_by_option = self._settings.zookeeper_from == "--zookeeper"
+            return "give another one there" if given_by_option else "--zookeeper HOST:PORT overrides it"
+        return "--zookeeper HOST:PORT overrides it" if len(self._specs) == 1 else "correct it there"

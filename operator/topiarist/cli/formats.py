@@ -1,4 +1,4 @@
-"""What ``plan``, ``describe`` and ``validate`` print: a renderer for each format.
+"""What ``plan``, ``describe``, ``list`` and ``validate`` print: a renderer for each format.
 
 Those for machines are imported when asked for.
 """
@@ -18,12 +18,23 @@ from topiarist.settings import Settings
 
 if TYPE_CHECKING:
     from topiarist.core.description import Description
+    from topiarist.render.listing import Listed
+
+
+def plans_text(plans: Sequence[Plan], settings: Settings, *, applying: bool = False) -> str:
+    """Return plans as text: whole, with ``-q`` a line for each topic, with ``--summary`` how they end."""
+    page = terminal.page(sys.stdout, settings)
+    if settings.summary or settings.verbosity < 0:
+        from topiarist.render import short
+
+        return (short.ends if settings.summary else short.lines)(plans, page, applying=applying)
+    from topiarist.render import text
+
+    return text.plans(plans, page, applying=applying)
 
 
 def _text(plans: Sequence[Plan], _failed: Sequence[str], settings: Settings) -> str:
-    from topiarist.render import text
-
-    return text.plans(plans, terminal.page(sys.stdout, settings))
+    return plans_text(plans, settings)
 
 
 def _json(plans: Sequence[Plan], failed: Sequence[str], _settings: Settings) -> str:
@@ -72,6 +83,23 @@ DESCRIPTIONS: Mapping[str, Callable[[str, Sequence[Description], Settings], str]
     "json": _described_json,
 }
 """The word that a topic was asked for by, and the topic on each cluster, in each format of ``describe``."""
+
+
+def _listed_text(found: Sequence[Listed], settings: Settings) -> str:
+    from topiarist.render import listed
+
+    return listed.lists(found, terminal.page(sys.stdout, settings), cut=sys.stdout.isatty() and settings.verbosity < 1)
+
+
+def _listed_json(found: Sequence[Listed], _settings: Settings) -> str:
+    from topiarist.render import listing
+    from topiarist.render.document import dumps
+
+    return dumps(listing.document(found))
+
+
+LISTS: Mapping[str, Callable[[Sequence[Listed], Settings], str]] = {"text": _listed_text, "json": _listed_json}
+"""The topics of clusters, in each format of ``list``."""
 
 
 Complaints = Sequence[Complaint]

@@ -6,28 +6,16 @@ A form says which clusters there are, what is to be done on them as far as the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Protocol
 
 from topiarist.cli import guards, inputs
 from topiarist.cli.fleet import Fleet
-from topiarist.core.change import Plan, TopicPlan
+from topiarist.core.change import Plan
 from topiarist.core.policy import allow_risk
 from topiarist.core.spec import ClusterSpec
-from topiarist.reconcile import Cluster, Outcome, Pace, Pass, Report, carry_out
+from topiarist.reconcile import Cluster, Hooks, Report, carry_out
 from topiarist.settings import Settings
-
-
-class Hooks(NamedTuple):
-    """What a run under way asks and tells: whether to end, each outcome, and the last one of each topic; and who holds
-    it back, if anybody does.
-    """
-
-    stop: Callable[[], bool]
-    tell: Callable[[Outcome], None]
-    settled: Callable[[TopicPlan, Outcome], None]
-    pace: Pace | None = None
 
 
 class Form(Protocol):
@@ -77,9 +65,9 @@ class Manifests:
         """As they are planned now."""
         return [self.allow(plan) for plan in fleet.survey(self.desired, self.settings.run)]
 
-    def allow(self, plan: Plan, again: bool = False) -> Plan:
-        """What of a plan may be done; ``again``: of the few topics that moved and were planned anew."""
-        return guards.allowed(plan, self.desired, self.settings, permit=self.permit, again=again)
+    def allow(self, plan: Plan) -> Plan:
+        """What of a plan may be done."""
+        return guards.allowed(plan, self.desired, self.settings, permit=self.permit)
 
     def permit(self, plan: Plan) -> Plan:
         """What of a plan may be done without asking anybody else, as far as it may lose data."""
@@ -90,16 +78,5 @@ class Manifests:
         return plans
 
     def carry_out(self, cluster: Cluster, plan: Plan, hooks: Hooks) -> Report:
-        """One pass; nothing that a person was not shown is planned again."""
-        job = Pass(
-            spec=self.desired.clusters[plan.cluster],
-            topics=self.desired.specs[plan.cluster],
-            run=self.settings.run,
-            allow=partial(self.allow, again=True),
-            asked=not self.unasked,
-            stop=hooks.stop,
-            tell=hooks.tell,
-            settled=hooks.settled,
-            pace=hooks.pace,
-        )
-        return carry_out(cluster, job, plan)
+        """What was shown, and nothing else."""
+        return carry_out(cluster, hooks, plan)

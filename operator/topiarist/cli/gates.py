@@ -32,7 +32,7 @@ def turn(settings: Settings, freeze: Freeze | None, *, by: str, force: bool) -> 
         raise click.exceptions.Exit(130) from None
     for name, found in turned.items():
         label = f"{name}: " if name else ""
-        terminal.product(terminal.plain_lines(f"{label}{_words(found, freeze)}"))
+        terminal.outcome(terminal.plain_lines(f"{label}{_words(found, freeze)}"))
     raise click.exceptions.Exit(int(worst([fleet.error_code, *_codes(turned)])))
 
 

@@ -6,7 +6,6 @@ Each takes a plan and gives one with less in it. ``plan`` shows what they leave,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from topiarist.core.change import Plan
 from topiarist.core.spending import within_budgets
@@ -17,15 +16,7 @@ Permit = Callable[[Plan], Plan]
 """What of a plan may be done although it may lose data; all of it where a person will be asked."""
 
 
-def allowed(
-    plan: Plan, desired: Desired, settings: Settings, *, permit: Permit = lambda plan: plan, again: bool = False
-) -> Plan:
-    """``plan`` without what the run may not do.
-
-    ``again``: the plan is about a few topics of one that was judged before; as a share of its topics, their number
-    means nothing.
-    """
+def allowed(plan: Plan, desired: Desired, settings: Settings, *, permit: Permit = lambda plan: plan) -> Plan:
+    """``plan`` without what the run may not do."""
     budgets = desired.clusters[plan.cluster].budgets
-    if again:
-        budgets = replace(budgets, changed_share=None)
     return within_budgets(permit(desired.guard(plan)), budgets, partial=settings.partial)

@@ -6,7 +6,7 @@ Everything that needs no cluster happens here, before the first connection, and 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import click
@@ -15,9 +15,11 @@ from topiarist import judging, schema
 from topiarist.adapters import manifests
 from topiarist.cli import platform, terminal
 from topiarist.core.claims import cluster_map
+from topiarist.core.names import fits
+from topiarist.core.plan import EVERY
 from topiarist.core.spec import ClusterSpec, Manifest
 from topiarist.core.units import count
-from topiarist.desired import BY_LABEL, Desired, resolve
+from topiarist.desired import Desired, hint_for, resolve
 from topiarist.errors import Complaint, InvalidManifests
 from topiarist.settings import Settings
 
@@ -34,18 +36,46 @@ def load(settings: Settings, *, offline: bool = False, ruled: bool = True) -> De
     loaded, clusters, doubles, only = _read(settings, offline)
     topics = [manifest for manifest in loaded.manifests if manifest.kind == "Topic"]
     broken = frozenset(name for kind, name in loaded.broken if kind == "Cluster")
-    desired = resolve(topics, clusters, only=only, strict=not offline, broken=broken)
-    found = [schema.policy(manifest) for manifest in loaded.manifests if manifest.kind == "Policy"]
+    found = [schema.policy(manifest) for manifest in loaded.manifests if manifest.kind == "Policy"] if ruled else []
+    strict = not offline or _all_known(settings, clusters)
+    unchecked = "defaults and policies" if found else "defaults"
+    desired = resolve(topics, clusters, only=only, strict=strict, broken=broken, unchecked=unchecked)
     if ruled:
         desired = judging.judged(desired, found, clusters, manifests.annotations_of, alone=offline)
     homeless = () if offline or settings.snapshot else _without_address(desired.wanted)
-    if complaints := {*loaded.complaints, *doubles, *desired.complaints, *homeless}:
+    absent = () if topics or loaded.broken else _no_topic(settings.paths)
+    required = absent if settings.require_topics else ()
+    unread = [warning for warning in loaded.warnings if warning.place not in {each.place for each in absent}]
+    said = settings.verbosity >= 0
+    if said and loaded.foreign:
+        terminal.say(f"{count(loaded.foreign, 'document')} of other API groups passed over")
+    if complaints := {*loaded.complaints, *doubles, *desired.complaints, *homeless, *required}:
+        if said:
+            terminal.warn(unread)
         raise InvalidManifests(list(complaints), loaded.more)
-    if settings.verbosity >= 0:
-        _remark(desired, len(topics), loaded.foreign)
-        _remark_unjudged(desired, "defaults and policies" if ruled and found else "defaults")
+    desired = replace(desired, warnings=(*absent, *unread, *desired.warnings))
+    if said and desired.passed_over:
+        terminal.say(f"{count(desired.passed_over, 'topic')} not meant for {_these(desired)} passed over")
+    if said:
+        _remark_unmatched(desired, settings)
         terminal.warn(desired.warnings)
     return desired
+
+
+def _no_topic(paths: Sequence[str]) -> tuple[Complaint, ...]:
+    """Return the complaint about a run without any topic, at the first of its paths."""
+    place = manifests.place_of(paths[0])
+    where = "here" if len(paths) == 1 else f"in {count(len(paths), 'path')}"
+    hint = f"wanted documents of apiVersion {schema.VERSION} and kind Topic, in a folder in *.yaml or *.yml"
+    return (Complaint(place, f"found no Topic {where}: there is nothing to do", hint),)
+
+
+def _all_known(settings: Settings, clusters: Mapping[str, ClusterSpec]) -> bool:
+    """Return whether an option says which clusters there are, so that any other name is an error without a cluster too.
+
+    Paths alone do not say it: a commit may change a topic and no ``Cluster`` document.
+    """
+    return bool(settings.platform or settings.clusters) and set(clusters) != {""}
 
 
 def load_clusters(settings: Settings) -> Mapping[str, ClusterSpec]:
@@ -58,7 +88,21 @@ def load_clusters(settings: Settings) -> Mapping[str, ClusterSpec]:
     homeless = () if settings.snapshot else _without_address(chosen)
     if found := {*loaded.complaints, *doubles, *homeless}:
         raise InvalidManifests(list(found), loaded.more)
+    if settings.verbosity >= 0:
+        terminal.warn(loaded.warnings)
     return chosen
+
+
+def load_if_given(settings: Settings, *, ruled: bool = True) -> Desired:
+    """Return the specs of a run's manifests; without manifests, no specs for every cluster of the run.
+
+    See ``load`` for ``ruled``. Says nothing on stderr: what there is to remark on a whole folder does not concern a
+    command that only shows.
+    """
+    if settings.paths:
+        return load(replace(settings, verbosity=-1), ruled=ruled)
+    clusters = load_clusters(settings)
+    return Desired(dict.fromkeys(clusters, ()), clusters)
 
 
 def require_addresses(clusters: Mapping[str, ClusterSpec], settings: Settings) -> None:
@@ -116,8 +160,8 @@ def _clusters(
 
 def _only(settings: Settings, clusters: Mapping[str, ClusterSpec]) -> str | None:
     if settings.cluster is not None and settings.cluster not in clusters:
-        known = ", ".join(sorted(filter(None, clusters))) or "none"
-        raise click.UsageError(f"--cluster {settings.cluster}: there is no such Cluster; known: {known}")
+        hint = hint_for(settings.cluster, clusters)
+        raise click.UsageError(f"--cluster {settings.cluster}: there is no such Cluster; {hint}")
     return settings.cluster
 
 
@@ -127,18 +171,16 @@ def _these(desired: Desired) -> str:
     return f"cluster {names}" if len(desired.clusters) == 1 and names else names or "this cluster"
 
 
-def _remark(desired: Desired, topics: int, foreign: int) -> None:
-    """What a person should know about the input although nothing is wrong with it."""
-    if not topics:
-        terminal.say("no Topic found in these paths: nothing to do")
-    if foreign:
-        terminal.say(f"{count(foreign, 'document')} of other API groups passed over")
-    if desired.passed_over:
-        terminal.say(f"{count(desired.passed_over, 'topic')} not meant for {_these(desired)} passed over")
-
-
-def _remark_unjudged(desired: Desired, missing: str) -> None:
-    """Clusters without a document, and what topics were therefore checked without."""
-    for name, number in desired.unjudged.items():
-        which = "clusters chosen by label" if name == BY_LABEL else f"cluster {name}"
-        terminal.say(f"{which}: no document here, so {count(number, 'topic')} checked without {missing}")
+def _remark_unmatched(desired: Desired, settings: Settings) -> None:
+    """Say which patterns of topics match none: a word that was meant as something else must not be lost."""
+    topics = {spec.topic for specs in desired.specs.values() for spec in specs}
+    given = {
+        "--adopt": settings.adopt,
+        "--take-ownership": settings.take_ownership,
+        "--recreate": settings.recreate,
+        "--allow-risk": [pattern for allowance in settings.allow_risk for pattern in allowance.topics],
+    }
+    for option, patterns in given.items():
+        for pattern in dict.fromkeys(patterns):
+            if pattern not in EVERY and not any(fits(topic, (pattern,)) for topic in topics):
+                terminal.say(f"{option}: no topic of these manifests is called {pattern}")

@@ -12,17 +12,17 @@ from topiarist.adapters import textfiles
 from topiarist.adapters.zookeeper import ZooKeeperCluster
 from topiarist.cli import inputs, terminal
 from topiarist.cli.fleet import Fleet
-from topiarist.cli.forms import Hooks
 from topiarist.core.change import Plan, TopicPlan
 from topiarist.core.plan import Run
 from topiarist.core.quoting import quoted
 from topiarist.core.review import allow_deletions, guard
+from topiarist.core.rules import judging
 from topiarist.core.spec import ClusterSpec
 from topiarist.core.spending import within_budgets
 from topiarist.core.standings import Looked, look
 from topiarist.core.units import count
 from topiarist.errors import Reason, TopiaristError
-from topiarist.reconcile import Cluster, Outcome, Pass, Report, Result, carry_out, read
+from topiarist.reconcile import Cluster, Hooks, Outcome, Report, Result, carry_out, read
 from topiarist.render.document import document
 from topiarist.settings import Settings
 
@@ -101,7 +101,8 @@ class Kept:
         plan, spec = self._plans[name], self.clusters[name]
         state = read(cluster, spec.cluster_id)
         require_same(plan, state.cluster_id, state.location)
-        looked = look(plan, state)
+        # What the brokers know, and what may be set on them, says the run: a file that says so is not believed.
+        looked = look(replace(plan, judging=judging(spec), release_at_least=state.release_at_least), state)
         unknown = self._settings.allow_unknown_brokers
         left = guard(looked.plan, spec, seen=plan.brokers, allow_unknown_brokers=unknown)
         left = allow_deletions(left, self._settings.allow_risk) if self._unasked else left
@@ -126,18 +127,8 @@ class Kept:
                 self._say(f"nothing more is sent: {outcome.topic} moved")
             hooks.settled(topic, outcome)
 
-        job = Pass(
-            spec=self.clusters[plan.cluster],
-            topics=(),
-            run=self._settings.run,
-            allow=lambda plan: plan,
-            asked=True,
-            stop=lambda: self._halted or hooks.stop(),
-            tell=hooks.tell,
-            settled=settled,
-            pace=hooks.pace,
-        )
-        report = carry_out(cluster, job, looked.standing())
+        halting = replace(hooks, stop=lambda: self._halted or hooks.stop(), settled=settled)
+        report = carry_out(cluster, halting, looked.standing())
         return replace(report, plan=plan, outcomes=(*known, *report.outcomes))
 
 
@@ -155,8 +146,8 @@ def _planning_flags(settings: Settings) -> list[str]:
     """The flags that were given and that count only when a plan is made."""
     given, default = settings.run, Run(owner=settings.owner, allow_unknown_brokers=settings.allow_unknown_brokers)
     fields = [field for field in Run.__dataclass_fields__ if getattr(given, field) != getattr(default, field)]
-    if settings.kafka_version:
-        fields.append("kafka_version")
+    if settings.require_topics:
+        fields.append("require_topics")
     return [f"--{field.replace('_', '-')}" for field in fields]
 
 

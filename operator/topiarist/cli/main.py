@@ -5,7 +5,6 @@ code.
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from difflib import get_close_matches
 from importlib import import_module
@@ -13,26 +12,32 @@ from importlib import import_module
 import click
 
 from topiarist import __version__
-from topiarist.cli import terminal
+from topiarist.cli import streams, terminal
 from topiarist.core.values import quoted
 from topiarist.errors import Exit, TopiaristError
+from topiarist.reconcile import worst
 
 COMMANDS = {
     "validate": "Check manifests without a cluster.",
     "render": "Print the specs after defaults and overrides.",
     "plan": "Show what would change on the clusters.",
     "apply": "Change the clusters to what the manifests say.",
-    "describe": "Show one topic, whole: values, partitions, what is pending.",
+    "describe": "Show topics, whole: values, partitions, what is pending.",
+    "list": "List the topics of clusters, with size, owner and state (also: get).",
     "export": "Write what a cluster holds as manifests.",
     "snapshot": "Write down what clusters hold, to plan without them.",
     "drift": "Report what a fleet holds, against what manifests say.",
     "release": "Give topics up: our record goes, nothing of Kafka's.",
+    "nudge": "Make the controller look again at topics that it has overlooked.",
     "freeze": "Stop every writer of a cluster.",
     "thaw": "Let writers in again.",
     "operator": "Run the Kubernetes operator.",
     "dev": "Run a playground: a real ZooKeeper with a seeded cluster.",
     "completion": "Print the completion script for a shell.",
 }
+
+ALIASES = {"get": "list"}
+"""Other words for commands, not listed by themselves."""
 
 
 class LazyGroup(click.Group):
@@ -46,16 +51,17 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does it, with the command that was probably meant."""
-        if args and args[0] not in COMMANDS:
+        if args and args[0] not in COMMANDS | ALIASES:
             close = get_close_matches(args[0], COMMANDS, n=1)
             ctx.fail(f"no such command: {quoted(args[0])}" + (f"; did you mean {close[0]}?" if close else ""))
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, imported now."""
-        if cmd_name not in COMMANDS:
+        name = ALIASES.get(cmd_name, cmd_name)
+        if name not in COMMANDS:
             return None
-        command = import_module(f"topiarist.cli.{cmd_name}").command
+        command = import_module(f"topiarist.cli.{name}").command
         assert isinstance(command, click.Command)
         return command
 
@@ -98,6 +104,9 @@ def run(words: list[str]) -> int:
     """Run one command line; its exit code."""
     try:
         code = cli.main(words, prog_name="topiarist", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of standard output has ended: head, less
+        code = Exit.ERROR
     except click.ClickException as error:
         error.show()
         code = Exit.USAGE if isinstance(error, click.UsageError) else Exit.ERROR
@@ -116,11 +125,8 @@ def main() -> None:
     """The entry point of the command and of ``python -m topiarist``."""
     # One command is one short life: collecting garbage among the objects of a large plan costs a third of its time.
     gc.disable()
-    try:
-        code = run(sys.argv[1:])
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader of our output has gone (head, less). What is still buffered must not raise again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = Exit.ERROR
+    guarded = streams.guard()
+    code = run(sys.argv[1:])
+    if any(stream.failed for stream in guarded) and code <= max(Exit):
+        code = int(worst([Exit(code), Exit.ERROR]))
     sys.exit(code)

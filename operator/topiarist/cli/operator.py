@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from topiarist import extras
 from topiarist.cli import options
 from topiarist.core.values import quoted
 
@@ -26,18 +27,44 @@ def _address(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[
     return found["ipv6"] or found["host"] or "", int(found["port"])
 
 
+def _owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    """An owner that no command line can use."""
+    if value and not (value.startswith("k8s/") and options.OWNER.fullmatch(value)):
+        wanted = "k8s/ and letters, digits, . _ - /, at most 200 in all"
+        raise click.BadParameter(f"found {quoted(value)}, wanted {wanted}")
+    return value
+
+
 @click.command("operator", cls=options.Command)
-@click.option("--namespace", metavar="NAME", help="The operator's own namespace, with Clusters, Policies and Secrets.")
-@click.option("--release", metavar="NAME", default="topiarist", show_default=True, help="Part of the owner in records.")
-@click.option(
+@options.option(
+    "--namespace", metavar="NAME", help="The operator's own namespace, with Clusters, Policies and Secrets."
+)
+@options.option(
+    "--release", metavar="NAME", default="topiarist", show_default=True, help="Part of the owner in records."
+)
+@options.option(
+    "--owner",
+    metavar="OWNER",
+    default="",
+    callback=_owner,
+    help="The owner in records. Default: k8s/ID/NAMESPACE/RELEASE, where ID is that of the Kubernetes cluster.",
+)
+@options.option(
+    "--class",
+    "operator_class",
+    metavar="NAME",
+    default="",
+    help="Serve only resources with this spec.class. Without it those that have none.",
+)
+@options.option(
     "--watch-namespace",
     "namespaces",
     multiple=True,
     metavar="NAME",
     help="A namespace whose Topics count; may be repeated. Without it those of all namespaces do.",
 )
-@click.option("--leader-election", is_flag=True, help="Work only while this process holds the Lease.")
-@click.option(
+@options.option("--leader-election", is_flag=True, help="Work only while this process holds the Lease.")
+@options.option(
     "--listen",
     metavar="HOST:PORT",
     default=":8080",
@@ -45,26 +72,64 @@ def _address(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[
     callback=_address,
     help="Where probes and metrics are; without a host on all addresses.",
 )
-@click.option(
+@options.option(
     "--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True, help="How lines are logged."
 )
-@click.option(
+@options.option(
     "--period",
     type=click.FloatRange(min=1),
     default=60.0,
     show_default=True,
     help="Seconds between passes of a cluster.",
 )
-@click.option("--relist", type=click.FloatRange(min=1), default=300.0, hidden=True)
+@options.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    envvar="TOPIARIST_LOG_LEVEL",
+    show_envvar=True,
+    help="What is logged: this level and those above.",
+)
+@options.option(
+    "--lease-duration",
+    type=click.IntRange(min=2),
+    default=15,
+    show_default=True,
+    help="Seconds for which a Lease counts that is not renewed.",
+)
+@options.option(
+    "--lease-renewal",
+    type=click.FloatRange(min=1),
+    default=10.0,
+    show_default=True,
+    help="Seconds in which a leader has to renew its Lease; then it ends.",
+)
+@options.option(
+    "--lease-retry",
+    type=click.FloatRange(min=0.1),
+    default=2.0,
+    show_default=True,
+    help="Seconds between two looks at the Lease.",
+)
+@options.option("--relist", type=click.FloatRange(min=1), default=300.0, hidden=True)
 def command(namespace: str | None, namespaces: tuple[str, ...], listen: tuple[str, int], **words: Any) -> None:
     """Make topics what the Topic resources of a Kubernetes cluster say, and keep them so.
 
     Clusters and Policies are read from the operator's own namespace, Topics from wherever a Cluster allows it.
     """
-    from topiarist.kubernetes.main import Words, run
+    try:
+        from topiarist.kubernetes.main import Words, run
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("topiarist"):
+            raise
+        raise extras.missing("operator", "topiarist operator") from error
 
     home = namespace or (_NAMESPACE.read_text().strip() if _NAMESPACE.exists() else "")
     if not home:
         raise click.UsageError("outside a pod the operator's namespace has to be said: --namespace")
+    if not words["lease_retry"] < words["lease_renewal"] < words["lease_duration"]:
+        found = ", ".join(f"{words[f'lease_{name}']:g}" for name in ("retry", "renewal", "duration"))
+        raise click.UsageError(f"found {found} s, wanted --lease-retry < --lease-renewal < --lease-duration")
     host, port = listen
     raise click.exceptions.Exit(run(Words(home, namespaces=namespaces, host=host, port=port, **words)))

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import getpass
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from textwrap import wrap
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from topiarist.core.backlog import AHEAD
 from topiarist.core.change import Risk
+from topiarist.core.names import name_problem
+from topiarist.core.plan import EVERY
 from topiarist.core.policy import Allowance
 from topiarist.core.state import Release
 from topiarist.core.values import quoted
@@ -19,33 +24,69 @@ from topiarist.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+PATTERN = re.compile(r"[A-Za-z0-9._*?\[\]!-]+")
 OWNER = re.compile(r"[A-Za-z0-9._/-]{1,200}")
 MOST_WORDS = 300
 RELEASE = re.compile(r"([23])[.]([0-9])([.][0-9]+)?")
 
 
-class Command(click.Command):
-    """A command whose help says which of its options have a twin in the environment.
+class Option(click.Option):
+    """An option that takes no blank value, neither from the command line nor from the environment.
 
-    ``--adopt`` may stand alone: it takes a pattern with ``=`` only, never the next word.
+    A blank value usually comes from an unset variable. Without this check it would lift a restriction: ``--cluster ""``
+    would mean every cluster, ``--without-brokers ""`` no broker.
     """
+
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        """Read the variable; raise ``click.UsageError`` if it is set and blank."""
+        blank = isinstance(self.envvar, str) and not os.environ.get(self.envvar, "-").strip()
+        if blank and not ctx.resilient_parsing:
+            raise click.UsageError(f"{self.envvar} is set, but empty: unset it, or give it a value", ctx)
+        return super().resolve_envvar_value(ctx)
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Convert the value to the option's type; raise ``click.BadParameter`` if it, or a part of it, is blank."""
+        given = self.name and ctx.get_parameter_source(self.name) in _GIVEN
+        if given and any(isinstance(part, str) and not part.strip() for part in _parts(value)):
+            raise click.BadParameter("found an empty value: leave the option out, or give it a value", ctx, self)
+        return super().type_cast_value(ctx, value)
+
+
+class Paths(click.Argument):
+    """An argument that takes no blank word."""
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Convert the words to the argument's type; raise ``click.BadParameter`` if one is blank."""
+        if any(isinstance(part, str) and not part.strip() for part in _parts(value)):
+            raise click.BadParameter("found an empty value: leave it out, or give it a value", ctx, self)
+        return super().type_cast_value(ctx, value)
+
+
+option = partial(click.option, cls=Option)
+argument = partial(click.argument, cls=Paths)
+
+_GIVEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+
+
+def _parts(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (tuple, list)) else (value,)
+
+
+class Command(click.Command):
+    """A command whose help says which of its options have a twin in the environment."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The options, then one sentence on the environment: a variable beside each would take half of the page."""
         super().format_options(ctx, formatter)
         options = [param for param in self.params if isinstance(param, click.Option)]
-        twins = [option for option in options if option.envvar]
+        twins = [each for each in options if each.envvar]
         if twins:
-            others = ", ".join(max(option.opts, key=len) for option in options if not option.envvar)
+            others = ", ".join(max(each.opts, key=len) for each in options if not each.envvar)
             words = f"Each option but {others} can be given in the environment too, as {twins[-1].envvar} for "
             words += f"{twins[-1].opts[0]}."
             formatter.write_paragraph()
             for line in wrap(words, formatter.width - 2, break_on_hyphens=False):
                 formatter.write(f"  {line}\n")
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read a bare ``--adopt`` as ``--adopt=*``."""
-        return super().parse_args(ctx, ["--adopt=*" if arg == "--adopt" else arg for arg in args])
 
 
 def _release(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Release | None:
@@ -74,21 +115,35 @@ def _any_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
 
 
 def _brokers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> frozenset[int]:
-    words = [word.strip() for word in value.split(",")] if value else []
+    words = [] if value is None else [word.strip() for word in value.split(",")]
     if wrong := [word for word in words if not re.fullmatch(r"[0-9]{1,9}", word)]:
         raise click.BadParameter(f"found {quoted(wrong[0])}, wanted broker ids: 1,2,3")
     return frozenset(map(int, words))
 
 
 def _risks(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[Allowance, ...]:
-    found = []
     classes = {risk.word: risk for risk in Risk}
+    found = []
     for value in values:
-        word, _, topics = value.partition("=")
+        word, named, names = value.partition("=")
         if word not in classes:
             raise click.BadParameter(f"found {quoted(word)}, wanted one of {', '.join(classes)}")
-        found.append(Allowance(classes[word], frozenset(filter(None, topics.split(",")))))
+        topics = tuple(names.split(",")) if named else EVERY
+        if problem := next(filter(None, map(name_problem, topics if named else ())), ""):
+            raise click.BadParameter(f"{quoted(value)}: {problem}; to mean every topic, write {word} without =")
+        found.append(Allowance(classes[word], topics))
     return tuple(found)
+
+
+def _patterns(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Check patterns of topic names: a word that no topic name could fit was meant as something else."""
+    for value in values:
+        if value.startswith("-") or not PATTERN.fullmatch(value):
+            raise click.BadParameter(
+                f"found {quoted(value)}, wanted a topic name or a pattern such as 'orders.*'; for every topic: "
+                f"{param.opts[0]} '*'"
+            )
+    return values
 
 
 def _line(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
@@ -109,25 +164,25 @@ def _option(*names: str, **settings: Any) -> Callable[[F], F]:
     """An option whose environment twin is its long name."""
     long = next(name for name in names if name.startswith("--")).split("/")[0]
     variable = "TOPIARIST_" + long.removeprefix("--").upper().replace("-", "_")
-    return click.option(*names, envvar=variable, show_envvar=False, **settings)
+    return option(*names, envvar=variable, show_envvar=False, **settings)
 
 
 def _group(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     def add(function: F) -> F:
-        for option in reversed(options):
-            function = option(function)
+        for each in reversed(options):
+            function = each(function)
         return function
 
     return add
 
 
-paths = click.argument("paths", nargs=-1, type=click.Path(), metavar="[PATH]...")
+paths = argument("paths", nargs=-1, type=click.Path(), metavar="[PATH]...")
 _clusters = _option(
     "--clusters", multiple=True, type=click.Path(), metavar="FILE", help="More manifests, of kind Cluster."
 )
 volume = _group(
-    click.option("-q", "--quiet", is_flag=True, help="Only the product, no remarks."),
-    click.option("-v", "--verbose", count=True, help="Say more: every replica list, every notice."),
+    option("-q", "--quiet", is_flag=True, help="Only the product, no remarks; of a plan, one line a topic."),
+    option("-v", "--verbose", count=True, help="Say more: every replica list, every notice."),
 )
 
 manifests = _group(
@@ -142,6 +197,8 @@ manifests = _group(
 clusters = _group(_clusters, _option("--cluster", metavar="NAME", help="Only this cluster."))
 """Where clusters are found by a command that is not about topics in manifests; ``paths`` may be beside it."""
 
+require_topics = _option("--require-topics", is_flag=True, help="End with 1 if the paths hold no Topic.")
+
 connection = _group(
     _option("--zookeeper", default="", metavar="CONNECT", help="host:port,host:port/chroot of the only cluster."),
     _option(
@@ -153,6 +210,8 @@ connection = _group(
         help="Seconds to wait for ZooKeeper.",
     ),
 )
+
+summary = option("--summary", is_flag=True, help="Print only how each plan ends.")
 
 recorded = _group(
     _option(
@@ -173,21 +232,37 @@ any_owner = _option(
     default="default",
     callback=_any_owner,
     show_default=True,
-    help="Whose records count as ours; k8s/NAMESPACE/RELEASE is an operator.",
+    help="Whose records count as ours; k8s/... is an operator.",
 )
 """For a command that writes to no cluster: it may look with an operator's eyes."""
 
 ownership = _group(
     owner,
-    _option("--take-ownership", is_flag=True, help="Take over topics of other owners."),
+    _option(
+        "--take-ownership",
+        multiple=True,
+        callback=_patterns,
+        metavar="PATTERN",
+        help="Take over topics of other owners: by name, or '*' for all.",
+    ),
 )
 
 planning = _group(
     ownership,
     _option(
-        "--adopt", multiple=True, metavar="[=PATTERN]", help="Take over topics that exist and differ: all, or by name."
+        "--adopt",
+        multiple=True,
+        callback=_patterns,
+        metavar="PATTERN",
+        help="Take over topics that exist and differ: by name, or '*' for all.",
     ),
-    _option("--recreate", is_flag=True, help="Create again what others have deleted."),
+    _option(
+        "--recreate",
+        multiple=True,
+        callback=_patterns,
+        metavar="PATTERN",
+        help="Recreate topics that another client has deleted: by name, or '*' for all.",
+    ),
     _option("--partial", is_flag=True, help="Do what a budget does not count; with --plan, what still stands."),
     _option("--without-brokers", callback=_brokers, metavar="ID,...", help="These brokers get no new replicas."),
     _option(
@@ -226,7 +301,7 @@ waiting = _group(
 
 freezing = _group(
     _option("--by", default=_user, callback=_line, metavar="NAME", help="Who does it. Default: your user name."),
-    click.option("--force", is_flag=True, help="Also if somebody else has frozen the cluster."),
+    option("--force", is_flag=True, help="Also if somebody else has frozen the cluster."),
 )
 
 applying = _group(
@@ -238,22 +313,20 @@ applying = _group(
         help="Do what may lose data (DataLoss): everywhere, or for these topics.",
     ),
     lock_timeout,
-    click.option("-y", "--yes", is_flag=True, help="Do not ask. What may lose data still needs --allow-risk."),
+    option("-y", "--yes", is_flag=True, help="Do not ask. What may lose data still needs --allow-risk."),
 )
 
 
-reason = click.option(
+reason = option(
     "--reason", required=True, callback=_line, metavar="TEXT", help="Why: every run that is refused shows it."
 )
 
 kept = _group(
-    click.option(
+    option(
         "--plan", "plan_file", type=click.Path(), metavar="FILE", help="Do what plan --out wrote, without manifests."
     ),
-    click.option(
-        "--reviewed", type=click.Path(), metavar="FILE", help="Plan anew, and do only what this plan has too."
-    ),
-    click.option("--report", type=click.Path(), metavar="FILE", help="Add a line for each topic, as it happens."),
+    option("--reviewed", type=click.Path(), metavar="FILE", help="Plan anew, and do only what this plan has too."),
+    option("--report", type=click.Path(), metavar="FILE", help="Add a line for each topic, as it happens."),
 )
 
 
@@ -261,4 +334,7 @@ def settings(values: dict[str, Any]) -> Settings:
     """The settings of a run, from the parameters that click hands to a command."""
     quiet, verbose = values.pop("quiet", False), values.pop("verbose", 0)
     known = {name: value for name, value in values.items() if name in Settings.__dataclass_fields__}
+    context = click.get_current_context(silent=True)
+    if context and context.get_parameter_source("zookeeper") is ParameterSource.ENVIRONMENT:
+        known["zookeeper_from"] = "TOPIARIST_ZOOKEEPER"
     return Settings(**known, verbosity=-1 if quiet else verbose)

@@ -32,18 +32,22 @@ With --exit-code also: 3 changes are pending; 4 nothing but refusals.
 """,
 )
 @options.manifests
+@options.require_topics
 @options.connection
 @options.recorded
 @options.planning
-@click.option("--format", "form", type=click.Choice([*formats.PLANS]), default="text", show_default=True)
-@click.option("--out", type=click.Path(), metavar="FILE", help="Keep the plan, for apply --plan or --reviewed.")
-@click.option("--exit-code", is_flag=True, help="End with 3 if changes are pending, 4 if there are only refusals.")
+@options.summary
+@options.option("--format", "form", type=click.Choice([*formats.PLANS]), default="text", show_default=True)
+@options.option("--out", type=click.Path(), metavar="FILE", help="Keep the plan, for apply --plan or --reviewed.")
+@options.option("--exit-code", is_flag=True, help="End with 3 if changes are pending, 4 if there are only refusals.")
 def command(form: str, out: str | None, exit_code: bool, **values: Any) -> None:
     """Show what would change: exact replica lists and values, before and after, with the risk of each change.
 
     Reads every cluster once and writes nothing; read-only credentials are enough.
     """
     settings = options.settings(values)
+    if settings.summary and form != "text":
+        raise click.UsageError("--summary is about text: leave it out with --format")
     try:
         desired = inputs.load(settings)
     except InvalidManifests as error:

@@ -39,6 +39,7 @@ def trusted(loaded: manifests.Loaded, settings: Settings) -> manifests.Loaded:
         foreign=loaded.foreign + platform.foreign,
         files=loaded.files + platform.files,
         broken=loaded.broken | platform.broken,
+        warnings=tuple(sorted({*loaded.warnings, *platform.warnings})),
     )
 
 

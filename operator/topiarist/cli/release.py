@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -14,10 +14,8 @@ from topiarist.cli.fleet import Fleet
 from topiarist.cli.interrupt import Interrupt
 from topiarist.core.change import Plan
 from topiarist.core.release import Wanted, plan_release, wanted
-from topiarist.core.spec import ClusterSpec
 from topiarist.core.units import count
-from topiarist.errors import Exit
-from topiarist.reconcile import Pass, Report, carry_out, require_meant, worst
+from topiarist.reconcile import Hooks, Report, carry_out, read, worst
 from topiarist.render import text
 from topiarist.settings import Settings
 
@@ -36,13 +34,13 @@ Exit codes: 0 released, or nothing to release; 1 an error; 2 wrong usage;
 4 refused: another owner's, frozen, KRaft; 5 a record moved.
 """,
 )
-@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@options.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
 @options.clusters
 @options.connection
 @options.ownership
 @options.lock_timeout
 @options.volume
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@options.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def command(topics: Sequence[str], yes: bool, **values: Any) -> None:
     """Give topics up: topiarist forgets that they are its own. The topics stay as they are.
 
@@ -59,9 +57,7 @@ def command(topics: Sequence[str], yes: bool, **values: Any) -> None:
     specs = inputs.load_clusters(settings)
 
     def survey(name: str, cluster: ZooKeeperCluster) -> tuple[Plan, Sequence[str]]:
-        state = cluster.read()
-        require_meant(specs[name].cluster_id, state.cluster_id)
-        return plan_release(state, name, what, settings.run)
+        return plan_release(read(cluster, specs[name].cluster_id), name, what, settings.run)
 
     with Fleet(specs, settings) as fleet:
         found = fleet.each(survey)
@@ -71,7 +67,7 @@ def command(topics: Sequence[str], yes: bool, **values: Any) -> None:
             _say_absent(name, absent, plan, what, settings)
         if not yes and any(plan.pending for plan in plans):
             _ask(plans)
-        code = _carry_out(fleet, specs, plans, settings)
+        code = _carry_out(fleet, plans, settings)
     raise click.exceptions.Exit(code)
 
 
@@ -88,23 +84,16 @@ def _say_absent(cluster: str, names: Sequence[str], plan: Plan, what: Wanted, se
 
 def _ask(plans: Sequence[Plan]) -> None:
     total = sum(1 for plan in plans for _ in plan.to_do())
-    question = f"Release {count(total, 'topic')}? Type yes"
-    answer = click.prompt(question, prompt_suffix=": ", default="", show_default=False, err=True)
-    if answer.strip() != "yes":
-        terminal.say("not confirmed: nothing was written")
-        raise click.exceptions.Exit(int(Exit.ERROR))
+    terminal.confirm(f"Release {count(total, 'topic')}? Type yes")
 
 
-def _carry_out(fleet: Fleet, specs: Mapping[str, ClusterSpec], plans: Sequence[Plan], settings: Settings) -> int:
-    """Do what was shown and nothing else: a record that moved since is reported, not planned again."""
+def _carry_out(fleet: Fleet, plans: Sequence[Plan], settings: Settings) -> int:
+    """Do what was shown, tell what became of it, and give the exit code."""
     reports: list[Report] = []
     with Interrupt() as interrupt:
         for plan in plans:
-            spec = specs[plan.cluster]
-            job = Pass(spec, (), settings.run, allow=lambda plan: plan, asked=True, stop=interrupt.happened)
-            reports.append(carry_out(fleet.clusters[plan.cluster], job, plan))
+            hooks = Hooks(stop=interrupt.happened)
+            reports.append(carry_out(fleet.clusters[plan.cluster], hooks, plan))
         for report in reports:
-            terminal.product(text.report(report, terminal.page(sys.stdout, settings)))
-            if report.error:
-                terminal.fail(report.error, about=f"cluster {report.plan.cluster}" if report.plan.cluster else "")
+            terminal.report(report, text.report(report, terminal.page(sys.stdout, settings)))
         return interrupt.code or int(worst([fleet.error_code, *(report.exit for report in reports)]))

@@ -37,7 +37,7 @@ class Reviewed(Manifests):
                 found.append(self.allow(plan))
             except TopiaristError as error:
                 fleet.error_code = worst((fleet.error_code, error.reason.exit))
-                terminal.fail(error, about=f"cluster {plan.cluster}" if plan.cluster else "")
+                terminal.fail(error, plan.cluster)
         return found
 
     def permit(self, plan: Plan) -> Plan:
@@ -52,7 +52,7 @@ class Reviewed(Manifests):
         over = unneeded(plan, reviewed)
         for words, topics in (
             ("already done", [topic for topic in over if topic in declared]),
-            ("reviewed, and in no manifest any more", [topic for topic in over if topic not in declared]),
+            ("reviewed, and not in the given paths", [topic for topic in over if topic not in declared]),
         ):
             if topics:
                 self.remarks.append(remark(words, plan.cluster, topics))

@@ -34,7 +34,7 @@ Exit codes: 0 all clusters written; 1 an error; 2 wrong usage.
 )
 @options.manifests
 @options.connection
-@click.option(
+@options.option(
     "--out",
     default=STDOUT,
     type=click.Path(),

@@ -12,8 +12,8 @@ from typing import TextIO
 import click
 
 from topiarist.core.units import count
-from topiarist.errors import Complaint, InvalidManifests, TopiaristError
-from topiarist.reconcile import Outcome
+from topiarist.errors import Complaint, Exit, InvalidManifests, TopiaristError
+from topiarist.reconcile import Outcome, Report
 from topiarist.render.complaints import to_text
 from topiarist.render.page import Page, bar, plain
 from topiarist.settings import Settings
@@ -37,6 +37,21 @@ def product(text: str) -> None:
         click.echo(text, nl=not text.endswith("\n"))
 
 
+def outcome(text: str) -> Exit:
+    """Print what became of what was written: to stdout or, if that fails, to stderr. It must not be lost.
+
+    Returns ``ERROR`` if stdout failed, which is reported first.
+    """
+    try:
+        product(text)
+    except (BrokenPipeError, TopiaristError) as error:
+        if isinstance(error, TopiaristError):
+            fail(error)
+        say(text.rstrip("\n"))
+        return Exit.ERROR
+    return Exit.DONE
+
+
 def say(text: str) -> None:
     """A word beside the product, to stderr."""
     click.echo(text, err=True)
@@ -47,13 +62,29 @@ def aside(text: str) -> None:
     click.echo(("\r\x1b[K" if sys.stderr.isatty() else "") + text, err=True)
 
 
-def fail(error: TopiaristError, about: str = "") -> None:
-    """An error in its own words, and what it is about; complaints about manifests with their number."""
+def report(found: Report, text: str) -> Exit:
+    """Print ``text``, which is what became of a plan, and the error that ended its run, if any; as ``outcome`` does."""
+    shown = outcome(text)
+    if found.error:
+        fail(found.error, found.plan.cluster)
+    return shown
+
+
+def confirm(question: str, wanted: str = "yes") -> None:
+    """Ask, and end the command with ``ERROR`` if the answer is not the ``wanted`` one."""
+    answer = click.prompt(question, prompt_suffix=": ", default="", show_default=False, err=True)
+    if answer.strip() != wanted:
+        say("not confirmed: nothing was written")
+        raise click.exceptions.Exit(int(Exit.ERROR))
+
+
+def fail(error: TopiaristError, cluster: str = "") -> None:
+    """Print an error, with the name of its cluster if it has one; errors of manifests with their number."""
     if isinstance(error, InvalidManifests):
         click.echo(to_text(error.complaints, more=error.more), nl=False, err=True)
         say(count(len(error.complaints) + error.more, "complaint"))
     else:
-        say(plain_lines(f"error: {about + ': ' if about else ''}{error}"))
+        say(plain_lines(f"error: {f'cluster {cluster}: ' if cluster else ''}{error}"))
 
 
 def plain_lines(text: str) -> str:

@@ -24,14 +24,16 @@ Examples:
 """,
 )
 @options.manifests
-@click.option(
+@options.require_topics
+@options.option(
     "--format", "form", type=click.Choice(["text", "json", "github", "sarif"]), default="text", show_default=True
 )
 def command(form: str, **values: Any) -> None:
     """Check manifests: syntax, schema, names, config values, and rules between fields.
 
-    Every complaint names file, line and column; all of them at once. Ends with 1 if there is any. Where a Cluster
-    document is absent, the checks that need it are left out, and this is said.
+    Every complaint names file, line and column; all of them at once. Ends with 1 if there is any. A cluster that no
+    document has is an error with --platform or --clusters. Without these it is a warning, and the checks that need the
+    document are left out.
     """
     settings = options.settings(values)
     try:

@@ -17,7 +17,7 @@ from topiarist.cli import terminal
 from topiarist.core.backlog import Backlog, Seen
 from topiarist.core.change import TopicPlan
 from topiarist.core.units import count
-from topiarist.core.waiting import FINISHED, brings, under_way
+from topiarist.core.waiting import FINISHED, Stage, brings, under_way
 from topiarist.errors import Reason, TopiaristError
 from topiarist.patience import Patience
 from topiarist.reconcile import Outcome, Report, Result, Watched, waited
@@ -25,15 +25,26 @@ from topiarist.settings import Settings
 
 
 class Watch:
-    """One cluster whose controller is waited for: the pace of its run, and what is seen of it afterwards."""
+    """One cluster whose controller is waited for: the pace of its run, and what is seen of it afterwards.
 
-    def __init__(self, cluster: Watched, settings: Settings, stop: Callable[[], bool]) -> None:
+    ``tell`` hears of each topic as soon as the waiting for it is over and has shown something new of it.
+    """
+
+    def __init__(
+        self,
+        cluster: Watched,
+        settings: Settings,
+        stop: Callable[[], bool],
+        tell: Callable[[TopicPlan, Outcome], None],
+    ) -> None:
         self._cluster = cluster
+        self._tell = tell
         self._settings = settings
         self._backlog = Backlog(settings.wait_ahead)
         self._patience = Patience(settings.wait_timeout, stop)
         self._plans: dict[str, TopicPlan] = {}
         self._outcomes: dict[str, Outcome] = {}
+        self._ids: dict[str, str] = {}
         self._said = self._over = self._stalled = False
         self._error: TopiaristError | None = None
 
@@ -79,7 +90,22 @@ class Watch:
             return Seen(progress=False)
 
     def _see(self) -> Seen:
-        return self._backlog.see(self._cluster.look(self._backlog.asked()))
+        sights = self._cluster.look(self._backlog.asked())
+        for name, sight in sights.items():
+            before = self._plans[name].before
+            if sight.topic_id and (before is None or before.topic_id is None):
+                self._ids[name] = sight.topic_id
+        seen = self._backlog.see(sights)
+        for name in seen.finished:
+            outcome = self._waited(name, self._backlog.stages[name])
+            if outcome != self._outcomes[name]:
+                self._tell(self._plans[name], outcome)
+        return seen
+
+    def _waited(self, name: str, stage: Stage) -> Outcome:
+        """The outcome of a topic by what was seen of it, with the id that it has got, if it still is that topic."""
+        found = waited(self._outcomes[name], stage)
+        return found if stage.reason is Reason.STATE_CONFLICT else found._replace(topic_id=self._ids.get(name))
 
     def finished(self, *, grown: bool) -> int:
         """How many topics the controller has taken over, or (not ``grown``) deleted."""
@@ -94,7 +120,7 @@ class Watch:
         """The report with what was seen at last; if the waiting was not to the end, what is left stays as it was."""
         cut = stopped or (report.error is not None and not self._stalled)
         stages = {name: found for name, found in self._backlog.stages.items() if found.final or not cut}
-        seen = {name: waited(self._outcomes[name], found) for name, found in stages.items()}
+        seen = {name: self._waited(name, found) for name, found in stages.items()}
         known = {outcome.topic for outcome in report.outcomes}
         outcomes = [seen.get(outcome.topic, outcome) for outcome in report.outcomes]
         outcomes += [outcome for name, outcome in seen.items() if name not in known]

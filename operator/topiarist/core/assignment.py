@@ -15,10 +15,11 @@ keeps them as rows, one for each shift, one entry for each first broker, and ser
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence, Sized
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence, Sized
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from itertools import zip_longest
+from math import gcd
 from typing import Literal
 
 from topiarist.core.javatext import INT_MAX
@@ -141,6 +142,7 @@ class Placement:
     """
 
     def __init__(self, brokers: Sequence[Broker]) -> None:
+        self.brokers = tuple(brokers)
         self._bare = [broker.id for broker in brokers if broker.rack is None]
         names = {} if self._bare else {broker.id: broker.rack for broker in brokers}
         self._order = rack_alternated(brokers) if names else tuple(broker.id for broker in brokers)
@@ -174,6 +176,59 @@ class Placement:
             result += row[begin + skip : begin + (left if left < size else size)]
             left, skip, term = left - size, 0, (term + self._rack_count) % steps
         return tuple(result)
+
+    @property
+    def order(self) -> Replicas:
+        """The ids of the brokers in the order of the placement."""
+        return self._order
+
+    @property
+    def shifts(self) -> int:
+        """The number of shifts that give different lists: larger ones repeat them."""
+        steps = max(1, len(self._order) - 1)
+        return steps // gcd(self._rack_count, steps)
+
+    def replicas(self, first: int, shift: int, width: int) -> Replicas:
+        """Return the list of ``width`` that begins with the broker at ``first`` of the order.
+
+        It is empty if there are fewer brokers than ``width``. ``shift`` is the one of this list, not of the topic.
+        """
+        size = len(self._order)
+        if not 1 <= width <= size:
+            return ()
+        term = shift * self._rack_count % max(1, size - 1)
+        more = self._offsets(first, term, width - 1)
+        return (self._order[first], *(self._order[(first + offset) % size] for offset in more))
+
+    def origins(self, replicas: Replicas) -> Iterator[tuple[int, int]]:
+        """Yield the place of the first broker in the order, with each shift that gives exactly these replicas."""
+        size, at = len(self._order), self._index
+        first = at.get(replicas[0]) if replicas else None
+        if first is None or (len(replicas) > 1 and replicas[1] not in at):
+            return
+        terms = self._terms(first, (at[replicas[1]] - first) % size - 1) if len(replicas) > 1 else (0,)
+        for shift in sorted(self._shift_of[term] for term in terms if term in self._shift_of):
+            if self.replicas(first, shift, len(replicas)) == replicas:
+                yield first, shift
+
+    def _terms(self, first: int, last: int) -> Iterator[int]:
+        """Yield the terms from which the second replica is found at ``last``: those before it pass a used rack."""
+        yield last
+        for back in range(1, len(self._order) - 1):
+            term = (last - back) % (len(self._order) - 1)
+            if self._rack_count == 1 or self._racks[first] != self._racks[first + 1 + term]:
+                return
+            yield term
+
+    @cached_property
+    def _index(self) -> Mapping[int, int]:
+        return {broker: index for index, broker in enumerate(self._order)}
+
+    @cached_property
+    def _shift_of(self) -> Mapping[int, int]:
+        """The smallest shift of each term that a shift has."""
+        steps = max(1, len(self._order) - 1)
+        return {shift * self._rack_count % steps: shift for shift in range(self.shifts)}
 
     def _check(self, partitions: int, replication_factor: int) -> None:
         if partitions < 1:

@@ -108,7 +108,15 @@ class GiveUp:
     verdict: Verdict = SAFE
 
 
-Change = CreateTopic | AddPartitions | UpdateConfig | DeleteTopic | Adopt | GiveUp
+@dataclass(frozen=True, slots=True)
+class Nudge:
+    """Set a topic's node again as it is, so that the controller takes over ``partitions``, which have no state."""
+
+    partitions: tuple[int, ...]
+    verdict: Verdict = SAFE
+
+
+Change = CreateTopic | AddPartitions | UpdateConfig | DeleteTopic | Adopt | GiveUp | Nudge
 
 
 class Finding(NamedTuple):
@@ -178,7 +186,9 @@ class Load(NamedTuple):
 
 
 class Basis(NamedTuple):
-    """What all topics of a plan rest on: the brokers that it saw, and by what it judged configs (``rules.judging``)."""
+    """What all topics of a plan rest on: the brokers that it saw, and by what it judged configs and risks
+    (``rules.judging``).
+    """
 
     brokers: Mapping[int, Broker]
     judging: ClusterSpec
@@ -190,9 +200,9 @@ class Plan:
     """The difference between what one cluster should be and what it is; sorted by topic.
 
     ``topics`` has only those with something to say; ``unchanged`` counts the rest. ``orphans`` are topics with a
-    record of ours that no manifest names. ``load`` is what each broker carried before; it is empty if no replica is
-    placed. ``judging`` and ``release_at_least`` are by what it judged configs. ``controller`` and ``controller_epoch``
-    are for people: they are no part of a plan's meaning.
+    record of ours that no manifest of the run names: other paths may have theirs. ``load`` is what each broker carried
+    before; it is empty if no replica is placed. ``judging`` and ``release_at_least`` are by what it judged configs.
+    ``controller`` and ``controller_epoch`` are for people: they are no part of a plan's meaning.
     """
 
     cluster: str

@@ -145,8 +145,8 @@ def conflicts(
 
 
 def judging(settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Those of the brokers' ``settings`` that ``conflicts`` reads; all others may as well not be known."""
-    return {key: text for key, text in sorted(settings.items()) if key in _RULING}
+    """Those of the brokers' ``settings`` that bear on topics; all others may as well not be known."""
+    return {key: text for key, text in sorted(settings.items()) if key in SETTINGS}
 
 
 def forbidden_change(name: str, before: str | None, after: str | None, release: Release = NEWEST) -> str:
@@ -166,7 +166,6 @@ _LOCAL = ("retention.ms", "local.retention.ms", "retention.bytes", "local.retent
 _RARE = {*_LAGS, *_NOT_IN_ZOOKEEPER, "local.retention.ms", "local.retention.bytes", "remote.storage.enable"}
 _RARE_SETTINGS = {"log.local.retention.ms", "log.local.retention.bytes"}
 _RULED = (*_LAGS, *_NOT_IN_ZOOKEEPER, *_LOCAL, "remote.storage.enable", "cleanup.policy")
-_RULING = {server for name in _RULED for server, _ in CONFIGS[name].server} | {REMOTE_STORAGE}
 
 
 def _lag_conflict(values: Mapping[str, Value | None], config: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -7,10 +7,10 @@ against it.
 from __future__ import annotations
 
 from topiarist.core.change import CreateTopic, Finding
-from topiarist.core.differences import DECLARE, too_new
 from topiarist.core.draft import LEAVE_TO_KAFKA, Draft
 from topiarist.core.names import INTERNAL_TOPICS, collision_key, has_collision_chars
-from topiarist.core.rules import config_faults, min_isr_above, remedy
+from topiarist.core.requested import explain
+from topiarist.core.rules import DECLARE, config_faults, min_isr_above, remedy, too_new
 from topiarist.core.state import TopicRecord
 from topiarist.core.units import count
 from topiarist.errors import Reason
@@ -29,7 +29,7 @@ def plan_missing(draft: Draft, record: TopicRecord | None) -> None:
         draft.refuse(
             Reason.DELETED_OUTSIDE,
             "was ours and has been deleted by others; created again it would be empty",
-            instead="--recreate if that is meant, or take its manifest away to give it up",
+            instead=f"--recreate={draft.spec.topic} if that is meant, or take its manifest away to give it up",
             held=(create,) if create else (),
         )
     elif create:
@@ -39,7 +39,7 @@ def plan_missing(draft: Draft, record: TopicRecord | None) -> None:
 def _creation(draft: Draft) -> CreateTopic | None:
     """The change that creates the topic, or None with the reason among the draft's refusals."""
     spec = draft.spec
-    if _name_refused(draft):
+    if _name_refused(draft) or _request_refused(draft):
         return None
     replicas = draft.context.placing.create(spec)
     if isinstance(replicas, Finding):
@@ -62,9 +62,19 @@ def _name_refused(draft: Draft) -> bool:
     return other is not None
 
 
+def _request_refused(draft: Draft) -> bool:
+    named = draft.spec.topic in draft.context.state.reassigning
+    if named:
+        said = explain(there=False)
+        draft.refuse(Reason.REASSIGNMENT_IN_PROGRESS, said.message, instead=said.instead)
+    return named
+
+
 def _config_refused(draft: Draft, create: CreateTopic) -> bool:
     context, config, width = draft.context, create.config, len(create.replicas[0])
-    if new := {key: message for key in config if (message := too_new(context, key))}:
+    if new := {
+        key: message for key in config if (message := too_new(context.cluster, key, context.state.release_at_least))
+    }:
         path, message = ("config", next(iter(new))), "; ".join(new.values())
         draft.refuse(Reason.CONFIG_TOO_NEW, message, path, instead=DECLARE, held=(create,))
     elif wrong := config_faults(config, context.cluster, context.releases, context.settings):

@@ -12,8 +12,10 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from topiarist.core.change import Plan, TopicPlan
+from topiarist.core.inference import Inferred, nearest
 from topiarist.core.inspection import Inspection
 from topiarist.core.lifecycle import Life, life
+from topiarist.core.names import fits
 from topiarist.core.partitions import Partition, partitions
 from topiarist.core.provenance import Value, values
 from topiarist.core.spec import ClusterSpec, TopicSpec
@@ -38,7 +40,8 @@ class Description:
 
     ``planned`` is whether manifests were given, ``pending`` the plan of the topic if one of them names it. ``known`` is
     whether the states of its partitions are. ``faults`` are its odd znodes. ``orphaned``: it is ours, and none of the
-    manifests that were given names it.
+    manifests that were given names it. ``placement`` is the one of Kafka's that most of its replica lists follow; None
+    if there is none, or no list.
     """
 
     cluster: ClusterSpec
@@ -54,6 +57,7 @@ class Description:
     pending: TopicPlan | None = None
     owner: str = "default"
     orphaned: bool = False
+    placement: Inferred | None = None
 
     @property
     def topic(self) -> str:
@@ -63,8 +67,7 @@ class Description:
     @property
     def record(self) -> TopicRecord | None:
         """Our record, valid or not, with a topic or without."""
-        topic = self.state.topics.get(self.topic)
-        return topic.record if topic else self.state.records.get(self.topic)
+        return self.state.record_of(self.topic)
 
 
 def meant(word: str, state: ClusterState, specs: Iterable[TopicSpec]) -> Sequence[Meant]:
@@ -78,6 +81,29 @@ def meant(word: str, state: ClusterState, specs: Iterable[TopicSpec]) -> Sequenc
         return [Meant(word, named[0])]
     documents = [Meant(spec.topic, spec, document=True) for spec in found if spec.manifest.name == word]
     return documents if documents and not there else [Meant(word)]
+
+
+def words_of(asked: str) -> tuple[str, ...]:
+    """Return the names and patterns that are asked for, each once: ``orders,shop.*`` has two."""
+    return tuple(dict.fromkeys(filter(None, (word.strip() for word in asked.split(",")))))
+
+
+def is_pattern(word: str) -> bool:
+    """Return whether a word is a glob pattern: no name of a topic or document has such a character."""
+    return any(character in word for character in "*?[")
+
+
+def chosen(word: str, state: ClusterState, specs: Iterable[TopicSpec]) -> Sequence[Meant]:
+    """Return the topics that a name or a pattern means, in order of name; none if a pattern fits nothing.
+
+    A pattern is one of topic names: of the cluster, readable or not, of its records, and of manifests.
+    """
+    found = list(specs)
+    if not is_pattern(word):
+        return meant(word, state, found)
+    wanted = {spec.topic: spec for spec in found}
+    names = {*state.topics, *state.faults, *state.deleting, *state.records, *wanted}
+    return [Meant(name, wanted.get(name)) for name in sorted(names) if fits(name, (word,))]
 
 
 def close_to(word: str, state: ClusterState, specs: Iterable[TopicSpec]) -> Sequence[str]:
@@ -111,13 +137,16 @@ def describe(
         pending=planned.get(name, _unchanged(state, what)) if what.spec else None,
         owner=owner,
         orphaned=plan is not None and name in plan.orphans,
+        placement=nearest(state.brokers, topic.replicas, without=cluster.exclude_brokers)
+        if topic and topic.whole
+        else None,
     )
 
 
 def _unchanged(state: ClusterState, what: Meant) -> TopicPlan:
     """What a plan would hold of a topic of which it has nothing to say."""
     topic = state.topics.get(what.topic)
-    record = topic.record if topic else state.records.get(what.topic)
+    record = state.record_of(what.topic)
     return TopicPlan(what.topic, topic, record, record, spec=what.spec)
 
 

@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from topiarist.core import configs, sizes
-from topiarist.core.change import Change, ConfigItem, UpdateConfig
-from topiarist.core.draft import LEAVE_TO_KAFKA, Context, Draft
+from topiarist.core.change import AddPartitions, Change, ConfigItem, UpdateConfig
+from topiarist.core.draft import LEAVE_TO_KAFKA, Draft
 from topiarist.core.names import INTERNAL_TOPICS
-from topiarist.core.risk import of_config
-from topiarist.core.rules import config_faults, min_isr_above, remedy, version
+from topiarist.core.risk import of_config, rejudged
+from topiarist.core.rules import DECLARE, config_faults, min_isr_above, remedy, too_new
 from topiarist.core.spec import TopicSpec
 from topiarist.core.state import TopicRecord, TopicState
 from topiarist.core.units import count
+from topiarist.core.witness import applied_after
 from topiarist.errors import Reason
-
-DECLARE = "set kafkaVersion in the Cluster, or give --kafka-version"
-"""What to do where a config may be unknown to a cluster whose release nobody declared."""
 
 THROTTLES = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
 """Set and removed by Kafka's own reassignments: never ours unless a spec names them."""
@@ -30,6 +28,9 @@ def find(draft: Draft, topic: TopicState) -> None:
     """Everything that differs between ``topic`` and the draft's spec, record aside."""
     sizes.find(draft, topic)
     _config(draft, topic)
+    if len(draft.changes) > 1:  # what growth may cost depends on what the config will be
+        after = config_after(topic.config, draft.changes)
+        draft.changes = [rejudged(change, topic.config, after, draft.context.settings) for change in draft.changes]
 
 
 def _config(draft: Draft, topic: TopicState) -> None:
@@ -88,7 +89,7 @@ def _item_refused(draft: Draft, topic: TopicState, item: ConfigItem) -> bool:
     elif message := configs.forbidden_change(item.key, item.before, item.after, context.releases[0]):
         instead = f"set {item.key}: {item.before}, or create a new topic"
         draft.refuse(Reason.CONFIG_INVALID, f"{item.key}: {message}", path, instead=instead, held=held)
-    elif item.before is None and (message := too_new(context, item.key)):
+    elif item.before is None and (message := too_new(context.cluster, item.key, context.state.release_at_least)):
         draft.refuse(Reason.CONFIG_TOO_NEW, message, path, instead=DECLARE, held=held)
     elif item.after is not None and min_isr_above({item.key: item.after}, narrowest := narrowest_of(topic)):
         message = f"{item.key} {item.after}: the narrowest partition has {count(narrowest, 'replica')}"
@@ -102,14 +103,6 @@ def _item_refused(draft: Draft, topic: TopicState, item: ConfigItem) -> bool:
 def narrowest_of(topic: TopicState) -> int:
     """Replicas of the partition that has the fewest; 0 if there is no partition."""
     return min(map(len, topic.replicas), default=0)
-
-
-def too_new(context: Context, key: str) -> str:
-    """Why ``key`` may be unknown to a cluster whose release nobody declared; empty if it is not."""
-    if context.cluster.release is not None or key not in configs.CONFIGS or configs.known(key, context.release):
-        return ""
-    since, seen = version(configs.CONFIGS[key].since), version(context.release)
-    return f"{key}: Kafka knows it since {since}; of this cluster only {seen} or later is certain"
 
 
 def _whole_refused(draft: Draft, topic: TopicState, update: UpdateConfig) -> bool:
@@ -141,17 +134,25 @@ def _items(changes: Sequence[Change]) -> Iterator[ConfigItem]:
             yield from change.items
 
 
-def record_after(owner: str, spec: TopicSpec, config: Mapping[str, str], before: TopicRecord | None) -> TopicRecord:
-    """Our record beside a topic that then has the overrides ``config``; ``before`` is the valid record, if any.
+def record_after(
+    owner: str, spec: TopicSpec, config: Mapping[str, str], partitions: int, before: TopicRecord | None
+) -> TopicRecord:
+    """Our record beside a topic that then has the overrides ``config`` and so many ``partitions``; ``before`` is the
+    valid record, if any.
 
-    It lists the spec's keys that hold the spec's value, and what we set earlier and have not removed yet.
+    It lists the spec's keys that hold the spec's value, and what we set earlier and have not removed yet, or others
+    have and the spec still asks for.
     """
-    ours = {key for key, text in spec.config.items() if config.get(key) == text or _same(config, key, text)}
+    met = {key for key, text in spec.config.items() if config.get(key) == text or _same(config, key, text)}
     if spec.ignore:
-        ours -= {key for key in ours if f"config.{key}" in spec.ignore}
-    if before:
-        ours.update(key for key in before.config if key in config)
-    keys = tuple(sorted(ours))
-    if before and before.owner == owner and before.config == keys and not before.absent:
-        return before
-    return TopicRecord(owner, keys)
+        met -= {key for key in met if f"config.{key}" in spec.ignore}
+    kept = (key for key in before.config if key in config or key in spec.config) if before else ()
+    keys = tuple(sorted(met.union(kept)))
+    applied = applied_after(spec, met, keys, partitions, before.applied if before else None)
+    after = TopicRecord(owner, keys, applied=applied)
+    return before if before == after else after
+
+
+def partitions_after(before: int, changes: Sequence[Change]) -> int:
+    """Partitions of an existing topic once ``changes`` are done."""
+    return before + sum(len(change.replicas) for change in changes if isinstance(change, AddPartitions))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from topiarist.core.change import Risk
 from topiarist.core.names import INTERNAL_TOPICS
+from topiarist.core.requested import explain
 from topiarist.core.spec import ClusterSpec
 from topiarist.core.state import ClusterState, TopicState
 from topiarist.core.units import count
@@ -71,16 +72,24 @@ def undeclared(name: str, state: ClusterState, cluster: ClusterSpec, owner: str)
     record = topic.valid_record if topic else None
     if record and record.owner == owner:
         instead = f"give it a manifest again, or give it up: topiarist release {name}"
-        message = "was made or adopted by this owner, and no manifest names it any more"
+        message = "was made or adopted by this owner, and is not in the given paths"
         return Discrepancy(Kind.ORPHANED, "", None, size(topic), Planned.REPORTED, message=message, instead=instead)
     if cluster.protects(name):
         return None
     if topic is None:
         fault = state.faults[name]
-        message = f"no manifest names it, and it cannot be read: {fault.where}: {fault.why}"
+        message = f"is not in the given paths, and it cannot be read: {fault.where}: {fault.why}"
         return Discrepancy(Kind.UNEXPECTED, "", None, "unreadable", Planned.REPORTED, message=message)
-    whose = f"; it belongs to owner {record.owner}" if record else ""
-    return Discrepancy(Kind.UNEXPECTED, "", None, size(topic), Planned.REPORTED, message=f"no manifest names it{whose}")
+    message = "is not in the given paths" + (f"; it belongs to owner {record.owner}" if record else "")
+    return Discrepancy(Kind.UNEXPECTED, "", None, size(topic), Planned.REPORTED, message=message)
+
+
+def stale_request() -> Discrepancy:
+    """Say of a topic that a reassignment request names it that is older than the topic, or whose topic is gone."""
+    said = explain()
+    reasons = (Reason.STANDING_FAULT,)
+    found = Discrepancy(Kind.FAULT, "reassignment", None, None, Planned.REPORTED, reasons=reasons)
+    return found._replace(message=said.message, instead=said.instead)
 
 
 def factors(topic: TopicState) -> str:

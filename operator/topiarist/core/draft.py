@@ -111,7 +111,7 @@ class Draft:
         self.refuse(
             Reason.NOT_OWNED,
             f"belongs to owner {record.owner}, this run is {self.context.run.owner}",
-            instead="leave it to its owner, or run with --take-ownership",
+            instead=f"leave it to its owner, or run with --take-ownership={self.spec.topic}",
         )
 
     def refused(self, reason: Reason) -> bool:

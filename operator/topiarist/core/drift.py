@@ -1,50 +1,42 @@
 """Which part of a difference the manifest brought about, and which part somebody else did on the cluster.
 
-A pass that comes again and again remembers of each topic what its spec asked for when the topic last was as asked. What
-the spec asks for still, and the cluster had by then, somebody has changed since: that is drift. Whoever only reports
-drift calls ``report_only`` on each plan; ``reconcile`` then does what is left.
+The record beside a topic remembers what the spec asked for when the topic last was as asked (``witness``). What the
+spec asks for still, and the cluster had by then, somebody has changed since: that is drift. Whoever only reports drift
+calls ``report_only`` on each plan; ``reconcile`` then does what is left. Nothing else is asked what was applied: a
+record outlives every resource, status and run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
-from topiarist.core.change import AddPartitions, Change, CreateTopic, Finding, Plan, TopicPlan, UpdateConfig
+from topiarist.core.change import AddPartitions, Adopt, Change, ConfigItem, Finding, Plan, TopicPlan, UpdateConfig
+from topiarist.core.differences import record_after
 from topiarist.core.holding import hold
-from topiarist.core.spec import TopicSpec
+from topiarist.core.state import TopicRecord, TopicState
+from topiarist.core.witness import means
 from topiarist.errors import Reason
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a spec asked for at a moment when the topic was as asked. ``partitions`` None: no number."""
-
-    partitions: int | None = None
-    config: Mapping[str, str] = field(default_factory=dict)
-    remove_unmanaged: bool = False
-
-
-def asked(spec: TopicSpec) -> Asked:
-    """What a spec asks for now."""
-    return Asked(spec.partitions, spec.config, spec.remove_unmanaged)
-
-
-def report_only(plan: Plan, known: Mapping[str, Asked]) -> Plan:
+def report_only(plan: Plan) -> Plan:
     """``plan`` without the changes that would undo what others did; each topic's become one refusal.
 
-    ``known`` is what specs asked for when their topics last were as asked; without it everything is the spec's doing.
+    Only the owner's own record is asked, also one of an earlier topic of the name: that it was made again is drift too.
+    A record that does not know what was applied speaks against every change to a config that others have written since.
     """
-    topics = [_reported(topic, known[topic.topic]) if topic.topic in known else topic for topic in plan.topics]
-    return replace(plan, topics=tuple(topics))
+    return replace(plan, topics=tuple(_reported(topic, plan.owner) for topic in plan.topics))
 
 
-def _reported(topic: TopicPlan, was: Asked) -> TopicPlan:
-    if topic.spec is None or topic.observed:
+def _reported(topic: TopicPlan, owner: str) -> TopicPlan:
+    found, record = topic.before, topic.record_before
+    if topic.observed or topic.spec is None or found is None or record is None:
         return topic
-    wanted, left, drifted = asked(topic.spec), list[Change](), list[Change]()
+    if record.owner != owner or record.absent:
+        return topic
+    left, drifted = list[Change](), list[Change]()
     for change in topic.changes:
-        for part, outside in _parts(change, wanted, was):
+        for part, outside in _parts(change, found, record):
             (drifted if outside else left).append(part)
     if not drifted:
         return topic
@@ -53,23 +45,41 @@ def _reported(topic: TopicPlan, was: Asked) -> TopicPlan:
         "changed on the cluster since it was as asked",
         instead="put it right there, change the spec, or set driftPolicy: Correct in the Cluster",
     )
-    return hold(replace(topic, changes=(*left, *drifted)), drifted, finding)
+    held = hold(replace(topic, changes=(*left, *drifted)), drifted, finding)
+    return held if held.changes else _noted(held, found, owner)
 
 
-def _parts(change: Change, wanted: Asked, was: Asked) -> Iterator[tuple[Change, bool]]:
+def _noted(topic: TopicPlan, found: TopicState, owner: str) -> TopicPlan:
+    """Where all changes are held: what the topic meets of its spec is noted in the record nevertheless."""
+    record = found.valid_record
+    if topic.spec is None or record is None or record.applied is None:
+        return topic
+    after = record_after(owner, topic.spec, found.config, len(found.replicas), record)
+    return topic if after == record else replace(topic, changes=(Adopt(),), record_after=after)
+
+
+def _parts(change: Change, found: TopicState, record: TopicRecord) -> Iterator[tuple[Change, bool]]:
     """A change, or its config keys apart, and whether what it would undo was done outside."""
-    if isinstance(change, CreateTopic):
-        yield change, True
-    elif isinstance(change, AddPartitions):
-        yield change, wanted.partitions == was.partitions
+    if isinstance(change, AddPartitions):
+        applied = record.applied
+        known = not found.record_valid if applied is None else change.total <= (applied.partitions or 0)
+        yield change, known
     elif isinstance(change, UpdateConfig):
-        switched = wanted.remove_unmanaged and not was.remove_unmanaged
-        outside = {
-            item: was.config.get(item.key) == item.after and not (item.after is None and switched)
-            for item in change.items
-        }
+        outside = {item: _is_outside(item, found, record) for item in change.items}
         for verdict in (False, True):
             if items := tuple(item for item in change.items if outside[item] is verdict):
                 yield UpdateConfig(items), verdict
     else:
         yield change, False
+
+
+def _is_outside(item: ConfigItem, found: TopicState, record: TopicRecord) -> bool:
+    """Whether a key is not as the spec asks because others changed it, not because the spec did."""
+    if record.applied is None:
+        return found.changed_outside or not found.record_valid
+    if item.after is None:
+        return item.key not in record.config and record.applied.remove_unmanaged
+    if item.key not in record.config:
+        return False
+    value = dict(record.applied.config).get(item.key)
+    return value is None or means(item.key, value, item.after)

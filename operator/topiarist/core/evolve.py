@@ -11,9 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from topiarist.core.change import AddPartitions, Basis, CreateTopic, DeleteTopic, GiveUp, TopicPlan, UpdateConfig
+from topiarist.core.change import AddPartitions, Basis, CreateTopic, DeleteTopic, GiveUp, Nudge, TopicPlan, UpdateConfig
 from topiarist.core.differences import config_after
 from topiarist.core.names import collision_key, has_collision_chars
+from topiarist.core.requested import NAMED
+from topiarist.core.risk import rejudged, risen
 from topiarist.core.rules import config_faults, min_isr_above
 from topiarist.core.state import Broker, ClusterState, Release, TopicRecord, TopicState
 
@@ -22,7 +24,7 @@ def evolve(state: ClusterState, plans: Iterable[TopicPlan]) -> ClusterState:
     """The state after every change of ``plans``; replaced values are new objects, the rest is shared."""
     topics, records, identity = dict(state.topics), dict(state.records), state.next_identity
     for plan in plans:
-        if not plan.to_do:
+        if not plan.to_do or nudges(plan):
             continue
         records.pop(plan.topic, None)
         if any(isinstance(change, DeleteTopic) for change in plan.changes):
@@ -43,6 +45,11 @@ def gives_up(plan: TopicPlan) -> bool:
     return any(isinstance(change, GiveUp) for change in plan.changes)
 
 
+def nudges(plan: TopicPlan) -> bool:
+    """Whether the plan only makes the controller look at the topic: nothing else of it changes."""
+    return any(isinstance(change, Nudge) for change in plan.changes)
+
+
 def _topic_after(plan: TopicPlan, before: TopicState) -> TopicState:
     """``before`` (a topic without partitions, for a create) once the plan, which does not delete it, is done."""
     replicas, config = before.replicas, config_after(before.config, plan.changes)
@@ -60,6 +67,9 @@ def _topic_after(plan: TopicPlan, before: TopicState) -> TopicState:
         record_valid=True,
         changed_outside=False,
     )
+
+
+_NAMED = f"{NAMED} now: its entry would outlive the topic, or move a new one"
 
 
 class Position(str, Enum):
@@ -105,12 +115,21 @@ def standing(plan: TopicPlan, basis: Basis, now: Now) -> Standing:
         return AFTER
     if gives_up(plan):
         message = _record_moved(plan.record_before, now.record)
+    elif nudges(plan):
+        message = _no_nudge(plan, now)
     else:
-        message = _moved(plan, now) or _brokers_moved(plan, basis.brokers, now) or _invalid_now(plan, basis, now)
+        message = (
+            _moved(plan, now)
+            or _brokers_moved(plan, basis.brokers, now)
+            or _invalid_now(plan, basis, now)
+            or _riskier_now(plan, basis, now)
+        )
     return Standing(Position.MOVED, message) if message else BEFORE
 
 
 def _is_done(plan: TopicPlan, now: Now) -> bool:
+    if nudges(plan):
+        return False  # the states of its partitions say it, of which nothing is known here
     if gives_up(plan):
         return now.record is None
     if any(isinstance(change, DeleteTopic) for change in plan.changes):
@@ -141,6 +160,8 @@ def _moved(plan: TopicPlan, now: Now) -> str:
     if plan.before is None:
         if now.topic is not None:
             return "did not exist, and exists now"
+        if now.reassigning:
+            return _NAMED
         return _collision(plan.topic, now) or _record_moved(plan.record_before, now.record)
     topic = now.topic
     if topic is None:
@@ -155,9 +176,22 @@ def _moved(plan: TopicPlan, now: Now) -> str:
         )
     return (
         _record_moved(plan.before.record, topic.record)
-        or _values_moved(plan.changes, topic, now)
+        or _values_moved(plan.changes, plan.before.topic_id, topic, now)
         or _vouched_moved(plan, plan.before, topic)
     )
+
+
+def _no_nudge(plan: TopicPlan, now: Now) -> str:
+    """What forbids to nudge the topic now; empty if nothing does."""
+    if now.marked:
+        return "is marked for deletion now"
+    if now.topic is None or plan.before is None:
+        return "existed, and is gone now"
+    if _replaced(plan.before, now.topic):
+        return "was deleted and made again: it is another topic now"
+    if now.topic.reassigning or now.reassigning:
+        return "its replicas are being reassigned now"
+    return "" if now.topic.replicas == plan.before.replicas else "has other replicas now"
 
 
 def _replaced(before: TopicState, now: TopicState) -> bool:
@@ -171,7 +205,7 @@ def _collision(name: str, now: Now) -> str:
 
 
 def vouched(plan: TopicPlan) -> Iterator[str]:
-    """Config keys that ``plan`` leaves alone on a topic, and that the record will say hold our value: to stay."""
+    """Config keys of our record that ``plan`` leaves alone on a topic, set or not: to stay as they are."""
     changed = {item.key for change in plan.changes if isinstance(change, UpdateConfig) for item in change.items}
     if plan.changes and plan.record_after:
         yield from (key for key in plan.record_after.config if key not in changed)
@@ -201,6 +235,16 @@ def _invalid_now(plan: TopicPlan, basis: Basis, now: Now) -> str:
     return f"the config as it would be written now is invalid: {'; '.join(wrong)}" if wrong else ""
 
 
+def _riskier_now(plan: TopicPlan, basis: Basis, now: Now) -> str:
+    """What may cost more now than the plan showed: a person, a review or a run has answered for no more than that."""
+    if now.topic is None:
+        return ""
+    before, settings = now.topic.config, basis.judging.settings(now.broker_defaults)
+    after = config_after(before, plan.changes)
+    found = (risen(change, rejudged(change, before, after, settings)) for change in plan.changes)
+    return "; ".join(filter(None, found))
+
+
 def _written(plan: TopicPlan, topic: TopicState | None) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """The overrides that ``plan`` sets, and all that there are then."""
     for change in plan.changes:
@@ -225,7 +269,7 @@ def _record(record: TopicRecord | None) -> str:
     return f"that of owner {record.owner} ({'deleted' if record.absent else keys})"
 
 
-def _values_moved(changes: Sequence[object], topic: TopicState, now: Now) -> str:
+def _values_moved(changes: Sequence[object], topic_id: str | None, topic: TopicState, now: Now) -> str:
     for change in changes:
         if isinstance(change, UpdateConfig):
             for item in change.items:
@@ -242,10 +286,15 @@ def _values_moved(changes: Sequence[object], topic: TopicState, now: Now) -> str
                 return "its replicas are being reassigned now"
             if topic.replicas[0] != change.model:
                 return f"partition 0 was on {list(change.model)}, and is on {list(topic.replicas[0])} now"
+            if topic_id and not topic.topic_id:
+                return f"had the topic id {topic_id}, and has none now"
             if topic.unknown_fields:
                 return f"has fields now that Kafka does not write: {', '.join(topic.unknown_fields)}"
-        elif isinstance(change, DeleteTopic) and len(topic.replicas) != change.partitions:
-            return _resized(change.partitions, topic)
+        elif isinstance(change, DeleteTopic):
+            if now.reassigning:
+                return _NAMED
+            if len(topic.replicas) != change.partitions:
+                return _resized(change.partitions, topic)
     return ""
 
 

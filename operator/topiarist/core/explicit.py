@@ -58,8 +58,8 @@ def check_expand(
 def problems(lists: Mapping[int, Replicas], registered: Collection[int] | None = None) -> Iterator[tuple[int, str]]:
     """Everything wrong with explicit lists by our own rules, as partition id and message.
 
-    Beside Kafka's checks: no empty list, no negative id, partition ids without a hole, and only brokers that are
-    ``registered`` (None: not known here, or unknown ones are allowed).
+    Beside Kafka's checks: no empty list, no id that is negative or no 32-bit number, partition ids without a hole, and
+    only brokers that are ``registered`` (None: not known here, or unknown ones are allowed).
     """
     if lists and (wrong := _widths(lists)):
         yield min(lists), wrong
@@ -72,6 +72,8 @@ def problems(lists: Mapping[int, Replicas], registered: Collection[int] | None =
             yield partition, f"found broker {twice} twice, wanted each broker once"
         if negative := [broker for broker in replicas if broker < 0]:
             yield partition, f"found broker id {negative[0]}, wanted 0 or more"
+        elif large := [broker for broker in replicas if broker > INT_MAX]:
+            yield partition, f"found broker id {large[0]}, beyond any that Kafka has"
         elif registered is not None and (unknown := [broker for broker in replicas if broker not in registered]):
             yield partition, f"found broker {unknown[0]}, which is not registered"
 

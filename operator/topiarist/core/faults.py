@@ -12,7 +12,7 @@ from topiarist.core.change import UpdateConfig
 from topiarist.core.differences import config_after, narrowest_of
 from topiarist.core.draft import Draft
 from topiarist.core.rules import config_faults, min_isr_above
-from topiarist.core.sizes import some
+from topiarist.core.sizes import some, unequal_widths
 from topiarist.core.state import TopicState
 from topiarist.core.units import count
 from topiarist.errors import Reason
@@ -32,6 +32,9 @@ def find(draft: Draft, topic: TopicState) -> None:
         draft.notice(Reason.STANDING_FAULT, message, ("partitions",))
     if () in topic.replicas and (empty := _without_replicas(topic, first=1 if malformed else 0)):
         draft.notice(Reason.STANDING_FAULT, f"no replicas on the cluster for partition {some(empty)}", ("partitions",))
+    # Where the manifest has a replication factor, the partitions with another one are refused or ignored by name.
+    if draft.spec.replication_factor is None and (unequal := unequal_widths(topic)):
+        draft.notice(Reason.STANDING_FAULT, unequal, ("replicationFactor",))
     config = config_after(topic.config, draft.changes)
     if "min.insync.replicas" in config and min_isr_above(config, narrowest := narrowest_of(topic)):
         wanted, there = config["min.insync.replicas"], count(narrowest, "replica")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from topiarist.core.change import Change, Finding, TopicPlan
-from topiarist.core.differences import config_after, record_after
+from topiarist.core.differences import config_after, partitions_after, record_after
 
 
 def hold(plan: TopicPlan, changes: Sequence[Change], finding: Finding) -> TopicPlan:
@@ -22,5 +22,6 @@ def hold(plan: TopicPlan, changes: Sequence[Change], finding: Finding) -> TopicP
         return replace(plan, changes=(), refusals=refusals, record_after=plan.record_before)
     owner = plan.record_after.owner if plan.record_after else ""
     config = config_after(plan.before.config, left)
-    after = record_after(owner, plan.spec, config, plan.before.valid_record)
+    partitions = partitions_after(len(plan.before.replicas), left)
+    after = record_after(owner, plan.spec, config, partitions, plan.before.valid_record)
     return replace(plan, changes=left, refusals=refusals, record_after=after)

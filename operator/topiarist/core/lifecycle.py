@@ -18,6 +18,7 @@ about it is the business of ``plan``; here is only what is. ::
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
@@ -102,6 +103,9 @@ def _marked(state: ClusterState, name: str, record: TopicRecord | None) -> Life:
 
 _NO_CONTROLLER = "there is no controller"
 
+AT_IT = "the controller is at it"
+"""What a topic waits for that the controller has not taken over, and could."""
+
 
 def _creation_waits(state: ClusterState, left: Sequence[Partition]) -> str:
     """What keeps the controller from taking partitions over, as far as that can be seen."""
@@ -110,7 +114,7 @@ def _creation_waits(state: ClusterState, left: Sequence[Partition]) -> str:
     registered = {broker.id for broker in state.brokers}
     stuck = [one for one in left if registered.isdisjoint(one.replicas)]
     if not stuck:
-        return "the controller is at it"
+        return AT_IT
     bare = sum(not one.replicas for one in stuck)
     parts = [f"replicas for {count(bare, 'partition')}"] if bare else []
     if brokers := sorted({broker for one in stuck for broker in one.replicas}):
@@ -122,5 +126,5 @@ def _creation_waits(state: ClusterState, left: Sequence[Partition]) -> str:
 
 def counted(partitions: Sequence[Partition]) -> Mapping[Condition, int]:
     """How many partitions are in each condition, the worst condition first."""
-    found = {condition: sum(one.has(condition) for one in partitions) for condition in Condition}
-    return {condition: number for condition, number in found.items() if number}
+    found = Counter(condition for one in partitions for condition in {ailment.condition for ailment in one.ailments})
+    return {condition: found[condition] for condition in Condition if condition in found} if found else {}

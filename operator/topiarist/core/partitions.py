@@ -113,7 +113,7 @@ def _listed(partition: int, replicas: Replicas, found: Inspection) -> Partition:
         found.faults.get(partition),
     )
     moves = any(one.moving) or one.requested is not None
-    return replace(one, ailments=(Ailment(Condition.REASSIGNING, _move(one)),) if moves else ())
+    return replace(one, ailments=(Ailment(Condition.REASSIGNING, _move(one)),)) if moves else one
 
 
 def _strays(found: Inspection) -> Iterator[Partition]:
@@ -126,9 +126,11 @@ def _strays(found: Inspection) -> Iterator[Partition]:
 
 
 def _judged(one: Partition, registered: Collection[int], least: int) -> Partition:
-    order, ailments = list(Condition), (*one.ailments, *_ailments(one, registered, least))
-    found = sorted(ailments, key=lambda ailment: order.index(ailment.condition))
-    return replace(one, ailments=tuple(found))
+    ailments = (*one.ailments, *_ailments(one, registered, least))
+    if not ailments:
+        return one  # nearly all
+    order = list(Condition)
+    return replace(one, ailments=tuple(sorted(ailments, key=lambda ailment: order.index(ailment.condition))))
 
 
 def _min_isr(config: Mapping[str, str], settings: Mapping[str, str]) -> int:

@@ -20,9 +20,10 @@ with them already; ``evolve`` says what the cluster would then hold; ``policy`` 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import chain
 
-from topiarist.core import differences, faults
+from topiarist.core import differences, faults, witness
 from topiarist.core.change import AddPartitions, Adopt, CreateTopic, DeleteTopic, Finding, Plan, TopicPlan, UpdateConfig
 from topiarist.core.creation import plan_missing
 from topiarist.core.differences import record_after
@@ -30,6 +31,7 @@ from topiarist.core.draft import EVERY, LEAVE_TO_KAFKA, Context, Draft, Run
 from topiarist.core.holding import hold
 from topiarist.core.names import INTERNAL_TOPICS, unify
 from topiarist.core.placing import Placing
+from topiarist.core.requested import NAMED, explain
 from topiarist.core.risk import of_deletion
 from topiarist.core.room import within_room
 from topiarist.core.rules import judging
@@ -87,7 +89,7 @@ def plan_topic(spec: TopicSpec, context: Context) -> TopicPlan:
         )
         return _finished(draft, None, None)
     topic = state.topics.get(name)
-    record = topic.record if topic else state.records.get(name)
+    record = state.record_of(name)
     if name in state.deleting:
         if spec.absent:
             draft.notice(Reason.DELETION_IN_PROGRESS, f"marked for deletion: {waits_for(sight(state, name))}")
@@ -100,6 +102,24 @@ def plan_topic(spec: TopicSpec, context: Context) -> TopicPlan:
     else:
         _plan_existing(draft, topic)
     return _finished(draft, topic, record)
+
+
+def plan_without_specs(
+    state: ClusterState, cluster: str, owner: str, topics: Iterable[TopicPlan], warnings: tuple[str, ...] = ()
+) -> Plan:
+    """Return the plan of a command that releases or nudges topics, with what the cluster's gate leaves of it."""
+    return Plan(
+        cluster=cluster,
+        cluster_id=state.cluster_id,
+        location=state.location,
+        owner=owner,
+        brokers=state.brokers,
+        topics=tuple(behind_gate([*topics], state)),
+        warnings=warnings,
+        gate=state.gate,
+        controller=state.controller,
+        controller_epoch=state.controller_epoch,
+    )
 
 
 def context_of(
@@ -126,10 +146,13 @@ def _finished(draft: Draft, topic: TopicState | None, record: TopicRecord | None
     if draft.changes and isinstance(draft.changes[0], DeleteTopic):
         after = TopicRecord(owner, absent=True)
     elif draft.changes and isinstance(draft.changes[0], CreateTopic):
-        after = record_after(owner, spec, draft.changes[0].config, None)
+        after = record_after(owner, spec, draft.changes[0].config, len(draft.changes[0].replicas), None)
     elif topic is not None and _touchable(draft):
         config = differences.config_after(topic.config, draft.changes) if draft.changes else topic.config
-        after = record_after(owner, spec, config, topic.valid_record)
+        partitions = differences.partitions_after(len(topic.replicas), draft.changes)
+        after = record_after(owner, spec, config, partitions, topic.valid_record)
+        if not draft.changes and topic.valid_record == replace(after, applied=None):
+            after = topic.valid_record  # one that knows no values yet gains them with the next write
         if not draft.changes and after != topic.valid_record:
             draft.changes.append(Adopt())
     return TopicPlan(
@@ -159,7 +182,7 @@ def _plan_existing(draft: Draft, topic: TopicState) -> None:
         draft.refuse_foreign(record)
         return
     if record and topic.changed_outside:
-        draft.notice(Reason.CHANGED_OUTSIDE, "its config was changed by others since our last write", ("config",))
+        draft.notice(Reason.CHANGED_OUTSIDE, witness.changed_outside(record, topic.config), ("config",))
     differences.find(draft, topic)
     faults.find(draft, topic)
     differs = bool(draft.changes or draft.refusals)
@@ -168,7 +191,7 @@ def _plan_existing(draft: Draft, topic: TopicState) -> None:
         draft.refuse(
             Reason.NOT_ADOPTED,
             "exists already, was not made by topiarist, and differs",
-            instead=f"if it is meant: --adopt={topic.name}, or --adopt for all",
+            instead=f"if it is meant: --adopt={topic.name}, or --adopt='*' for all",
             held=held,
         )
 
@@ -193,7 +216,7 @@ def _plan_deletion(draft: Draft, topic: TopicState) -> None:
         draft.refuse(Reason.NOT_ADOPTED, message, path, instead="adopt it first (ensure: Present), then ask again")
     elif record.owner != draft.context.run.owner:
         message = f"belongs to owner {record.owner}, this run is {draft.context.run.owner}: it is not deleted"
-        instead = "leave it to its owner, or take it over first (ensure: Present and --take-ownership), then ask again"
+        instead = f"leave it to its owner, or take it over first (ensure: Present and --take-ownership={topic.name})"
         draft.refuse(Reason.NOT_OWNED, message, path, instead=instead)
     elif record.absent:
         message = "we marked it for deletion, the mark has gone and the topic is still there"
@@ -202,6 +225,12 @@ def _plan_deletion(draft: Draft, topic: TopicState) -> None:
         )
         instead += " that on, say ensure: Present once, and then Absent again"
         draft.refuse(Reason.DELETION_DISABLED, message, path, instead=instead)
+    elif topic.name in draft.context.state.reassigning:
+        message = f"{NAMED}: its entry would stay, and move a topic of this name that is made later"
+        instead = "run again when the reassignment is done"
+        if topic.name in draft.context.state.stale_requests:
+            message, instead = explain(there=True)
+        draft.refuse(Reason.REASSIGNMENT_IN_PROGRESS, message, path, instead=instead)
     else:
         partitions, replicas = len(topic.replicas), sum(map(len, topic.replicas))
         draft.changes.append(DeleteTopic(partitions, replicas, of_deletion(partitions, replicas)))
@@ -216,7 +245,7 @@ def behind_gate(plans: list[TopicPlan], state: ClusterState) -> list[TopicPlan]:
 
 
 def _orphans(state: ClusterState, run: Run, declared: set[str]) -> tuple[str, ...]:
-    """Topics that a record says are this owner's and that no manifest names any more."""
+    """Topics that a record says are this owner's and that no manifest of the run names."""
     return tuple(
         sorted(
             name

@@ -10,19 +10,23 @@ from dataclasses import dataclass, replace
 
 from topiarist.core.change import Change, Finding, Plan, Risk, TopicPlan
 from topiarist.core.holding import hold
+from topiarist.core.names import fits
 from topiarist.errors import Reason
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """A risk that a run may take: for the named topics, or for all if none is named."""
+    """A risk that a run may take, for the topics that fit one of the patterns; ``EVERY`` is all of them.
+
+    Without patterns the allowance covers no topic.
+    """
 
     risk: Risk
-    topics: frozenset[str] = frozenset()
+    topics: tuple[str, ...]
 
     def covers(self, topic: str) -> bool:
-        """Whether the allowance is for this topic."""
-        return not self.topics or topic in self.topics
+        """Return whether the allowance covers this topic."""
+        return fits(topic, self.topics)
 
 
 def restrict(plan: Plan, judge: Callable[[TopicPlan, Change], Finding | None]) -> Plan:

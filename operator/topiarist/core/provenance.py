@@ -23,6 +23,7 @@ class Layer(str, Enum):
     MANIFEST = "Manifest"
     OVERRIDE = "Override"
     CLUSTER_DEFAULTS = "ClusterDefaults"
+    BROKER_CONFIG = "BrokerConfig"
     TOPIARIST = "Topiarist"
 
 
@@ -203,4 +204,6 @@ def _asked(where: Origin) -> tuple[Layer, Place | None]:
         return Layer.OVERRIDE, where.place()
     if where.path[:2] == ("spec", "defaults"):
         return Layer.CLUSTER_DEFAULTS, where.place()
+    if where.path[:2] == ("spec", "brokerConfig"):
+        return Layer.BROKER_CONFIG, where.place()
     return Layer.MANIFEST, where.place()

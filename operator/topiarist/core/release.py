@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from topiarist.core.change import Finding, GiveUp, Plan, TopicPlan
 from topiarist.core.names import fits, name_problem
-from topiarist.core.plan import Run, behind_gate
+from topiarist.core.plan import Run, plan_without_specs
 from topiarist.core.quoting import quoted
 from topiarist.core.state import ClusterState, TopicRecord
 from topiarist.errors import Reason
@@ -46,18 +46,8 @@ def plan_release(state: ClusterState, cluster: str, what: Wanted, run: Run) -> t
     names = {name for name in found if fits(name, what.patterns)}
     names = {name for name in names if found[name].owner == run.owner}.union(what.names)
     known = sorted(name for name in names if name in found or name in state.faults)
-    topics = behind_gate([_topic(state, name, found.get(name), run) for name in known], state)
-    plan = Plan(
-        cluster=cluster,
-        cluster_id=state.cluster_id,
-        location=state.location,
-        owner=run.owner,
-        brokers=state.brokers,
-        topics=tuple(topics),
-        gate=state.gate,
-        controller=state.controller,
-        controller_epoch=state.controller_epoch,
-    )
+    topics = [_topic(state, name, found.get(name), run) for name in known]
+    plan = plan_without_specs(state, cluster, run.owner, topics)
     return plan, sorted(names.difference(known))
 
 
@@ -74,7 +64,9 @@ def _topic(state: ClusterState, name: str, record: TopicRecord | None, run: Run)
         refusal = Finding(Reason.ZNODE_UNREADABLE, f"{fault.where}: {fault.why}", instead="mend it, then ask again")
     elif record.owner != run.owner and not run.takes(name):
         message = f"the record is that of owner {record.owner}, this run is {run.owner}"
-        refusal = Finding(Reason.NOT_OWNED, message, instead="leave it to its owner, or run with --take-ownership")
+        refusal = Finding(
+            Reason.NOT_OWNED, message, instead=f"leave it to its owner, or run with --take-ownership={name}"
+        )
     else:
         stale = topic is not None and not topic.record_valid
         message = "our record belongs to an earlier topic of this name: it counts as none"

@@ -27,9 +27,9 @@ from topiarist.core.change import (
 from topiarist.core.ground import Ground
 from topiarist.core.holding import hold
 from topiarist.core.policy import Allowance, allow_risk, restrict
-from topiarist.core.rules import config_problem
+from topiarist.core.rules import DECLARE, config_problem, too_new
 from topiarist.core.spec import ClusterSpec
-from topiarist.core.state import Broker, Replicas, TopicRecord
+from topiarist.core.state import Broker, Release, Replicas, TopicRecord
 from topiarist.errors import Reason
 
 Placed = TypeVar("Placed", CreateTopic, AddPartitions)
@@ -76,9 +76,9 @@ def allow_deletions(plan: Plan, allowances: tuple[Allowance, ...]) -> Plan:
 
 
 def guard(plan: Plan, cluster: ClusterSpec, *, seen: Iterable[Broker], allow_unknown_brokers: bool = False) -> Plan:
-    """A plan without specs, without what the cluster's own document forbids: who gets replicas, what is protected,
+    """A plan without specs, without what the cluster as the run knows it forbids: who gets replicas, what is protected,
     which configs its release and its vendor know; and without replicas on brokers that were not ``seen`` when the plan
-    was made. Those that ``plan`` itself has may be the ones that are there now.
+    was made. The brokers and the oldest release that ``plan`` itself has may be those of the cluster as it is now.
     """
     then = {broker.id for broker in seen}
 
@@ -95,26 +95,31 @@ def guard(plan: Plan, cluster: ClusterSpec, *, seen: Iterable[Broker], allow_unk
             message = "belongs to other software, which relies on it as it is"
             instead = "ask its owner; Cluster.spec.protected lists the names (--clusters gives the document)"
             return Finding(Reason.PROTECTED_TOPIC, message, instead=instead)
-        if wrong := _unknown_here(change, cluster):
-            return Finding(Reason.CONFIG_INVALID, wrong, ("config",), "make the plan anew, by the Cluster as it is")
-        return None
+        return _unknown_here(change, cluster, plan.release_at_least)
 
     return restrict(plan, judge)
 
 
-def _unknown_here(change: Change, cluster: ClusterSpec) -> str:
-    """What the cluster's own document says against the configs that a change sets; empty if nothing, or if none is
-    there.
-    """
-    wrong = (config_problem(cluster, key, text) for key, text in _sets(change)) if cluster.source else ()
-    return "; ".join(problem for problem, _ in filter(None, wrong))
+def _unknown_here(change: Change, cluster: ClusterSpec, at_least: Release) -> Finding | None:
+    """What speaks against the configs that a change sets: what the run knows of the cluster, and nothing else."""
+    sets = list(_sets(change))
+    if wrong := [problem for key, text, _ in sets if (problem := config_problem(cluster, key, text))]:
+        message = "; ".join(found for found, _ in wrong)
+        instead = "make the plan anew, by the Cluster as it is"
+        if cluster.source is None:
+            instead += ", or give its Cluster document with --clusters"
+        return Finding(Reason.CONFIG_INVALID, message, ("config",), instead)
+    if new := [message for key, _, new in sets if new and (message := too_new(cluster, key, at_least))]:
+        return Finding(Reason.CONFIG_TOO_NEW, "; ".join(new), ("config",), DECLARE)
+    return None
 
 
-def _sets(change: Change) -> Iterator[tuple[str, str]]:
+def _sets(change: Change) -> Iterator[tuple[str, str, bool]]:
+    """The configs that a change sets, and whether each was not there before."""
     if isinstance(change, CreateTopic):
-        yield from change.config.items()
+        yield from ((key, text, True) for key, text in change.config.items())
     elif isinstance(change, UpdateConfig):
-        yield from ((item.key, item.after) for item in change.items if item.after is not None)
+        yield from ((item.key, item.after, item.before is None) for item in change.items if item.after is not None)
 
 
 def _spoils(change: Change) -> bool:

@@ -1,4 +1,4 @@
-"""What a change may cost: one table, used wherever a risk is shown or asked about.
+"""What a change may cost: ``risktable`` applied to two values, wherever a risk is shown or asked about.
 
 ZooKeeper does not show the brokers' static settings, so the value that holds where a topic has no override is often
 unknown; then the worse case counts. (With ``log.retention.ms=-1`` on the brokers, adding Kafka's documented default
@@ -8,14 +8,17 @@ known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from topiarist.core import configs
-from topiarist.core.change import SAFE, Risk, Verdict
+from topiarist.core.change import SAFE, AddPartitions, Change, Risk, UpdateConfig, Verdict
+from topiarist.core.javatext import LONG_MAX
+from topiarist.core.risktable import TABLE, UNKNOWN_KEY, Cost, Numeric, Words
 from topiarist.core.units import count, duration, size
 
-_UNLIMITED = 1 << 63
-_UNKNOWN = "the brokers' own setting is not known: it may have been {word} (Cluster.spec.brokerConfig says it)"
+_UNLIMITED = float("inf")
+_UNKNOWN = "the brokers' own setting is not known: it may {be} {word} (Cluster.spec.brokerConfig says it)"
 
 
 def of_growth(configs_held: Iterable[Mapping[str, str]], settings: Mapping[str, str]) -> Verdict:
@@ -42,118 +45,118 @@ def of_config(key: str, before: str | None, after: str | None, settings: Mapping
 
     ``settings`` is what is known of the brokers' settings, under broker names.
     """
-    judge = _JUDGES.get(key)
-    if judge is None:
+    if before == after:
         return SAFE
+    row = TABLE.get(key)
+    if row is None:
+        return _verdict(UNKNOWN_KEY)
     old = before if before is not None else configs.server_default(key, settings)
     new = after if after is not None else configs.server_default(key, settings)
     if old is not None and new is not None and configs.equal(key, old, new):
         return SAFE
-    return judge(key, old, new)
-
-
-def _number(key: str, text: str | None) -> int | None:
-    """The value as a number, without limit as a very large one; None if it is not known (or not readable)."""
-    if text is None or configs.check(key, text):
-        return None
-    number = int(str(configs.parse(key, text)))
-    return _UNLIMITED if number < 0 else number
-
-
-def _words(key: str, number: int) -> str:
-    return size(number) if key.endswith("bytes") else duration(number)
-
-
-def _retention(key: str, before: str | None, after: str | None) -> Verdict:
-    old, new = _number(key, before), _number(key, after)
-    if new is not None and new == old:
-        return SAFE
-    if new == _UNLIMITED:
-        return Verdict(Risk.DISRUPTIVE, "nothing is deleted any more: disks fill")
-    if old is None or new is None:
-        return Verdict(Risk.DATA_LOSS, _UNKNOWN.format(word="more"))
-    if new < old:
-        what = "beyond" if key.endswith("bytes") else "older than"
-        return Verdict(Risk.DATA_LOSS, f"messages {what} {_words(key, new)} will be deleted")
-    return Verdict(Risk.DISRUPTIVE, f"more is kept: up to {_words(key, new)}")
-
-
-def _local_retention(key: str, before: str | None, after: str | None) -> Verdict:
-    if before == "-2" or after == "-2":  # follows retention.*, whose effective value may not be known
+    if key.startswith("local.retention.") and "-2" in (old, new):  # follows retention.*, which may not be known
         return Verdict(Risk.DATA_LOSS, f"{key} -2 follows {key.removeprefix('local.')}: less may be kept")
-    return _retention(key, before, after)
+    return _of_number(key, row, old, new) if isinstance(row, Numeric) else _of_word(key, row, old, new)
 
 
-def _tombstones(key: str, before: str | None, after: str | None) -> Verdict:
-    old, new = _number(key, before), _number(key, after)
-    if old is None or new is None:
-        return Verdict(Risk.DATA_LOSS, _UNKNOWN.format(word="more"))
-    if new < old:
-        return Verdict(Risk.DATA_LOSS, f"{_TOMBSTONES[key]} already after {duration(new)}")
-    return SAFE
+def rejudged(
+    change: Change, before: Mapping[str, str], after: Mapping[str, str], settings: Mapping[str, str]
+) -> Change:
+    """The change with the risk that it has on a topic whose overrides are ``before``, and ``after`` once all is done.
+
+    A creation and a change of the record alone are always safe, a deletion always loses everything.
+    """
+    match change:
+        case AddPartitions():
+            return replace(change, verdict=of_growth((before, after), settings))
+        case UpdateConfig(items):
+            return UpdateConfig(
+                tuple(item._replace(verdict=of_config(item.key, item.before, item.after, settings)) for item in items)
+            )
+    return change
 
 
-_TOMBSTONES = {
-    "delete.retention.ms": "tombstones may go before a reader has seen them,",
-    "max.compaction.lag.ms": "older values of a key are compacted away",
-}
-
-
-def _cleanup(_key: str, before: str | None, after: str | None) -> Verdict:
-    if before is None or after is None:
-        return Verdict(Risk.DATA_LOSS, _UNKNOWN.format(word="different"))
-    if "compact" in after and "compact" not in before:
-        return Verdict(Risk.DATA_LOSS, "all but the newest message of each key will be deleted")
-    return Verdict(
-        Risk.DATA_LOSS, f"what is deleted, and when, changes: cleanup is {after or 'off'}, was {before or 'off'}"
+def risen(shown: Change, now: Change) -> str:
+    """What is riskier about a change than it was ``shown``, with both risks and the reason; empty if nothing is."""
+    match shown, now:
+        case UpdateConfig(), UpdateConfig():
+            pairs = [
+                (f"to change {one.key}", one.verdict, other.verdict)
+                for one, other in zip(shown.items, now.items, strict=True)
+            ]
+        case _:
+            pairs = [("to add partitions", shown.verdict, now.verdict)]
+    return "; ".join(
+        f"{what} was planned as {was.risk.word}, and is {verdict.risk.word} now: {verdict.because}"
+        for what, was, verdict in pairs
+        if verdict.risk > was.risk
     )
 
 
-def _unclean(_key: str, before: str | None, after: str | None) -> Verdict:
-    if after is not None and after.strip().lower() == "false":
-        return SAFE
-    if before is not None and before.strip().lower() == "true":
-        return SAFE
-    why = "a replica that lags may become leader: acknowledged messages are lost"
-    return Verdict(Risk.DATA_LOSS, why if after is not None else _UNKNOWN.format(word="true"))
+def _of_number(key: str, row: Numeric, before: str | None, after: str | None) -> Verdict:
+    """Return the worst verdict that is possible: where a side is not known, both directions may be."""
+    old, new = _number(key, before), _number(key, after)
+    higher = row.endless if row.endless and new == _UNLIMITED else row.higher
+    costs = []
+    if _may_exceed(old, new, row.lower.times):
+        costs.append(row.lower)
+    if _may_exceed(new, old, higher.times):
+        costs.append(higher)
+    cost = max(costs, key=lambda one: one.risk, default=Cost(Risk.SAFE, ""))
+    if cost.risk is Risk.DATA_LOSS and (old is None or new is None):
+        return _unknown("less" if new is None else "more", after)
+    limit = "what the brokers have" if new is None else _words(key, new)
+    return _verdict(cost, limit=limit, before=before or "unknown", after=after or "unknown")
 
 
-def _min_isr(_key: str, before: str | None, after: str | None) -> Verdict:
-    words = f"{before or 'unknown'} to {after or 'unknown'}"
-    return Verdict(Risk.DISRUPTIVE, f"replicas that must confirm a write with acks=all change: {words}")
+def _may_exceed(one: float | None, other: float | None, times: int) -> bool:
+    """Return whether ``one`` is more than ``other``, ``times`` as much at least, or may be as far as is known."""
+    if one is None or other is None:
+        return one != 0 and other != _UNLIMITED
+    return one > other and one >= other * times
 
 
-def _smaller(factor: int, why: str) -> Callable[[str, str | None, str | None], Verdict]:
-    """Disruptive if the value becomes smaller by ``factor`` or more, or may do so."""
+def _of_word(key: str, row: Words, before: str | None, after: str | None) -> Verdict:
+    old, new = _word(row, before), _word(row, after)
+    if new is None:
+        word, cost = max(
+            ((word, cost) for word, cost in (row.to or {"different": row.other}).items() if word != old),
+            key=lambda one: one[1].risk,
+        )
+        return _unknown(word, None) if cost.risk is Risk.DATA_LOSS else _verdict(cost, before=before, after="unknown")
+    cost = row.to.get(new, row.other)
+    if key == "cleanup.policy" and old is None:
+        return _unknown("different", new)
+    if key == "cleanup.policy" and "compact" in new and "compact" not in (old or ""):
+        return Verdict(cost.risk, "all but the newest message of each key will be deleted")
+    return _verdict(cost, before=before or "off", after=after or "off")
 
-    def judge(key: str, before: str | None, after: str | None) -> Verdict:
-        old, new = _number(key, before), _number(key, after)
-        if old is not None and new is not None and (new >= old or new * factor > old):
-            return SAFE
-        return Verdict(Risk.DISRUPTIVE, why)
 
-    return judge
+def _word(row: Words, text: str | None) -> str | None:
+    """Return the value as the row has it; the case of a truth value does not count."""
+    word = None if text is None else text.strip()
+    return word.lower() if word is not None and word.lower() in row.to else word
 
 
-def _always(why: str) -> Callable[[str, str | None, str | None], Verdict]:
-    return lambda _key, _before, _after: Verdict(Risk.DISRUPTIVE, why)
+def _unknown(word: str, after: str | None) -> Verdict:
+    """Return the verdict on a value of the brokers that is not known, and may be, or have been, the worst one."""
+    return Verdict(Risk.DATA_LOSS, _UNKNOWN.format(be="be" if after is None else "have been", word=word))
 
 
-_JUDGES: Mapping[str, Callable[[str, str | None, str | None], Verdict]] = {
-    "retention.ms": _retention,
-    "retention.bytes": _retention,
-    "local.retention.ms": _local_retention,
-    "local.retention.bytes": _local_retention,
-    "delete.retention.ms": _tombstones,
-    "max.compaction.lag.ms": _tombstones,
-    "cleanup.policy": _cleanup,
-    "unclean.leader.election.enable": _unclean,
-    "min.insync.replicas": _min_isr,
-    "max.message.bytes": _smaller(1, "messages larger than that are refused from now on"),
-    "message.timestamp.type": _always("timestamps get another meaning; retention by time follows them"),
-    "compression.type": _always("brokers may have to compress again what producers send"),
-    "segment.bytes": _smaller(10, "many more files: memory and open files on the brokers"),
-    "segment.ms": _smaller(10, "many more files: memory and open files on the brokers"),
-    "segment.index.bytes": _smaller(10, "many more files: memory and open files on the brokers"),
-    "segment.jitter.ms": _smaller(10, "segments roll at the same time"),
-}
+def _verdict(cost: Cost, **values: str | None) -> Verdict:
+    return SAFE if cost.risk is Risk.SAFE else Verdict(cost.risk, cost.because.format(**values))
+
+
+def _number(key: str, text: str | None) -> float | None:
+    """Return the value as a number, without limit as infinity; None if it is not known, or not readable."""
+    if text is None or configs.check(key, text):
+        return None
+    value = configs.parse(key, text)
+    number = value if isinstance(value, int) else float(str(value))
+    return _UNLIMITED if number < 0 or number >= LONG_MAX else number
+
+
+def _words(key: str, number: float) -> str:
+    if number == _UNLIMITED:
+        return "without limit"
+    return size(int(number)) if key.endswith("bytes") else duration(int(number))

@@ -11,14 +11,31 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from topiarist.core import configs, explicit
+from topiarist.core.assignment import MAX_REPLICATION_FACTOR
+from topiarist.core.javatext import INT_MAX, trim
 from topiarist.core.names import fits, name_problem
 from topiarist.core.quoting import quoted, shown
-from topiarist.core.spec import NEWEST, ClusterSpec, Origin, TopicSpec, item_origin, name_path, origin
+from topiarist.core.spec import (
+    BROKER_SIZES,
+    NEWEST,
+    ClusterSpec,
+    Origin,
+    TopicSpec,
+    item_origin,
+    name_path,
+    origin,
+    restated,
+)
 from topiarist.core.state import Release
 from topiarist.errors import Complaint, Key, Place, Reason
 
 _MEMORY = 1 << 10
 """Judgements kept: topics of one cluster share few distinct values."""
+
+AUTO_CREATE = "auto.create.topics.enable"
+"""The brokers' setting by which clients create topics. Kafka reads it from files only."""
+
+_MOST = {"partitions": INT_MAX, "replicationFactor": MAX_REPLICATION_FACTOR}
 
 _NO_SUCH = "Kafka has no such topic config"
 VENDORS = "a vendor's own key needs a pattern in the Cluster's allowUnknownConfigs"
@@ -58,6 +75,38 @@ def cluster_complaints(cluster: ClusterSpec) -> Iterator[Complaint]:
                 reason=Reason.CONFIG_INVALID,
             )
 
+    yield from _broker_config(cluster)
+
+
+def _broker_config(cluster: ClusterSpec) -> Iterator[Complaint]:
+    """Yield what is wrong with the settings of ``brokerConfig`` that decide how topics are created."""
+    for field, name in BROKER_SIZES.items():
+        text, most = cluster.broker_config.get(name), _MOST[field]
+        if text is not None and not 1 <= (cluster.broker_size(field) or 0) <= most:
+            yield _at(_setting(cluster, name), f"{name}: found {quoted(text)}, wanted a whole number from 1 to {most}")
+    text = cluster.broker_config.get(AUTO_CREATE)
+    if text is not None and trim(text).lower() not in ("true", "false"):
+        yield _at(_setting(cluster, AUTO_CREATE), f"{AUTO_CREATE}: found {quoted(text)}, wanted true or false")
+
+
+def cluster_warnings(cluster: ClusterSpec) -> Iterator[Complaint]:
+    """Yield a warning if ``brokerConfig`` says that the brokers create topics that clients ask for.
+
+    Kafka's default is true, but a ``brokerConfig`` that does not name the setting says nothing about the brokers.
+    """
+    if trim(cluster.broker_config.get(AUTO_CREATE, "")).lower() == "true":
+        yield _at(
+            _setting(cluster, AUTO_CREATE),
+            f"{AUTO_CREATE} is true: any client that asks for a topic creates it, with the brokers' defaults. Topics "
+            "appear that no manifest names, a topic that was deleted on purpose can return, and a topic of a manifest "
+            "can exist before it is created as declared",
+            f"set {AUTO_CREATE}=false on the brokers, then here",
+        )
+
+
+def _setting(cluster: ClusterSpec, name: str) -> Origin:
+    return Origin(cluster.source, ("spec", "brokerConfig", name))
+
 
 def warnings(spec: TopicSpec) -> Iterator[Complaint]:
     """What works but should be known: names that Kafka has deprecated."""
@@ -94,6 +143,20 @@ def _config_problem(key: str, text: str, release: Release, vendors: tuple[str, .
         )
     wrong = configs.check(key, text, release) or configs.stricter(key, text)
     return (f"{key}: {wrong}", "") if wrong else None
+
+
+DECLARE = "set kafkaVersion in the Cluster, or give --kafka-version"
+"""What to do where a config may be unknown to a cluster whose release nobody declared."""
+
+
+def too_new(cluster: ClusterSpec, key: str, at_least: Release) -> str:
+    """Why ``key`` may be unknown to a cluster whose release nobody declared, and which is certain to be ``at_least``
+    one; empty if it is not.
+    """
+    if cluster.release is not None or key not in configs.CONFIGS or configs.known(key, at_least):
+        return ""
+    since, seen = version(configs.CONFIGS[key].since), version(at_least)
+    return f"{key}: Kafka knows it since {since}; of this cluster only {seen} or later is certain"
 
 
 class ConfigFault(NamedTuple):
@@ -154,7 +217,9 @@ def config_faults(
 
 
 def judging(cluster: ClusterSpec) -> ClusterSpec:
-    """As much of a cluster as ``config_faults`` asks about: its release, its vendors' keys, and few of its settings."""
+    """As much of a cluster as ``config_faults`` and ``risk`` ask about: its release, its vendors' keys, its brokers'
+    settings.
+    """
     return ClusterSpec(
         release=cluster.release,
         allow_unknown_configs=cluster.allow_unknown_configs,
@@ -202,7 +267,19 @@ def _size(spec: TopicSpec, known: bool) -> Iterator[Complaint]:
     if spec.absent:
         return
     for partition, message in explicit.problems(dict(enumerate(spec.assignment))) if spec.assignment else ():
-        yield _at(origin(spec, "replicaAssignment", partition), f"replicaAssignment: {message}")
+        where = origin(spec, "replicaAssignment", partition)
+        # In text, a list has no place of its own.
+        about = (
+            "" if where.path[-1] == partition or message.startswith("found different") else f"partition {partition}: "
+        )
+        yield _at(where, f"replicaAssignment: {about}{message}")
+    source = spec.manifest.source
+    for one in restated(spec):
+        if one.given != one.listed:
+            message = (
+                f"{one.field}: found {one.given}, but replicaAssignment at {source.place(one.lists)} has {one.listed}"
+            )
+            yield _at(Origin(source, one.path), message, f"leave {one.field} out, or set it to {one.listed}")
     sizes = {"partitions": spec.create_partitions, "replicationFactor": spec.create_replication_factor}
     missing = [name for name, size in sizes.items() if known and not size]
     if missing:
@@ -210,7 +287,8 @@ def _size(spec: TopicSpec, known: bool) -> Iterator[Complaint]:
         yield _at(
             origin(spec),
             f"{spec.topic}: found no {names}, neither in the topic nor in the defaults of its cluster",
-            "ZooKeeper does not know the brokers' defaults: say what you want, here or in the Cluster's defaults",
+            "ZooKeeper does not know the brokers' defaults: say what you want, here or in the Cluster's defaults, or "
+            f"what the brokers have, in its brokerConfig ({' and '.join(BROKER_SIZES[name] for name in missing)})",
         )
 
 

@@ -43,7 +43,7 @@ def _partitions(draft: Draft, topic: TopicState) -> None:
             if replicas.reason is not Reason.REPLICATION_FACTOR_DIFFERS or "replicationFactor" in spec.ignore:
                 draft.refusals.append(replicas)
         else:
-            verdict = of_growth((topic.config, {**topic.config, **spec.config}), draft.context.settings)
+            verdict = of_growth((topic.config,), draft.context.settings)
             draft.changes.append(AddPartitions(now, topic.replicas[0], replicas, verdict))
 
 
@@ -64,6 +64,10 @@ def _growth_refused(draft: Draft, topic: TopicState, path: tuple[str, ...]) -> b
     elif topic.reassigning or topic.name in state.reassigning:
         message = f"{more}: its replicas are being reassigned, and that would undo the growth"
         draft.refuse(Reason.REASSIGNMENT_IN_PROGRESS, message, path, instead="run again when the reassignment is done")
+    elif topic.topic_id is None and state.gives_ids:
+        message = f"{more}: the controller has not given the topic its id yet, and would undo growth when it does"
+        instead = "run again when it has; if it never does, the id was removed: docs/operations.md, NotTakenOver"
+        draft.refuse(Reason.NOT_TAKEN_OVER, message, path, instead=instead)
     elif topic.unknown_fields:
         names = ", ".join(topic.unknown_fields)
         message = f"{more}: the topic has fields that Kafka does not write ({names}); they would be left incomplete"
@@ -140,3 +144,20 @@ def widths(topic: TopicState) -> set[int]:
         return set(map(len, topic.replicas)) - {0}
     pairs = zip(topic.partition_ids, topic.replicas, strict=True)
     return {len(replicas) for partition, replicas in pairs if partition not in topic.reassigning} - {0}
+
+
+def unequal_widths(topic: TopicState) -> str:
+    """Return the words for a topic whose partitions have different numbers of replicas; empty if they have one number.
+
+    Counts as ``widths`` does.
+    """
+    found: dict[int, list[int]] = {}
+    for partition, replicas in zip(topic.partition_ids, topic.replicas, strict=True):
+        if replicas and partition not in topic.reassigning:
+            found.setdefault(len(replicas), []).append(partition)
+    if len(found) < 2:
+        return ""
+    *fewer, (usual, others) = sorted(found.items(), key=lambda item: (len(item[1]), item[0]))
+    parts = [f"{width} in partition{'s' if len(ids) > 1 else ''} {some(ids)}" for width, ids in fewer]
+    rest = f"the {len(others):,} others" if len(others) > 1 else f"partition {others[0]}"
+    return f"partitions have different numbers of replicas: {', '.join(parts)}, and {usual} in {rest}"

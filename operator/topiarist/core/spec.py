@@ -8,7 +8,7 @@ somebody asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
@@ -16,12 +16,16 @@ from typing import Any, NamedTuple, Protocol
 from topiarist.core.allowed import DISRUPTIVE_ONLY, OWN_NAMESPACE, AllowedTopics, DriftPolicy
 from topiarist.core.budgets import Budgets
 from topiarist.core.credentials import NOBODY, Credentials
+from topiarist.core.javatext import INT_MAX, integer, trim
 from topiarist.core.names import PROTECTED, fits
 from topiarist.core.state import Release, Replicas
 from topiarist.core.values import config_text
 from topiarist.errors import Path, Place
 
 NEWEST: Release = (3, 9)
+BROKER_SIZES: Mapping[str, str] = {"partitions": "num.partitions", "replicationFactor": "default.replication.factor"}
+"""The brokers' settings for the size of a new topic, by the field of a topic. Kafka reads them from files only."""
+
 OLDEST: Release = (2, 4)
 
 
@@ -87,6 +91,14 @@ class ClusterSpec:
         sizes = {"partitions": self.default_partitions, "replicationFactor": self.default_replication_factor}
         return {key: size for key, size in sizes.items() if size} | {"config": self.default_config}
 
+    def broker_size(self, field: str) -> int | None:
+        """Return the size that ``brokerConfig`` gives a new topic; None if it gives none, or none that Kafka takes."""
+        text = self.broker_config.get(BROKER_SIZES[field])
+        try:
+            return (text and max(integer(trim(text), limit=INT_MAX), 0)) or None
+        except ValueError:
+            return None
+
     def protects(self, topic: str) -> bool:
         """Whether a topic belongs to other software: no growth, deletion or change of cleanup."""
         return fits(topic, self.protected)
@@ -106,9 +118,10 @@ class TopicSpec:
 
     ``partitions`` and ``replication_factor`` are what the topic itself asks for (None: nothing, an existing topic
     keeps what it has); ``create_partitions`` and ``create_replication_factor`` count at creation only and include the
-    cluster's defaults. ``assignment`` has explicit replica lists. ``config`` has Kafka's text; ``inherited`` are its
-    keys that come from the cluster's defaults alone. ``ignore`` are fields (``config.KEY`` for a key) to report but
-    never change, ``without`` the keys of the cluster's defaults that the topic does not want.
+    cluster's defaults, and what its ``brokerConfig`` says that the brokers take where these say nothing.
+    ``assignment`` has explicit replica lists. ``config`` has Kafka's text; ``inherited`` are its keys that come from
+    the cluster's defaults alone. ``ignore`` are fields (``config.KEY`` for a key) to report but never change,
+    ``without`` the keys of the cluster's defaults that the topic does not want.
     """
 
     topic: str
@@ -170,10 +183,40 @@ def _layers(manifest: Manifest, cluster: ClusterSpec) -> Iterator[tuple[Path, Ma
             yield ("spec", "overrides", index), override
 
 
+def replica_lists(given: str | Sequence[Sequence[int]]) -> tuple[Replicas, ...]:
+    """Return the lists of a ``replicaAssignment`` that its schema accepts: lists, or ``1:2:3,2:3:1``.
+
+    That brokers stand twice or lists differ in width is not judged here: ``rules`` does.
+    """
+    lists = [map(int, part.split(":")) for part in given.split(",")] if isinstance(given, str) else given
+    return tuple(map(tuple, lists))
+
+
+class Restated(NamedTuple):
+    """A count that stands beside a ``replicaAssignment``, and the one that the lists give; both with their paths."""
+
+    field: str
+    given: int
+    listed: int
+    path: Path
+    lists: Path
+
+
+def restated(spec: TopicSpec) -> Iterator[Restated]:
+    """Yield the counts that stand beside lists in one part of a manifest."""
+    for base, layer in _layers(spec.manifest, spec.cluster):
+        if "replicaAssignment" in layer:
+            lists = replica_lists(layer["replicaAssignment"])
+            for field, listed in (("partitions", len(lists)), ("replicationFactor", len(lists[0]))):
+                if field in layer:
+                    yield Restated(field, layer[field], listed, (*base, field), (*base, "replicaAssignment"))
+
+
 def merge(manifest: Manifest, cluster: ClusterSpec) -> TopicSpec:
     """What ``manifest`` asks for on ``cluster``: its own spec, then each override that selects the cluster.
 
-    The two forms of size (counts, or ``replicaAssignment``) replace each other whole. A size that nobody names is 0 in
+    The two forms of size (counts, or ``replicaAssignment``) replace each other whole; counts beside lists say the same
+    again, see ``restated``. A size that nobody names is 0 in
     ``create_partitions`` and ``create_replication_factor``; ``rules.problems`` complains about it.
     """
     partitions: int | None = None
@@ -184,7 +227,7 @@ def merge(manifest: Manifest, cluster: ClusterSpec) -> TopicSpec:
     for _, layer in _layers(manifest, cluster):
         fields.update(layer)
         if "replicaAssignment" in layer:
-            assignment = tuple(tuple(replicas) for replicas in layer["replicaAssignment"])
+            assignment = replica_lists(layer["replicaAssignment"])
             partitions = factor = None
         elif "partitions" in layer or "replicationFactor" in layer:
             assignment = None
@@ -200,10 +243,12 @@ def merge(manifest: Manifest, cluster: ClusterSpec) -> TopicSpec:
         manifest=manifest,
         partitions=len(assignment) if assignment else partitions,
         replication_factor=len(assignment[0]) if assignment else factor,
-        create_partitions=len(assignment) if assignment else partitions or cluster.default_partitions or 0,
+        create_partitions=len(assignment)
+        if assignment
+        else partitions or cluster.default_partitions or cluster.broker_size("partitions") or 0,
         create_replication_factor=len(assignment[0])
         if assignment
-        else factor or cluster.default_replication_factor or 0,
+        else factor or cluster.default_replication_factor or cluster.broker_size("replicationFactor") or 0,
         assignment=assignment,
         config=defaults | own if defaults else own,
         inherited=frozenset(defaults),
@@ -218,16 +263,21 @@ def merge(manifest: Manifest, cluster: ClusterSpec) -> TopicSpec:
 def origin(spec: TopicSpec, *path: str | int) -> Origin:
     """Where the value at ``path`` below the spec (``"config", "retention.ms"``) was written.
 
-    The last override that names it, else the topic's spec, else the cluster's defaults, else the spec as a whole; for
-    an empty path the topic's name. A path that begins with ``metadata`` is one from the top of the document.
+    The last override that names it, else the topic's spec, else the cluster's defaults, else its ``brokerConfig`` for a
+    size, else the spec as a whole; for an empty path the topic's name. A path that begins with ``metadata`` is one from
+    the top of the document.
     """
     if path[:1] == ("metadata",):
         return Origin(spec.manifest.source, path)
     for base, layer in reversed(list(_layers(spec.manifest, spec.cluster))):
         if _holds(layer, path):
             return Origin(spec.manifest.source, (*base, *path))
+        if path and isinstance(layer.get(str(path[0])), str):
+            return Origin(spec.manifest.source, (*base, path[0]))  # text has no places within
     if path and _holds(spec.cluster.defaults(), path):
         return Origin(spec.cluster.source, ("spec", "defaults", *path))
+    if path and path[0] in BROKER_SIZES and spec.cluster.broker_size(str(path[0])):
+        return Origin(spec.cluster.source, ("spec", "brokerConfig", BROKER_SIZES[str(path[0])]))
     if path:
         return Origin(spec.manifest.source, ("spec",))
     return Origin(spec.manifest.source, name_path(spec.manifest))

@@ -31,7 +31,7 @@ def standings(plan: Plan, state: ClusterState) -> Iterator[tuple[TopicPlan, Stan
         found = state.topics.get(topic.topic)
         now = Now(
             topic=found,
-            record=found.record if found else state.records.get(topic.topic),
+            record=state.record_of(topic.topic),
             marked=topic.topic in state.deleting,
             reassigning=topic.topic in state.reassigning,
             brokers=brokers,

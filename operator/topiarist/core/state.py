@@ -29,15 +29,29 @@ class Broker(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Applied:
+    """What a spec asked for when its topic last was as asked: a record's witness of changes that others make later.
+
+    ``config`` has keys and values, sorted, each value as ``witness.noted`` has it; ``partitions`` None: no number.
+    """
+
+    partitions: int | None = None
+    config: tuple[tuple[str, str], ...] = ()
+    remove_unmanaged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TopicRecord:
     """Our own note beside a topic: who owns it, and which config keys we set (sorted).
 
-    ``absent`` marks the tombstone that a deletion of ours leaves.
+    ``absent`` marks the tombstone that a deletion of ours leaves. ``applied`` is None if it is not known: its keys are
+    among ``config``.
     """
 
     owner: str
     config: tuple[str, ...] = ()
     absent: bool = False
+    applied: Applied | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +126,19 @@ class Gate:
     reason: Reason | None = None
     message: str = ""
 
+    @property
+    def brief(self) -> str:
+        """Return why nothing may be written, in a few words: ``frozen by NAME since TIME``."""
+        if self.reason in _BRIEF:
+            return _BRIEF[self.reason]
+        return self.message.partition(": ")[0].removeprefix("the cluster is ") or ("closed" if self.reason else "")
+
+
+_BRIEF = {
+    Reason.KRAFT_MIGRATION: "a migration to KRaft has begun",
+    Reason.NO_CONTROLLER: "there is no controller",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Room:
@@ -131,7 +158,9 @@ class ClusterState:
     could not be read; they are not in ``topics``. ``tombstones`` has those among all records that deletions left, with
     what no plan is made from; a snapshot has none.
     ``broker_defaults`` are the dynamic cluster-wide broker settings, under broker names. ``release_at_least`` is the
-    oldest Kafka release that fits what was seen. ``next_identity`` is for ``evolve`` alone: what a newly created topic
+    oldest Kafka release that fits what was seen. ``gives_ids``: its controller gives topics ids, since one has an id.
+    ``stale_requests`` are those of ``reassigning`` that no longer mean the topic of that name (``requested``).
+    ``next_identity`` is for ``evolve`` alone: what a newly created topic
     gets.
     """
 
@@ -151,4 +180,11 @@ class ClusterState:
     room: Room = Room()
     warnings: tuple[str, ...] = ()
     tombstones: Mapping[str, Tombstone] = field(default_factory=dict, compare=False)
+    gives_ids: bool = False
+    stale_requests: frozenset[str] = frozenset()
     next_identity: int = 1
+
+    def record_of(self, topic: str) -> TopicRecord | None:
+        """Return the ownership record of a topic, valid or not, whether the topic exists or not."""
+        found = self.topics.get(topic)
+        return found.record if found else self.records.get(topic)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from topiarist.core.change import AddPartitions, CreateTopic, DeleteTopic, TopicPlan
+from topiarist.core.change import AddPartitions, CreateTopic, DeleteTopic, Nudge, TopicPlan
 from topiarist.core.state import ClusterState, Replicas
 from topiarist.core.units import count
 from topiarist.errors import Reason
@@ -31,7 +31,8 @@ class Sight(NamedTuple):
 
     Only where partitions were asked about: ``replicas`` are all that the topic has, by partition, ``taken`` those asked
     about that the controller has taken over; ``stale`` says that our record belongs to an earlier topic of that name,
-    ``fault`` why the topic cannot be read, ``led`` whether the cluster has a controller.
+    ``fault`` why the topic cannot be read, ``led`` whether the cluster has a controller. ``topic_id`` is Kafka's id of
+    the topic, None as long as the controller has given it none.
     """
 
     identity: int | None
@@ -43,6 +44,7 @@ class Sight(NamedTuple):
     stale: bool = False
     fault: str = ""
     led: bool = True
+    topic_id: str | None = None
 
 
 class Stage(NamedTuple):
@@ -71,6 +73,7 @@ def sight(state: ClusterState, name: str, partitions: Collection[int] = ()) -> S
         taken=frozenset(each for each in partitions if registered.intersection(replicas.get(each, ()))),
         stale=topic.record is not None and not topic.record_valid,
         led=state.controller is not None,
+        topic_id=topic.topic_id,
     )
 
 
@@ -91,6 +94,9 @@ def brings(plan: TopicPlan) -> Mapping[int, Replicas]:
             return dict(enumerate(change.replicas))
         if isinstance(change, AddPartitions):
             return dict(enumerate(change.replicas, change.before))
+        if isinstance(change, Nudge) and plan.before:
+            lists = dict(zip(plan.before.partition_ids, plan.before.replicas, strict=True))
+            return {partition: lists[partition] for partition in change.partitions}
     return {}
 
 
@@ -149,7 +155,8 @@ def _moved(plan: TopicPlan, new: Mapping[int, Replicas], now: Sight) -> str:
         return "it was written, and is marked for deletion now: somebody else wants it gone"
     if now.identity is None:
         return "it was written, and is gone now: somebody else has deleted it"
-    if now.stale or (plan.before is not None and now.identity != plan.before.identity):
+    stale = now.stale and not any(isinstance(change, Nudge) for change in plan.changes)
+    if stale or (plan.before is not None and now.identity != plan.before.identity):
         return "it was written, then deleted and made again by somebody else: it is another topic now"
     if now.fault:
         return f"it was written, and cannot be read now: {now.fault}"

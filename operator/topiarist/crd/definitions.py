@@ -29,6 +29,19 @@ def _grows(now: str, before: str, rule: str, field: str) -> Rule:
     return {"rule": guarded, "message": _GROWS, "fieldPath": f".{field}", "reason": "FieldValueForbidden"}
 
 
+def _agrees(field: str, listed: str) -> Rule:
+    return {
+        "rule": f"!has(self.replicaAssignment) || !has(self.{field}) || self.{field} == self.{listed}",
+        "message": f"{field} and replicaAssignment do not agree: leave {field} out, or give what the lists have",
+        "fieldPath": f".{field}",
+    }
+
+
+_AGREEMENT = [
+    _agrees("partitions", "replicaAssignment.size()"),
+    _agrees("replicationFactor", "replicaAssignment[0].size()"),
+]
+
 RULES: Mapping[tuple[str, ...], list[Rule]] = {
     ("Topic",): [
         {
@@ -47,6 +60,7 @@ RULES: Mapping[tuple[str, ...], list[Rule]] = {
         },
     ],
     ("Topic", "spec"): [
+        *_AGREEMENT,
         _grows("partitions", "partitions", "self.partitions >= oldSelf.partitions", "partitions"),
         _grows(
             "replicaAssignment",
@@ -62,6 +76,7 @@ RULES: Mapping[tuple[str, ...], list[Rule]] = {
             "replicaAssignment",
         ),
     ],
+    ("Topic", "spec", "overrides", "[]"): _AGREEMENT,
     ("Topic", "spec", "topicName"): [
         {
             "rule": f"!(self.replace('.', '_') in [{_INTERNAL}])",
@@ -76,7 +91,7 @@ RULES: Mapping[tuple[str, ...], list[Rule]] = {
         }
     ],
 }
-"""Beside what the schemas say, by kind and path."""
+"""Beside what the schemas say, by kind and path; ``[]`` stands for the items of a list."""
 
 
 def _condition(kind: str, field: str) -> str:
@@ -97,10 +112,12 @@ _READY = [
 ]
 COLUMNS: Mapping[str, list[dict[str, Any]]] = {
     "Topic": [
-        column("Partitions", ".spec.partitions", "Partitions that are declared.", "integer"),
+        column("Cluster", ".status.clusterNames", "Clusters that it is meant for."),
+        column("Partitions", ".status.partitions", "Partitions that the clusters have."),
         column("Replicas", ".spec.replicationFactor", "Replicas of each partition that are declared.", "integer"),
         *_READY,
         column("Topic", ".status.topicName", "The topic's name in Kafka.", wide=True),
+        column("Declared", ".spec.partitions", "Partitions that are declared.", "integer", wide=True),
         column("Mode", ".spec.mode", "Whether differences are acted on.", wide=True),
         column("Drifted", _condition("DriftDetected", "status"), "Whether it was changed outside.", wide=True),
     ],
@@ -160,7 +177,7 @@ def definition(kind: str) -> Structure:
 
 def resource(kind: str) -> Structure:
     """The structural schema of a kind: its spec as in files, its status as the operator writes it."""
-    document, status = schema.schema(kind), schema.schema("status")
+    document, status = schema.resource_schema(kind), schema.schema("status")
     fields = document["properties"]
     made: Structure = {
         "description": document["description"],
@@ -188,5 +205,5 @@ def _metadata(given: Mapping[str, Any]) -> Structure:
 
 def _add(made: Structure, path: tuple[str, ...], rules: list[Rule]) -> None:
     for step in path:
-        made = made["properties"][step]
+        made = made["items"] if step == "[]" else made["properties"][step]
     made["x-kubernetes-validations"] = [*rules, *made.get("x-kubernetes-validations", ())]

@@ -9,6 +9,7 @@ the tables below is an error, so that whoever adds it to a schema decides. What 
 | `allOf`, `anyOf`, `not`, `dependencies` on fields | a CEL rule, with a message |
 | `uniqueItems` | list type `set`; other lists are `atomic`, or `map` by a key |
 | `additionalProperties: false` | nothing: an API server warns of unknown fields and drops them |
+| a list or text | a list: see ``_lists_only`` |
 | a map of config values | any scalars: see ``config_block`` |
 | `propertyNames` | nothing: CEL cannot see config keys, an admission policy can (``configs``) |
 | `enumDescriptions`, `patternErrorMessage`, `examples`, `default` in lists | a sentence in the description |
@@ -66,7 +67,7 @@ def structure(schema: Schema, definitions: Schema, path: str = "") -> Structure:
 
     Raises ``ValueError`` for a keyword, a condition or a list without limit that nobody has thought about.
     """
-    schema = resolved(schema, definitions)
+    schema = _lists_only(resolved(schema, definitions))
     unknown = schema.keys() - {*_KEPT} - _SAID - _TURNED - _DROPPED
     if unknown:
         raise ValueError(f"{path}: no API server knows {', '.join(sorted(unknown))}; decide what becomes of it")
@@ -90,6 +91,17 @@ def structure(schema: Schema, definitions: Schema, path: str = "") -> Structure:
 def resolved(schema: Schema, definitions: Schema) -> Schema:
     """A schema, or the definition that it refers to."""
     return definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+
+
+def _lists_only(schema: Schema) -> Schema:
+    """Return a field that takes lists or text as one that takes lists: a structural schema has one type for a field.
+
+    With any type allowed, an API server would check neither the items nor the CEL rules that count them.
+    """
+    if not (isinstance(schema.get("type"), list) and "array" in schema["type"]):
+        return schema
+    text = {"minLength", "maxLength", "pattern", "patternErrorMessage"}
+    return {keyword: value for keyword, value in schema.items() if keyword not in text} | {"type": "array"}
 
 
 def _list(schema: Schema, definitions: Schema, path: str) -> Structure:

@@ -14,7 +14,7 @@ from itertools import chain
 from topiarist.adapters.snapshot import text_of
 from topiarist.core.change import Adopt, Load, TopicPlan
 from topiarist.core.discrepancies import discrepancies
-from topiarist.core.discrepancy import Discrepancy, undeclared
+from topiarist.core.discrepancy import Discrepancy, stale_request, undeclared
 from topiarist.core.placing import loads
 from topiarist.core.plan import Context, Run, context_of, plan_topic
 from topiarist.core.spec import ClusterSpec, TopicSpec
@@ -65,7 +65,23 @@ def compare(seen: Observation, cluster: ClusterSpec, specs: Sequence[TopicSpec],
     done.unrecorded += settled.unrecorded
     lists = settled.replicas() + Counter(chain.from_iterable(topic.replicas for topic in seen.state.topics.values()))
     done.load = loads(lists, [broker.id for broker in seen.state.brokers])
+    add_stale_requests(done, specs)
     return done
+
+
+def add_stale_requests(done: Comparison, specs: Sequence[TopicSpec]) -> None:
+    """Add a finding for each topic that a stale entry of the reassignment request names, declared or not."""
+    seen = done.observation
+    if seen.state is None or seen.taken is None or not seen.state.stale_requests:
+        return
+    stale, taken = seen.state.stale_requests, text_of(seen.taken)
+    done.in_order -= len((stale & {spec.topic for spec in specs}) - {made["topic"] for made in done.rows})
+    done.rows.extend(row(seen.cluster, topic, stale_request(), taken) for topic in stale)
+    done.rows.sort(key=_order)
+
+
+def _order(made: Row) -> tuple[str, str, str]:
+    return made["topic"], made["class"], made["field"]
 
 
 def _context(state: ClusterState, settled: Settled, cluster: ClusterSpec, run: Run) -> Context:
@@ -84,7 +100,7 @@ def compared(seen: Observation, context: Context, specs: Sequence[TopicSpec], ta
     for topic, one in [*_of_specs(done, context, specs), *_of_others(done, context, specs)]:
         made = row(seen.cluster, topic, one, taken)
         done.rows.append(recorded(made, state.topics.get(topic), state.records.get(topic)))
-    done.rows.sort(key=lambda made: (made["topic"], made["class"], made["field"]))
+    done.rows.sort(key=_order)
     return done
 
 

@@ -6,6 +6,7 @@ import importlib.util
 import os
 from collections.abc import Iterable
 
+from topiarist import extras
 from topiarist.adapters.embedded import find_java
 from topiarist.core.values import shown
 from topiarist.drift.places import FAR, beyond_us, remote
@@ -45,8 +46,7 @@ def require_spark(instead: str = _INSTEAD) -> None:
     if submitted():
         return
     if importlib.util.find_spec("pyspark") is None:
-        message = "PySpark is needed to compare by Spark: pip install 'topiarist[drift]'"
-        raise TopiaristError(Reason.PREREQUISITE_MISSING, message, instead)
+        raise extras.missing("drift", "comparing by Spark", instead)
     try:
         find_java("compare by Spark")
     except TopiaristError as error:

@@ -49,7 +49,17 @@ def _but_for_replicas(owner: str) -> Iterable[Column]:
     yield f.size("movingPartitions") == 0
     # Most overrides stand in the order of their names already, and to sort them takes longer than to compare.
     yield (entries == wanted) | (f.sort_array(entries) == wanted)
-    yield f.col("record").isNull() | ~f.col("recordValid") | (f.col("record.owner") == owner)
+    yield f.col("record").isNull() | ~f.col("recordValid") | ((f.col("record.owner") == owner) & _remembers(wanted))
+
+
+def _remembers(wanted: Column) -> Column:
+    """Whether a record remembers what the spec asks for, in the same words, or nothing."""
+    applied = f.col("record")["applied"]
+    return applied.isNull() | (
+        (f.sort_array(f.map_entries(applied["config"])) == wanted)
+        & (f.col("d_partitions").isNull() | (applied["partitions"] == f.col("d_partitions")))
+        & (applied["removeUnmanaged"] == f.col("d_removes"))
+    )
 
 
 def _size() -> Iterable[Column]:
@@ -60,7 +70,8 @@ def _size() -> Iterable[Column]:
     yield least.isNull() | f.when(plain, least.try_cast("int") <= narrowest).otherwise(False)
     yield f.col("d_partitions").isNull() | (f.col("d_partitions") == f.size("replicas"))
     factor = f.col("d_factor")
-    yield factor.isNull() | ((narrowest == factor) & (f.array_max(WIDTHS) == factor))
+    yield narrowest == f.array_max(WIDTHS)
+    yield factor.isNull() | (narrowest == factor)
 
 
 def _placed() -> Iterable[Column]:

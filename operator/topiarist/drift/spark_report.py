@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from topiarist.adapters.snapshot import state_of
 from topiarist.core.plan import context_of
 from topiarist.drift import parquet, spark, spark_inputs
-from topiarist.drift.comparing import Comparison
+from topiarist.drift.comparing import Comparison, add_stale_requests
 from topiarist.drift.observing import Observation, Recorded, without_twins
 from topiarist.drift.outputs import Folder
 from topiarist.drift.report import Job, compare_one, settle
@@ -107,4 +107,5 @@ def _comparison(job: Job, seen: Observation, found: Found, left: Sequence[Done])
     if seen.state is not None:
         done.context = context_of(seen.state, job.desired.clusters[name], job.run)
         done.load = found.carried[name].load
+    add_stale_requests(done, job.desired.specs[name])
     return done

@@ -29,6 +29,7 @@ _WANTED = types.StructType(
         types.StructField("d_partitions", _NUMBER),
         types.StructField("d_factor", _NUMBER),
         types.StructField("d_lists", types.ArrayType(types.ArrayType(_NUMBER))),
+        types.StructField("d_removes", types.BooleanType()),
         types.StructField("config", types.MapType(_STRING, _STRING)),
         types.StructField("d_spec", _STRING),
     ]
@@ -87,4 +88,4 @@ def _rows(known: Sorts) -> Iterator[tuple[Any, ...]]:
             plain = not spec.absent and not spec.ignore
             sizes = (spec.partitions, spec.replication_factor, row["assignment"])
             named = (sort, collision_key(spec.topic), number, spec.topic)
-            yield (*named, plain, *sizes, row["config"], json.dumps(row))
+            yield (*named, plain, *sizes, spec.remove_unmanaged, row["config"], json.dumps(row))

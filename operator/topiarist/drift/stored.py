@@ -42,7 +42,20 @@ def equal_but_for_replicas(spec: TopicSpec, row: Mapping[str, Any], owner: str) 
         and row["partitionIds"] is None
         and not row["movingPartitions"]
         and spec.config == row["config"]
-        and (row["record"] is None or not row["recordValid"] or row["record"]["owner"] == owner)
+        and (row["record"] is None or not row["recordValid"] or _as_left(spec, row["record"], owner))
+    )
+
+
+def _as_left(spec: TopicSpec, record: Mapping[str, Any], owner: str) -> bool:
+    """Whether a record is ours, and remembers what the spec asks for, in the same words, or nothing."""
+    applied = record.get("applied")
+    return record["owner"] == owner and (
+        applied is None
+        or (
+            applied["config"] == spec.config
+            and (spec.partitions is None or applied["partitions"] == spec.partitions)
+            and applied["removeUnmanaged"] == spec.remove_unmanaged
+        )
     )
 
 
@@ -53,6 +66,7 @@ def equal_size(spec: TopicSpec, size: Size, least: int | None) -> bool:
         and size.partitions > 0
         and min(size.widths) >= max(least, 1)
         and (spec.partitions is None or spec.partitions == size.partitions)
+        and len(size.widths) == 1
         and (spec.replication_factor is None or size.widths == {spec.replication_factor})
     )
 

@@ -33,19 +33,23 @@ _ID = re.compile(r"[!-~]{1,255}")
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """Documents by the file that each belongs in, and what none of them says: topics and configs left out."""
+    """Documents by the file that each belongs in, and what none of them says: topics and configs left out.
+
+    ``uneven`` are the topics whose partitions have different numbers of replicas: their documents have the usual one.
+    """
 
     files: Mapping[str, Document]
     topics: int
     left_out: tuple[LeftOut, ...] = ()
     unmanaged: tuple[LeftOut, ...] = ()
+    uneven: tuple[LeftOut, ...] = ()
 
 
 def export(state: ClusterState, cluster: ClusterSpec, owner: str) -> Exported:
     """Everything that ``owner`` can manage on a cluster, as documents of which the plan finds nothing to change.
 
-    A ``cluster`` that has a document keeps it: its defaults count, topics name it, and there is nothing but topics.
-    Otherwise the documents stand by themselves, with a ``Cluster`` whose defaults are what topics have in common.
+    A ``cluster`` that has a document keeps it: its defaults count, and there is nothing but topics. Otherwise there is
+    a ``Cluster`` too, whose defaults are what topics have in common. Topics name their cluster in any case.
     """
     kept: list[Kept] = []
     left_out = [LeftOut(name, f"{fault.where}: {fault.why}") for name, fault in state.faults.items()]
@@ -55,11 +59,16 @@ def export(state: ClusterState, cluster: ClusterSpec, owner: str) -> Exported:
     if cluster.source is None:
         cluster, folder = with_defaults(replace(cluster, cluster_id=state.cluster_id), kept), TOPICS_FOLDER
         files[CLUSTER_FILE] = cluster_document(cluster)
-    names = document_names(topic.topic for topic in kept)
+    names = document_names((topic.topic for topic in kept), cluster.name)
     for topic in kept:
         files[f"{folder}{names[topic.topic]}.yaml"] = _topic_document(topic, names[topic.topic], cluster)
     unmanaged = tuple(item for topic in kept for item in topic.left_out)
-    return Exported(files, len(kept), tuple(sorted(left_out)), unmanaged)
+    uneven = tuple(LeftOut(topic.topic, _uneven(topic)) for topic in kept if topic.uneven)
+    return Exported(files, len(kept), tuple(sorted(left_out)), unmanaged, uneven)
+
+
+def _uneven(topic: Kept) -> str:
+    return f"{topic.uneven}; its manifest says {topic.replication_factor} and ignores replicationFactor"
 
 
 def _described(state: ClusterState, cluster: ClusterSpec, owner: str) -> Iterator[Kept | LeftOut]:
@@ -116,7 +125,7 @@ def _topic_document(topic: Kept, name: str, cluster: ClusterSpec) -> Document:
     }
     fields = {
         "topicName": topic.topic if topic.topic != name else "",
-        "clusters": [cluster.name] if cluster.source else [],
+        "clusters": [cluster.name],
         "partitions": topic.partitions,
         "replicationFactor": topic.replication_factor,
         "config": _values(own),

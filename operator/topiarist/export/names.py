@@ -1,5 +1,6 @@
 """Names of documents for names of topics: DNS names, no two the same, also where a file system ignores case.
 
+A name begins with that of the cluster: documents of several clusters can then be planned together.
 Kafka allows what DNS does not (``_``, capitals, dots at the ends), so two topics may want one name. Then a topic whose
 name is a DNS name already keeps it, and each of the others gets a few letters behind it that follow from its own name.
 """
@@ -17,11 +18,15 @@ LONGEST = 250
 _NAMELESS = "topic"
 
 
-def document_names(topics: Iterable[str]) -> dict[str, str]:
-    """A name for the document of every topic, by topic; the order of ``topics`` means nothing."""
-    wanted = {topic: dns_name(topic) for topic in sorted(topics)}
+def document_names(topics: Iterable[str], cluster: str) -> dict[str, str]:
+    """Return a name for the document of every topic of a cluster, by topic; the order of ``topics`` means nothing."""
+    wanted = {topic: f"{cluster}.{dns_name(topic)}" for topic in sorted(topics)}
     rivals = Counter(wanted.values())
-    names = {topic: name for topic, name in wanted.items() if rivals[name] == 1 or name == topic}
+    names = {
+        topic: name
+        for topic, name in wanted.items()
+        if len(name) <= LONGEST and (rivals[name] == 1 or name == f"{cluster}.{topic}")
+    }
     taken = set(names.values())
     for topic, name in wanted.items():
         if topic not in names:

@@ -15,6 +15,7 @@ from topiarist.core import configs
 from topiarist.core.differences import THROTTLES
 from topiarist.core.javatext import trim
 from topiarist.core.rules import config_problem, min_isr_above
+from topiarist.core.sizes import unequal_widths
 from topiarist.core.spec import NEWEST, ClusterSpec
 from topiarist.core.state import TopicState
 from topiarist.core.units import count
@@ -37,13 +38,14 @@ class LeftOut(NamedTuple):
 class Kept:
     """One topic as its manifest will describe it; ``config`` is sorted, in the form that reads best.
 
-    ``uneven``: the partitions have different numbers of replicas, ``replication_factor`` is that of most.
+    ``uneven`` has the words for partitions with different numbers of replicas, and is empty if they have one number;
+    ``replication_factor`` is that of most.
     """
 
     topic: str
     partitions: int
     replication_factor: int
-    uneven: bool
+    uneven: str
     config: Mapping[str, str]
     left_out: tuple[LeftOut, ...] = ()
 
@@ -63,7 +65,7 @@ def describe(topic: TopicState, cluster: ClusterSpec) -> Kept | LeftOut:
         topic=topic.name,
         partitions=len(topic.replicas),
         replication_factor=factor,
-        uneven=len(widths) > 1,
+        uneven=unequal_widths(topic),
         config={key: readable(key, topic.config[key]) for key in fit},
         left_out=tuple(LeftOut(topic.name, why) for _, why in sorted(wrong.items())),
     )

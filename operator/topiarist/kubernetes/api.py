@@ -9,6 +9,7 @@ import asyncio
 import base64
 import ssl
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -56,13 +57,17 @@ class ApiError(Exception):
 
 
 class Api:
-    """The API server. Use as an async context manager; ``login`` is asked again when a token has expired."""
+    """The API server. Use as an async context manager; ``login`` is asked again when a token has expired.
+
+    ``requests`` counts the answers by method and HTTP status; ``<error>`` stands for no answer, as in client-go.
+    """
 
     def __init__(self, login: Callable[[], kopf.ConnectionInfo]) -> None:
         self._login = login
         self._room = asyncio.Semaphore(IN_FLIGHT)
         self._session: aiohttp.ClientSession | None = None
         self._renewing = asyncio.Lock()
+        self.requests: Counter[tuple[str, str]] = Counter()
 
     async def __aenter__(self) -> Self:
         self._session = _open(self._login())
@@ -102,13 +107,26 @@ class Api:
         async with self._room:
             session = self._session
             assert session is not None
+            words = {"json": body, "params": params, "headers": {"Content-Type": content}}
             try:
-                return await _ask(session, method, path, json=body, params=params, headers={"Content-Type": content})
+                return await self._counted(session, method, path, words)
             except ApiError as error:
                 if error.code != 401:
                     raise
             await self._renew(session)
-            return await _ask(self._session, method, path, json=body, params=params, headers={"Content-Type": content})
+            return await self._counted(self._session, method, path, words)
+
+    async def _counted(
+        self, session: aiohttp.ClientSession | None, method: str, path: str, words: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Send one request and count its answer."""
+        try:
+            code, found = await _ask(session, method, path, words)
+        except ApiError as error:
+            self.requests[method, str(error.code or "<error>")] += 1
+            raise
+        self.requests[method, str(code)] += 1
+        return found
 
     async def _renew(self, stale: aiohttp.ClientSession) -> None:
         """Log in again, once for all who found the token expired."""
@@ -118,13 +136,15 @@ class Api:
                 await stale.close()
 
 
-async def _ask(session: aiohttp.ClientSession | None, method: str, path: str, **words: Any) -> dict[str, Any]:
+async def _ask(
+    session: aiohttp.ClientSession | None, method: str, path: str, words: Mapping[str, Any]
+) -> tuple[int, dict[str, Any]]:
     assert session is not None
     try:
         async with session.request(method, path, **words) as answer:
             if answer.ok:
                 found: dict[str, Any] = await answer.json()
-                return found
+                return answer.status, found
             raise ApiError(answer.status, await _said(answer))
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
         raise ApiError(0, f"no answer from the API server: {error or type(error).__name__}") from error

@@ -85,7 +85,7 @@ def _ranked(cluster: str, rivals: Sequence[Candidate], silent: Sequence[Resource
 
 def _precedence(cluster: str, resource: Resource) -> tuple[bool, str, bool, str]:
     """The older one first; of two that were made in one second the one that has had the topic already."""
-    return resource.deleting, resource.created, "applied" not in resource.on(cluster), resource.uid
+    return resource.deleting, resource.created, "generation" not in resource.on(cluster), resource.uid
 
 
 def allowed(

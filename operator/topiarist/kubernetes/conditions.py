@@ -11,23 +11,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from topiarist.errors import Reason
+from topiarist.kubernetes.annotation import annotation_problems
 from topiarist.kubernetes.resources import Resource
 
 Condition = Mapping[str, Any]
 
+AWAY = "NamespaceAway"
+"""The condition of a Cluster, and its reason, while a namespace that the operator watches is away."""
+
 MOST_TEXT = 1024
-"""Characters of a message: what is more stands in the status of each cluster."""
+"""Bytes of a message, which is as much as an Event takes. The status of each cluster has what is more."""
 
 
 class Standing(NamedTuple):
-    """How a resource stands: ``ready`` None if that is not known. ``reason`` is a CamelCase word."""
+    """How a resource stands: ``ready`` None if that is not known. ``reason`` is a CamelCase word.
+
+    ``drift`` says what was changed on the cluster; empty if nothing was.
+    """
 
     ready: bool | None
     reason: str
     message: str
     reconciling: bool = False
     stalled: bool = False
-    drifted: bool = False
+    drift: str = ""
 
 
 def invalid(wrong: Iterable[str]) -> Standing:
@@ -35,22 +42,40 @@ def invalid(wrong: Iterable[str]) -> Standing:
     return Standing(False, Reason.INVALID_MANIFEST.value, "\n".join(wrong), stalled=True)
 
 
-def common(resource: Resource, standing: Standing, now: str) -> Mapping[str, Any]:
-    """What every status has: the generation that it speaks of, and its conditions; ``now`` is an RFC 3339 time."""
+def common(resource: Resource, standing: Standing, now: str, away: Mapping[str, str] = {}) -> Mapping[str, Any]:
+    """What every status has: the generation that it speaks of, its conditions, and what is wrong with annotations.
+
+    ``now`` is an RFC 3339 time, ``away`` are the watched namespaces that are away, and why.
+    """
     generation, old = resource.generation, resource.status.get("conditions", ())
-    return {"observedGeneration": generation, "conditions": conditions(standing, generation, old, now)}
+    wrong = annotation_problems(resource)
+    if wrong:
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        # In front: a message may end with a command that is copied.
+        standing = standing._replace(message=f"annotation {wrong[0]}{more}. {standing.message}")
+    status = {"observedGeneration": generation, "conditions": conditions(standing, generation, old, now, away)}
+    return {**status, "annotations": wrong} if wrong else status
 
 
-def conditions(standing: Standing, generation: int, old: Iterable[Condition], now: str) -> Sequence[Condition]:
-    """The conditions for a resource; ``old`` are those that it has, ``now`` an RFC 3339 time."""
+def conditions(
+    standing: Standing, generation: int, old: Iterable[Condition], now: str, away: Mapping[str, str] = {}
+) -> Sequence[Condition]:
+    """The conditions for a resource; ``old`` are those that it has, ``now`` an RFC 3339 time.
+
+    ``NamespaceAway`` is there only as long as a watched namespace is ``away``.
+    """
     known = {condition.get("type"): condition for condition in old}
-    values = {
-        "Ready": _word(standing.ready),
-        "Reconciling": _word(standing.reconciling),
-        "Stalled": _word(standing.stalled),
-        "DriftDetected": _word(standing.drifted),
-    }
-    message = shortened(standing.message)
+    ready, message = _word(standing.ready), shortened(standing.message)
+    drift = Reason.DRIFT_DETECTED.value if standing.drift else standing.reason
+    values = [
+        ("Ready", ready, standing.reason, message),
+        ("Reconciling", _word(standing.reconciling), standing.reason, message),
+        ("Stalled", _word(standing.stalled), standing.reason, message),
+        ("DriftDetected", _word(bool(standing.drift)), drift, shortened(standing.drift)),
+    ]
+    if away:
+        words = "; ".join(f"{name}: {why}" for name, why in sorted(away.items()))
+        values.append((AWAY, "True", AWAY, shortened(words)))
     return [
         {
             "type": name,
@@ -59,16 +84,17 @@ def conditions(standing: Standing, generation: int, old: Iterable[Condition], no
             "lastTransitionTime": known[name]["lastTransitionTime"]
             if name in known and known[name].get("status") == status
             else now,
-            "reason": standing.reason,
-            "message": message if name == "Ready" or status == "True" else "",
+            "reason": reason,
+            "message": words if name == "Ready" or status == "True" else "",
         }
-        for name, status in values.items()
+        for name, status, reason, words in values
     ]
 
 
 def shortened(text: str) -> str:
-    """A text that a condition or an event can hold."""
-    return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 3]}..."
+    """Return a text that a condition or an Event can hold, cut between two characters if it is too long."""
+    whole = text.encode()
+    return text if len(whole) <= MOST_TEXT else f"{whole[: MOST_TEXT - 3].decode(errors='ignore')}..."
 
 
 def _word(value: bool | None) -> str:

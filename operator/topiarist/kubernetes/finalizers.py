@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from topiarist.errors import Reason
+from topiarist.kubernetes.annotation import RETAIN
 from topiarist.kubernetes.passes import State, View
-from topiarist.kubernetes.permission import RETAIN
 from topiarist.kubernetes.resources import FINALIZER, Resource
 
 _NOT_OURS = {Reason.NOT_OWNED, Reason.NOT_ADOPTED, Reason.RESOURCE_CONFLICT, Reason.NOT_ALLOWED}

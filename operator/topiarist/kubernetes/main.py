@@ -19,12 +19,16 @@ from dataclasses import dataclass
 import kopf
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes import handlers, listing, logs
+from topiarist.kubernetes import handlers, logs
 from topiarist.kubernetes.api import Api, ApiError
 from topiarist.kubernetes.controller import Controller
-from topiarist.kubernetes.lease import Lease
+from topiarist.kubernetes.lease import Lease, Terms
+from topiarist.kubernetes.places import Places
 from topiarist.kubernetes.probes import Probes
-from topiarist.kubernetes.rights import require_rights, wanted
+from topiarist.kubernetes.rights import IDENTITY, require_rights, wanted
+
+SEARCH = 15.0
+"""Seconds after which a namespace that is away is looked for again."""
 
 log = logging.getLogger(__name__)
 
@@ -32,14 +36,17 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Words:
     """What the operator was told: its namespace and release, whose Topics count (none: all), and where it listens (no
-    host: on all addresses).
+    host: on all addresses). Without an ``owner`` it finds out which Kubernetes cluster it is in.
 
     ``period`` and ``relist`` are seconds: after the one a cluster is looked at anew, after the other everything is
-    listed again, since a watch that broke may have missed that something is gone.
+    listed again, since a watch that broke may have missed that something is gone. The seconds of a Lease are those of
+    ``lease.Terms``.
     """
 
     namespace: str
     release: str = "topiarist"
+    owner: str = ""
+    operator_class: str = ""
     namespaces: tuple[str, ...] = ()
     leader_election: bool = False
     host: str = ""
@@ -47,21 +54,20 @@ class Words:
     period: float = 60.0
     relist: float = 300.0
     log_format: str = "json"
+    log_level: str = "info"
+    lease_duration: float = 15.0
+    lease_renewal: float = 10.0
+    lease_retry: float = 2.0
 
     @property
     def watched(self) -> tuple[str, ...]:
         """The namespaces that are watched; none: all."""
         return tuple(sorted({self.namespace, *self.namespaces})) if self.namespaces else ()
 
-    @property
-    def owner(self) -> str:
-        """As whom the operator writes records."""
-        return f"k8s/{self.namespace}/{self.release}"
-
 
 def run(words: Words) -> int:
     """Run until a signal comes; gives the exit code. Raises ``TopiaristError`` if it cannot begin, or go on."""
-    logs.begin(words.log_format)
+    logs.begin(words.log_format, words.log_level)
     gc.enable()  # the command line, which is short-lived, does without
     try:
         return asyncio.run(_run(words))
@@ -102,7 +108,7 @@ async def _run(words: Words) -> int:
         asyncio.get_running_loop().add_signal_handler(number, end, number)
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     async with Api(login) as api:
-        controller = Controller(api, words.namespace, words.owner, identity, words.period)
+        controller = Controller(api, words.namespace, words.operator_class, identity, words.period)
         probes = Probes(controller.metrics.registry, controller.alive)
         port = await probes.start(words.host, words.port)
         log.info("listening", extra={"port": port})
@@ -118,11 +124,15 @@ async def _run(words: Words) -> int:
 
 async def _lead(words: Words, api: Api, controller: Controller, probes: Probes, identity: str) -> None:
     """Wait for the Lease if there is one, and work as long as it is ours."""
-    lease = Lease(api, words.namespace, words.release, identity) if words.leader_election else None
+    terms = Terms(words.lease_duration, words.lease_renewal, words.lease_retry)
+    lease = Lease(api, words.namespace, words.release, identity, terms) if words.leader_election else None
     leader = controller.metrics.leader.labels(words.release)
     leader.set(0)
     rights = [*wanted(words.namespace, words.watched, lease=words.release if lease else "")]
+    if not words.owner:
+        rights.append(IDENTITY)
     await _answered(lambda: require_rights(api, rights))
+    await _answered(lambda: _introduce(words, api, controller))
     if lease:
         probes.ready = True  # a standby is as ready as it can be
 
@@ -136,14 +146,34 @@ async def _lead(words: Words, api: Api, controller: Controller, probes: Probes, 
         async with asyncio.TaskGroup() as tasks:
             if lease:
                 tasks.create_task(_hold(lease))
-            await _see(words, api, controller)
+            places = Places(words.watched)
+            await _see(api, controller, places, first=True)
             probes.ready = True
             tasks.create_task(controller.run())
-            tasks.create_task(_again(words, api, controller))
-            tasks.create_task(handlers.watch(controller.store, login, words.watched))
+            tasks.create_task(_again(words, api, controller, places))
+            tasks.create_task(_watch(controller, places))
     finally:
         if lease:
             await asyncio.shield(lease.release())
+
+
+async def _introduce(words: Words, api: Api, controller: Controller) -> None:
+    """Have the controller know as whom it writes: two Kubernetes clusters that manage one Kafka cluster are two owners.
+
+    The uid of ``kube-system`` stays for as long as the Kubernetes cluster does; a part of it tells two apart.
+    """
+    owner = words.owner
+    if not owner:
+        try:
+            uid = (await api.get(f"/api/v1/namespaces/{IDENTITY.name}"))["metadata"]["uid"]
+        except ApiError as error:
+            if not error.missing:
+                raise
+            message = f"there is no namespace {IDENTITY.name}, by which Kubernetes clusters are told apart"
+            raise TopiaristError(Reason.PREREQUISITE_MISSING, message, "say whose the records are: --owner") from error
+        owner = f"k8s/{uid[:8]}/{words.namespace}/{words.release}"
+    controller.serve(owner)
+    log.info("serving", extra={"owner": owner, "class": words.operator_class})
 
 
 async def _hold(lease: Lease) -> None:
@@ -152,14 +182,26 @@ async def _hold(lease: Lease) -> None:
     os._exit(1)
 
 
-async def _see(words: Words, api: Api, controller: Controller) -> None:
+async def _see(api: Api, controller: Controller, places: Places, *, first: bool = False) -> None:
     """List everything, as often as it takes."""
+    await _answered(lambda: places.look(controller.store, api, first=first))
+    controller.away(places.away)
 
-    async def listed() -> None:
-        await listing.namespaces(controller.store, api, words.watched)
-        await listing.fill(controller.store, api, words.watched)
 
-    await _answered(listed)
+async def _watch(controller: Controller, places: Places) -> None:
+    """Watch the namespaces that are there: anew when one has gone, or is back. Raises what ends a watch."""
+    while True:
+        places.changed.clear()
+        watching = asyncio.create_task(handlers.watch(controller.store, login, places.present))
+        changed = asyncio.create_task(places.changed.wait())
+        try:
+            await asyncio.wait((watching, changed), return_when=asyncio.FIRST_COMPLETED)
+            if watching.done():
+                watching.result()
+        finally:
+            changed.cancel()
+            watching.cancel()
+            await asyncio.gather(watching, changed, return_exceptions=True)
 
 
 async def _answered(ask: Callable[[], Awaitable[None]]) -> None:
@@ -178,7 +220,7 @@ async def _answered(ask: Callable[[], Awaitable[None]]) -> None:
             await asyncio.sleep(2.0)
 
 
-async def _again(words: Words, api: Api, controller: Controller) -> None:
+async def _again(words: Words, api: Api, controller: Controller, places: Places) -> None:
     while True:
-        await asyncio.sleep(words.relist)
-        await _see(words, api, controller)
+        await asyncio.sleep(min(words.relist, SEARCH) if places.away else words.relist)
+        await _see(api, controller, places)

@@ -9,15 +9,16 @@ from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from topiarist import __version__
-from topiarist.core.change import AddPartitions, Adopt, Change, CreateTopic, DeleteTopic, GiveUp, UpdateConfig
+from topiarist.core.change import AddPartitions, Adopt, Change, CreateTopic, DeleteTopic, GiveUp, Nudge, UpdateConfig
 from topiarist.errors import Reason
 from topiarist.kubernetes.loop import Loop
 from topiarist.kubernetes.passes import Seen, State, View
+from topiarist.kubernetes.resources import Resource
 
 _ACTIONS = {
     CreateTopic: "create",
@@ -26,7 +27,11 @@ _ACTIONS = {
     DeleteTopic: "delete",
     Adopt: "adopt",
     GiveUp: "release",
+    Nudge: "nudge",
 }
+
+UNREADABLE, UNKNOWN_CLUSTER = "Unreadable", "UnknownCluster"
+"""States of Topics that no cluster's pass looks at: they are counted with an empty ``cluster``."""
 
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
@@ -34,10 +39,18 @@ _RUNTIME = "controller_runtime_reconcile"
 
 
 class Metrics:
-    """All of them, in a registry of their own; ``loops`` gives those of the clusters, by name."""
+    """All of them, in a registry of their own.
 
-    def __init__(self, loops: Callable[[], Mapping[str, Loop]] = dict) -> None:
+    ``loops`` gives those of the clusters, by name, ``requests`` the API server's answers so far, by method and code.
+    """
+
+    def __init__(
+        self,
+        loops: Callable[[], Mapping[str, Loop]] = dict,
+        requests: Callable[[], Mapping[tuple[str, str], int]] = dict,
+    ) -> None:
         self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
         self._reconciled = Counter(_RUNTIME, "Passes by result.", ["controller", "result"], registry=registry)
         self._errors = Counter(f"{_RUNTIME}_errors", "Passes that an error ended.", ["controller"], registry=registry)
         self._seconds = Histogram(
@@ -46,7 +59,12 @@ class Metrics:
         self.leader = Gauge(
             "leader_election_master_status", "1 if this process is the leader.", ["name"], registry=registry
         )
-        self._topics = Gauge("topiarist_topics", "Topics, by how they stand.", ["cluster", "state"], registry=registry)
+        self._topics = Gauge(
+            "topiarist_topics",
+            "Topics by state. cluster is empty for Topics that no pass looks at.",
+            ["cluster", "state"],
+            registry=registry,
+        )
         self._changes = Counter(
             "topiarist_topic_changes", "Changes, by outcome.", ["cluster", "action", "outcome"], registry=registry
         )
@@ -65,9 +83,19 @@ class Metrics:
         self._requests = Counter(
             "topiarist_zookeeper_requests", "Requests, by answer.", ["cluster", "op", "result"], registry=registry
         )
+        self._away = Gauge(
+            "topiarist_namespace_away", "1 for a watched namespace that is away.", ["namespace"], registry=registry
+        )
+        self._held = Gauge(
+            "topiarist_resources_held_by_others",
+            "Resources in the scope of this release that another one serves.",
+            ["kind", "holder"],
+            registry=registry,
+        )
         build = Gauge("topiarist_build_info", "1, with the version.", ["version"], registry=registry)
         build.labels(__version__).set(1)
         registry.register(_Queue(loops))
+        registry.register(_Requests(requests))
 
     def passed(self, cluster: str, seen: Seen, before: Iterable[View], seconds: float, now: datetime) -> None:
         """Take in one pass."""
@@ -91,10 +119,28 @@ class Metrics:
                 for kind in _drifted(view):
                     self._drift.labels(cluster, kind).inc()
 
+    def unclaimed(self, topics: Iterable[Resource]) -> None:
+        """Count the Topics that no cluster's pass looks at."""
+        states = Counts(UNKNOWN_CLUSTER if topic.manifest else UNREADABLE for topic in topics)
+        for state in (UNKNOWN_CLUSTER, UNREADABLE):
+            self._topics.labels("", state).set(states[state])
+
     def asked(self, cluster: str, requests: Mapping[tuple[str, str], int]) -> None:
         """Count what was asked of a cluster's ZooKeeper in a pass, by operation and result."""
         for (operation, result), number in requests.items():
             self._requests.labels(cluster, operation, result).inc(number)
+
+    def away(self, namespaces: Iterable[str]) -> None:
+        """Which watched namespaces are away."""
+        self._away.clear()
+        for name in namespaces:
+            self._away.labels(name).set(1)
+
+    def held(self, held: Mapping[tuple[str, str, str], str]) -> None:
+        """Which resources (kind, namespace, name) another release serves, and which one."""
+        self._held.clear()
+        for (kind, holder), number in Counts((kind, holder) for (kind, _, _), holder in held.items()).items():
+            self._held.labels(kind, holder).set(number)
 
     def forget(self, cluster: str) -> None:
         """A cluster that is gone leaves no figures that stand still."""
@@ -118,6 +164,22 @@ class _Queue(Collector):
             adds.add_metric([name], loop.marks)
             retries.add_metric([name], loop.retries)
         yield from (depth, adds, retries)
+
+
+class _Requests(Collector):
+    """Requests to the API server, under client-go's name; watches are not among them."""
+
+    def __init__(self, requests: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+        self._requests = requests
+
+    def collect(self) -> Iterator[Metric]:
+        """As they are now."""
+        found = CounterMetricFamily(
+            "rest_client_requests", "Requests to the API server but watches.", labels=["method", "code"]
+        )
+        for (method, code), number in sorted(self._requests().items()):
+            found.add_metric([method, code], number)
+        yield found
 
 
 def _drifted(view: View) -> set[str]:

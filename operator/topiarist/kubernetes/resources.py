@@ -1,18 +1,18 @@
 """Custom resources as manifests: the same documents as in git, as the API server gives them.
 
 It has checked them against their definitions, but kubectl has read their YAML before: as YAML 1.1, with floats. What
-has lost digits there is refused here. A body is read once for each generation: most events change only a status.
+has lost digits there is refused here. So is what an older definition, or none, let through: a reference to a file or a
+variable above all. A body is read once for each generation: most events change only a status.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 from topiarist import schema
-from topiarist.core.drift import Asked
 from topiarist.core.spec import Manifest
 from topiarist.errors import Path, Place, Problem
 
@@ -97,6 +97,26 @@ class Resource:
         return str(self.declared.get("topicName", self.name))
 
     @property
+    def operator_class(self) -> str:
+        """The class of the operator that serves it; empty: one without a class."""
+        return str(self.declared.get("class", ""))
+
+    @property
+    def holder(self) -> str:
+        """The release that serves it, by the owner in its records; empty if none has yet."""
+        return str(self.status.get("operator", ""))
+
+    @property
+    def names_clusters(self) -> bool:
+        """Whether a Topic says for which clusters it is meant."""
+        return not {"clusters", "clusterSelector"}.isdisjoint(self.declared)
+
+    @property
+    def applied_on(self) -> Sequence[str]:
+        """Of a Topic, the clusters on which it was applied, by its status: those that name the generation."""
+        return [part["name"] for part in self.status.get("clusters", ()) if "generation" in part]
+
+    @property
     def let_go(self) -> bool:
         """Whether it is being deleted, and no longer by us: whatever it asked for, it asks no more."""
         return self.deleting and FINALIZER not in self.finalizers
@@ -135,14 +155,6 @@ def resource(body: Mapping[str, Any], known: Resource | None = None) -> Resource
     )
 
 
-def last_asked(part: Mapping[str, Any]) -> Asked | None:
-    """What a Topic was asked for when it last was as asked on a cluster, by its status there; None if it never was."""
-    applied = part.get("applied")
-    if applied is None:
-        return None
-    return Asked(applied.get("partitions"), applied.get("config", {}), applied.get("removeUnmanaged", False))
-
-
 def annotations_of(manifest: Manifest) -> Mapping[str, str]:
     """All annotations of the resource that a manifest was read from."""
     assert isinstance(manifest.source, Body)
@@ -153,7 +165,7 @@ def _read(body: Mapping[str, Any], source: Body) -> tuple[Manifest | None, tuple
     """The manifest in a body, or what is wrong with it."""
     lost: list[Problem] = []
     plain = {**body, "spec": _exact(body.get("spec", {}), ("spec",), lost)}
-    if found := (*lost, *schema.check(plain)):
+    if found := (*lost, *schema.check(plain, custom_resource=True)):
         return None, found
     return schema.manifest(plain, source), ()
 
@@ -175,11 +187,11 @@ def _exact(value: Any, path: Path, lost: list[Problem]) -> Any:
 
 
 def _lost(path: Path, found: str) -> Problem:
-    message = f"found the number {found}, which may have lost digits: on its way here it was a float"
+    message = f"{dotted(path)}: found the number {found}, which may have lost digits: on its way here it was a float"
     return Problem(path, message, "put the value in quotes")
 
 
 def complaints(found: Resource) -> Iterator[str]:
     """What is wrong with a resource, one text for each problem."""
     for problem in found.problems:
-        yield f"{dotted(problem.path)}: {problem.message}" + (f": {problem.hint}" if problem.hint else "")
+        yield problem.message + (f": {problem.hint}" if problem.hint else "")

@@ -79,7 +79,10 @@ def secret_keys(credentials: Credentials) -> frozenset[SecretKey]:
 
 
 def in_files(credentials: Credentials, secrets: Secrets, folder: Path) -> Credentials:
-    """The same credentials with files in place of Secrets. Raises ``CredentialsInvalid`` for one that is not there."""
+    """The same credentials with files in place of Secrets.
+
+    Raises ``CredentialsInvalid`` for a Secret that is not there, and for a reference to anything else.
+    """
 
     def written(reference: Reference) -> Reference:
         return _written(reference, secrets, folder)
@@ -106,7 +109,13 @@ def _with(login: Login | None, written: Callable[[Reference], Reference]) -> Log
 def _written(reference: Reference, secrets: Secrets, folder: Path) -> Reference:
     key = reference.secret
     if key is None:
-        return reference
+        # The schema of resources has refused it. Here is the one door through which every secret of a session comes.
+        raise TopiaristError(
+            Reason.CREDENTIALS_INVALID,
+            f"{reference.place}: the operator reads no {'file' if reference.file else 'environment variable'} that a "
+            "Cluster names",
+            "put the value into a Secret of the operator's namespace and name it by secretKeyRef",
+        )
     if key not in secrets:
         raise TopiaristError(
             Reason.CREDENTIALS_INVALID,

@@ -7,19 +7,21 @@ status is written only if it differs from what the API server has. ``summaries``
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from textwrap import dedent
 from typing import Any
 
-from topiarist.core.drift import Asked, asked
+from topiarist.core.change import Finding
 from topiarist.core.units import count
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.conditions import Standing, common, invalid
+from topiarist.kubernetes.details import Detail, details, in_words
 from topiarist.kubernetes.passes import State, View
-from topiarist.kubernetes.resources import Resource, complaints
+from topiarist.kubernetes.permission import LET_GO
+from topiarist.kubernetes.resources import FINALIZER, Resource, complaints
 from topiarist.kubernetes.words import told
+from topiarist.reconcile import Result
 from topiarist.render import text
-from topiarist.render.changes import action
 
 Status = Mapping[str, Any]
 
@@ -47,7 +49,7 @@ _UNDER_WAY = {
     State.WAITING: "the controller is at work",
 }
 
-_KEPT = ("partitions", "replicationFactor", "topicId", "generation", "applied")
+_KEPT = ("partitions", "replicationFactor", "topicId", "generation", "applied", "consent")
 """What stays true of a cluster that cannot be looked at, as far as anybody knows."""
 
 _UNSEEN = {
@@ -67,26 +69,43 @@ _UNSEEN = {
 _MOST = 100
 """Refusals, and pending changes, of a topic on a cluster that a status has room for."""
 
+_MOST_FIELDS = 50
+"""Fields held back, of a topic on a cluster, that a status has room for."""
+
+_MOST_NAMES = 10
+"""Clusters that a message names."""
+
+_MOST_COLUMN = 3
+"""Clusters that a column names."""
+
+_NAME_THEM = "Name those that are meant in spec.clusters"
+
 _LONGEST_PLAN = 65_536
 """Characters of a plan's text that a status has room for."""
 
 
 def topic_status(
-    resource: Resource, views: Mapping[str, View | None], away: Mapping[str, TopiaristError], now: str
+    resource: Resource,
+    views: Mapping[str, View | None],
+    away: Mapping[str, TopiaristError],
+    now: str,
+    clusters: Collection[str],
 ) -> Status:
     """The status of a Topic.
 
     ``views`` are those of all clusters that it is meant for, None where the last pass saw nothing of it, ``away`` says
-    why; ``now`` is an RFC 3339 time.
+    why; ``now`` is an RFC 3339 time; ``clusters`` are the names of all Clusters.
     """
     old = {name: resource.on(name) for name in views}
     new = [
-        _on(name, view, old[name]) if view else _unseen(name, resource, old[name], away.get(name))
+        _on(name, view, old[name], now) if view else _unseen(name, resource, old[name], away.get(name), now)
         for name, view in sorted(views.items())
         if view or old[name] or resource.manifest
     ]
+    new += _gone(resource, views, clusters, now)
     status: dict[str, Any] = {
-        **common(resource, _topic(resource, new), now),
+        **common(resource, _topic(resource, new, clusters), now),
+        **_for_a_line(new),
         "clusters": new,
     }
     if resource.manifest is not None:
@@ -94,15 +113,69 @@ def topic_status(
     return status
 
 
-def _topic(resource: Resource, clusters: Sequence[Status]) -> Standing:
+def _for_a_line(parts: Sequence[Status]) -> Status:
+    """Return what ``kubectl get`` shows in its columns: no column can list the values of several clusters."""
+    names, sizes = [part["name"] for part in parts], {part["partitions"] for part in parts if "partitions" in part}
+    line: dict[str, Any] = {}
+    if names:
+        more = f" and {len(names) - _MOST_COLUMN:,} more" if len(names) > _MOST_COLUMN else ""
+        line["clusterNames"] = f"{', '.join(names[:_MOST_COLUMN])}{more}"
+    if sizes:
+        line["partitions"] = str(min(sizes)) if len(sizes) == 1 else f"{min(sizes)}-{max(sizes)}"
+    return line
+
+
+def _gone(resource: Resource, views: Collection[str], clusters: Collection[str], now: str) -> Iterator[Status]:
+    """Return the parts of clusters that are gone, for a Topic that selects no cluster.
+
+    They say where the Topic was applied. Without them the next Cluster, whatever it is, would get its topic.
+    """
+    if resource.names_clusters:
+        return
+    for part in resource.status.get("clusters", ()):
+        name = part["name"]
+        if "generation" in part and name not in views:
+            message = f"the topic was applied there, and this Cluster is gone. {_existing(clusters)}. {_NAME_THEM}"
+            refusals = _refusals([Finding(Reason.UNKNOWN_CLUSTER, message)], part, now)
+            kept = {key: part[key] for key in _KEPT if key in part}
+            yield {"name": name, "state": State.REFUSED.value, "refusals": refusals, **kept}
+
+
+def _existing(clusters: Collection[str]) -> str:
+    """Return a text that names the Clusters, as many as there is room for."""
+    if not clusters:
+        return "The operator's namespace has no Cluster"
+    names = sorted(clusters)
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return f"Clusters in the operator's namespace: {', '.join(names[:_MOST_NAMES])}{more}"
+
+
+def _homeless(resource: Resource, clusters: Collection[str]) -> str:
+    """Return why a Topic is meant for no cluster, and what to do."""
+    if resource.names_clusters:
+        return f"no Cluster matches spec.clusters or spec.clusterSelector. {_existing(clusters)}"
+    if not clusters:
+        return f"{_existing(clusters)}: create one"
+    out = f"; or {LET_GO}" if resource.deleting and FINALIZER in resource.finalizers else ""
+    return f"spec.clusters names no Cluster, and there are several. {_existing(clusters)}. {_NAME_THEM}{out}"
+
+
+def _topic(resource: Resource, parts: Sequence[Status], clusters: Collection[str]) -> Standing:
     """How a Topic stands, from its parts by cluster."""
     if resource.problems:
         return invalid(complaints(resource))
-    if not clusters:
-        message = "no Cluster that there is fits spec.clusters or spec.clusterSelector"
-        if not resource.manifest or not {"clusters", "clusterSelector"} & resource.manifest.spec.keys():
-            message = "there is not exactly one Cluster: name those that are meant in spec.clusters"
-        return Standing(False, Reason.UNKNOWN_CLUSTER.value, message, stalled=True)
+    if not parts:
+        return Standing(False, Reason.UNKNOWN_CLUSTER.value, _homeless(resource, clusters), stalled=True)
+    standing = _from_parts(parts)
+    if standing.ready and not resource.names_clusters and len(clusters) > 1:
+        where = ", ".join(part["name"] for part in parts)
+        why = f"spec.clusters names no Cluster: the topic stays on {where}"
+        return standing._replace(message=f"{standing.message}. {why}. {_existing(clusters)}")
+    return standing
+
+
+def _from_parts(clusters: Sequence[Status]) -> Standing:
+    """Return how a Topic with a part for each of its clusters stands."""
     worst = min((State(part["state"]) for part in clusters), key=_WORST.index)
     affected = [part for part in clusters if part["state"] == worst]
     refusals = [refusal for part in affected for refusal in part.get("refusals", ())]
@@ -112,8 +185,11 @@ def _topic(resource: Resource, clusters: Sequence[Status]) -> Standing:
         message=_message(worst, clusters, affected),
         reconciling=worst in (State.WAITING, State.CHANGED),
         stalled=worst in (State.REFUSED, State.DRIFTED),
-        drifted=any(
-            refusal["reason"] == Reason.DRIFT_DETECTED for part in clusters for refusal in part.get("refusals", ())
+        drift="; ".join(
+            f"{part['name']}: {refusal['message']}"
+            for part in clusters
+            for refusal in part.get("refusals", ())
+            if refusal["reason"] == Reason.DRIFT_DETECTED
         ),
     )
 
@@ -132,8 +208,8 @@ def _message(worst: State, clusters: Sequence[Status], affected: Sequence[Status
     return f"{first['name']}: {words}{more}"
 
 
-def _on(name: str, view: View, old: Status) -> Status:
-    """One cluster's part of a Topic's status; what the topic was asked for is kept from ``old`` unless it is new."""
+def _on(name: str, view: View, old: Status, now: str) -> Status:
+    """One cluster's part of a Topic's status; ``old`` is the one before."""
     found, plan = view.found, view.plan
     status: dict[str, Any] = {"name": name, "state": view.state.value}
     if found:
@@ -142,22 +218,50 @@ def _on(name: str, view: View, old: Status) -> Status:
         if found.topic_id:
             status["topicId"] = found.topic_id
     if plan and plan.changes and view.state in (State.OBSERVED, State.PAUSED, State.WAITING):
-        status["pending"] = [action([change]) for change in plan.changes[:_MOST]]
+        status["pending"] = [in_words([change]) for change in plan.changes[:_MOST]]
     if plan and view.state in (State.OBSERVED, State.PAUSED) and (shown := text.topic(plan)):
         status["plan"] = dedent(shown)[:_LONGEST_PLAN]
     if view.refusals:
         # Those first that the state comes from.
         refusals = sorted(view.refusals, key=lambda each: view.state is State.REFUSED and each.reason.retryable)
-        status["refusals"] = [{"reason": each.reason.value, "message": told(each)} for each in refusals[:_MOST]]
+        status["refusals"] = _refusals(refusals[:_MOST], old, now)
     if view.state in (State.IN_STEP, State.CHANGED) and not view.candidate.spec.absent:
         status["generation"] = view.candidate.resource.generation
-        status["applied"] = _applied(asked(view.candidate.spec))
-    elif view.state is not State.ABSENT:
-        status.update({key: old[key] for key in ("generation", "applied") if key in old})
+    elif view.state is not State.ABSENT and "generation" in old:
+        status["generation"] = old["generation"]
+    applied = _applied(view)
+    if applied is not None:
+        status["applied"] = applied
+    if used := view.consent or old.get("consent"):
+        status["consent"] = used
     return status
 
 
-def _unseen(name: str, resource: Resource, old: Status, why: TopiaristError | None) -> Status:
+def _refusals(refusals: Sequence[Finding], old: Status, now: str) -> Sequence[Status]:
+    """Return refusals with the fields that they hold back, each with the time since when it stands.
+
+    A refusal stands since its reason does, a field since these values do.
+    """
+    before = {refusal["reason"]: refusal for refusal in old.get("refusals", ())}
+    room, found = _MOST_FIELDS, []
+    for refusal in refusals:
+        known = before.get(refusal.reason.value, {})
+        since = known.get("since", now)
+        fields = [*details(refusal.held)][:room]
+        room -= len(fields)
+        status: dict[str, Any] = {"reason": refusal.reason.value, "message": told(refusal), "since": since}
+        if fields:
+            times = {(each["field"], each["found"], each["wanted"]): each["since"] for each in known.get("fields", ())}
+            status["fields"] = [_field(field, times.get(field, now)) for field in fields]
+        found.append(status)
+    return found
+
+
+def _field(field: Detail, since: str) -> Status:
+    return {"field": field.field, "found": field.before, "wanted": field.after, "since": since}
+
+
+def _unseen(name: str, resource: Resource, old: Status, why: TopiaristError | None, now: str) -> Status:
     """The part of a cluster of which the last pass saw nothing: as it was, unless the Topic asks for something new, or
     nothing was known but why the cluster could not be seen. One that cannot be read asks for nothing.
     """
@@ -168,7 +272,7 @@ def _unseen(name: str, resource: Resource, old: Status, why: TopiaristError | No
     hopeless = why is not None and not why.reason.retryable
     status: dict[str, Any] = {"name": name, "state": (State.REFUSED if hopeless else State.WAITING).value}
     reason, message = (why.reason, str(why.args[0])) if why else (Reason.NOT_SENT, "not looked at yet")
-    status["refusals"] = [{"reason": reason.value, "message": message}]
+    status["refusals"] = _refusals([Finding(reason, message)], old, now)
     return status | {key: old[key] for key in _KEPT if key in old}
 
 
@@ -178,10 +282,15 @@ def _overtaken(old: Status, reason: Reason) -> bool:
     return was in _UNSEEN and was != reason
 
 
-def _applied(now: Asked) -> Status:
-    found: dict[str, Any] = {"config": dict(now.config)} if now.config else {}
-    if now.partitions is not None:
-        found["partitions"] = now.partitions
-    if now.remove_unmanaged:
+def _applied(view: View) -> Status | None:
+    """What the record in ZooKeeper remembers of the spec that the topic met last: a view of it, which nothing asks."""
+    done = view.outcome is not None and view.outcome.result in (Result.DONE, Result.ALREADY)
+    record = view.plan.record_after if view.plan and done else view.found.valid_record if view.found else None
+    if record is None or record.applied is None:
+        return None
+    found: dict[str, Any] = {"config": dict(record.applied.config)} if record.applied.config else {}
+    if record.applied.partitions is not None:
+        found["partitions"] = record.applied.partitions
+    if record.applied.remove_unmanaged:
         found["removeUnmanaged"] = True
     return found

@@ -7,28 +7,37 @@ all in one thread. What a Cluster or a Policy says is read once, ``merging`` doe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from topiarist import schema
 from topiarist.core.guardrails import Policy
-from topiarist.core.spec import ClusterSpec, selects
+from topiarist.core.spec import ClusterSpec, has_labels, selects
 from topiarist.kubernetes.candidates import Candidate, Labels
 from topiarist.kubernetes.merging import Merging
 from topiarist.kubernetes.resources import Resource
 
 Key = tuple[str, str]
+Held = tuple[str, str, str]
+"""Kind, namespace and name of a resource."""
 
 REST = ""
 """In place of a cluster's name: what no cluster's pass looks at, as Policies, and Topics that are meant for none."""
 
 
 class Store:
-    """Topics of all watched namespaces; Clusters and Policies of the operator's own, ``home``.
+    """Topics of all watched namespaces; Clusters and Policies of the operator's own, ``home``; of one class.
 
-    ``mark`` is told the name of each cluster that has to be looked at, or ``REST``.
+    What another release serves is not ours, as its status says, which only operators write: it is as if it were not
+    there. ``owner`` is what is written there of ourselves. ``mark`` is told the name of each cluster that has to be
+    looked at, or ``REST``.
     """
 
-    def __init__(self, home: str, mark: Callable[[str], None]) -> None:
+    def __init__(self, home: str, mark: Callable[[str], None], operator_class: str = "", owner: str = "") -> None:
         self.home = home
+        self.owner = owner
+        self._class = operator_class
+        self._held: dict[Held, Resource] = {}
+        self._elsewhere: dict[Key, Resource] = {}
         self.topics: dict[Key, Resource] = {}
         self.clusters: dict[str, Resource] = {}
         self.policies: dict[str, Resource] = {}
@@ -42,9 +51,18 @@ class Store:
 
     def put(self, found: Resource) -> None:
         """A resource that is new, or has changed. Nothing is marked if only its status has."""
+        if self._abroad(found):
+            self._see_abroad(found)
+            return
         known = self._known(found)
-        if self._nobodys(found) or (known and found.version < known.version):
-            return  # of another namespace; or a page of a list that was begun before what we know came
+        if known and found.version < known.version:
+            return  # a page of a list that was begun before what we know came
+        if not self._is_ours(found):
+            if known:
+                self._forget(known)
+            self._hold(found)
+            return
+        self._hold(found, ours=True)
         if known and _same(known, found):
             self._keep(found, known)
             return
@@ -70,9 +88,17 @@ class Store:
 
     def drop(self, found: Resource) -> None:
         """A resource that is gone; one of its name that has come since stays."""
-        known = self._known(found)
-        if self._nobodys(found) or (known and known.version > found.version):
+        if self._abroad(found):
+            if self._elsewhere.pop(found.key, None):
+                self._tell({REST})
             return
+        known = self._known(found)
+        if known and known.version > found.version:
+            return
+        self._hold(found, ours=True)
+        self._forget(found)
+
+    def _forget(self, found: Resource) -> None:
         affected = {*self._affected(found, comes_or_goes=True)}
         if found.kind == "Topic":
             self.topics.pop(found.key, None)
@@ -106,6 +132,10 @@ class Store:
         """The clusters that a Topic is meant for, as far as their Clusters can be read, or could before."""
         return [name for name, cluster in self._specs.items() if self._means(topic, cluster)]
 
+    def undecided(self, topic: Resource) -> bool:
+        """Return whether a Topic may be meant for any of several clusters, and does not say for which."""
+        return len(self.clusters) > 1 and not topic.names_clusters and not topic.applied_on
+
     def keys(self, name: str) -> Iterator[Key]:
         """The Topics that are meant for a cluster, as ``meant`` says."""
         return (topic.key for topic in self._meant_for(name))
@@ -130,7 +160,25 @@ class Store:
 
     def homeless(self) -> Iterator[Resource]:
         """Topics that no cluster's pass looks at: they are meant for none that there is, or cannot be read."""
-        return (topic for topic in self.topics.values() if topic.manifest is None or not self.meant(topic))
+        return (
+            topic
+            for topic in self.topics.values()
+            if (topic.manifest is None or not self.meant(topic)) and not self.is_others(topic)
+        )
+
+    def is_others(self, topic: Resource) -> bool:
+        """Whether a Topic that is meant for none of our Clusters is another release's to speak of: that has done so, or
+        has the Cluster that the Topic is meant for.
+        """
+        if self.meant(topic):
+            return False
+        return topic.holder not in ("", self.owner) or any(
+            _named(topic.declared, cluster) for cluster in self._elsewhere.values()
+        )
+
+    def held_by_others(self) -> dict[Held, str]:
+        """What another release serves although we would, and the owner in its records."""
+        return {key: found.holder for key, found in self._held.items() if found.kind != "Topic" or self.meant(found)}
 
     def find(self, kind: str, metadata: Mapping[str, str]) -> Resource | None:
         """The resource of this namespace and name, as it was seen last."""
@@ -141,12 +189,38 @@ class Store:
     def all(self, kind: str) -> list[Resource]:
         """All resources of a kind."""
         if kind == "Topic":
-            return [*self.topics.values()]
-        return [*(self.clusters if kind == "Cluster" else self.policies).values()]
+            ours = [*self.topics.values()]
+        else:
+            ours = [*(self.clusters if kind == "Cluster" else self.policies).values()]
+        return [*ours, *(found for found in self._held.values() if found.kind == kind)]
 
-    def _nobodys(self, found: Resource) -> bool:
+    def _abroad(self, found: Resource) -> bool:
         """Whether it is a Cluster or a Policy of another namespace."""
         return found.kind != "Topic" and found.namespace != self.home
+
+    def _is_ours(self, found: Resource) -> bool:
+        """Whether it has our class, and no other release serves it. A Topic is served by who has a Cluster for it."""
+        if found.operator_class != self._class:
+            return False
+        served = found.kind != "Topic" or bool(found.status.get("clusters"))
+        return found.holder in ("", self.owner) or not served
+
+    def _hold(self, found: Resource, *, ours: bool = False) -> None:
+        """Note that another release serves what has our class, or that it does so no more."""
+        key = (found.kind, found.namespace, found.name)
+        was = self._held.pop(key, None)
+        if not ours and found.operator_class == self._class:
+            self._held[key] = found
+            if was is None or was.holder != found.holder:
+                self._tell({REST})
+
+    def _see_abroad(self, found: Resource) -> None:
+        """A Cluster of another namespace: a Topic that is meant for it is another release's, if there is one."""
+        served = found.kind == "Cluster" and found.operator_class == self._class
+        if served and found.holder not in ("", self.owner):
+            self._elsewhere[found.key] = found
+        elif self._elsewhere.pop(found.key, None):
+            self._tell({REST})
 
     def _known(self, found: Resource) -> Resource | None:
         return self.find(found.kind, {"namespace": found.namespace, "name": found.name})
@@ -185,14 +259,27 @@ class Store:
         return (topic for topic in self.topics.values() if cluster and self._means(topic, cluster))
 
     def _means(self, topic: Resource, cluster: ClusterSpec) -> bool:
-        """Whether a Topic is meant for a cluster: by name, by label, or because there is only one."""
-        spec = topic.declared
-        named = "clusters" in spec or "clusterSelector" in spec
-        return selects(spec, cluster) if named else len(self.clusters) == 1
+        """Return whether a Topic is meant for a cluster.
+
+        A Topic that selects no cluster stays on those where it was applied: neither a second Cluster nor the loss of
+        the first one moves it. Before it was applied anywhere, it is meant for the only Cluster.
+        """
+        if topic.names_clusters:
+            return selects(topic.declared, cluster)
+        applied = topic.applied_on
+        return cluster.name in applied if applied else len(self.clusters) == 1
 
     def _tell(self, clusters: set[str]) -> None:
         for name in sorted(clusters):
             self._mark(name)
+
+
+def _named(spec: Mapping[str, Any], cluster: Resource) -> bool:
+    """Whether a Topic may be meant for the Cluster of another release: by name, by label, or because it names none."""
+    if not {"clusters", "clusterSelector"} & spec.keys():
+        return True
+    wanted = spec.get("clusterSelector", {}).get("matchLabels", {})
+    return cluster.name in spec.get("clusters", ()) or (bool(wanted) and has_labels(cluster.labels, wanted))
 
 
 def _same(known: Resource, found: Resource) -> bool:

@@ -16,6 +16,7 @@ from topiarist.core.change import (
     CreateTopic,
     DeleteTopic,
     GiveUp,
+    Nudge,
     Risk,
     UpdateConfig,
     Verdict,
@@ -38,6 +39,7 @@ _SUBJECT = {
     DeleteTopic: "deletion",
     Adopt: "record",
     GiveUp: "record",
+    Nudge: "nudge",
 }
 _SUBJECTS = 3
 
@@ -63,6 +65,8 @@ def _action(change: Change) -> str:
             return "record only"
         case GiveUp():
             return "release: only our record goes"
+        case Nudge(partitions):
+            return f"nudge: {count(len(partitions), 'partition')} without a state"
 
 
 def highest(changes: Iterable[Change]) -> Risk:

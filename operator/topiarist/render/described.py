@@ -11,12 +11,16 @@ from dataclasses import replace
 
 from topiarist.core.change import Plan
 from topiarist.core.description import Description
-from topiarist.core.lifecycle import Phase
+from topiarist.core.inference import Inferred
+from topiarist.core.lifecycle import AT_IT, Phase
 from topiarist.core.names import INTERNAL_TOPICS
 from topiarist.core.partitions import Condition
+from topiarist.core.sizes import unequal_widths
 from topiarist.core.spec import origin
+from topiarist.core.state import ClusterState
 from topiarist.core.units import count
 from topiarist.core.waiting import Sight, sight, waits_for
+from topiarist.core.witness import changed_outside
 from topiarist.errors import Reason
 from topiarist.render import blocks, partition_lines, value_lines
 from topiarist.render.groups import Groups, overdrafts
@@ -34,6 +38,7 @@ _TONES = {
 }
 _ALONE = Groups()
 _SHOWN_FAULTS = 4
+_SHOWN_NUMBERS = 12
 
 
 def descriptions(found: Sequence[Description], page: Page) -> str:
@@ -83,6 +88,7 @@ def _topic(found: Description, page: Page) -> Iterator[str]:
     yield from said(page, "topic id", found.topic_id or "")
     yield from said(page, "document", _document(found))
     yield from said(page, "record", _record(found))
+    yield from said(page, "replicas", _placement(found.placement, found.state, found.topic))
     for note in _notes(found):
         yield from said(page, "note", note)
     yield from _faults(found, page)
@@ -112,6 +118,37 @@ def _record(found: Description) -> str:
     return f"{whose}, sets {keys}" if keys else f"{whose}, sets no config"
 
 
+def _placement(found: Inferred | None, state: ClusterState, name: str) -> str:
+    """Return the words for a topic's placement; empty if there are no replica lists."""
+    topic = state.topics.get(name)
+    if found is None:
+        return "lists do not follow Kafka's algorithm" if topic and any(topic.replicas) else ""
+    start = f"from broker {found.first}, shift {found.shift}"
+    if found.differing:
+        where = (
+            f"partition {found.differing[0]}" if len(found.differing) == 1 else f"partitions {_some(found.differing)}"
+        )
+        text = f"lists differ from Kafka's placement ({start}) in {where}"
+    else:
+        text = f"placed by Kafka's algorithm {start}"
+    if found.grown:
+        text += f", expanded at partition{'s' if len(found.grown) > 1 else ''} {_some(found.grown)}"
+    if any(broker.rack for broker in state.brokers) and not found.rack_aware:
+        text += ", racks ignored"
+    if list(found.order) != sorted(found.order) and not found.rack_aware:
+        text += f", over brokers in the order {_some(found.order)}"
+    elif sorted(found.order) != [broker.id for broker in state.brokers]:
+        text += f", over brokers {_some(sorted(found.order))}"
+    return text
+
+
+def _some(numbers: Sequence[int]) -> str:
+    """Return numbers as a list: the first twelve, and how many more there are."""
+    shown = ", ".join(map(str, numbers[:_SHOWN_NUMBERS]))
+    left = len(numbers) - _SHOWN_NUMBERS
+    return f"{shown} and {left:,} more" if left > 0 else shown
+
+
 def _notes(found: Description) -> Iterator[str]:
     """What else a person should know of the topic as it stands."""
     topic, now = found.state.topics.get(found.topic), sight(found.state, found.topic)
@@ -120,11 +157,16 @@ def _notes(found: Description) -> Iterator[str]:
     elif topic and found.cluster.protects(found.topic):
         yield "protected, it belongs to other software: no growth, deletion or change of cleanup"
     if topic and topic.changed_outside:
-        yield "its config was changed by others since our last write"
+        yield changed_outside(topic.valid_record, topic.config)
     if topic and topic.unknown_fields:
         yield f"its znode has fields that Kafka does not write: {', '.join(topic.unknown_fields)}"
     if now.missing and found.life.phase is not Phase.MARKED:
         yield waits_for(Sight(None, False, now.missing))
+    noticed = {notice.message for notice in found.pending.notices} if found.pending else set()
+    if topic and (unequal := unequal_widths(topic)) and unequal not in noticed:
+        yield f"its {unequal}"
+    if found.life.waits == AT_IT and found.life.phase is not Phase.MARKED:
+        yield f"if it stays so, the controller has overlooked the topic: topiarist nudge {plain(found.topic)}"
     asked = found.topic in found.state.reassigning
     if asked and not any(one.has(Condition.REASSIGNING) for one in found.partitions):
         yield "a reassignment that is asked for names it"
@@ -173,5 +215,5 @@ def _unasked(found: Description) -> str:
     if not found.planned:
         return "no manifests were given"
     if found.orphaned:
-        return f"no manifest names it any more: orphaned; to give it up: topiarist release {plain(found.topic)}"
-    return "no manifest names it"
+        return f"not in the given paths; to give the topic up: topiarist release {plain(found.topic)}"
+    return "not in the given paths"

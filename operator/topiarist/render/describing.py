@@ -6,11 +6,13 @@ things are, and nobody applies it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from topiarist.core.change import Finding, TopicPlan
 from topiarist.core.description import Description
+from topiarist.core.inference import Inferred
 from topiarist.core.lifecycle import counted
 from topiarist.core.partitions import Partition
 from topiarist.core.provenance import Value
@@ -46,10 +48,12 @@ def _cluster(found: Description) -> dict[str, Any]:
         "waitsFor": found.life.waits,
         "brokersMissing": list(sight(state, found.topic).missing),
         "record": _record(found),
+        "placement": _placement(found.placement) if found.placement else None,
         "unknownFields": list(topic.unknown_fields) if topic else [],
         "faults": [_fault(fault) for fault in found.faults],
         "statesKnown": found.known,
         "conditions": {condition.value: number for condition, number in counted(found.partitions).items()},
+        "replicaCounts": {str(width): number for width, number in sorted(_widths(found.partitions).items())},
         "partitions": [_partition(one) for one in found.partitions],
         "values": [_value(value) for value in found.values],
         "planned": found.planned,
@@ -74,6 +78,21 @@ def _record(found: Description) -> dict[str, Any] | None:
         **fields,
         "valid": topic.record_valid if topic else None,
         "changedOutside": topic.changed_outside if topic else False,
+    }
+
+
+def _widths(partitions: Iterable[Partition]) -> Mapping[int, int]:
+    return Counter(one.width for one in partitions if one.listed)
+
+
+def _placement(found: Inferred) -> dict[str, Any]:
+    return {
+        "brokers": list(found.order),
+        "rackAware": found.rack_aware,
+        "start": found.start,
+        "shift": found.shift,
+        "expandedAt": list(found.grown),
+        "differing": list(found.differing),
     }
 
 

@@ -21,6 +21,7 @@ from topiarist.core.change import (
     DeleteTopic,
     Finding,
     GiveUp,
+    Nudge,
     Plan,
     TopicPlan,
     UpdateConfig,
@@ -104,7 +105,7 @@ def _topic(topic: TopicPlan) -> dict[str, Any]:
             "beforeValid": before.record_valid if before else None,
             "after": record_fields(topic.record_after),
         },
-        "vouched": {key: before.config[key] for key in vouched(topic)} if before else {},
+        "vouched": {key: before.config.get(key) for key in vouched(topic)} if before else {},
         "changes": [change_fields(change) for change in topic.changes],
         "refusals": [_finding(finding) for finding in topic.refusals],
         "notices": [_notice(finding) for finding in topic.notices],
@@ -115,7 +116,14 @@ def record_fields(record: TopicRecord | None) -> dict[str, Any] | None:
     """One of our records, null where there is none."""
     if record is None:
         return None
-    return {"owner": record.owner, "config": list(record.config), "absent": record.absent}
+    fields: dict[str, Any] = {"owner": record.owner, "config": list(record.config), "absent": record.absent}
+    if record.applied:
+        fields["applied"] = {
+            "partitions": record.applied.partitions,
+            "config": dict(record.applied.config),
+            "removeUnmanaged": record.applied.remove_unmanaged,
+        }
+    return fields
 
 
 def change_fields(change: Change) -> dict[str, Any]:
@@ -134,6 +142,8 @@ def change_fields(change: Change) -> dict[str, Any]:
         case DeleteTopic(partitions, replica_count):
             lost = {"partitions": partitions, "replicas": replica_count}
             return {"kind": kind, **_verdict(change.verdict), "before": lost, "after": None}
+        case Nudge(partitions):
+            return {"kind": kind, **_verdict(change.verdict), "partitions": list(partitions)}
         case Adopt() | GiveUp():
             return {"kind": kind, **_verdict(change.verdict)}
 

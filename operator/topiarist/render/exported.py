@@ -20,6 +20,7 @@ def summary(found: Exported, state: ClusterState, cluster: ClusterSpec, *, folde
     remarks = [
         *_groups(page, "left out", found.left_out),
         *_groups(page, "unmanaged", found.unmanaged),
+        *_groups(page, "uneven", found.uneven),
         *_doubts(page, state, cluster, folder),
     ]
     total = f"Exported: {count(found.topics, 'topic')} of cluster {cluster.name} to {plain(folder)}"

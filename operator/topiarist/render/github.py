@@ -27,10 +27,12 @@ from topiarist.render.blocks import CLOSED
 from topiarist.render.changes import action
 from topiarist.render.markup import relative
 from topiarist.render.page import plain
+from topiarist.render.summary import NOT_GIVEN
 from topiarist.render.values import BROKERS_OWN
 
 ERROR, WARNING, NOTICE = "error", "warning", "notice"
 _NOWHERE = Place("")
+_NAMES = 10
 
 
 class _Note(NamedTuple):
@@ -58,7 +60,8 @@ def plans(found: Sequence[Plan], failed: Sequence[str], root: str) -> str:
     for note, names in sorted(topics.items()):
         who = names[0] if len(names) == 1 else count(len(names), "topic")
         title = f"{who}{f' on {note.cluster}' if note.cluster else ''}: {note.what}"
-        listed = f"\ntopics: {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}" if len(names) > 1 else ""
+        more = ", ..." if len(names) > _NAMES else ""
+        listed = f"\ntopics: {', '.join(names[:_NAMES])}{more}" if len(names) > 1 else ""
         lines.append(_line(note.level, note.place, title, note.message + listed))
     for plan in found:
         lines.extend(_of_cluster(plan))
@@ -125,8 +128,9 @@ def _risks(change: Change) -> Iterator[tuple[tuple[str, ...], str, Verdict]]:
 def _of_cluster(plan: Plan) -> Iterator[str]:
     title = f"Cluster {plan.cluster}".strip()
     if plan.orphans:
-        words = f"{count(len(plan.orphans), 'topic')} of ours in no manifest any more: {', '.join(plan.orphans[:10])}"
-        yield _line(NOTICE, _NOWHERE, title, words + (", ..." if len(plan.orphans) > 10 else ""))
+        words = f"{count(len(plan.orphans), 'owned topic')} {NOT_GIVEN}"
+        words += f": {', '.join(plan.orphans)}" if len(plan.orphans) <= _NAMES else ""
+        yield _line(NOTICE, _NOWHERE, title, words)
     for warning in plan.warnings:
         yield _line(NOTICE, _NOWHERE, title, warning)
 

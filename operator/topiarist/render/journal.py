@@ -43,6 +43,7 @@ def topic(plan: Plan, found: TopicPlan, outcome: Outcome, *, at: str) -> str:
         cluster=plan.cluster,
         clusterId=plan.cluster_id,
         topic=found.topic,
+        topicId=outcome.topic_id or (found.before.topic_id if found.before else None),
         result=outcome.result.value,
         reason=outcome.reason.value if outcome.reason else None,
         message=outcome.message,

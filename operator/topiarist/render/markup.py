@@ -8,7 +8,7 @@ stands in a code span or a fence.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from posixpath import join, normpath
 
@@ -37,6 +37,13 @@ def code(text: str) -> str:
 def cell(text: str) -> str:
     """``code`` for a table, where a bar would end the cell even within a code span: it stands between two of them."""
     return "&#124;".join(code(part) if part else "" for part in _cut(plain(text), _LONGEST).split("|")) or code("")
+
+
+def code_list(texts: Sequence[str], most: int) -> str:
+    """Return texts as code with commas between them; of more than ``most`` the first ones and how many more."""
+    shown = texts if len(texts) <= most else texts[: most - 1]
+    more = f" and {len(texts) - len(shown):,} more" if len(shown) < len(texts) else ""
+    return ", ".join(map(code, shown)) + more
 
 
 def html_code(text: str) -> str:

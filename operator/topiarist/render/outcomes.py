@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from topiarist.reconcile import Outcome, Report, Result
+from topiarist.render.blocks import CLOSED
 from topiarist.render.page import (
     ADDED,
     CHANGED,
@@ -31,6 +32,9 @@ _LOUD_RESULTS = {
     Result.UNFINISHED: ("?", CHANGED),
     Result.FAILED: ("!", GONE),
 }
+
+_HELD = "held back"
+_SUMMARY = (*(result.value for result in Result), _HELD)
 
 _NEXT = {
     Result.MOVED: "moved: not what the plan was made from, so nothing was written; plan again to see what is there now",
@@ -89,9 +93,13 @@ def _loud(page: Page, outcome: Outcome) -> Iterator[str]:
 
 
 def summary(found: Report) -> str:
-    """``Applied: 3 done, 1 already so, 1 failed, 2 refused.``; topics that the plan refused in part count there too."""
-    results = Counter(outcome.result for outcome in found.outcomes)
-    refused = {topic.topic for topic in found.plan.topics if topic.refusals}
-    results[Result.REFUSED] = len(refused.union(outcome.topic for outcome in found.topics(Result.REFUSED)))
-    listed = ", ".join(f"{results[result]:,} {result.value}" for result in Result if results[result])
+    """``Applied: 3 done, 1 already so, 1 failed, 2 refused.``; topics that the plan refused in part count too."""
+    results = Counter(outcome.result.value for outcome in found.outcomes)
+    reasons = {topic.topic: {finding.reason for finding in topic.refusals} for topic in found.plan.topics}
+    refused = {topic for topic, of_topic in reasons.items() if of_topic - CLOSED}
+    refused.update(outcome.topic for outcome in found.topics(Result.REFUSED))
+    held = {topic for topic, of_topic in reasons.items() if of_topic & CLOSED}
+    results[Result.REFUSED.value] = len(refused)
+    results[_HELD] = len(held)
+    listed = ", ".join(f"{results[word]:,} {word}" for word in _SUMMARY if results[word])
     return f"Applied: {listed}." if listed else "Applied: nothing was to be done."

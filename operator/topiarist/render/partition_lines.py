@@ -57,7 +57,9 @@ def _counts(found: Description) -> str:
     if not found.known:
         return ", ".join([f"{len(listed):,} x {width}", *ill, "leaders and ISR are not known"])
     well = sum(not one.ailments for one in found.partitions)
-    return f"{len(listed):,} x {width}: " + ", ".join([f"{well:,} well" if ill else "all well", *ill])
+    # Leaders and ISRs are well, but not all is: the number of replicas is a note of the topic.
+    whole = "all well" if len(widths) == 1 else "all in sync"
+    return f"{len(listed):,} x {width}: " + ", ".join([f"{well:,} well" if ill else whole, *ill])
 
 
 def _table(page: Page, shown: Sequence[Partition], known: bool) -> Iterator[str]:

@@ -15,11 +15,11 @@ from topiarist.core.change import ConfigItem, Finding, Plan, Risk, TopicPlan, Ve
 from topiarist.core.spec import Origin, origin
 from topiarist.core.units import count
 from topiarist.errors import Place, Reason
-from topiarist.render import blocks, brokers
+from topiarist.render import blocks, brokers, summary
 from topiarist.render.changes import INHERITED, Shared, action, distinct, verdicts
 from topiarist.render.diff import PAGE, diff, item_lines
 from topiarist.render.groups import Default, Groups, overdrafts, record_only, record_words
-from topiarist.render.markup import code, fence, prose, relative
+from topiarist.render.markup import code, code_list, fence, prose, relative
 
 MUST, SHOULD, BROKERS, MAY, SAID = range(5)
 """How much a reviewer needs a section: refusals and what may lose data, the disruptive, the brokers, the rest."""
@@ -48,8 +48,9 @@ def sections(plan: Plan, groups: Groups, root: str) -> list[Section]:
     if plan.warnings:
         found.append(Section(BROKERS, (), partial(_remarks, "Warnings", list(map(prose, plan.warnings)))))
     if plan.orphans:
-        words = f"of ours and in no manifest any more: {_names(plan.orphans)}"
-        found.append(Section(SAID, (), partial(_remarks, "Orphaned", [words])))
+        words = count(len(plan.orphans), "owned topic")
+        words += f": {_names(plan.orphans)}" if len(plan.orphans) <= _NAMES else ""
+        found.append(Section(SAID, (), partial(_remarks, summary.NOT_GIVEN.capitalize(), [words])))
     if notices := list(_quiet_notices(plan, groups)):
         found.append(Section(SAID, (), partial(_remarks, "Notices", notices)))
     return found
@@ -189,9 +190,7 @@ def _code_of(place: Place, root: str) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    shown = names if len(names) <= _NAMES else names[: _NAMES - 1]
-    more = f" and {len(names) - len(shown):,} more" if len(shown) < len(names) else ""
-    return ", ".join(map(code, shown)) + more
+    return code_list(names, _NAMES)
 
 
 def _label(finding: Finding) -> str:

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from topiarist.core.spec import TopicSpec
+from topiarist.core.spec import TopicSpec, origin
 
 FROM_DEFAULTS = "topiarist.dev/from-defaults"
 """Annotation that lists the fields whose value comes from the cluster's defaults."""
+
+FROM_BROKER_CONFIG = "topiarist.dev/from-broker-config"
+"""Annotation that lists the sizes that are those of the brokers, as the cluster's ``brokerConfig`` says."""
 
 
 def document(spec: TopicSpec) -> dict[str, Any]:
@@ -52,10 +55,14 @@ def _size(spec: TopicSpec) -> dict[str, Any]:
 
 def _annotations(spec: TopicSpec) -> dict[str, str]:
     inherited = [f"config.{key}" for key in sorted(spec.inherited)]
-    if spec.assignment is None:
-        sizes = (("partitions", spec.partitions), ("replicationFactor", spec.replication_factor))
-        inherited += [name for name, own in sizes if own is None and _size(spec)[name]]
-    return {FROM_DEFAULTS: ", ".join(inherited)} if inherited else {}
+    sizes = (("partitions", spec.partitions), ("replicationFactor", spec.replication_factor))
+    brokers: list[str] = []
+    for name, own in sizes if spec.assignment is None else ():
+        if own is None and _size(spec)[name]:
+            from_brokers = origin(spec, name).path[:2] == ("spec", "brokerConfig")
+            (brokers if from_brokers else inherited).append(name)
+    found = {FROM_DEFAULTS: inherited, FROM_BROKER_CONFIG: brokers}
+    return {annotation: ", ".join(names) for annotation, names in found.items() if names}
 
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:

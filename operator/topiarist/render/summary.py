@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from topiarist.core.change import AddPartitions, CreateTopic, DeleteTopic, GiveUp, Plan, Risk, TopicPlan, UpdateConfig
+from topiarist.core.change import (
+    AddPartitions,
+    Adopt,
+    CreateTopic,
+    DeleteTopic,
+    GiveUp,
+    Nudge,
+    Plan,
+    Risk,
+    TopicPlan,
+    UpdateConfig,
+)
 from topiarist.core.units import count
+from topiarist.render.blocks import CLOSED
 from topiarist.render.groups import record_only, record_words
-from topiarist.render.page import GONE, STRONG, Page, fit, names, wrap
+from topiarist.render.page import GONE, STRONG, Page, fit, names, plain, wrap
 
 _WORDS = {
     CreateTopic: "to create",
@@ -16,24 +29,46 @@ _WORDS = {
     UpdateConfig: "to configure",
     DeleteTopic: "to delete",
     GiveUp: "to release",
+    Nudge: "to nudge",
 }
 _PENDING = (*_WORDS.values(), "to adopt", "record only")
 PLAN = "Plan"
+NOT_GIVEN = "not in the given paths"
+"""Said of topics with a record of this owner that the run's manifests do not name: other paths may have theirs."""
+
 ADVICE = " apply asks, or wants --allow-risk DataLoss"
-_ORDER = (*_PENDING, "refused", "observed", "unchanged", "orphaned")
+_ORDER = (*_PENDING, "refused", "observed", "unchanged", NOT_GIVEN)
 
 
-def counts(plan: Plan) -> Mapping[str, int]:
-    """How many topics there are of each kind, in the order in which to say it; a topic may be of several kinds."""
+class Tally(NamedTuple):
+    """How many topics there are of each kind, in the order in which to say it; a topic may be of several kinds.
+
+    ``held`` counts changes that wait for the cluster or its budgets (``CLOSED``), ``why`` says for what.
+    """
+
+    counts: Mapping[str, int]
+    held: Mapping[str, int]
+    why: str = ""
+
+
+def tally(plan: Plan) -> Tally:
+    """Count the topics of a plan."""
     found: Counter[str] = Counter()
+    held: Counter[str] = Counter()
     for topic in plan.topics:
         if topic.observed:
             found["unchanged" if record_only(topic) else "observed"] += bool(topic.changes)
         else:
             found.update(_words(topic))
-        found["refused"] += bool(topic.refusals)
+        found["refused"] += any(finding.reason not in CLOSED for finding in topic.refusals)
+        held.update(_held_words(topic))
     found["unchanged"] += plan.unchanged
-    found["orphaned"] += len(plan.orphans)
+    found[NOT_GIVEN] += len(plan.orphans)
+    why = (plan.gate.brief or "over budget") if held else ""
+    return Tally(_ordered(found), _ordered(held), why)
+
+
+def _ordered(found: Mapping[str, int]) -> Mapping[str, int]:
     return {word: found[word] for word in _ORDER if found[word]}
 
 
@@ -43,30 +78,56 @@ def _words(topic: TopicPlan) -> set[str]:
     return {_WORDS[type(change)] for change in topic.changes if type(change) in _WORDS}
 
 
-def total(plans: Sequence[Plan]) -> Mapping[str, int]:
-    """The counts of several plans together."""
+def _held_words(topic: TopicPlan) -> set[str]:
+    changes = [change for finding in topic.refusals if finding.reason in CLOSED for change in finding.held]
+    if changes and all(isinstance(change, Adopt) for change in changes):
+        return {"record only" if topic.before and topic.before.valid_record else "to adopt"}
+    return {_WORDS[type(change)] for change in changes if type(change) in _WORDS}
+
+
+def total(plans: Sequence[Plan]) -> Tally:
+    """Count the topics of several plans together; a cluster that alone holds changes back is named."""
     found: Counter[str] = Counter()
+    held: Counter[str] = Counter()
+    whys = []
     for plan in plans:
-        found.update(counts(plan))
-    return {word: found[word] for word in _ORDER if found[word]}
+        each = tally(plan)
+        found.update(each.counts)
+        held.update(each.held)
+        if each.held:
+            whys.append(f"{plan.cluster}: {each.why}" if plan.cluster and len(plans) > 1 else each.why)
+    why = whys[0] if len(whys) == 1 else f"on {count(len(whys), 'cluster')}"
+    return Tally(_ordered(found), _ordered(held), why if whys else "")
 
 
-def line(page: Page, found: Mapping[str, int], label: str = PLAN) -> str:
+def line(page: Page, found: Tally, label: str = PLAN) -> str:
     """The summary: ``Plan: 1 to create, 812 unchanged.``, or that there are no changes; ``label`` says of what."""
-    listed = ", ".join(f"{number:,} {word}" for word, number in found.items())
-    nothing = "No changes:" if label == PLAN else f"{label}: no changes,"
-    if any(word in _PENDING for word in found):
-        text = f"{label}: {listed}."
-    elif not found:
-        text = f"{nothing} no topic is asked for."
-    elif set(found) == {"unchanged"}:
-        verb = "is as it" if found["unchanged"] == 1 else "are as they"
-        text = f"{nothing} {count(found['unchanged'], 'topic')} {verb} should be."
-    else:
-        text = f"{nothing} {listed}."
+    text = _sentence(found, label)
     *before, last = text.split(", ")
-    lines = fit([*(f"{part}," for part in before), last], page.width)
+    lines = wrap(text, page.width) if found.held else fit([*(f"{part}," for part in before), last], page.width)
     return "\n".join(page.paint(part, STRONG) for part in lines)
+
+
+def _sentence(found: Tally, label: str) -> str:
+    counts = found.counts
+    if found.held:
+        pending = _listed({word: number for word, number in counts.items() if word in _PENDING})
+        rest = _listed({word: number for word, number in counts.items() if word not in _PENDING})
+        held = f"{_listed(found.held)}, held back: {plain(found.why)}"
+        return f"{label}: {'; '.join(filter(None, [pending, held, rest]))}."
+    nothing = "No changes:" if label == PLAN else f"{label}: no changes,"
+    if any(word in _PENDING for word in counts):
+        return f"{label}: {_listed(counts)}."
+    if not counts:
+        return f"{nothing} no topic is asked for."
+    if set(counts) == {"unchanged"}:
+        verb = "is as it" if counts["unchanged"] == 1 else "are as they"
+        return f"{nothing} {count(counts['unchanged'], 'topic')} {verb} should be."
+    return f"{nothing} {_listed(counts)}."
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number:,} {word}" for word, number in counts.items())
 
 
 def losses(page: Page, plan: Plan, advice: str) -> Iterator[str]:

@@ -62,7 +62,7 @@ def plan_lines(plan: Plan, page: Page, *, applying: bool = False) -> Iterator[st
     yield from _section(brokers.table(page, plan))
     yield from _section(_remarks(plan, page, common))
     yield ""
-    yield summary.line(page, summary.counts(plan))
+    yield summary.line(page, summary.tally(plan))
     yield from summary.losses(page, plan, advice="" if applying else summary.ADVICE)
 
 
@@ -130,8 +130,9 @@ def _remarks(plan: Plan, page: Page, common: groups.Groups) -> Iterator[str]:
         yield from remark(page, "notices", wrap(f"{listed} (-v shows them)", page.room))
     yield from _faults(page, [(topic, notice) for topic, notice in quiet if notice.reason is Reason.STANDING_FAULT])
     if plan.orphans:
-        words = f"{count(len(plan.orphans), 'topic')} of ours in no manifest any more:"
-        yield from remark(page, "orphaned", [words, *names(page, plan.orphans)])
+        words = f"{count(len(plan.orphans), 'owned topic')} {summary.NOT_GIVEN}"
+        lines = [f"{words}:", *names(page, plan.orphans)]
+        yield from remark(page, "others", lines if page.verbose else wrap(f"{words} (-v lists them)", page.room))
     for message, instead in groups.overdrafts(plan):
         yield from remark(page, "over budget", wrap(message, page.room), GONE)
         yield from remark(page, "instead", wrap(instead, page.room))

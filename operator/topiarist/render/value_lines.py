@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from topiarist.core.description import Description
 from topiarist.core.provenance import Holder, Layer, Value
+from topiarist.core.spec import BROKER_SIZES
 from topiarist.errors import Place
 from topiarist.render.page import CHANGED, Page, plain, remark, wrap
 from topiarist.render.values import human, shown
@@ -101,6 +102,8 @@ def _asked(value: Value) -> str:
     if value.layer is Layer.TOPIARIST:
         return "topiarist's default"
     words = {Layer.OVERRIDE: "override", Layer.CLUSTER_DEFAULTS: "the Cluster's defaults"}
+    if value.layer is Layer.BROKER_CONFIG:
+        words[Layer.BROKER_CONFIG] = f"brokerConfig, {BROKER_SIZES[value.field]}"
     parts = [str(value.place) if value.place else "", words.get(value.layer, "") if value.layer else ""]
     return ", ".join(plain(part) for part in parts if part)
 

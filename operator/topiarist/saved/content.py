@@ -26,7 +26,7 @@ from topiarist.core.change import (
 from topiarist.core.quoting import quoted
 from topiarist.core.rules import judging
 from topiarist.core.spec import NEWEST, OLDEST, ClusterSpec
-from topiarist.core.state import Broker, Gate, Release, Replicas, TopicRecord, TopicState
+from topiarist.core.state import Applied, Broker, Gate, Release, Replicas, TopicRecord, TopicState
 from topiarist.errors import Reason
 
 _RISKS = {risk.word: risk for risk in Risk}
@@ -98,7 +98,7 @@ def _before(found: Mapping[str, Any], record: TopicRecord | None) -> TopicState:
         name=found["topic"],
         identity=found["identity"],
         replicas=(),
-        config=found["vouched"],
+        config={key: text for key, text in found["vouched"].items() if text is not None},
         topic_id=found["topicId"],
         record=record,
         record_valid=bool(found["record"]["beforeValid"]),
@@ -106,7 +106,11 @@ def _before(found: Mapping[str, Any], record: TopicRecord | None) -> TopicState:
 
 
 def _record(found: Mapping[str, Any] | None) -> TopicRecord | None:
-    return None if found is None else TopicRecord(found["owner"], tuple(found["config"]), found["absent"])
+    if found is None:
+        return None
+    was = found.get("applied")
+    applied = was and Applied(was["partitions"], tuple(sorted(was["config"].items())), was["removeUnmanaged"])
+    return TopicRecord(found["owner"], tuple(found["config"]), found["absent"], applied)
 
 
 def _change(found: Mapping[str, Any]) -> Change:

@@ -7,7 +7,7 @@ found out at the cluster, and so is whether Kafka would take a topic's config as
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -26,11 +26,11 @@ from topiarist.core.change import (
     Verdict,
 )
 from topiarist.core.evolve import vouched
-from topiarist.core.javatext import INT_MAX
 from topiarist.core.names import INTERNAL_TOPICS, collision_key, name_problem
 from topiarist.core.quoting import quoted
 from topiarist.core.risk import of_deletion
-from topiarist.core.state import Replicas
+from topiarist.core.state import Applied, Replicas
+from topiarist.core.witness import means
 
 _TOGETHER = (
     *((), (CreateTopic,), (AddPartitions,), (UpdateConfig,), (AddPartitions, UpdateConfig)),
@@ -87,12 +87,31 @@ def _of_record(topic: TopicPlan, owner: str) -> Iterator[str]:
     """The record afterwards is the plan's owner's, and names what is set then; a deletion needs one from before."""
     before, after = topic.before.valid_record if topic.before else None, topic.record_after
     deletes = any(isinstance(change, DeleteTopic) for change in topic.changes)
+    kept = before.config if before else ()
     if after is None or after.owner != owner or after.absent != deletes:
         yield "a record afterwards that is not what its changes leave"
-    elif not _ascending(after.config) or not set(after.config) <= _set_then(topic):
+    elif not _ascending(after.config) or not set(after.config) <= _set_then(topic).union(kept):
         yield "a record afterwards of keys that are not set then"
+    elif after.applied and not _bears_witness(after.applied, set(after.config), topic):
+        yield "a record afterwards of values that are not what its changes leave"
     if deletes and (before is None or before.owner != owner or before.absent):
         yield "the deletion of a topic that is not ours"
+
+
+def _bears_witness(applied: Applied, keys: set[str], topic: TopicPlan) -> bool:
+    """Whether a record remembers values of its own keys only: as they will be, or as it remembered them before."""
+    record = topic.before.valid_record if topic.before else None
+    was = record.applied.config if record and record.applied else ()
+    config: Mapping[str, str | None] = topic.before.config if topic.before else {}
+    for change in topic.changes:
+        if isinstance(change, CreateTopic):
+            config = change.config
+        elif isinstance(change, UpdateConfig):
+            config = {**config, **{item.key: item.after for item in change.items}}
+    texts = ((key, value, config.get(key)) for key, value in applied.config)
+    return {key for key, _ in applied.config} <= keys and all(
+        (key, value) in was or (text is not None and means(key, value, text)) for key, value, text in texts
+    )
 
 
 def _set_then(topic: TopicPlan) -> set[str]:
@@ -131,8 +150,6 @@ def _of_lists(replicas: Sequence[Replicas]) -> Iterator[str]:
         yield "no partitions"
     for partition, message in explicit.problems(dict(enumerate(replicas))):
         yield f"replica list {partition}: {message}"
-    if any(broker > INT_MAX for brokers in replicas for broker in brokers):
-        yield "a broker id beyond any that Kafka has"
 
 
 def _of_items(change: UpdateConfig) -> Iterator[str]:

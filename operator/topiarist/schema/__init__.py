@@ -22,6 +22,7 @@ from topiarist.core.spec import ClusterSpec, Manifest, RackAwareness, Source
 from topiarist.core.state import Release
 from topiarist.core.values import config_text, shown
 from topiarist.errors import Path, Problem
+from topiarist.schema import secrets
 from topiarist.schema.clusters import allowed_topics, budgets
 from topiarist.schema.credentials import credentials
 
@@ -46,21 +47,28 @@ def schema(kind: str) -> Mapping[str, Any]:
     return loaded
 
 
-def check(body: Mapping[str, Any]) -> list[Problem]:
+@cache
+def resource_schema(kind: str) -> Mapping[str, Any]:
+    """Return the JSON Schema of a custom resource: that of the kind, with secrets from Secrets only."""
+    return secrets.from_secrets_only(schema(kind))
+
+
+def check(body: Mapping[str, Any], *, custom_resource: bool = False) -> list[Problem]:
     """Everything wrong with a document by itself; empty if it is valid. At most ``explain.MOST`` problems.
 
-    ``body`` is plain: dict, list, str, int, bool, and ``Decimal`` or float for fractions.
+    ``body`` is plain: dict, list, str, int, bool, and ``Decimal`` or float for fractions. ``custom_resource`` says that
+    it comes from an API server and not from a file.
     """
-    if is_valid(body):
+    if is_valid(body, custom_resource=custom_resource):
         return []
     from topiarist.schema import explain
 
-    return explain.identity(body) or explain.problems(schema(body["kind"]), body)
+    return explain.identity(body) or explain.problems(_schema(body["kind"], custom_resource), body)
 
 
-def is_valid(body: Mapping[str, Any]) -> bool:
+def is_valid(body: Mapping[str, Any], *, custom_resource: bool = False) -> bool:
     """Whether ``check`` would find nothing wrong."""
-    return body.get("apiVersion") == VERSION and body.get("kind") in KINDS and _valid(body)
+    return body.get("apiVersion") == VERSION and body.get("kind") in KINDS and _valid(body, custom_resource)
 
 
 def fault(kind: str, body: Any) -> str:
@@ -209,16 +217,20 @@ def fractions(spec: Any, path: Path = ("spec",)) -> Iterable[Path]:
         yield path
 
 
+def _schema(kind: str, custom_resource: bool) -> Mapping[str, Any]:
+    return resource_schema(kind) if custom_resource else schema(kind)
+
+
 @cache
-def _validator(kind: str) -> Draft7Validator:
+def _validator(kind: str, custom_resource: bool = False) -> Draft7Validator:
     from jsonschema_rs import Draft7Validator
 
-    return Draft7Validator(dict(schema(kind)))
+    return Draft7Validator(dict(_schema(kind, custom_resource)))
 
 
-def _valid(body: Mapping[str, Any]) -> bool:
+def _valid(body: Mapping[str, Any], custom_resource: bool = False) -> bool:
     try:
-        accepted = _validator(body["kind"]).is_valid(body)
+        accepted = _validator(body["kind"], custom_resource).is_valid(body)
     except ValueError:
         # Text that is no Unicode, which JSON from elsewhere can hold.
         return False

@@ -21,9 +21,6 @@ from topiarist.schema.walking import errors, second
 MOST = 100
 """Problems of one document that are explained."""
 
-_KAFKA_LISTS = re.compile(r"[0-9]+(?::[0-9]+)*(?:,[0-9]+(?::[0-9]+)*)*")
-"""Replica lists as Kafka's own tools write them: ``1:2:3,2:3:1``."""
-
 _CHOICE = re.compile(r"(?<=[(|])[a-zA-Z]+(?=[|)])")
 """Whole words that a pattern of ours allows among other text: ``partitions`` in ``^(partitions|config[.].+)$``."""
 
@@ -109,10 +106,10 @@ def _type_hint(schema: Mapping[str, Any], value: object) -> str:
         return f'quote it: "{text}"' if text in schema.get("enum", (text,)) else ""
     if wanted == "integer" and isinstance(value, str) and re.fullmatch(r"-?[1-9][0-9]{0,18}", value):
         return f"leave the quotes out: {value}"
-    if wanted == "array" and isinstance(value, str) and _KAFKA_LISTS.fullmatch(value):
-        return f"write [[{value.replace(',', '],[').replace(':', ',')}]]"
     if wanted == "array" and not isinstance(value, dict | None):
         return f"write [{shown(str(value))}]"
+    if isinstance(wanted, list) and "array" in wanted and isinstance(value, int):
+        return f"write [[{text}]]"
     if isinstance(wanted, list) and isinstance(value, list) and all(isinstance(item, str) for item in value):
         return f'write "{shown(",".join(value))}"' if value else ""
     return ""

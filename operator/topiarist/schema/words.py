@@ -31,7 +31,9 @@ def wanted(schema: Mapping[str, Any]) -> str:
     bounds = f" from {schema['minimum']} to {schema['maximum']}" if "minimum" in schema else ""
     if isinstance(schema["type"], list):
         kind, *others = schema["type"]
-        return f"{_TYPES[kind]}{bounds} or null" if others == ["null"] else "text, a number, true or false"
+        if others == ["null"]:
+            return f"{_TYPES[kind]}{bounds} or null"
+        return f"{_TYPES[kind]} or {_TYPES[others[0]]}" if kind == "array" else "text, a number, true or false"
     return _TYPES[schema["type"]] + bounds
 
 

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from topiarist import extras
 from topiarist.adapters.embedded.guarded import GuardedProcess, free_port
 from topiarist.errors import Reason, TopiaristError
 
@@ -79,12 +80,16 @@ _SETTINGS = {
 class EmbeddedZooKeeper:
     """One ZooKeeper server: ``with EmbeddedZooKeeper() as server: connect_to(server.connect)``.
 
-    ``settings`` are lines of its ``zoo.cfg``, ``java`` options of its JVM; both come after our own and so win.
-    Raises ``TopiaristError``: PrerequisiteMissing without Java 17 or PySpark, Unreachable if the server does not start.
+    ``settings`` are lines of its ``zoo.cfg``, ``java`` options of its JVM; both come after our own and so win. ``port``
+    is the one to listen on; without it any free one is taken. Raises ``TopiaristError``: PrerequisiteMissing without
+    Java 17 or PySpark, Unreachable if the server does not start or the port is taken.
     """
 
-    def __init__(self, *, settings: Mapping[str, str] | None = None, java: Sequence[str] = ()) -> None:
+    def __init__(
+        self, *, settings: Mapping[str, str] | None = None, java: Sequence[str] = (), port: int | None = None
+    ) -> None:
         self.port = 0
+        self._wanted = port
         self.directory = Path()
         self._settings = {**_SETTINGS, **(settings or {})}
         self._options = (*_JAVA, *java)
@@ -107,14 +112,16 @@ class EmbeddedZooKeeper:
         return self._process is not None and self._process.alive
 
     def start(self) -> Self:
-        """Start the server on a free port and wait until it answers."""
+        """Start the server and wait until it answers."""
         self.directory = Path(tempfile.mkdtemp(prefix="topiarist-zookeeper-"))
         atexit.register(self.stop)
         try:
             self._process = GuardedProcess(self.directory, self._command(), "the embedded ZooKeeper")
             # Between our look for a free port and the server's bind somebody else may take it.
-            while not self._launch(free_port()):
-                pass
+            while not self._launch(self._wanted or free_port()):
+                if self._wanted:
+                    hint = "give another one, or none: then a free one is taken"
+                    raise TopiaristError(Reason.UNREACHABLE, f"port {self._wanted} of 127.0.0.1 is taken", hint)
         except BaseException:
             self.stop()
             raise
@@ -191,10 +198,7 @@ def find_jars() -> list[Path]:
     """The jars that a ZooKeeper server needs, out of PySpark's; PySpark itself is not imported."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise TopiaristError(
-            Reason.PREREQUISITE_MISSING,
-            "PySpark is needed to run a ZooKeeper here, it brings ZooKeeper's jars: pip install 'topiarist[drift]'",
-        )
+        raise extras.missing("drift", "a ZooKeeper on this machine, whose jars PySpark brings,")
     folder = Path(spec.origin).parent / "jars"
     found = {pattern: sorted(folder.glob(pattern)) for pattern in _JARS}
     missing = [pattern for pattern, jars in found.items() if not jars]

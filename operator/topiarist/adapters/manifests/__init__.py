@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 from topiarist import schema
 from topiarist.adapters.manifests import thorough
 from topiarist.adapters.manifests.dump import dump, dump_file
-from topiarist.adapters.manifests.files import read
+from topiarist.adapters.manifests.files import Ignored, place_of, read
 from topiarist.adapters.manifests.folder import check_folder, write_folder
 from topiarist.adapters.manifests.limits import MAX_COMPLAINTS, MAX_GUESSES
 from topiarist.adapters.manifests.source import Document, File
@@ -24,9 +24,9 @@ from topiarist.adapters.manifests.strict import Odd, StrictLoader
 from topiarist.adapters.manifests.thorough import Judged, Note, is_ours
 from topiarist.core.spec import Manifest
 from topiarist.core.values import quoted
-from topiarist.errors import Complaint, Path, Problem
+from topiarist.errors import Complaint, Path, Place, Problem, Reason
 
-__all__ = ["Loaded", "annotations_of", "check_folder", "dump", "dump_file", "load", "write_folder"]
+__all__ = ["Loaded", "annotations_of", "check_folder", "dump", "dump_file", "load", "place_of", "write_folder"]
 
 
 class Loaded(NamedTuple):
@@ -34,7 +34,7 @@ class Loaded(NamedTuple):
 
     ``more`` counts, at least, what is wrong beyond the first ``MAX_COMPLAINTS`` of a file; ``foreign`` documents of
     other API groups; ``files`` the files that were read. ``broken`` has the kind and name of documents that are there
-    but wrong.
+    but wrong. ``warnings`` name what looks like input and brought none, sorted by place.
     """
 
     manifests: tuple[Manifest, ...]
@@ -43,6 +43,7 @@ class Loaded(NamedTuple):
     foreign: int
     files: int
     broken: frozenset[tuple[str, str]]
+    warnings: tuple[Complaint, ...] = ()
 
 
 def load(paths: Iterable[str], stdin: BinaryIO | None = None) -> Loaded:
@@ -51,11 +52,18 @@ def load(paths: Iterable[str], stdin: BinaryIO | None = None) -> Loaded:
     for found in read(paths, stdin):
         if isinstance(found, Complaint):
             loading.complaints.append(found)
+        elif isinstance(found, Ignored):
+            loading.warnings.append(found.warning)
         else:
             loading.file(found)
-    complaints = tuple(sorted(loading.complaints))
     return Loaded(
-        tuple(loading.manifests), complaints, loading.more, loading.foreign, loading.files, frozenset(loading.broken)
+        tuple(loading.manifests),
+        tuple(sorted(loading.complaints)),
+        loading.more,
+        loading.foreign,
+        loading.files,
+        frozenset(loading.broken),
+        tuple(sorted(loading.warnings)),
     )
 
 
@@ -65,6 +73,7 @@ class _Loading:
     def __init__(self) -> None:
         self.manifests: list[Manifest] = []
         self.complaints: list[Complaint] = []
+        self.warnings: list[Complaint] = []
         self.more = 0
         self.foreign = 0
         self.files = 0
@@ -72,12 +81,14 @@ class _Loading:
         self._strict = StrictLoader()
         self._room = MAX_COMPLAINTS
         self._guesses = iter(range(MAX_GUESSES))
+        self._empty = True
 
     def file(self, file: File) -> None:
         """Take in one file: fast as far as nothing is odd, then thoroughly."""
         self.files += 1
         self._room = MAX_COMPLAINTS
         self._guesses = iter(range(MAX_GUESSES))
+        self._empty = True
         read = 0
         try:
             for body, source in self._strict.documents(file):
@@ -85,6 +96,8 @@ class _Loading:
                 self._document(body, source, [])
         except Odd:
             self._thoroughly(file, read)
+        if self._empty:
+            self.warnings.append(Complaint(Place(file.name), "found no document", reason=Reason.UNREADABLE.value))
 
     def _thoroughly(self, file: File, read: int) -> None:
         """What is wrong with a file whose first ``read`` documents are known already."""
@@ -97,6 +110,7 @@ class _Loading:
                 self._complain(document)
 
     def _document(self, body: Any, source: Document, notes: Sequence[Note]) -> None:
+        self._empty = self._empty and body is None
         if is_ours(body):
             if not self._room and (notes or not schema.is_valid(body)):
                 # To say what is wrong would take its time, and nobody would be told.
@@ -130,6 +144,7 @@ class _Loading:
             self.more += 1
 
     def _complain(self, complaint: Complaint) -> None:
+        self._empty = False
         if self._room:
             self._room -= 1
             self.complaints.append(complaint)

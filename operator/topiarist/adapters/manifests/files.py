@@ -7,13 +7,16 @@ what becomes of it on disk afterwards does not matter.
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from pathlib import PurePath
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
-from topiarist.adapters.manifests.limits import MAX_BYTES, MAX_FILES, MAX_FOLDERS, MAX_NAME
+from topiarist.adapters.manifests.limits import MAX_BYTES, MAX_FILES, MAX_FOLDERS, MAX_NAME, MAX_PEEKS
 from topiarist.adapters.manifests.source import File
 from topiarist.core.values import shown
 from topiarist.errors import Complaint, Place, Reason
@@ -30,20 +33,40 @@ _KINDS = {
     stat.S_IFDIR: "a folder",
 }
 
+_YAML_TEXT = re.compile(r".+[.](?:yaml|yml)[.]txt|.+[.](?:yaml|yml) *", re.IGNORECASE)
+_JSON_MANIFEST = re.compile(rb'"apiVersion"\s*:\s*"topiarist\.dev/')
+_PEEK = 64 * 1024
+"""Bytes of a JSON file that are searched for a manifest."""
 
-def read(paths: Iterable[str], stdin: BinaryIO | None = None) -> Iterator[File | Complaint]:
+
+class Ignored(NamedTuple):
+    """A warning about a path that holds nothing to read, or a file that is not read although its name suggests it."""
+
+    warning: Complaint
+
+
+def read(paths: Iterable[str], stdin: BinaryIO | None = None) -> Iterator[File | Complaint | Ignored]:
     """The files that ``paths`` mean, in order, or what is wrong with one; ``-`` is ``stdin``.
 
     A folder means its ``*.yaml`` and ``*.yml``, at any depth, sorted, without hidden ones (``.git``). A file that
-    several paths or links lead to is read once. A path that is given may itself be a link.
+    several paths or links lead to is read once. A path that is given may itself be a link. Files of a folder that look
+    like manifests and have another name, and folders without any file, are ``Ignored``.
     """
     walk = _Walk()
     for path in paths:
         if path != "-":
             yield from walk.path(path)
         elif stdin is not None:
-            data = stdin.read(MAX_BYTES + 1)
-            yield File(STDIN, data) if len(data) <= MAX_BYTES else _too_large(STDIN)
+            yield _stdin(stdin)
+
+
+def _stdin(stream: BinaryIO) -> File | Complaint:
+    try:
+        data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        why = "it is closed" if error.errno == errno.EBADF else error.strerror
+        return Complaint(Place(STDIN), f"cannot be read: {why}")
+    return File(STDIN, data) if len(data) <= MAX_BYTES else _too_large(STDIN)
 
 
 class _Walk:
@@ -52,9 +75,19 @@ class _Walk:
     def __init__(self) -> None:
         self._seen: set[tuple[int, int]] = set()
         self._files = 0
+        self._again = False
+        self.peeks = iter(range(MAX_PEEKS))
 
-    def path(self, path: str) -> Iterator[File | Complaint]:
-        """The files of one given path."""
+    def path(self, path: str) -> Iterator[File | Complaint | Ignored]:
+        """The files of one given path, or a warning if there is none."""
+        self._again, nothing = False, True
+        for found in self._path(path):
+            nothing = False
+            yield found
+        if nothing and not self._again:
+            yield _ignored(path, "found no *.yaml and no *.yml in this folder")
+
+    def _path(self, path: str) -> Iterator[File | Complaint | Ignored]:
         try:
             kind = stat.S_IFMT(os.stat(path).st_mode)  # noqa: PTH116 - a given path may be text that pathlib would change
             if kind == stat.S_IFDIR:
@@ -70,6 +103,7 @@ class _Walk:
         """Whether a file or folder has not been met before."""
         identity = (status.st_dev, status.st_ino)
         if identity in self._seen:
+            self._again = True
             return False
         self._seen.add(identity)
         return True
@@ -85,13 +119,13 @@ class _Walk:
                 return
             self._files += 1
             if self._files > MAX_FILES:
-                yield _wrong(_place(name), f"found more than {MAX_FILES:,} files", "give fewer paths")
+                yield _wrong(place_of(name), f"found more than {MAX_FILES:,} files", "give fewer paths")
             elif status.st_size > MAX_BYTES:
                 yield _too_large(name)
             elif len(data := os.read(descriptor, status.st_size + 1)) != status.st_size:
-                yield _wrong(_place(name), "changed while it was being read", "run again")
+                yield _wrong(place_of(name), "changed while it was being read", "run again")
             else:
-                yield File(_place(name).file, data)
+                yield File(place_of(name).file, data)
         finally:
             os.close(descriptor)
 
@@ -105,7 +139,7 @@ class _Folder:
         self._prefix = "" if path == "." else path.removeprefix("./").rstrip("/") + "/"
         self._links: list[str] = []
 
-    def files(self) -> Iterator[File | Complaint]:
+    def files(self) -> Iterator[File | Complaint | Ignored]:
         """Everything below: first what lies there itself, then what links lead to and has not been read."""
         yield from self._folder(os.open(self._root, _OPEN | os.O_DIRECTORY), "", 0)
         for link in iter(self._next_link, None):
@@ -114,7 +148,7 @@ class _Folder:
     def _next_link(self) -> str | None:
         return self._links.pop(0) if self._links else None
 
-    def _folder(self, descriptor: int, below: str, depth: int) -> Iterator[File | Complaint]:
+    def _folder(self, descriptor: int, below: str, depth: int) -> Iterator[File | Complaint | Ignored]:
         """Read an open folder, which is closed; ``below`` is its path below the root, with a final slash."""
         try:
             if not self._walk.first(os.fstat(descriptor)):
@@ -129,7 +163,9 @@ class _Folder:
         finally:
             os.close(descriptor)
 
-    def _entry(self, folder: int, below: str, entry: os.DirEntry[str], depth: int) -> Iterator[File | Complaint]:
+    def _entry(
+        self, folder: int, below: str, entry: os.DirEntry[str], depth: int
+    ) -> Iterator[File | Complaint | Ignored]:
         path = below + entry.name
         try:
             if entry.is_symlink():
@@ -143,19 +179,38 @@ class _Folder:
                     yield from self._walk.file(opened, self._prefix + path)
                 else:
                     yield _irregular(self._prefix + path, stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode))
+            elif _looks_like_yaml(entry.name) or self._holds_json_manifest(folder, entry):
+                yield _unread(self._prefix + path)
         except OSError as error:
             yield _unusable(self._prefix + path, error)
 
-    def _link(self, path: str) -> Iterator[File | Complaint]:
+    def _holds_json_manifest(self, folder: int, entry: os.DirEntry[str]) -> bool:
+        """Return whether a file is JSON that begins like a manifest; only so many files are opened to find out."""
+        if not entry.name.lower().endswith(".json") or not entry.is_file(follow_symlinks=False):
+            return False
+        if next(self._walk.peeks, None) is None:
+            return False
+        try:
+            opened = os.open(entry.name, _OPEN | os.O_NOFOLLOW, dir_fd=folder)
+        except OSError:
+            return False  # a file that is not read may be unreadable
+        try:
+            return _JSON_MANIFEST.search(os.read(opened, _PEEK)) is not None
+        finally:
+            os.close(opened)
+
+    def _link(self, path: str) -> Iterator[File | Complaint | Ignored]:
         """What a link leads to: a folder's files, or a file if the link is named like a manifest."""
         try:
             target = os.path.realpath(f"{self._root}/{path}", strict=True)
             kind = stat.S_IFMT(os.stat(target).st_mode)  # noqa: PTH116
             if kind != stat.S_IFDIR and not path.endswith(SUFFIXES):
+                if _looks_like_yaml(PurePath(path).name):
+                    yield _unread(self._prefix + path)
                 return
             if target != self._root and not PurePath(target).is_relative_to(self._root):
                 message = f"found a link that leads out of {self._name()}"
-                yield _wrong(_place(self._prefix + path), message, "put what it leads to in its place")
+                yield _wrong(place_of(self._prefix + path), message, "put what it leads to in its place")
             elif kind == stat.S_IFDIR:
                 yield from self._folder(self._open_below(target), f"{path}/", path.count("/") + 1)
             elif kind == stat.S_IFREG:
@@ -163,7 +218,7 @@ class _Folder:
             else:
                 yield _irregular(self._prefix + path, kind)
         except FileNotFoundError:
-            yield _wrong(_place(self._prefix + path), "found a link that leads nowhere", "mend it, or take it away")
+            yield _wrong(place_of(self._prefix + path), "found a link that leads nowhere", "mend it, or take it away")
         except OSError as error:
             yield _unusable(self._prefix + path, error)
 
@@ -179,11 +234,30 @@ class _Folder:
         return descriptor
 
     def _name(self, below: str = "") -> str:
-        return _place((self._prefix + below).rstrip("/") or ".").file
+        return place_of((self._prefix + below).rstrip("/") or ".").file
 
 
 def _by_name(entry: os.DirEntry[str]) -> str:
     return entry.name
+
+
+def _looks_like_yaml(name: str) -> bool:
+    """Return whether a name is a slip for ``*.yaml`` or ``*.yml``: ``b.YAML``, ``c.ymal``, ``d.yaml.txt``."""
+    if _YAML_TEXT.fullmatch(name):
+        return True
+    suffix = name.rpartition(".")[2].lower() if "." in name else ""
+    if sorted(suffix) in (sorted("yaml"), sorted("yml")):
+        return True
+    return suffix.startswith("y") and bool(get_close_matches(suffix, ("yaml", "yml"), n=1, cutoff=0.75))
+
+
+def _unread(name: str) -> Ignored:
+    hint = "rename it, or give it by its own path"
+    return _ignored(name, "not read: in a folder only *.yaml and *.yml count", hint)
+
+
+def _ignored(name: str, message: str, hint: str = "") -> Ignored:
+    return Ignored(Complaint(place_of(name), message, hint, Reason.UNREADABLE.value))
 
 
 def _wrong(place: Place, message: str, hint: str = "") -> Complaint:
@@ -193,18 +267,18 @@ def _wrong(place: Place, message: str, hint: str = "") -> Complaint:
 def _irregular(name: str, kind: int) -> Complaint:
     what = _KINDS.get(kind, "something else")
     hint = "give - and the text on standard input" if kind == stat.S_IFIFO else ""
-    return _wrong(_place(name), f"found {what}, wanted a regular file", hint)
+    return _wrong(place_of(name), f"found {what}, wanted a regular file", hint)
 
 
 def _too_large(name: str) -> Complaint:
-    return _wrong(_place(name), f"found more than {MAX_BYTES // 2**20} MiB", "split it up")
+    return _wrong(place_of(name), f"found more than {MAX_BYTES // 2**20} MiB", "split it up")
 
 
 def _unusable(name: str, error: Exception) -> Complaint:
     why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return _wrong(_place(name), f"cannot be read: {why[:1].lower()}{why[1:]}")
+    return _wrong(place_of(name), f"cannot be read: {why[:1].lower()}{why[1:]}")
 
 
-def _place(name: str) -> Place:
-    """The file as a whole, under a name that can be shown; an empty path is shown as two quotes."""
-    return Place(shown(name, MAX_NAME) or '""')
+def place_of(name: str) -> Place:
+    """The file as a whole, under a name that can be shown; an empty path is shown as two quotes, ``-`` as stdin."""
+    return Place(STDIN if name == "-" else shown(name, MAX_NAME) or '""')

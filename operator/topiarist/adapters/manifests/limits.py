@@ -11,6 +11,9 @@ MAX_FILES = 250_000
 MAX_FOLDERS = 64
 """Depth of folders below a given path; each level holds one open file descriptor while it is read."""
 
+MAX_PEEKS = 1000
+"""JSON files of a run that are opened to find out whether they are manifests."""
+
 MAX_NAME = 4096
 """Characters of a file's name that are shown: more than Linux allows."""
 

@@ -5,8 +5,8 @@
 cluster. It promises what Kafka writes to ZooKeeper, not that anything could be produced or consumed.
 """
 
-from topiarist.adapters.playground.demo import run
+from topiarist.adapters.playground.demo import NAME, manifests, run
 from topiarist.adapters.playground.played import Playground
-from topiarist.adapters.playground.seed import Topic, add_topics, seed
+from topiarist.adapters.playground.seed import Topic, add_topics, new_topic_id, seed
 
-__all__ = ["Playground", "Topic", "add_topics", "run", "seed"]
+__all__ = ["NAME", "Playground", "Topic", "add_topics", "manifests", "new_topic_id", "run", "seed"]

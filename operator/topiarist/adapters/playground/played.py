@@ -45,9 +45,12 @@ class Playground:
     that is treated well has none. Raises ``TopiaristError`` (Unreachable) if there is no ZooKeeper.
     """
 
-    def __init__(self, connect: str, brokers: Iterable[Broker], release: Release = NEWEST) -> None:
+    def __init__(
+        self, connect: str, brokers: Iterable[Broker], release: Release = NEWEST, cluster_id: str = seed.CLUSTER_ID
+    ) -> None:
         self.connect = connect
         self.release = release
+        self.cluster_id = cluster_id
         self.brokers = {broker.id: broker for broker in brokers}
         self.deletes = True
         self.faults: list[str] = []
@@ -62,7 +65,7 @@ class Playground:
         try:
             self._make_chroot()
             self.client.start(timeout=_CONNECT_DEADLINE)
-            seed.seed(self.client, self.brokers.values(), self.release)
+            seed.seed(self.client, self.brokers.values(), self.release, self.cluster_id)
             self._term = (1, 1)
             self.client.add_listener(self._session)
             self._thread.start()
@@ -159,7 +162,7 @@ class Playground:
         reaction = {_IDS: self._look_at_brokers, _TOPICS: self._look_at_topics, _MARKS: self._look_at_marks}
         if event.path:
             topic = event.path.removeprefix(_TOPICS + "/")
-            self._work.put(reaction.get(event.path) or partial(self._take_over, topic))
+            self._work.put(reaction.get(event.path) or partial(self._look_at_topic, topic))
 
     def _everything(self) -> None:
         """Look at all that a new controller looks at; nodes that a lost session took along come back first."""
@@ -185,26 +188,35 @@ class Playground:
     def _look_at_topics(self) -> None:
         names = set(self.client.get_children(_TOPICS, watch=self._changed))
         new, self._seen = names - self._seen, names  # all known from here on, also if one of them cannot be read
-        for name in sorted(new):
-            self._take_over(name)
+        # All are read before one is looked at: where one is odd, the others are lost with it, and watched.
+        found = {name: data for name in sorted(new) if (data := self._read(name)) is not None}
+        topics = {name: _decode(f"{_TOPICS}/{name}", data) for name, data in found.items()}
+        for name, topic in topics.items():
+            if self.release >= (2, 8) and "topic_id" not in topic:
+                # Kafka sets it without a version, so it wins over anybody who writes at the same time.
+                data = seed.topic_bytes(topic["partitions"], seed.new_topic_id())
+                self.client.set(f"{_TOPICS}/{name}", data)
+        for name, topic in topics.items():
+            self._add_states(f"{_TOPICS}/{name}", topic["partitions"])
 
     def _look_at_marks(self) -> None:
         for name in sorted(self.client.get_children(_MARKS, watch=self._changed)):
             self._delete(name)
 
-    def _take_over(self, name: str) -> None:
-        """Give a topic its id, and states to those of its partitions that have none yet and a live replica."""
-        path = f"{_TOPICS}/{name}"
+    def _read(self, name: str) -> bytes | None:
+        """Read a topic's node, and watch it; None if the topic has gone."""
         try:
-            data, _ = self.client.get(path, watch=self._changed)
+            return bytes(self.client.get(f"{_TOPICS}/{name}", watch=self._changed)[0])
         except NoNodeError:
             self._seen.discard(name)
-            return
-        topic = _decode(path, data)
-        if self.release >= (2, 8) and "topic_id" not in topic:
-            # Kafka sets it without a version, so it wins over anybody who writes at the same time.
-            self.client.set(path, seed.topic_bytes(topic["partitions"], seed.new_topic_id()))
-        self._add_states(path, topic["partitions"])
+            return None
+
+    def _look_at_topic(self, name: str) -> None:
+        """Give states to the partitions of a topic that have none yet; an id only a new topic gets."""
+        data = self._read(name)
+        if data is not None:
+            path = f"{_TOPICS}/{name}"
+            self._add_states(path, _decode(path, data)["partitions"])
 
     def _add_states(self, path: str, partitions: dict[str, list[int]]) -> None:
         try:

@@ -56,7 +56,7 @@ class Topic(NamedTuple):
     config: Mapping[str, str] = {}
 
 
-def seed(client: KazooClient, brokers: Iterable[Broker], release: Release) -> None:
+def seed(client: KazooClient, brokers: Iterable[Broker], release: Release, cluster_id: str = CLUSTER_ID) -> None:
     """Make a cluster of ``brokers`` without topics; the first of them becomes the controller.
 
     The client's chroot must exist. Brokers and controller live as long as the client's session.
@@ -66,7 +66,7 @@ def seed(client: KazooClient, brokers: Iterable[Broker], release: Release) -> No
         client.ensure_path(parent or "/")
         client.create(path, None)
     client.create("/cluster", None)
-    client.create("/cluster/id", as_json({"version": "1", "id": CLUSTER_ID}))
+    client.create("/cluster/id", as_json({"version": "1", "id": cluster_id}))
     if release >= (2, 7):
         client.create("/feature", as_json({"features": {}, "version": 2 if release >= (3, 3) else 1, "status": 1}))
     client.create("/controller_epoch", b"0")

@@ -14,7 +14,18 @@ from sys import intern
 from typing import Any
 
 from topiarist.core.configs import SETTINGS
-from topiarist.core.state import Broker, ClusterState, Fault, Gate, Release, Replicas, Room, TopicRecord, TopicState
+from topiarist.core.state import (
+    Applied,
+    Broker,
+    ClusterState,
+    Fault,
+    Gate,
+    Release,
+    Replicas,
+    Room,
+    TopicRecord,
+    TopicState,
+)
 from topiarist.errors import Reason
 
 FORMAT_VERSION = 1
@@ -56,7 +67,9 @@ def state_of(head: Row, rows: Sequence[Row]) -> ClusterState:
         release_at_least=_release(head["releaseAtLeast"]),
         room=Room(head["topicListBytes"], head["notificationListBytes"], head["replyLimitBytes"]),
         warnings=tuple(head["warnings"]),
+        gives_ids=head["givesIds"] if "givesIds" in head else any(row["topicId"] for row in topics),
         next_identity=head["nextIdentity"],
+        stale_requests=frozenset(head.get("staleRequests", ())),
     )
 
 
@@ -83,6 +96,8 @@ def _head(state: ClusterState, rows: int) -> Row:
         "deleting": sorted(state.deleting - listed),
         "reassigning": sorted(state.reassigning - listed),
         "warnings": list(state.warnings),
+        "givesIds": state.gives_ids,
+        "staleRequests": sorted(state.stale_requests),
     }
 
 
@@ -138,7 +153,12 @@ def _marks(state: ClusterState, name: str) -> Row:
 
 
 def _record(record: TopicRecord) -> Row:
-    return {"owner": record.owner, "config": record.config, "absent": record.absent}
+    applied = record.applied and {
+        "partitions": record.applied.partitions,
+        "config": dict(record.applied.config),
+        "removeUnmanaged": record.applied.remove_unmanaged,
+    }
+    return {"owner": record.owner, "config": record.config, "absent": record.absent, "applied": applied}
 
 
 def _marked(mark: str, head: Row, topics: Sequence[Row]) -> frozenset[str]:
@@ -187,5 +207,8 @@ class _Pool:
 
     def record(self, fields: Row) -> TopicRecord:
         """A record."""
-        record = TopicRecord(fields["owner"], tuple(map(intern, fields["config"])), fields["absent"])
+        row = fields.get("applied")
+        values = tuple(sorted((intern(key), value) for key, value in row["config"].items())) if row else ()
+        applied = Applied(row["partitions"], values, row["removeUnmanaged"]) if row else None
+        record = TopicRecord(fields["owner"], tuple(map(intern, fields["config"])), fields["absent"], applied)
         return self._records.setdefault(record, record)

@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from topiarist.adapters.znodes.paths import GATE
-from topiarist.adapters.znodes.strict import ZnodeError, dump_object, load_object, show, want_text, want_version
-from topiarist.core.state import Freeze, TopicRecord
+from topiarist.adapters.znodes.strict import (
+    ZnodeError,
+    dump_object,
+    load_object,
+    show,
+    want_integer,
+    want_object,
+    want_text,
+    want_version,
+)
+from topiarist.core.state import Applied, Freeze, TopicRecord
 
 _VERSION = 1
 _ABSENT = "Absent"
+_REMOVE = "Remove"
+
+_WITH_VALUES = 2
+"""The version of a record that knows what was applied: version 1 has the names of config keys alone."""
 
 
 @lru_cache(maxsize=4096)
 def encode_record(record: TopicRecord) -> bytes:
     """The record's bytes: equal records have equal bytes, whoever writes them and when."""
+    applied = record.applied
     fields: dict[str, object] = {"version": _VERSION, "owner": record.owner, "config": list(record.config)}
+    if applied is not None:
+        values = dict(applied.config)
+        fields |= {"version": _WITH_VALUES, "config": {key: values.get(key) for key in record.config}}
+        if applied.partitions is not None:
+            fields["partitions"] = applied.partitions
+        if applied.remove_unmanaged:
+            fields["unmanagedConfig"] = _REMOVE
     if record.absent:
         fields["ensure"] = _ABSENT
     return dump_object(fields)
@@ -24,14 +46,32 @@ def encode_record(record: TopicRecord) -> bytes:
 def decode_record(raw: bytes) -> TopicRecord:
     """A record as ``encode_record`` wrote it: keys sorted, nothing else in it."""
     fields = load_object(raw)
-    want_version(fields, _VERSION)
-    _only(fields, {"version", "owner", "config", "ensure"})
+    version = want_version(fields, _WITH_VALUES)
+    known = {"version", "owner", "config", "ensure"}
+    _only(fields, known | {"partitions", "unmanagedConfig"} if version == _WITH_VALUES else known)
+    for field, word in (("ensure", _ABSENT), ("unmanagedConfig", _REMOVE)):
+        if fields.get(field, word) != word:
+            raise ZnodeError(f'"{field}" can only be "{word}", not {show(fields[field])}')
+    owner, absent = want_text(fields, "owner"), "ensure" in fields
+    if version == _WITH_VALUES:
+        applied = _applied(fields)
+        return TopicRecord(owner, tuple(want_object(fields, "config")), absent, applied)
     keys = fields.get("config")
     if type(keys) is not list or not all(type(key) is str for key in keys) or keys != sorted(set(keys)):
         raise ZnodeError(f'"config" must be a sorted list of config names, not {show(keys)}')
-    if fields.get("ensure", _ABSENT) != _ABSENT:
-        raise ZnodeError(f'"ensure" can only be "{_ABSENT}", not {show(fields["ensure"])}')
-    return TopicRecord(want_text(fields, "owner"), tuple(keys), "ensure" in fields)
+    return TopicRecord(owner, tuple(keys), absent)
+
+
+def _applied(fields: Mapping[str, object]) -> Applied:
+    """What a record says of the spec that its topic met."""
+    config = want_object(fields, "config")
+    if [*config] != sorted(config) or not all(value is None or type(value) is str for value in config.values()):
+        raise ZnodeError(f'"config" must have sorted config names with text or null, not {show(config)}')
+    partitions = want_integer(fields, "partitions") if "partitions" in fields else None
+    if partitions is not None and partitions < 1:
+        raise ZnodeError(f'"partitions" must be 1 or more, not {partitions}')
+    values = tuple((key, value) for key, value in config.items() if type(value) is str)
+    return Applied(partitions, values, "unmanagedConfig" in fields)
 
 
 def encode_gate(freeze: Freeze | None) -> bytes:

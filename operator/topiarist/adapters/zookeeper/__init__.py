@@ -17,7 +17,7 @@ from topiarist.adapters.zookeeper.gate import Turned, turn
 from topiarist.adapters.zookeeper.head import read_head
 from topiarist.adapters.zookeeper.lock import Lock
 from topiarist.adapters.zookeeper.memory import Memory
-from topiarist.adapters.zookeeper.partitions import inspect
+from topiarist.adapters.zookeeper.partitions import inspect, inspect_all
 from topiarist.adapters.zookeeper.reading import read_state
 from topiarist.adapters.zookeeper.session import in_words, open_session
 from topiarist.adapters.zookeeper.sighting import look
@@ -26,7 +26,7 @@ from topiarist.adapters.zookeeper.writing import Writer
 from topiarist.core.change import Plan
 from topiarist.core.credentials import NOBODY, Credentials
 from topiarist.core.inspection import Inspection
-from topiarist.core.state import ClusterState, Freeze
+from topiarist.core.state import ClusterState, Freeze, TopicState
 from topiarist.core.waiting import Sight
 from topiarist.reconcile import Outcome, Pace, Result
 
@@ -108,6 +108,11 @@ class ZooKeeperCluster:
         """What the controller has made of this topic's partitions by now."""
         with in_words(self._session):
             return inspect(self._session, topic)
+
+    def inspect_all(self, topics: Collection[TopicState]) -> Mapping[str, Inspection]:
+        """Read what the controller has made of the partitions of these topics."""
+        with in_words(self._session):
+            return inspect_all(self._session, topics)
 
     def cluster_id(self) -> str:
         """The cluster's id."""

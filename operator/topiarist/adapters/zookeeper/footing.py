@@ -7,17 +7,17 @@ says that it moved. While a new controller is being elected there is none, and t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from topiarist.adapters import znodes
 from topiarist.adapters.znodes import Pool, ZnodeError
-from topiarist.adapters.zookeeper.head import read_reassigning
+from topiarist.adapters.zookeeper.head import read_again, requested
 from topiarist.adapters.zookeeper.reading import TopicNodes, release_of, topic_state
 from topiarist.adapters.zookeeper.session import Session
-from topiarist.adapters.zookeeper.site import read_site
-from topiarist.adapters.zookeeper.wire import Node
+from topiarist.adapters.zookeeper.site import NOTHING, read_site
+from topiarist.adapters.zookeeper.wire import Failure, Node
+from topiarist.core.change import TopicPlan
 from topiarist.core.evolve import Now
 from topiarist.core.names import unify
 from topiarist.core.state import Fault
@@ -53,11 +53,14 @@ class Footing:
         self._session = session
         self._lock_path = lock_path
         self._stop = stop
+        self._hint = NOTHING
         self.renew()
+        self._hint = "nothing more is written: what was not sent before is left as it was"
 
     def renew(self) -> None:
         """Find out what there is to stand on now; an election is waited for."""
-        self.site, self.head = elected(lambda: read_site(self._session, self._lock_path), self._stop)
+        self.site, self.head = elected(lambda: read_site(self._session, self._lock_path, self._hint), self._stop)
+        self.requested = self.head.requested
         self._unified = unify(self.head.topic_names)
         self._renewed = time.monotonic()
 
@@ -66,13 +69,19 @@ class Footing:
         if time.monotonic() - self._renewed > FRESH:
             self.renew()
 
-    def look_at_reassignments(self, growing: Sequence[str]) -> None:
-        """What a request names now of the topics that are to grow, if there are any.
+    def look_again(self, plans: Sequence[TopicPlan]) -> None:
+        """What the topics of ``plans`` rest on and no transaction can check. Raises if a migration to KRaft has begun.
 
-        Read after the topics: a request that came and went before is in the topic's node, or moves its version.
+        A broker that comes back has a new registration of the same version, perhaps in another rack.
         """
-        if growing:
-            self.head = replace(self.head, reassigning=read_reassigning(self._session, growing))
+        named = {broker for plan in plans for replicas in plan.new_replicas() for broker in replicas}
+        self.head = read_again(self._session, self.head, sorted(named))
+        if self.head.gate.reason:
+            self.renew()
+
+    def take_request(self, node: Node | Failure, names: Collection[str]) -> None:
+        """Keep what the reassignment request ``node`` names, as it was read with the topics ``names``."""
+        self.requested = requested(self._session, node, names)
 
     def now(self, nodes: TopicNodes) -> Now | str:
         """A topic as it stands, for a comparison by value; text if one of its nodes cannot be read."""
@@ -90,7 +99,7 @@ class Footing:
             topic=found,
             record=record,
             marked=nodes.marked,
-            reassigning=nodes.name in head.reassigning,
+            reassigning=nodes.name in self.requested.topics,
             brokers={broker.id: broker for broker in head.brokers},
             unified=self._unified,
             broker_defaults=head.broker_defaults,

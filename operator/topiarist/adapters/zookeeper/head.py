@@ -6,8 +6,8 @@ Read before any topic, and again whenever a transaction failed its check of the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 from topiarist.adapters import znodes
@@ -17,10 +17,7 @@ from topiarist.adapters.zookeeper.wire import Failure, Names, Node, read_childre
 from topiarist.core.state import Broker, Fault, Gate, Release
 from topiarist.errors import Reason, TopiaristError
 
-# The epoch before the controller: a change after that read then fails the check of the epoch (contract 6.1).
 _NODES = (
-    paths.CONTROLLER_EPOCH,
-    paths.CONTROLLER,
     paths.CLUSTER_ID,
     paths.TOPIC_CONFIGS,
     paths.MIGRATION,
@@ -32,13 +29,27 @@ _NODES = (
     paths.BROKER_DEFAULTS,
 )
 
-# Records and marks before topics: a record whose topic is then missing did lose its topic, unless a mark says why.
-_LISTS = (paths.RECORDS, paths.DELETIONS, paths.TOPICS, paths.BROKER_IDS)
+_READ_AGAIN = (paths.MIGRATION, paths.BROKER_DEFAULTS)
 
 _MAY_BE_HIDDEN = {paths.FEATURE, paths.IP_CONFIGS, paths.BROKER_DEFAULTS, paths.CHANGES}
 _QUOTED_NAME = re.compile(rb'"([a-zA-Z0-9._-]{1,249})"')
 
+_FIELDS = frozenset({"version", "partitions", "topic", "partition", "replicas", "log_dirs", "any"})
+"""Words of a reassignment request that are hardly topics."""
+
 T = TypeVar("T")
+
+
+class Requested(NamedTuple):
+    """The topics that a reassignment request names, and the version of its znode; None if there is none.
+
+    ``since`` is the identity of the request; None also if it cannot be read, and ``topics`` then are all that it could
+    name.
+    """
+
+    topics: frozenset[str] = frozenset()
+    version: int | None = None
+    since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +73,7 @@ class Head:
     topic_names: Names
     record_names: Names
     deleting: frozenset[str]
-    reassigning: frozenset[str]
+    requested: Requested
     notifications: int
     warnings: tuple[str, ...]
 
@@ -74,21 +85,54 @@ def read_head(session: Session) -> Head:
     znode without which nothing can be known; what is odd elsewhere becomes a warning.
     """
     sync(session)
-    nodes = dict(zip(_NODES, read_nodes(session, _NODES), strict=True))
-    lists = dict(zip(_LISTS, read_children(session, _LISTS), strict=True))
+    # The epoch before the controller: a change after that read then fails the check of the epoch (contract 6.1).
+    order = (paths.CONTROLLER_EPOCH, paths.CONTROLLER, *_NODES)
+    nodes = dict(zip(order, read_nodes(session, order), strict=True))
+    # Records and marks before topics: a record whose topic is then missing did lose its topic, unless a mark says why.
+    listed = (paths.RECORDS, paths.DELETIONS, paths.TOPICS, paths.BROKER_IDS)
+    lists = dict(zip(listed, read_children(session, listed), strict=True))
     _require_permission(session, {**nodes, **lists})
     _require_kafka(session, {**nodes, **lists})
     found = _Found({path: node for path, node in nodes.items() if isinstance(node, Node)}, [])
-    found.warnings.extend(f"{path}: no permission to read it" for path in _NODES if nodes[path] is Failure.DENIED)
-    brokers, broker_version = _read_brokers(session, _names(lists[paths.BROKER_IDS]), found.warnings)
+    found.warnings.extend(f"{path}: no permission to read it" for path in nodes if nodes[path] is Failure.DENIED)
+    names = _names(lists[paths.BROKER_IDS])
+    brokers, broker_version = _brokers(names, read_nodes(session, map(_registration, names)), found.warnings)
     return _head(found, lists, brokers, broker_version)
 
 
-def read_reassigning(session: Session, names: Sequence[str]) -> frozenset[str]:
-    """Those of the topics ``names`` that a reassignment request names now: cheap enough to be asked often."""
+def read_requested(session: Session, names: Sequence[str]) -> Requested:
+    """What a reassignment request names now, ``names`` among it at least: cheap enough to be asked often."""
     (node,) = read_nodes(session, [paths.REASSIGNMENTS])
+    return requested(session, node, names)
+
+
+def requested(session: Session, node: Node | Failure, names: Collection[str]) -> Requested:
+    """What a reassignment request names by its znode; raises ``NoPermission`` if it may not be read."""
     _require_permission(session, {paths.REASSIGNMENTS: node})
-    return _reassigning(_Found({paths.REASSIGNMENTS: node} if isinstance(node, Node) else {}, []), names)
+    return _requested(_Found({paths.REASSIGNMENTS: node} if isinstance(node, Node) else {}, []), names)
+
+
+def read_again(session: Session, head: Head, brokers: Sequence[int]) -> Head:
+    """``head`` with what may have changed while nothing else shows it: a migration to KRaft, the brokers' defaults, and
+    the registrations of ``brokers``, without those that are away.
+
+    Nothing of it can be checked in a transaction: a node that must not be there, or one that was made again and has the
+    same version. Cheap enough to be asked often.
+    """
+    sync(session)
+    names = tuple(map(str, brokers))
+    migration, defaults, *registrations = read_nodes(session, [*_READ_AGAIN, *map(_registration, names)])
+    nodes = dict(zip(_READ_AGAIN, (migration, defaults), strict=True))
+    _require_permission(session, nodes)
+    found = _Found({path: node for path, node in nodes.items() if isinstance(node, Node)}, [])
+    registered, _ = _brokers(names, registrations, found.warnings)
+    others = (broker for broker in head.brokers if broker.id not in brokers)
+    return replace(
+        head,
+        gate=_begun(found) or head.gate,
+        brokers=tuple(sorted((*others, *registered))),
+        broker_defaults=found.may(paths.BROKER_DEFAULTS, znodes.decode_config) or {},
+    )
 
 
 class _Found(NamedTuple):
@@ -138,7 +182,7 @@ def _head(
         topic_names=topics,
         record_names=_names(lists[paths.RECORDS]),
         deleting=frozenset(_names(lists[paths.DELETIONS])),
-        reassigning=_reassigning(found, topics),
+        requested=_requested(found, topics),
         notifications=found.nodes[paths.CHANGES].children if paths.CHANGES in found.nodes else 0,
         warnings=tuple(found.warnings),
     )
@@ -182,14 +226,8 @@ def _gate(found: _Found, controller: znodes.ControllerNode | None) -> Gate:
             f"a KRaft controller ({controller.broker}) is in charge: it would ignore, reset or delete what is written"
             " to ZooKeeper",
         )
-    if paths.MIGRATION in found.nodes:
-        copied = found.may(paths.MIGRATION, znodes.decode_migration_copied)
-        stage = "its content has been copied to KRaft" if copied else "a KRaft quorum has connected"
-        return Gate(
-            Reason.KRAFT_MIGRATION,
-            f"{paths.MIGRATION} exists: a migration to KRaft has begun ({stage}), or was rolled back; the KRaft"
-            " controller may take over at any moment",
-        )
+    if migration := _begun(found):
+        return migration
     if paths.GATE in found.nodes and (frozen := znodes.read_gate(found.nodes[paths.GATE].data)):
         return Gate(Reason.FROZEN, f"the cluster is {frozen}")
     if controller is None:
@@ -198,6 +236,19 @@ def _gate(found: _Found, controller: znodes.ControllerNode | None) -> Gate:
             f"{paths.CONTROLLER} does not exist: an election is under way, or no broker is running; try again later",
         )
     return Gate()
+
+
+def _begun(found: _Found) -> Gate | None:
+    """The gate that a migration to KRaft closes; None if there is no sign of one."""
+    if paths.MIGRATION not in found.nodes:
+        return None
+    copied = found.may(paths.MIGRATION, znodes.decode_migration_copied)
+    stage = "its content has been copied to KRaft" if copied else "a KRaft quorum has connected"
+    return Gate(
+        Reason.KRAFT_MIGRATION,
+        f"{paths.MIGRATION} exists: a migration to KRaft has begun ({stage}), or was rolled back; the KRaft"
+        " controller may take over at any moment",
+    )
 
 
 def _release(found: _Found, controller: znodes.ControllerNode | None, broker_version: int) -> Release:
@@ -212,21 +263,26 @@ def _release(found: _Found, controller: znodes.ControllerNode | None, broker_ver
     return next((release for hint, release in hints if hint), (2, 4))
 
 
-def _reassigning(found: _Found, topics: Sequence[str]) -> frozenset[str]:
+def _requested(found: _Found, topics: Collection[str]) -> Requested:
     node = found.nodes.get(paths.REASSIGNMENTS)
     if node is None:
-        return frozenset()
+        return Requested()
     entries = found.may(paths.REASSIGNMENTS, znodes.decode_reassign)
     if entries is not None:
-        return frozenset(topic for topic, _, _ in entries)
-    # The controller may understand more of it than we do: every topic that it could name counts.
-    return frozenset(topics) & {name.decode() for name in _QUOTED_NAME.findall(node.data)}
+        return Requested(frozenset(topic for topic, _, _ in entries), node.version, node.czxid)
+    # The controller may understand more of it than we do: every topic that it could name counts, also one to come.
+    names = {name.decode() for name in _QUOTED_NAME.findall(node.data)}
+    return Requested(frozenset(names - (_FIELDS - frozenset(topics))), node.version)
 
 
-def _read_brokers(session: Session, names: Names, warnings: list[str]) -> tuple[tuple[Broker, ...], int]:
+def _registration(name: str) -> str:
+    return f"{paths.BROKER_IDS}/{name}"
+
+
+def _brokers(names: Names, nodes: Iterable[Node | Failure], warnings: list[str]) -> tuple[tuple[Broker, ...], int]:
     """The brokers by id, and the newest version among their znodes (0: none)."""
     found = []
-    for name, node in zip(names, read_nodes(session, [f"{paths.BROKER_IDS}/{name}" for name in names]), strict=True):
+    for name, node in zip(names, nodes, strict=True):
         if node is Failure.MISSING:
             continue
         broker = _broker(name, node)
@@ -239,7 +295,7 @@ def _read_brokers(session: Session, names: Names, warnings: list[str]) -> tuple[
 
 
 def _broker(name: str, node: Node | Failure) -> znodes.BrokerNode | Fault:
-    where = f"{paths.BROKER_IDS}/{name}"
+    where = _registration(name)
     if isinstance(node, Failure):
         return Fault(where, "no permission to read it")
     try:

@@ -14,6 +14,8 @@ from topiarist.adapters.znodes import Pool, ZnodeError, config_path, deletion_pa
 from topiarist.adapters.zookeeper.head import Head, read_head
 from topiarist.adapters.zookeeper.session import Session
 from topiarist.adapters.zookeeper.wire import Failure, Node, read_nodes
+from topiarist.core.requested import stale_names
+from topiarist.core.requested import warnings as requested_warnings
 from topiarist.core.state import ClusterState, Fault, Release, Room, Tombstone, TopicRecord, TopicState
 
 if TYPE_CHECKING:
@@ -59,14 +61,19 @@ def read_state(session: Session, *, max_buffer: int, memory: Memory | None = Non
     return Reading(_state(session, head, found, max_buffer), head)
 
 
-def read_topics(session: Session, names: Sequence[str]) -> dict[str, TopicNodes]:
-    """The znodes of single topics as of now, for whoever is about to write them."""
+def read_topics(session: Session, names: Sequence[str]) -> tuple[dict[str, TopicNodes], Node | Failure]:
+    """The znodes of single topics as of now, for whoever is about to write them, and the reassignment request.
+
+    The request is read behind the topics: one that came and went before is in the topic's node, or moves its version.
+    It takes no round trip of its own, in which a topic could be deleted and made again.
+    """
     wanted = [path(name) for name in names for path in (topic_path, config_path, record_path, deletion_path)]
-    answers = read_nodes(session, wanted)
-    return {
+    answers = read_nodes(session, [*wanted, paths.REASSIGNMENTS])
+    found = {
         name: TopicNodes(name, topic, config, record, marked=mark is not Failure.MISSING)
-        for name, topic, config, record, mark in zip(names, answers, answers, answers, answers, strict=True)
+        for name, topic, config, record, mark in zip(names, answers, answers, answers, answers, strict=False)
     }
+    return found, next(answers)
 
 
 def topic_state(nodes: TopicNodes, pool: Pool) -> TopicState | Fault | None:
@@ -176,6 +183,8 @@ def release_of(head: Head, topics: Iterable[TopicState]) -> Release:
 
 
 def _state(session: Session, head: Head, found: _Found, max_buffer: int) -> ClusterState:
+    requested = head.requested
+    stale = stale_names(requested.topics, requested.since, found.topics, found.faults)
     return ClusterState(
         cluster_id=head.cluster_id,
         brokers=head.brokers,
@@ -185,13 +194,15 @@ def _state(session: Session, head: Head, found: _Found, max_buffer: int) -> Clus
         controller_epoch=head.controller_epoch,
         gate=head.gate,
         deleting=head.deleting,
-        reassigning=head.reassigning,
+        reassigning=requested.topics,
+        stale_requests=stale,
         records=found.records,
         faults=found.faults,
         broker_defaults=head.broker_defaults,
         release_at_least=release_of(head, found.topics.values()),
+        gives_ids=any(topic.topic_id for topic in found.topics.values()),
         room=room_of(head, max_buffer),
-        warnings=tuple(found.warnings),
+        warnings=(*found.warnings, *requested_warnings(stale, found.topics)),
         tombstones=found.tombstones,
     )
 

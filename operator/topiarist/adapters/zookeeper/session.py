@@ -260,6 +260,8 @@ def open_session(connect: str, timeout: float, credentials: Credentials = NOBODY
     if entry.refusal:
         raise entry.refusal
     why = heard.text or f"no answer within {timeout:g} s"
+    if handler.http:
+        why = "a web server answers there: take the servers' clientPort"
     raise TopiaristError(Reason.UNREACHABLE, f"cannot reach ZooKeeper at {session.hosts}: {why}")
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from topiarist.adapters import znodes
 from topiarist.adapters.znodes import Pool, ZnodeError, paths
-from topiarist.adapters.zookeeper.head import read_reassigning
+from topiarist.adapters.zookeeper.head import read_requested
 from topiarist.adapters.zookeeper.session import Session
 from topiarist.adapters.zookeeper.wire import Failure, Names, Node, read_children, read_nodes, sync
 from topiarist.core.waiting import Sight
@@ -47,7 +47,7 @@ def look(session: Session, topics: Mapping[str, Collection[int]]) -> Mapping[str
     seen = _Seen(
         registered=_names(brokers),
         marked=_names(marks),
-        reassigning=read_reassigning(session, list(topics)),
+        reassigning=read_requested(session, list(topics)).topics,
         led=controller is not Failure.MISSING,
         taken=taken,
         records=dict(zip(asked, records, strict=True)),
@@ -88,7 +88,8 @@ def _sight(name: str, topic: Node | Failure, seen: _Seen) -> Sight:
     sight = sight._replace(missing=missing, reassigning=sight.reassigning or bool(found.reassigning))
     if name not in seen.records:
         return sight
-    return sight._replace(replicas=dict(zip(found.partition_ids, found.replicas, strict=True)))
+    replicas = dict(zip(found.partition_ids, found.replicas, strict=True))
+    return sight._replace(replicas=replicas, topic_id=found.topic_id)
 
 
 def _names(children: Names | Failure) -> frozenset[str]:

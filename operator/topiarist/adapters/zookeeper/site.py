@@ -18,17 +18,19 @@ from topiarist.errors import Reason, TopiaristError
 
 _PARENTS = (paths.TOPICS, paths.TOPIC_CONFIGS, paths.CHANGES, paths.DELETIONS)
 
+NOTHING = "nothing was written"
+
 _MASKED = ":x"
 """In place of a digest's hash, which is longer."""
 
 
-def read_site(session: Session, lock_path: str) -> tuple[Site, Head]:
+def read_site(session: Session, lock_path: str, hint: str = NOTHING) -> tuple[Site, Head]:
     """The ground for transactions, and the cluster's head as of now.
 
-    Raises ``TopiaristError`` with the reason of the gate if nothing may be written.
+    Raises ``TopiaristError`` with the reason of the gate, and ``hint``, if nothing may be written.
     """
     head = read_head(session)
-    require_open(head)
+    require_open(head, hint)
     if head.epoch_version is None or head.gate_version is None:
         # Not the epoch: without one there is no controller, and the gate is closed.
         raise TopiaristError(Reason.STATE_CONFLICT, f"{paths.GATE} has gone in the middle of the run", "run again")
@@ -38,10 +40,10 @@ def read_site(session: Session, lock_path: str) -> tuple[Site, Head]:
     return Site(fence(lock_path, head.epoch_version, head.gate_version), brokers, acls), head
 
 
-def require_open(head: Head) -> None:
-    """Raise if nothing may be written to this cluster."""
+def require_open(head: Head, hint: str = NOTHING) -> None:
+    """Raise if nothing may be written to this cluster; ``hint`` says what was written before."""
     if head.gate.reason:
-        raise TopiaristError(head.gate.reason, head.gate.message, "nothing was written")
+        raise TopiaristError(head.gate.reason, head.gate.message, hint)
 
 
 def make_root(session: Session) -> list[ACL]:

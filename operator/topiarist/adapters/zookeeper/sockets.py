@@ -27,11 +27,11 @@ class BufferedSocket:
     """A socket that reads ahead and holds back what is sent until ``flush``.
 
     ``pending`` tells kazoo, as it does for TLS, that there is something to read. ``heard`` is whether anything was
-    read. Only kazoo's thread uses it.
+    read, ``http`` whether that was the answer of a web server. Only kazoo's thread uses it.
     """
 
     def __init__(self, socket: Any) -> None:
-        self.heard = False
+        self.heard = self.http = False
         self._socket = socket
         self._ahead = memoryview(b"")
         self._held = bytearray()
@@ -56,7 +56,8 @@ class BufferedSocket:
             if size >= _CHUNK:
                 return self._socket.recv(size)  # type: ignore[no-any-return]
             self._ahead = memoryview(self._socket.recv(_CHUNK))
-            self.heard = self.heard or bool(self._ahead)
+            if self._ahead and not self.heard:
+                self.heard, self.http = True, bytes(self._ahead[:5]) == b"HTTP/"
         found, self._ahead = self._ahead[:size], self._ahead[size:]
         return bytes(found)
 
@@ -129,12 +130,13 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
     """kazoo's threads; after ``deadline`` (of the monotonic clock) no connection is made any more.
 
     ``patience`` is the longest, in seconds, that one server may take to accept: one that is dead must not use up the
-    time of all. ``entry`` makes the connections; ``given_up`` is whether it has said that there is no way in.
+    time of all. ``entry`` makes the connections; ``given_up`` is whether it has said that there is no way in. ``http``
+    is whether a web server has answered.
     """
 
     def __init__(self, entry: Entry, *, deadline: float, patience: float) -> None:
         super().__init__()
-        self.given_up = False
+        self.given_up = self.http = False
         self._entry = entry
         self._last: dict[Any, BufferedSocket] = {}
         self.deadline = deadline
@@ -182,6 +184,7 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
             raise RetryFailedError("the time is over")
         last = self._last.pop(address, None)
         silent = last is not None and not last.heard
+        self.http = self.http or (last is not None and last.http)
         try:
             found = self._entry.connect(address, hostname, min(timeout, left, self.patience), silent)
         except RetryFailedError:

@@ -18,10 +18,14 @@ from topiarist.adapters.zookeeper.reading import TopicNodes
 from topiarist.adapters.zookeeper.wire import Failure, Node
 from topiarist.core.change import AddPartitions, Change, CreateTopic, DeleteTopic, TopicPlan, UpdateConfig
 from topiarist.core.differences import config_after
-from topiarist.core.evolve import gives_up
+from topiarist.core.evolve import gives_up, nudges
 
 Acl = tuple[tuple[int, str, str], ...]
 """Who may do what with a znode: permissions, scheme and identity of each entry."""
+
+
+_FORBIDDEN_BY_REQUEST = CreateTopic | AddPartitions | DeleteTopic
+"""Changes of a topic that a reassignment request must not name."""
 
 
 class Kind(str, Enum):
@@ -67,22 +71,33 @@ def fence(lock: str, epoch_version: int, gate_version: int) -> tuple[Operation, 
 
 
 def operations(
-    plan: TopicPlan, nodes: TopicNodes, site: Site, state: Node | Failure = Failure.MISSING
+    plan: TopicPlan,
+    nodes: TopicNodes,
+    site: Site,
+    state: Node | Failure = Failure.MISSING,
+    request: int | None = None,
 ) -> list[Operation]:
     """The transaction that does everything ``plan`` wants of its topic, given its ``nodes`` as just read.
 
-    ``state`` is partition 0's state node, which counts for a deletion only. A replica list may name brokers that are
-    not registered (an explicit assignment, allowed by the run): those cannot be checked.
+    ``state`` is partition 0's state node, if it is there and the plan rests on it. A replica list may name brokers that
+    are not registered (an explicit assignment, allowed by the run): those cannot be checked. ``request`` is the version
+    of the reassignment request; that there is none cannot be checked, since the controller watches its creation.
     """
     acls, record = site.acls, znodes.record_path(plan.topic)
     found = list(site.fence)
     if gives_up(plan):
         assert isinstance(nodes.record, Node)
         return [*found, Operation(Kind.DELETE, record, version=nodes.record.version)]
+    if nudges(plan):
+        assert isinstance(nodes.topic, Node)
+        again = Operation(Kind.SET, znodes.topic_path(plan.topic), nodes.topic.data, nodes.topic.version)
+        return [*found, *_request(request), *_unmarked(plan.topic, acls), again]
     brokers = set(chain.from_iterable(plan.new_replicas()))
     found += [site.brokers[broker] for broker in sorted(brokers & site.brokers.keys())]
     if isinstance(state, Node):
         found.append(Operation(Kind.CHECK, znodes.partition_state_path(plan.topic, 0), version=state.version))
+    if any(isinstance(change, _FORBIDDEN_BY_REQUEST) for change in plan.changes):
+        found += _request(request)
     writes: set[str] = set()
     for change in plan.changes:
         steps = _steps(plan, change, nodes, acls)
@@ -94,6 +109,10 @@ def operations(
     if plan.record_after is not None:
         found.append(_put(record, znodes.encode_record(plan.record_after), nodes.record, acls))
     return found
+
+
+def _request(version: int | None) -> list[Operation]:
+    return [] if version is None else [Operation(Kind.CHECK, paths.REASSIGNMENTS, version=version)]
 
 
 def _steps(plan: TopicPlan, change: Change, nodes: TopicNodes, acls: Mapping[str, Acl]) -> list[Operation]:

@@ -20,8 +20,8 @@ from topiarist.adapters.znodes import partition_state_path, paths
 from topiarist.adapters.zookeeper.reading import TopicNodes
 from topiarist.adapters.zookeeper.transaction import Kind, Operation, Site
 from topiarist.adapters.zookeeper.wire import Failure, Node
-from topiarist.core.change import DeleteTopic, TopicPlan
-from topiarist.core.evolve import gives_up
+from topiarist.core.change import AddPartitions, DeleteTopic, Nudge, TopicPlan, UpdateConfig
+from topiarist.core.evolve import gives_up, nudges
 from topiarist.errors import Reason
 from topiarist.reconcile import Outcome, Result
 
@@ -66,20 +66,57 @@ def denied(topic: str, verb: str, path: str) -> Outcome:
     return Outcome(topic, Result.FAILED, Reason.NO_PERMISSION, f"no permission to {verb} {path}")
 
 
-def not_taken_over(plan: TopicPlan, state: Node | Failure) -> Outcome | None:
-    """The outcome of a deletion of which nothing can be proven: partition 0 has no ``state`` node to check.
+def to_be_taken_over(plan: TopicPlan) -> range:
+    """Return the partitions that must have a state before ``plan`` is written: all for growth, one for a deletion.
 
-    The controller does not know such a topic yet, and drops a mark for it (contract 6.5). None where it may go on.
+    The controller sets the node of a new topic from what it has read, at any version, before it makes the states:
+    growth written in between is lost (contract 4.3). It drops a mark for a topic that it does not know (contract 6.5).
     """
-    if isinstance(state, Node) or not any(isinstance(change, DeleteTopic) for change in plan.changes):
-        return None
-    if state is Failure.DENIED:
-        return denied(plan.topic, "read", partition_state_path(plan.topic, 0))
-    message = (
-        "the controller has not taken partition 0 over yet (it has no state), and would drop a deletion; run again when"
-        " it has: that takes one of its brokers to be registered"
-    )
-    return Outcome(plan.topic, Result.REFUSED, Reason.NOT_TAKEN_OVER, message)
+    for change in plan.changes:
+        if isinstance(change, AddPartitions):
+            return range(change.before)
+        if isinstance(change, DeleteTopic):
+            return range(1)
+    return range(0)
+
+
+def to_be_read(plan: TopicPlan) -> Sequence[int]:
+    """Return the partitions whose states are read before ``plan`` is written; the first is checked in the transaction.
+
+    A change of config does not depend on the controller, but a topic that was made again at equal versions of topic and
+    config seldom has that of the state too.
+    """
+    for change in plan.changes:
+        if isinstance(change, Nudge):
+            return change.partitions
+    configures = any(isinstance(change, UpdateConfig) for change in plan.changes)
+    return to_be_taken_over(plan) or range(int(configures))
+
+
+def needless(plan: TopicPlan, states: Sequence[Node | Failure]) -> Outcome | None:
+    """Return the outcome of a nudge that is not needed any more: the controller has taken the partitions over."""
+    taken = nudges(plan) and all(isinstance(state, Node) for state in states)
+    return Outcome(plan.topic, Result.ALREADY) if taken else None
+
+
+def not_taken_over(plan: TopicPlan, topic: Node | Failure, states: Sequence[Node | Failure]) -> Outcome | None:
+    """Return the outcome of a change that the controller would undo or drop, None where it may go on.
+
+    ``states`` are the state nodes of ``to_be_read``. A state that is older than the ``topic`` node belongs to an
+    earlier topic of that name.
+    """
+    for partition, state in zip(to_be_taken_over(plan), states, strict=False):
+        if state is Failure.DENIED:
+            return denied(plan.topic, "read", partition_state_path(plan.topic, partition))
+        if not isinstance(state, Node) or (isinstance(topic, Node) and state.czxid < topic.czxid):
+            deletes = any(isinstance(change, DeleteTopic) for change in plan.changes)
+            message = (
+                f"the controller has not taken partition {partition} over yet (it has no state), and"
+                f" {'would drop a deletion' if deletes else 'could undo growth'}; run again when it has: that takes one"
+                " of its brokers to be registered"
+            )
+            return Outcome(plan.topic, Result.REFUSED, Reason.NOT_TAKEN_OVER, message)
+    return None
 
 
 def dropped(topic: str, times: int, size: int) -> Outcome:

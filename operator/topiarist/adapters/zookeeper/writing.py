@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple
 
 from kazoo.exceptions import KazooException
@@ -28,7 +29,7 @@ from topiarist.adapters.zookeeper.reading import TopicNodes, read_topics, room_o
 from topiarist.adapters.zookeeper.session import MOST_DROPS, Interrupted, Pending, Session, in_words
 from topiarist.adapters.zookeeper.transaction import Operation, Site, operations
 from topiarist.adapters.zookeeper.wire import Failure, Node, read_nodes, sync
-from topiarist.core.change import AddPartitions, DeleteTopic, Plan, TopicPlan
+from topiarist.core.change import Plan, TopicPlan
 from topiarist.core.evolve import Position, standing
 from topiarist.core.room import within_room
 from topiarist.errors import Reason, TopiaristError
@@ -125,14 +126,15 @@ class Writer:
     def _window(self) -> Iterator[Outcome]:
         """Read, compare and send the next topics, and settle all that was sent."""
         plans = self._jobs.next(WINDOW)
-        states = self._partition_states(_with(DeleteTopic, plans))
-        nodes = read_topics(self._session, [plan.topic for plan in plans])
-        self._footing.look_at_reassignments(_with(AddPartitions, plans))
+        states = self._partition_states(plans)
+        self._footing.look_again(plans)
+        nodes, request = read_topics(self._session, [plan.topic for plan in plans])
+        self._footing.take_request(request, nodes)
         interruptions = self._session.interruptions
         for plan in plans:
             if self._stop() or self._session.interruptions != interruptions:
                 break  # nothing more is wanted, or would arrive
-            outcome = self._start(self._jobs.take(), nodes[plan.topic], states.get(plan.topic, Failure.MISSING))
+            outcome = self._start(self._jobs.take(), nodes[plan.topic], states[plan.topic])
             if outcome:
                 yield outcome
             if len(self._flying) >= self._in_flight:
@@ -148,16 +150,18 @@ class Writer:
         for _ in range(count):
             yield from self._settle(self._flying.popleft())
 
-    def _partition_states(self, names: Sequence[str]) -> Mapping[str, Node | Failure]:
-        """Partition 0's state nodes of topics that are to be deleted.
+    def _partition_states(self, plans: Sequence[TopicPlan]) -> Mapping[str, Sequence[Node | Failure]]:
+        """Read the state nodes of the partitions on which the plans rest, by topic.
 
         Read before the topics: a state read after them might be that of another topic, made again in between, for which
         its check would vouch.
         """
-        states = read_nodes(self._session, [znodes.partition_state_path(name, 0) for name in names])
-        return dict(zip(names, states, strict=True))
+        wanted = {plan.topic: verdict.to_be_read(plan) for plan in plans}
+        paths = [znodes.partition_state_path(name, each) for name, numbers in wanted.items() for each in numbers]
+        states = read_nodes(self._session, paths)
+        return {name: list(islice(states, len(numbers))) for name, numbers in wanted.items()}
 
-    def _start(self, job: Job, nodes: TopicNodes, state: Node | Failure) -> Outcome | None:
+    def _start(self, job: Job, nodes: TopicNodes, states: Sequence[Node | Failure]) -> Outcome | None:
         """Send the topic's transaction, or say why there is none to send."""
         topic = job.plan.topic
         for node, path in zip(nodes[1:4], (znodes.topic_path, znodes.config_path, znodes.record_path), strict=True):
@@ -171,11 +175,12 @@ class Writer:
             return Outcome(topic, Result.ALREADY)
         if stands.position is Position.MOVED:
             return Outcome(topic, Result.MOVED, Reason.STATE_CONFLICT, stands.message)
-        if untaken := verdict.not_taken_over(job.plan, state):
-            return untaken
+        if settled := verdict.needless(job.plan, states) or verdict.not_taken_over(job.plan, nodes.topic, states):
+            return settled
         site = self._footing.site
         try:
-            steps = operations(job.plan, nodes, site, state)
+            state, request = next(iter(states), Failure.MISSING), self._footing.requested.version
+            steps = operations(job.plan, nodes, site, state, request)
         except ZnodeError as error:
             return Outcome(topic, Result.FAILED, Reason.ZNODE_UNREADABLE, str(error))
         multi, most = Multi(self._session.chroot, steps), self._max_buffer * 9 // 10
@@ -271,8 +276,3 @@ class Writer:
             message = "the session ended before its answer came: done or not; the next run sees which"
             yield Outcome(sent.job.plan.topic, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)
         yield from self._not_sent()
-
-
-def _with(kind: type[AddPartitions | DeleteTopic], plans: Sequence[TopicPlan]) -> list[str]:
-    """The topics that have a change of this kind."""
-    return [plan.topic for plan in plans if any(isinstance(change, kind) for change in plan.changes)]

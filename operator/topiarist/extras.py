@@ -1,0 +1,44 @@
+"""Packages that only some commands need: what to install if one of them is missing.
+
+topiarist is installed from a checkout or from a wheel, and is on no registry: ``pip install 'topiarist[EXTRA]'`` would
+find nothing there, or somebody else's package. The packages themselves are on one, so their requirements are named, as
+the metadata of the installed project has them.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import metadata
+
+from topiarist.errors import Reason, TopiaristError
+
+_REQUIREMENT = re.compile(r"""([A-Za-z0-9._-]+)([^;]*);.*\bextra\s*==\s*['"]([^'"]+)['"]""")
+
+
+def missing(extra: str, what: str, hint: str = "") -> TopiaristError:
+    """Return the error for ``what``, which needs an extra whose packages are not all installed."""
+    needed = requirements(extra)
+    absent = [requirement for name, requirement in needed.items() if not _installed(name)] or [*needed.values()]
+    command = " ".join(f"'{requirement}'" for requirement in absent)
+    remedy = f"pip install {command}" if command else f"install topiarist with its extra {extra}"
+    return TopiaristError(
+        Reason.PREREQUISITE_MISSING, f"{what} needs packages that are not installed: {remedy} (extra {extra})", hint
+    )
+
+
+def requirements(extra: str) -> dict[str, str]:
+    """Return the requirements of an extra by package; none where the project is not installed, but only unpacked."""
+    try:
+        lines = metadata.requires("topiarist") or []
+    except metadata.PackageNotFoundError:
+        return {}
+    found = filter(None, map(_REQUIREMENT.match, lines))
+    return {match[1]: f"{match[1]}{match[2].strip()}" for match in found if match[3] == extra}
+
+
+def _installed(name: str) -> bool:
+    try:
+        metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True

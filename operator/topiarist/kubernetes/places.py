@@ -1,0 +1,70 @@
+"""The namespaces that the operator watches, where it does not watch all, and those of them that are away.
+
+A namespace may be deleted, or its rights taken away, by others than those who run the operator: it is told, looked for
+again, and served when it is back. All others are served meanwhile. Only without its own namespace there is no operator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from topiarist.kubernetes import listing
+from topiarist.kubernetes.api import Api, ApiError
+from topiarist.kubernetes.rights import missing_rights, of_namespace
+from topiarist.kubernetes.store import Store
+
+GONE = "there is no such namespace"
+
+
+class Places:
+    """``names`` are the namespaces that are watched, the operator's own among them; none: all, of which none is away.
+
+    ``away`` says of each that is away why; ``changed`` is set when that is no longer what it was.
+    """
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+        self.away: Mapping[str, str] = {}
+        self.changed = asyncio.Event()
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The namespaces that are watched and there; none: all."""
+        return tuple(name for name in self._names if name not in self.away)
+
+    async def look(self, store: Store, api: Api, *, first: bool = False) -> None:
+        """Bring the store up to date, and find out which namespaces are away; at ``first`` nothing is known of any.
+
+        Raises ``ApiError`` for whatever is not the matter of one namespace alone.
+        """
+        await listing.clusters_and_policies(store, api)
+        if not self._names:
+            await listing.all_namespaces(store, api)
+            await listing.topics(store, api)
+            return
+        found = {name: await self._why(store, api, name, ask=first or name in self.away) for name in self._names}
+        away = {name: why for name, why in found.items() if why}
+        if away != self.away:
+            self.away = away
+            self.changed.set()
+
+    async def _why(self, store: Store, api: Api, name: str, *, ask: bool) -> str:
+        """Why a namespace is away, empty if it is not; whether we have our rights in it only if we ``ask``."""
+        try:
+            if not await listing.one_namespace(store, api, name):
+                return GONE
+            if ask and (missing := await missing_rights(api, [*of_namespace(name)])):
+                return _lacking(missing)
+            await listing.topics(store, api, name)
+        except ApiError as error:
+            if name == store.home or not error.forbidden:
+                raise
+            return str(error)
+        return ""
+
+
+def _lacking(missing: Sequence[str]) -> str:
+    """What the operator may not, in few words: of several namespaces each has to be told in one condition."""
+    more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
+    return f"the operator's ServiceAccount may not {missing[0]}{more}"

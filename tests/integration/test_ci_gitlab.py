@@ -1,0 +1,136 @@
+"""The apply job of the sample for GitLab, run against a stand-in for GitLab's API."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from support.api import TOKEN, Answer, Api
+from support.pages import ROOT
+
+SHA = "c" * 40
+PROJECT = "/projects/3"
+MERGED = {"state": "merged", "merged_at": "2024-05-01T00:00:00Z", "target_branch": "main", "source_project_id": 3}
+PLAN = '{"formatVersion": 1}'
+
+JOB: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "ci" / "gitlab-ci.yml").read_text())["apply"]
+
+
+@pytest.fixture
+def gitlab(api: Api) -> Api:
+    """Merge request 7 was merged; its newest pipelines ran for the merged result, and then on a merge train."""
+    refs = {11: "head", 14: "merge", 12: "merge", 15: "train"}
+    pipelines = [{"id": number, "ref": f"refs/merge-requests/7/{ref}"} for number, ref in refs.items()]
+    elsewhere = api.address.replace("127.0.0.1", "localhost")
+    jobs = [{"id": 140, "name": "other"}, {"id": 141, "name": "plan"}]
+    api.gets = {
+        f"{PROJECT}/repository/commits/{SHA}/merge_requests": [
+            {**MERGED, "iid": 5, "state": "opened", "merged_at": None},
+            {**MERGED, "iid": 6, "target_branch": "other"},
+            {**MERGED, "iid": 7},
+        ],
+        f"{PROJECT}/merge_requests/7/pipelines": pipelines,
+        f"{PROJECT}/pipelines/14/jobs": jobs,
+        f"{PROJECT}/jobs/141/artifacts/plan.json": Answer(302, b"", {"Location": f"{elsewhere}/storage/plan.json"}),
+        "/storage/plan.json": Answer(200, PLAN.encode()),
+        f"{PROJECT}/merge_requests/7/notes": Answer(201, {"id": 1}),
+    }
+    return api
+
+
+def run(script: str, api: Api, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a script of the job as a runner does."""
+    known = {
+        "PATH": os.environ["PATH"],
+        "CI_API_V4_URL": api.address,
+        "CI_PROJECT_ID": "3",
+        "CI_COMMIT_SHA": SHA,
+        "CI_COMMIT_BRANCH": "main",
+        "PLAN_TOKEN": TOKEN,
+        **variables,
+    }
+    command = ["bash", "-eo", "pipefail", "-c", script]
+    done = subprocess.run(command, env=known, cwd=folder, capture_output=True, text=True, check=False)
+    assert TOKEN not in done.stdout + done.stderr
+    return done
+
+
+def fetch(api: Api, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run what comes before topiarist."""
+    first, second = JOB["script"]
+    assert second.startswith("topiarist apply ")
+    return run(first, api, folder)
+
+
+def test_the_plan_of_the_merged_result_is_fetched(gitlab: Api, tmp_path: Path) -> None:
+    """Of the newest pipeline whose plan people saw; the token goes to the API, and not to where the artifact lies."""
+    done = fetch(gitlab, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "plan.json").read_text() == PLAN
+    assert (tmp_path / "merge-request").read_text() == "7\n"
+    assert gitlab.requests[2].query["scope[]"] == "success"
+    assert gitlab.requests[-1].path == "/storage/plan.json"
+
+
+def test_the_plan_of_a_branch_is_fetched(gitlab: Api, tmp_path: Path) -> None:
+    """Where merged results are not switched on."""
+    gitlab.gets[f"{PROJECT}/merge_requests/7/pipelines"] = [{"id": 14, "ref": "refs/merge-requests/7/head"}]
+    assert fetch(gitlab, tmp_path).returncode == 0
+    assert (tmp_path / "plan.json").read_text() == PLAN
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "words"),
+    [
+        (f"repository/commits/{SHA}/merge_requests", [], "this commit was not merged by a merge request"),
+        (
+            f"repository/commits/{SHA}/merge_requests",
+            [{**MERGED, "iid": 7, "source_project_id": 4}],
+            "this commit was not merged by a merge request of this project",
+        ),
+        ("pipelines/14/jobs", [{"id": 1, "name": "other"}], "pipeline 14, the newest of merge request 7, has no plan"),
+        ("merge_requests/7/pipelines", Answer(403, {"message": "No"}), "403"),
+        ("jobs/141/artifacts/plan.json", Answer(404, {"message": "Not Found"}), "404"),
+    ],
+)
+def test_without_a_reviewed_plan_nothing_is_applied(
+    gitlab: Api, tmp_path: Path, path: str, content: Any, words: str
+) -> None:
+    """Each way in which there is none ends the job before topiarist, in words."""
+    gitlab.gets[f"{PROJECT}/{path}"] = content
+    done = fetch(gitlab, tmp_path)
+    assert done.returncode != 0
+    assert words in done.stderr
+    assert not (tmp_path / "plan.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("results", "words"),
+    [({"done": 3, "refused": 1}, "failed: 3 done, 1 refused."), (None, "failed: nothing.")],
+)
+def test_the_merge_request_gets_a_note(gitlab: Api, tmp_path: Path, results: dict[str, int] | None, words: str) -> None:
+    """With the numbers of the report; a run that wrote none has a note too."""
+    (tmp_path / "merge-request").write_text("7\n")
+    if results:
+        (tmp_path / "report.jsonl").write_text(json.dumps({"row": "summary", "results": results}) + "\n")
+    (script,) = JOB["after_script"]
+    done = run(script, gitlab, tmp_path, CI_JOB_STATUS="failed", CI_JOB_URL="the-job")
+    assert (done.returncode, done.stderr) == (0, "")
+    (note,) = gitlab.requests
+    assert (note.method, note.body) == (
+        "POST",
+        {"body": f"topiarist apply, {words} The job: the-job"},
+    )
+
+
+def test_a_commit_without_a_merge_request_gets_none(gitlab: Api, tmp_path: Path) -> None:
+    """There is nowhere to put it."""
+    (script,) = JOB["after_script"]
+    assert run(script, gitlab, tmp_path).returncode == 0
+    assert gitlab.requests == []

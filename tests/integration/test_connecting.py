@@ -1,0 +1,117 @@
+"""No ZooKeeper at an address: what is tried is said, where the address is from, and how to give another."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from support.listener import Listener
+from support.runs import address, manifests
+from topiarist.adapters.playground import Playground
+from topiarist.cli import fleet
+from topiarist.cli.main import run
+from topiarist.errors import Exit
+
+
+class WebServer(Listener):
+    """Answers everything as a web server does that did not understand it."""
+
+    def serve(self, client: socket.socket) -> None:
+        with client, suppress(OSError):
+            client.recv(1000)
+            client.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+
+
+@contextmanager
+def refusing() -> Iterator[str]:
+    """An address at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        where = address(server)
+    yield where
+
+
+@contextmanager
+def hanging() -> Iterator[str]:
+    """An address that accepts and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield address(server)
+
+
+@contextmanager
+def web() -> Iterator[str]:
+    """An address that speaks HTTP."""
+    with WebServer() as server:
+        yield f"127.0.0.1:{server.port}"
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes a while is said early, so that no test waits for it."""
+    monkeypatch.setattr(fleet, "_SILENCE", 0.05)
+
+
+WHY = {
+    refusing: ("Connection refused",),
+    hanging: ("no answer within 1.5 s", "no answer in time"),
+    web: ("a web server answers there: take the servers' clientPort",),
+}
+
+
+@pytest.mark.parametrize("place", WHY, ids=lambda place: place.__name__)
+@pytest.mark.parametrize("given", ["option", "variable", "document"])
+def test_what_is_tried_and_where_it_is_from(
+    place: object, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line while it is tried, and one error, whose hint names what gave the address and what overrides it."""
+    with place() as where:  # type: ignore[operator]
+        words = ["plan", str(manifests(tmp_path / "all", {"prod": where}, "orders")), "--connect-timeout", "1.5"]
+        file = tmp_path / "all" / "clusters.yaml"
+        column = file.read_text().index(f'"{where}"') + 1
+        origin, override = f"Cluster prod at {file}:1:{column}", "--zookeeper HOST:PORT overrides it"
+        if given == "option":
+            words += ["--zookeeper", where]
+            origin, override = "--zookeeper", "give another one there"
+        elif given == "variable":
+            monkeypatch.setenv("TOPIARIST_ZOOKEEPER", where)
+            origin = "TOPIARIST_ZOOKEEPER"
+        assert run(words) == Exit.ERROR
+    said = capsys.readouterr().err.splitlines()
+    first, error, hint = said[:3]
+    assert first == f"connecting to {where}, given by {origin}"
+    assert error in [f"error: cluster prod: cannot reach ZooKeeper at {where}: {why}" for why in WHY[place]]  # type: ignore[index]
+    assert hint == f"    the address was given by {origin}; {override}"
+    assert len([line for line in said if line.startswith("connecting")]) == 1
+
+
+def test_quietly_only_the_error_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``-q`` leaves the remark out; the error has the address and its origin anyway."""
+    with refusing() as where:
+        folder = manifests(tmp_path / "all", {"prod": where}, "orders")
+        assert run(["plan", str(folder), "-q", "--connect-timeout", "0.3"]) == Exit.ERROR
+    said = capsys.readouterr().err
+    assert "connecting to" not in said
+    assert f"the address was given by Cluster prod at {folder / 'clusters.yaml'}:1:" in said
+
+
+def test_a_connection_in_time_is_not_talked_about(
+    cluster: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However long the plan takes afterwards."""
+    monkeypatch.setattr(fleet, "_SILENCE", 60.0)
+    assert run(["plan", str(manifests(tmp_path / "all", {"prod": cluster.connect}, "orders"))]) == Exit.DONE
+    assert capsys.readouterr().err == ""
+
+
+def test_several_clusters_have_a_line_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """At most; the remedy is in their documents, since an option could mean any of them."""
+    with refusing() as one, hanging() as other:
+        folder = manifests(tmp_path / "all", {"a": one, "b": other}, "orders")
+        assert run(["plan", str(folder), "--connect-timeout", "0.5"]) == Exit.ERROR
+    lines = capsys.readouterr().err.splitlines()
+    tried = [line.split(",")[0] for line in lines if line.startswith("connecting")]
+    assert sorted(tried) == sorted(f"connecting to {where}" for where in (one, other))
+    assert len([line for line in lines if line.endswith("; correct it there")]) == 2

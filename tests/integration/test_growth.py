@@ -1,0 +1,104 @@
+"""Growth on a real ZooKeeper: only of a topic that its controller has taken over, so that no partition is lost."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import pytest
+from kazoo.client import KazooClient
+
+from conftest import BROKERS
+from integration.scene import REPLICAS, opened, witnessed
+from support.proxy import Proxy
+from support.wishes import outcomes, planned, results, wish
+from topiarist.adapters import znodes
+from topiarist.adapters.playground import Playground, Topic
+from topiarist.adapters.playground.seed import add_topics, topic_bytes
+from topiarist.core.state import Release
+from topiarist.errors import Reason
+from topiarist.reconcile import Result
+
+GROWN = wish("orders", partitions=4)
+TOPIC, MARK = "/brokers/topics/orders", "/admin/delete_topics/orders"
+ASSIGNMENT = {str(partition): list(replicas) for partition, replicas in enumerate(REPLICAS)}
+LOCK_TAKEN = 1
+"""The first write of a run on a cluster that has our root: everything of the topic is read after it."""
+
+
+def size(client: KazooClient) -> int:
+    """How many partitions the topic has."""
+    return len(znodes.decode_topic(client.get(TOPIC)[0]).replicas)
+
+
+@pytest.mark.parametrize("partition", [0, 1])
+def test_a_topic_of_which_a_partition_has_no_state_does_not_grow(
+    ours: Playground, client: KazooClient, proxy: Proxy, partition: int
+) -> None:
+    """Whichever it is: nothing is sent, and the reason is that of a deletion."""
+    client.delete(znodes.partition_state_path("orders", partition))
+    with witnessed(ours.connect), opened(proxy.through(ours.connect)) as port:
+        found = outcomes(port, planned(port, GROWN))["orders"]
+        assert proxy.requests["multi"] == 0
+    assert (found.result, found.reason) == (Result.REFUSED, Reason.NOT_TAKEN_OVER)
+    assert f"partition {partition}" in found.message
+
+
+def test_a_topic_made_again_in_between_does_not_get_the_node_of_the_earlier(
+    ours: Playground, client: KazooClient, proxy: Proxy
+) -> None:
+    """Deleted and made again between read and write, at equal versions, before its controller has come to it: the new
+    topic keeps its own replica lists and its own id.
+    """
+    before = client.get(TOPIC)[1].version
+    with ExitStack() as stack, opened(proxy.through(ours.connect)) as port:
+
+        def make_again() -> None:
+            client.create(MARK)
+            ours.settle()
+            stack.enter_context(ours.held())
+            add_topics(client, [Topic("orders", REPLICAS[:1], {})], ours.release)
+
+        plan = planned(port, GROWN)
+        proxy.hold(LOCK_TAKEN + 1, make_again)
+        found = outcomes(port, plan)["orders"]
+        assert proxy.fired.is_set()
+        data, stat = client.get(TOPIC)
+    assert (found.result, stat.version, before) == (Result.MOVED, 0, 0)
+    assert znodes.decode_topic(data).replicas == REPLICAS[:1]
+
+
+def test_a_new_leader_in_between_is_no_reason_to_stop(ours: Playground, client: KazooClient, proxy: Proxy) -> None:
+    """Partition 0's state has moved on: read and compared again, the topic is still the one that was meant."""
+    state = znodes.partition_state_path("orders", 0)
+    with opened(proxy.through(ours.connect)) as port:
+        plan = planned(port, GROWN)
+        proxy.hold(LOCK_TAKEN + 1, lambda: client.set(state, client.get(state)[0]))
+        assert results(port, plan) == {"orders": Result.DONE}
+        assert (proxy.fired.is_set(), proxy.requests["multi"]) == (True, 2)
+    assert size(client) == 4
+
+
+@pytest.mark.parametrize(("release", "refused"), [((3, 9), [Reason.NOT_TAKEN_OVER]), ((2, 7), [])])
+def test_a_topic_without_the_id_that_others_have_does_not_grow(
+    chroot: str, release: Release, refused: list[Reason]
+) -> None:
+    """Its controller will set the node again, to give it one. Where no topic has an id there is none to wait for."""
+    with Playground(chroot, BROKERS, release) as cluster, opened(chroot) as port:
+        cluster.add_topics(Topic("orders", REPLICAS, {}), Topic("users", REPLICAS, {}))
+        cluster.client.set(TOPIC, topic_bytes(ASSIGNMENT, None))
+        plan = planned(port, GROWN)
+        assert [finding.reason for finding in plan.topics[0].refusals] == refused
+        results(port, plan)
+        assert size(cluster.client) == (2 if refused else 4)
+    assert cluster.faults == []
+
+
+def test_an_id_that_goes_between_plan_and_write_is_a_conflict(ours: Playground, client: KazooClient) -> None:
+    """Another tool has set the node without it."""
+    with opened(ours.connect) as port:
+        plan = planned(port, GROWN)
+        client.set(TOPIC, topic_bytes(ASSIGNMENT, None))
+        found = outcomes(port, plan)["orders"]
+    assert found.result is Result.MOVED
+    assert "topic id" in found.message
+    assert size(client) == 2

@@ -1,0 +1,90 @@
+"""``topiarist list`` on a real ZooKeeper: what the controller has made of all topics is read, and nothing is sent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.security import make_acl
+
+from integration.protected import READ_ONLY, Protected
+from integration.scene import REPLICAS
+from support import checker
+from support.proxy import Proxy
+from topiarist.adapters.playground import Playground, Topic
+from topiarist.cli.main import run
+
+Capture = pytest.CaptureFixture[str]
+
+
+def said(capsys: Capture, *words: str) -> dict[str, dict[str, Any]]:
+    """The topics of the one cluster of a list, by name."""
+    assert run(["list", *words, "--format", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["clusters"]
+    return {one["topic"]: one for one in found["topics"]}
+
+
+def test_no_write_is_sent(cluster: Playground, proxy: Proxy, capsys: Capture) -> None:
+    """A list reads, whatever it finds; ``get`` is the same command."""
+    cluster.add_topics(Topic("orders", REPLICAS, {"retention.ms": "5"}), Topic("clicks", REPLICAS, {}))
+    cluster.settle()
+    before = checker.look(cluster.connect)
+    address = proxy.through(cluster.connect)
+    found = said(capsys, "--zookeeper", address)
+    assert {name: one["states"] for name, one in found.items()} == {
+        "clicks": ["Unowned", "Well"],
+        "orders": ["Unowned", "Well"],
+    }
+    assert run(["get", "--zookeeper", address, "--topic", "orders"]) == 0
+    assert "1 of 2 topics" in capsys.readouterr().out
+    assert proxy.writes == 0
+    assert checker.look(cluster.connect) == before
+
+
+def test_states_of_partitions(cluster: Playground, client: KazooClient, capsys: Capture) -> None:
+    """One without a leader, one whose ISR is small, one with an odd state, one that the controller has not made."""
+    cluster.add_topics(*(Topic(name, REPLICAS, {}) for name in ("no-leader", "small", "odd", "new")))
+    cluster.settle()
+    fields = {"controller_epoch": 1, "version": 1, "leader_epoch": 4}
+    path = "/brokers/topics/{}/partitions/0/state"
+    client.set(path.format("no-leader"), json.dumps({**fields, "leader": -1, "isr": []}).encode())
+    client.set(path.format("small"), json.dumps({**fields, "leader": REPLICAS[0][0], "isr": [REPLICAS[0][0]]}).encode())
+    client.set(path.format("odd"), b"[]")
+    client.delete(path.format("new"))
+    found = said(capsys, "--zookeeper", cluster.connect)
+    states = {name: set(one["states"]) - {"Unowned"} for name, one in found.items()}
+    assert states == {
+        "no-leader": {"Offline", "UnderReplicated"},
+        "small": {"UnderReplicated"},
+        "odd": {"Unreadable"},
+        "new": {"NotTakenOver"},
+    }
+    assert (found["no-leader"]["offline"], found["small"]["underReplicated"]) == (1, 1)
+
+
+def test_a_topic_that_is_being_moved(cluster: Playground, client: KazooClient, capsys: Capture) -> None:
+    """Replicas that are only added are not missed from the ISR, as in Kafka's own count."""
+    cluster.add_topics(Topic("orders", ((1, 2),), {}))
+    cluster.settle()
+    node = json.loads(client.get("/brokers/topics/orders")[0])
+    node |= {"partitions": {"0": [3, 1, 2]}, "adding_replicas": {"0": [3]}}
+    client.set("/brokers/topics/orders", json.dumps(node).encode())
+    cluster.settle()
+    found = said(capsys, "--zookeeper", cluster.connect)["orders"]
+    assert set(found["states"]) == {"Unowned", "Reassigning", "NotPreferredLeader"}
+    assert found["replicaCounts"] == {"2": 1}
+
+
+def test_read_only_credentials_are_enough(protected: Protected, capsys: Capture) -> None:
+    """Everything that may be read by all is shown to anybody; states that may not be read are not called well."""
+    protected.playground.add_topics(Topic("orders", REPLICAS, {}), Topic("secret", REPLICAS, {}))
+    protected.playground.settle()
+    protected.protect(READ_ONLY, make_acl("digest", "kafka:x", all=True))
+    protected.protect(make_acl("digest", "kafka:x", all=True), below="/brokers/topics/secret/partitions")
+    found = said(capsys, "--zookeeper", protected.playground.connect)
+    assert {name: (one["statesKnown"], one["states"]) for name, one in found.items()} == {
+        "orders": (True, ["Unowned", "Well"]),
+        "secret": (False, ["Unknown", "Unowned"]),
+    }

@@ -1,0 +1,43 @@
+"""``topiarist nudge`` with real controllers: a topic that one has lost beside a node that it could not decode."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from support.kafka.bed import Bed
+from support.runs import ended
+from topiarist.errors import Exit
+
+LOST = ("nudged", "nudged-too")
+ASSIGNMENT = {"version": 2, "partitions": {"0": [3, 5], "1": [5, 6]}, "adding_replicas": {}, "removing_replicas": {}}
+ODD = b'{"version":2,"partitions":{"0":["x"]},"adding_replicas":{},"removing_replicas":{}}'
+LONG_ENOUGH = 3.0
+"""Seconds in which a controller that looks at a topic would have come to it."""
+
+
+def test_a_topic_that_the_controller_has_lost_is_taken_over(bare: Bed) -> None:
+    """Nothing but the nudge makes the controller look: not the odd node that goes, nor another name beside it. Brokers
+    then host the topic as any other.
+    """
+    client = bare.kafka.client
+    transaction = client.transaction()
+    for name in LOST:
+        transaction.create(f"/config/topics/{name}", b'{"version":1,"config":{}}')
+        transaction.create(f"/brokers/topics/{name}", json.dumps(ASSIGNMENT).encode())
+    transaction.create("/brokers/topics/nudged-odd", ODD)
+    assert not [result for result in transaction.commit() if isinstance(result, Exception)]
+    time.sleep(LONG_ENOUGH)
+    client.delete("/brokers/topics/nudged-odd")
+    time.sleep(LONG_ENOUGH)
+    assert not [name for name in LOST if client.exists(f"/brokers/topics/{name}/partitions/0/state")]
+    where = ("--zookeeper", bare.kafka.connect, "--yes")
+    said = ended("nudge", *LOST, *where)
+    assert said.code == Exit.DONE, said
+    described = bare.described(LOST)
+    assert all(topic is not None and len(topic.partitions) == 2 for topic in described.values())
+    again = ended("nudge", *LOST, *where)
+    assert (again.code, again.err.count("no nudge is needed")) == (Exit.DONE, 2)
+    client.create("/admin/delete_topics/nudged", b"")
+    client.create("/admin/delete_topics/nudged-too", b"")
+    bare.kafka.wait(lambda: not any(client.exists(f"/brokers/topics/{name}") for name in LOST), "the topics to go")

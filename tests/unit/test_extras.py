@@ -1,0 +1,100 @@
+"""Commands without the packages of their extra: one line that says what to install, wherever topiarist came from."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import topiarist
+from topiarist import extras
+from topiarist.cli.main import run
+from topiarist.errors import Exit
+
+ROOT = Path(__file__).parents[2]
+EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+
+def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Take packages away, for imports and for their metadata."""
+    real = metadata.distribution
+
+    def distribution(name: str) -> metadata.Distribution:
+        if name in names:
+            raise metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(metadata, "distribution", distribution)
+    if "topiarist.kubernetes" in sys.modules:  # the package is imported anew: put the attribute back with the module
+        monkeypatch.setattr(topiarist, "kubernetes", sys.modules["topiarist.kubernetes"])
+    for loaded in [name for name in sys.modules if name.partition(".")[0] in names or "topiarist.kubernetes" in name]:
+        monkeypatch.delitem(sys.modules, loaded)
+    for name in names:
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.mark.parametrize("extra", [name for name in EXTRAS if name != "dev"])
+def test_requirements_are_those_of_the_project(extra: str) -> None:
+    """As ``pyproject.toml`` has them, so that pip can be called with them."""
+    assert sorted(extras.requirements(extra).values()) == sorted(EXTRAS[extra])
+
+
+def test_the_operator_without_its_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only what is missing is named, with the version that is needed; there is no traceback."""
+    without(monkeypatch, "kopf")
+    assert run(["operator", "--namespace", "team"]) == Exit.ERROR
+    assert capsys.readouterr().err == (
+        "error: topiarist operator needs packages that are not installed: pip install 'kopf>=1.37' (extra operator)\n"
+    )
+
+
+def test_the_operator_without_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every package is named where none is installed."""
+    without(monkeypatch, "aiohttp", "cel-expr-python", "kopf", "prometheus-client", "python-json-logger")
+    said = str(extras.missing("operator", "this"))
+    assert all(f"'{requirement}'" in said for requirement in EXTRAS["operator"])
+    assert "topiarist[" not in said
+
+
+def test_the_playground_without_pyspark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is missing is named, and no package of topiarist's name on a registry."""
+    without(monkeypatch, "pyspark")
+    monkeypatch.setattr("topiarist.adapters.embedded.importlib.util.find_spec", lambda _: None)
+    assert run(["dev"]) == Exit.ERROR
+    assert capsys.readouterr().err == (
+        "error: a ZooKeeper on this machine, whose jars PySpark brings, needs packages that are not installed: "
+        "pip install 'pyspark>=4.0' (extra drift)\n"
+    )
+
+
+def test_where_the_project_is_only_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no metadata to look into: the extra is named."""
+
+    def requires(name: str) -> list[str]:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "requires", requires)
+    assert str(extras.missing("operator", "this")) == (
+        "this needs packages that are not installed: install topiarist with its extra operator (extra operator)"
+    )
+
+
+def test_the_pages_name_every_extra() -> None:
+    """README says what each is for, and how it is installed from a checkout and from a wheel."""
+    text = (ROOT / "README.md").read_text()
+    for extra in EXTRAS:
+        assert f"`{extra}`" in text
+    assert "pip install '.[operator]'" in text
+    assert ".whl[operator]'" in text
+
+
+@pytest.mark.parametrize("command", ["validate", "render", "export", "snapshot", "drift", "freeze", "describe"])
+def test_commands_without_policies_do_not_need_the_extra(command: str) -> None:
+    """The CEL library has no wheel for some systems: nothing but a Policy document asks for it."""
+    script = "import sys; sys.modules['cel_expr_python'] = None; from topiarist.cli.main import run; sys.exit(run(%r))"
+    words = [sys.executable, "-c", script % [command, "--help"]]
+    assert subprocess.run(words, capture_output=True, check=False).returncode == 0

@@ -1,0 +1,96 @@
+"""Changes by key: what a person reads in an Event, and what a status has of it."""
+
+from __future__ import annotations
+
+from topiarist.core.change import (
+    SAFE,
+    AddPartitions,
+    Adopt,
+    Change,
+    ConfigItem,
+    CreateTopic,
+    DeleteTopic,
+    Risk,
+    UpdateConfig,
+    Verdict,
+)
+from topiarist.kubernetes.details import (
+    MAX_LISTED,
+    MAX_VALUE,
+    Detail,
+    details,
+    found_and_wanted,
+    in_words,
+    old_and_new,
+    risks,
+)
+
+LOSS = Verdict(Risk.DATA_LOSS, "messages go")
+GROWTH = AddPartitions(3, (1, 2), ((1, 2),) * 3, Verdict(Risk.DISRUPTIVE, "keys move"))
+
+
+def config(*items: tuple[str, str | None, str | None]) -> UpdateConfig:
+    """A change of config keys."""
+    return UpdateConfig(tuple(ConfigItem(*item, SAFE) for item in items))
+
+
+def test_every_change_has_its_fields() -> None:
+    """With the value before and after; a change of the record alone has none."""
+    changes: list[Change] = [
+        CreateTopic(((1, 2), (2, 1)), {"a": "b"}),
+        GROWTH,
+        config(("flush.ms", "7", "8"), ("segment.ms", None, "9"), ("retention.ms", "5", None)),
+        DeleteTopic(3, 2, LOSS),
+        Adopt(),
+    ]
+    assert [*details(changes)] == [
+        Detail("partitions", "0", "2"),
+        Detail("partitions", "3", "6"),
+        Detail("config.flush.ms", "7", "8"),
+        Detail("config.segment.ms", "not set", "9"),
+        Detail("config.retention.ms", "5", "not set"),
+        Detail("partitions", "3", "0"),
+    ]
+
+
+def test_in_words() -> None:
+    """What is done, what differs, and what would change."""
+    changes: list[Change] = [GROWTH, config(("flush.ms", "7", "8"), ("x", "", None))]
+    assert in_words(changes) == 'grow 3 -> 6 partitions, configure flush.ms 7 -> 8, x "" -> not set'
+    assert old_and_new(changes) == 'partitions 3 -> 6, flush.ms 7 -> 8, x "" -> not set'
+    assert found_and_wanted(changes) == 'partitions is 3, wanted 6, flush.ms is 7, wanted 8, x is "", wanted not set'
+    assert in_words([Adopt()]) == "record only"
+
+
+def test_many_fields_are_counted() -> None:
+    """A text names the first."""
+    many = config(*((f"k{number:02}", None, "1") for number in range(MAX_LISTED + 3)))
+    words = old_and_new([many])
+    assert words.endswith("k07 not set -> 1 and 3 other fields")
+
+
+def test_long_and_unprintable_values_are_cut_and_escaped() -> None:
+    """Nothing that another client has set breaks a line."""
+    (detail,) = details([config(("x", "a\nb", "y" * 1000))])
+    assert detail.before == "a\\nb"
+    assert len(detail.after) == MAX_VALUE
+
+
+def test_what_may_be_secret_is_hidden() -> None:
+    """By the name of its key, on both sides."""
+    for key in ("sasl.jaas.PASSWORD", "vendor.api.token", "my.client-secret", "ssl.private.key"):
+        (detail,) = details([config((key, "hunter2", "hunter3"))])
+        assert (detail.before, detail.after) == ("(hidden)", "(hidden)")
+    (detail,) = details([config(("cleanup.policy", "delete", "compact"))])
+    assert detail.after == "compact"
+
+
+def test_risks_are_those_of_one_kind() -> None:
+    """Each with its key; growth and deletion are one thing alone."""
+    items = (
+        ConfigItem("a", "1", "2", LOSS),
+        ConfigItem("b", "1", "2", Verdict(Risk.DISRUPTIVE, "slow")),
+        ConfigItem("c", "1", "2", Verdict(Risk.DATA_LOSS, "more goes")),
+    )
+    assert risks(UpdateConfig(items), Risk.DATA_LOSS) == "a: messages go; c: more goes"
+    assert risks(GROWTH, Risk.DISRUPTIVE) == "keys move"

@@ -1,0 +1,43 @@
+"""Entries of a reassignment request that outlived their topic: which they are, and what is said of them."""
+
+from __future__ import annotations
+
+from topiarist.core.requested import explain, stale_names, warnings
+from unit.builders import only, refused, spec, state, topic
+
+NAMES = frozenset({"gone", "younger", "older", "odd"})
+TOPICS = {"younger": topic("younger", identity=9), "older": topic("older", identity=5), "plain": topic("plain")}
+
+
+def test_an_entry_is_stale_if_its_topic_is_absent_or_younger() -> None:
+    """One that cannot be read may be the one that is meant; of a request that cannot be read nothing is known."""
+    assert stale_names(NAMES, 7, TOPICS, {"odd"}) == {"gone", "younger"}
+    assert stale_names(NAMES, None, TOPICS, ()) == frozenset()
+    assert stale_names((), 7, TOPICS, ()) == frozenset()
+
+
+def test_each_entry_is_named_with_its_remedy() -> None:
+    """In the order of names, and not more of them than a person reads."""
+    gone, younger = warnings({"younger", "gone"}, TOPICS)
+    assert gone.startswith("gone: a reassignment request names it")
+    assert "another broker become controller" in gone
+    assert younger.startswith("younger: a reassignment request names it")
+    assert "kafka-reassign-partitions --bootstrap-server" in younger
+    *some, rest = warnings({f"t{number}" for number in range(20)}, ())
+    assert (len(some), rest) == (8, "the reassignment request has stale entries of 12 more topics")
+
+
+def test_a_name_of_a_request_is_not_created() -> None:
+    """Whatever else would be said of it; the remedy stands beside."""
+    found = only(state(reassigning=frozenset({"orders"})), spec())
+    assert (refused(found), found.to_do) == (["ReassignmentInProgress"], False)
+    assert found.refusals[0].instead == explain(there=False).instead
+
+
+def test_a_topic_that_is_younger_than_its_request_is_not_deleted_until_that_is_gone() -> None:
+    """To wait for its end would be in vain."""
+    named = frozenset({"orders"})
+    waits = only(state(topic(), reassigning=named), spec(ensure="Absent")).refusals[0]
+    stale = only(state(topic(), reassigning=named, stale_requests=named), spec(ensure="Absent")).refusals[0]
+    assert waits.instead == "run again when the reassignment is done"
+    assert stale.instead == explain(there=True).instead

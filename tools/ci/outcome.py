@@ -1,0 +1,123 @@
+"""The outcome of an apply as Markdown, for the summary of the run and for the pull request.
+
+Run as ``outcome.py REPORT CODE``: the report that ``topiarist apply --report`` wrote, and its exit code. A run that
+wrote no report, or was cut off, has an outcome too. The report holds no addresses; why a cluster failed stands in the
+log, which fewer people may read. Needs no package.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+MARKER = "<!-- topiarist apply -->"
+
+LARGEST = 60_000
+"""Bytes of the text: GitHub takes 65,536 characters for a comment, and this leaves room for a key in the marker."""
+
+LONGEST = 500
+"""Characters of one message."""
+
+FINE = ("done", "already so")
+"""Results that leave nothing to do."""
+
+NAMED = ("4", "5")
+"""Exit codes whose reasons stand at the topics: something was refused, or a topic changed."""
+
+Row = dict[str, Any]
+
+
+def rows(text: str) -> Iterator[Row]:
+    """Yield the lines of a report; what was cut off in the middle of a line is left out."""
+    for line in text.splitlines():
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            yield found
+
+
+def code(text: object) -> str:
+    """Return text as a code span in a table: no mention, no link, no other markup, one line."""
+    plain = "".join(character if character.isprintable() else " " for character in str(text))
+    plain = " ".join(plain.split())
+    if len(plain) > LONGEST:
+        plain = f"{plain[:LONGEST]} ..."
+    longest = max((len(run) for run in re.findall("`+", plain)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if plain[:1] == "`" or plain[-1:] == "`" else ""
+    return f"{fence}{space}{plain}{space}{fence}".replace("|", "\\|") if plain else ""
+
+
+def title(summary: Row | None, topics: Sequence[Row], exit_code: str) -> str:
+    """Return the first line that a person sees: the number of topics by result, and how the run ended."""
+    counts: dict[str, int] = {}
+    for topic in topics:
+        counts[str(topic.get("result"))] = counts.get(str(topic.get("result")), 0) + 1
+    told = ", ".join(f"{number} {result}" for result, number in counts.items())
+    log = f"topiarist ended with {exit_code}; the log of the run says why."
+    if summary is None:
+        return f"### Cut off, or not begun: {told or 'no topic'}. {log}"
+    if exit_code == "0":
+        return f"### Applied: {told or 'nothing to do'}."
+    return f"### Not all applied: {told or 'no topic'}." + ("" if exit_code in NAMED else f" {log}")
+
+
+def table(topics: Iterable[Row]) -> list[str]:
+    """Return a row for each topic: what is left to do, and why."""
+    return [
+        f"| {code(topic.get('topic'))} | {code(topic.get('cluster') or '')} | {code(topic.get('result'))} "
+        f"| {code(topic.get('reason') or '')} | {code(topic.get('message') or '')} |"
+        for topic in topics
+    ]
+
+
+def outcome(text: str, exit_code: str) -> str:
+    """Return the whole: the topics with something left to do by row, the others by name as far as there is room."""
+    found = list(rows(text))
+    topics = [row for row in found if row.get("row") == "topic"]
+    summary = next((row for row in found if row.get("row") == "summary"), None)
+    left = [topic for topic in topics if topic.get("result") not in FINE]
+    done = [topic for topic in topics if topic.get("result") in FINE]
+    lines = [MARKER, title(summary, topics, exit_code), ""]
+    room = LARGEST - sum(len(line.encode()) + 1 for line in lines) - 500
+    if left:
+        head = ["| topic | cluster | result | reason | message |", "| --- | --- | --- | --- | --- |"]
+        kept = fitting(table(left), room)
+        room -= sum(len(line.encode()) + 1 for line in kept)
+        lines += [*head, *kept, ""]
+        if len(kept) < len(left):
+            lines += [f"{len(left) - len(kept)} more with something left to do: see the report of the run.", ""]
+    if done:
+        names = fitting(
+            [f"- {code(topic.get('topic'))} {code(topic.get('cluster') or '')}".rstrip() for topic in done], room
+        )
+        more = [f"- and {len(done) - len(names)} more: see the report of the run"] if len(names) < len(done) else []
+        lines += ["<details><summary>Topics that are as declared</summary>", "", *names, *more, "", "</details>", ""]
+    return "\n".join(lines)
+
+
+def fitting(lines: Sequence[str], room: int) -> list[str]:
+    """Return as many of the first lines as have room, in bytes."""
+    kept = []
+    for line in lines:
+        room -= len(line.encode()) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    return kept
+
+
+def main(report: str, exit_code: str) -> None:
+    """Print the outcome."""
+    path = Path(report)
+    print(outcome(path.read_text(encoding="utf-8") if path.exists() else "", exit_code), end="")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
