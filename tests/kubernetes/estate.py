@@ -79,12 +79,17 @@ class Place(Scene):
         assert found.status in (200, 201), found
 
     def cluster(self, annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
-        """Declare the cluster, or change what is said of it; Topics of all namespaces may name it."""
+        """Declare the cluster, or change what is said of it, and wait until it is seen; all namespaces may name it."""
         zookeeper = {"connect": self.kafka.connect, **spec.pop("zookeeper", {})}
         fields = {"kafkaVersion": "3.9", "allowedTopics": [{"namespaces": {"from": "All"}}], **spec}
         body = cluster(self.name, zookeeper=zookeeper, **fields)
         body["metadata"]["annotations"] = {f"topiarist.dev/{key}": text for key, text in (annotations or {}).items()}
         self.apply(body)
+        self.until_seen()
+
+    def until_seen(self) -> None:
+        """As for any scene; this Cluster is the operator's."""
+        self.wait(lambda: "status" in self.own(), "the Cluster is seen")
 
     def topic(self, name: str, annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
         """Declare a topic for this cluster, or change it; the label keeps admission from judging it."""

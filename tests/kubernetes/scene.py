@@ -31,6 +31,11 @@ class Scene:
         where = {"zookeeper": {"connect": self.kafka.connect}, "kafkaVersion": "3.9"}
         self.apply(cluster("prod", **{**where, **spec}))
 
+    def until_seen(self) -> None:
+        """Wait until the operator has seen the Cluster: it has two watches, and a Topic that comes first is told so."""
+        where = path(self.namespace, cluster(), "prod")
+        wait_until(lambda: "status" in self.api.call("GET", where).body, "the Cluster is seen", patience=PATIENCE)
+
     def topic(self, name: str, annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
         """Declare a topic, or change it."""
         body = topic(name, **{**SIZED, **spec})
@@ -89,3 +94,8 @@ class Scene:
         found = self.api.call("GET", f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events").body["items"]
         about = [event for event in found if event["regarding"]["name"] == name]
         return [event["reason"] for event in sorted(about, key=lambda event: str(event["eventTime"]))]
+
+    def until_events(self, name: str, *reasons: str) -> None:
+        """Wait for as many Events about a Topic as these; they are these. An Event is written behind its status."""
+        wait_until(lambda: len(self.events(name)) >= len(reasons), f"{name}: {reasons}", patience=PATIENCE)
+        assert self.events(name) == [*reasons]

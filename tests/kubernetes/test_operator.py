@@ -13,6 +13,7 @@ from topiarist.adapters import znodes
 def test_a_topic_is_made_and_ready(scene: Scene) -> None:
     """With the partitions that it asks for, a status that names them, and an Event."""
     scene.cluster()
+    scene.until_seen()
     scene.topic("orders", config={"retention.ms": 604800000, "preallocate": False})
     scene.until_ready("orders")
     done = scene.api.kubectl("wait", "--for=condition=Ready", "topic/orders", "--timeout=10s")
@@ -22,7 +23,7 @@ def test_a_topic_is_made_and_ready(scene: Scene) -> None:
     (on,) = scene.found("orders")["status"]["clusters"]
     assert (on["name"], on["state"], on["partitions"], on["replicationFactor"]) == ("prod", "InStep", 3, 2)
     assert on["topicId"]
-    assert scene.events("orders") == ["TopicCreated"]
+    scene.until_events("orders", "TopicCreated")
 
 
 def test_a_pass_with_nothing_to_do_writes_nothing(scene: Scene) -> None:
@@ -42,13 +43,14 @@ def test_a_pass_with_nothing_to_do_writes_nothing(scene: Scene) -> None:
 def test_what_the_spec_changes_is_done(scene: Scene) -> None:
     """Growth, a value, a key that leaves; each once, with an Event."""
     scene.cluster()
+    scene.until_seen()
     scene.topic("orders", config={"flush.ms": 7, "retention.ms": 604800000})
     scene.until_ready("orders")
     scene.topic("orders", partitions=6, config={"flush.ms": 8, "retention.ms": 604800000})
     scene.until_ready("orders")
     assert scene.partitions("orders") == 6
     assert scene.config("orders")["flush.ms"] == "8"
-    assert scene.events("orders") == ["TopicCreated", "PartitionsIncreased", "ConfigUpdated"]
+    scene.until_events("orders", "TopicCreated", "PartitionsIncreased", "ConfigUpdated")
 
 
 def test_drift_is_reported(scene: Scene) -> None:
@@ -61,7 +63,7 @@ def test_drift_is_reported(scene: Scene) -> None:
     scene.topic("orders", config={"flush.ms": 7, "segment.ms": 86400000})
     wait_until(lambda: "segment.ms" in scene.config("orders"), "the new key is set", patience=PATIENCE)
     assert scene.config("orders")["flush.ms"] == "9"
-    assert "DriftDetected" in scene.events("orders")
+    wait_until(lambda: "DriftDetected" in scene.events("orders"), "an Event", patience=PATIENCE)
 
 
 def test_drift_is_corrected_where_that_is_asked_for(scene: Scene) -> None:

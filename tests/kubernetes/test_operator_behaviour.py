@@ -26,7 +26,7 @@ def test_a_key_that_leaves_the_spec_goes(place: Place) -> None:
     place.topic("orders", config={"preallocate": True}, unmanagedConfig="Remove")
     place.wait(lambda: place.config("orders") == {"preallocate": "true"}, "what nobody declares has gone")
     place.until_ready("orders")
-    assert place.events("orders") == ["TopicCreated", "ConfigUpdated", "ConfigUpdated"]
+    place.until_events("orders", "TopicCreated", "ConfigUpdated", "ConfigUpdated")
 
 
 def test_a_paused_topic_is_left_alone(place: Place) -> None:
@@ -124,7 +124,7 @@ def test_drift_is_named_by_key(place: Place) -> None:
     (field,) = place.on("orders")["refusals"][0]["fields"]
     assert (field["field"], field["found"], field["wanted"]) == ("config.flush.ms", "9", "7")
     assert field["since"] == place.on("orders")["refusals"][0]["since"]
-    assert any(words in note for note in place.notes("orders"))
+    place.wait(lambda: any(words in note for note in place.notes("orders")), "an Event says so")
 
 
 def test_a_number_that_lost_digits_is_refused(place: Place) -> None:

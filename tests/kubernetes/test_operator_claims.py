@@ -27,7 +27,7 @@ def test_a_topic_deleted_outside_is_reported(place: Place) -> None:
     place.copy_command("orders")
     place.until_ready("orders")
     assert place.partitions("orders") == 3
-    assert place.events("orders") == ["TopicCreated", "DeletedOutside", "InvalidAnnotation", "TopicCreated"]
+    place.until_events("orders", "TopicCreated", "DeletedOutside", "InvalidAnnotation", "TopicCreated")
 
 
 def test_a_topic_of_another_owner_takes_both_words(place: Place) -> None:
@@ -72,7 +72,7 @@ def test_adoption_is_the_clusters_word(place: Place) -> None:
     place.delete("audit")  # never ours, so nothing to delete and nothing to wait for
     place.until_gone("audit")
     assert place.partitions("audit") == 3
-    assert place.events("payments") == ["Adopted"]
+    place.until_events("payments", "Adopted")
 
 
 def test_absent_is_absent(place: Place) -> None:
@@ -88,7 +88,7 @@ def test_absent_is_absent(place: Place) -> None:
     assert place.partitions("orders") == 0
     place.topic("orders", ensure="Present")
     place.until_ready("orders")
-    assert place.events("orders") == ["TopicCreated", "DataLoss", "TopicDeleted", "TopicCreated"]
+    place.until_events("orders", "TopicCreated", "DataLoss", "TopicDeleted", "TopicCreated")
 
 
 def test_the_budget_of_deletions_holds(place: Place) -> None:
@@ -140,7 +140,7 @@ def test_a_claim_passes_on(place: Place) -> None:
     place.until_ready("second")
     assert place.config("orders") == {"flush.ms": "8"}
     assert place.client.exists("/brokers/topics/orders").czxid == identity
-    assert place.events("second") == ["ResourceConflict", "ConfigUpdated"]
+    place.until_events("second", "ResourceConflict", "ConfigUpdated")
 
 
 def test_a_topic_that_cannot_be_read_keeps_its_claim(place: Place) -> None:

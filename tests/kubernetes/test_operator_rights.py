@@ -62,6 +62,7 @@ def test_some_namespaces_are_enough(
         home, theirs, strange = (Scene(api, name, kafka, client) for name in (namespace, team, other))
         selector = {"from": "Selector", "selector": {"matchLabels": {"team": "yes"}}}
         home.cluster(allowDeletion=True, allowedTopics=[{}, {"namespaces": selector}])
+        home.until_seen()
         strange.topic("strange")
         home.topic("ours", deletionPolicy="Delete")
         theirs.topic("theirs", deletionPolicy="Delete")
@@ -71,7 +72,7 @@ def test_some_namespaces_are_enough(
         theirs.delete("theirs")
         wait_until(lambda: not theirs.found("theirs"), "it has gone", patience=PATIENCE, pause=PAUSE)
         assert home.partitions("theirs") == 0
-        assert theirs.events("theirs") == ["TopicCreated", "TopicDeleted"]
+        theirs.until_events("theirs", "TopicCreated", "TopicDeleted")
         assert "status" not in strange.found("strange")
         assert home.partitions("strange") == 0
         log = operator.process.log()
