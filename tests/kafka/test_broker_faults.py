@@ -133,6 +133,7 @@ def test_f14_a_broker_is_killed_and_one_comes_between_plan_and_apply(scene: Scen
     }
     assert not [name for name, lists in found.items() if any(come in replicas for replicas in lists)]
     scene.kafka.stop(come)
+    scene.kafka.wait(lambda: scene.kafka.registered() == RACKS.keys(), "the new broker to go")
 
 
 def replica_lists(change: Mapping[str, Any]) -> list[list[int]]:
@@ -159,5 +160,21 @@ def test_f15_zookeeper_is_killed_in_the_middle(scene: Scene, report: Callable[[s
         assert results.keys() <= {"done", "unknown", "not sent"}
     assert len(scene.there(topics)) >= results["done"]
     scene.kafka.wait(lambda: scene.kafka.registered() == RACKS.keys(), "all brokers to be registered again")
+    if not recovered(scene):
+        report("Kafka left replicas out of sync once ZooKeeper was back: another controller was elected")
     scene.settle(before, topics)
     check_messages(scene, topics)
+
+
+def recovered(scene: Scene) -> bool:
+    """Wait until all replicas are in sync; if Kafka does not get there by itself, have another controller elected.
+
+    Rarely, a replica stays out of sync after ZooKeeper was lost, whoever wrote the topic. A new controller tells every
+    broker again what it leads and what it follows: the remedy of those who run Kafka. ``settle`` looks again.
+    """
+    try:
+        scene.bed.described(scene.kafka.client.get_children("/brokers/topics"))
+    except AssertionError:
+        scene.kafka.client.delete("/controller")
+        return False
+    return True
