@@ -16,9 +16,11 @@ RESOLVE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints"
 CACHES := ruff mypy pytest import-linter
 RELEASES ?= 3.9.2 2.8.2 2.4.1
+AGAIN ?=
 
 # Who waits for sessions to end keeps no processor busy: twice as many are at work, and what is left goes to whoever is free.
-FAULTS = $(BIN)/python -m pytest -n $$((2 * $(WORKERS))) --dist worksteal -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/faults
+FAULTS = $(BIN)/python -m pytest -n $$((2 * $(WORKERS))) --dist worksteal -o cache_dir=$(TOPIARIST_CACHE)/pytest \
+	$(AGAIN) tests/faults
 
 # Playwright is found by PYTHONPATH; the shell stops where there is no browser and none can be had.
 WITH_BROWSER = export PYTHONPATH=$(BROWSER)/packages; TOPIARIST_CHROMIUM=$$(tools/browser.sh $(BIN)/python) || exit; \
@@ -50,17 +52,18 @@ test-faults: need-java .venv/ready  ## every fault of docs/reliability.md, broug
 
 test-kafka: need-java .venv/ready  ## with real Kafka brokers, fetched by Maven; RELEASES="3.4.1 2.8.2" are others
 	$(BIN)/python tools/kafka_jars.py $(RELEASES)
-	TOPIARIST_KAFKA="$(RELEASES)" $(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/kafka
+	TOPIARIST_KAFKA="$(RELEASES)" $(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest $(AGAIN) tests/kafka
 
 test-kubernetes: .venv/ready  ## with a real API server, built once with Go; without Go skipped, but failed in CI
 	@tools/kube/build.sh >/dev/null || test "$$CI" != true
-	$(BIN)/python -m pytest -rs -n $(WORKERS) --dist loadfile -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/kubernetes
+	$(BIN)/python -m pytest -rs -n $(WORKERS) --dist loadfile -o cache_dir=$(TOPIARIST_CACHE)/pytest $(AGAIN) \
+		tests/kubernetes
 
 test-spark: need-java .venv/ready  ## the tests of drift reports by Spark; they are part of make test
 	$(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/spark
 
 test-browser: $(BROWSER)/ready  ## the page of drift reports in a headless Chromium, which is installed if there is none
-	@$(WITH_BROWSER) $(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/browser
+	@$(WITH_BROWSER) $(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest $(AGAIN) tests/browser
 
 kube:  ## build the API server, etcd and kubectl for these tests: some minutes, once
 	@tools/kube/build.sh

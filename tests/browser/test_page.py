@@ -69,14 +69,15 @@ def test_a_column_sorts_up_then_down_then_not(browser: Browser, fleet: Path) -> 
     topics = sorted(row["topic"] for row in lines(fleet))
     with opened(browser, drawn.page(fleet)) as made:
         head = made.page.locator("#table th.c-topic")
-        before = made.cells("topic")
+        before = made.cells("topic")[:20]  # how many more are in the document follows from the heights of rows
+        assert len(before) == 20
         for said, wanted in (("ascending", topics[1:3]), ("descending", topics[:-3:-1])):
             head.get_by_role("button").click()
             expect(head).to_have_attribute("aria-sort", said)
             assert [name for name in made.cells("topic") if name != "the whole cluster"][:2] == wanted
         head.get_by_role("button").click()
         expect(head).to_have_attribute("aria-sort", "none")
-        assert made.cells("topic") == before
+        assert made.cells("topic")[:20] == before
 
 
 def test_search_leaves_what_has_every_word(browser: Browser, fleet: Path) -> None:
