@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from kazoo.client import KazooClient
 
 from kubernetes.resources import cluster, path, topic
-from kubernetes.scene import PATIENCE, SIZED, Scene
+from kubernetes.scene import PATIENCE, SIZED, Scene, owner
 from support.kube import ApiServer
 from support.kubeapi import Api
 from support.operator import Operator
@@ -48,8 +48,7 @@ class Estate(NamedTuple):
     @property
     def owner(self) -> str:
         """As whom it writes records."""
-        system = self.server.admin.call("GET", "/api/v1/namespaces/kube-system").body
-        return f"k8s/{system['metadata']['uid'][:8]}/{self.home}/topiarist"
+        return owner(self.server.admin, self.home)
 
     def figure(self, name: str, /, **labels: str) -> float:
         """One of its metrics; 0 if it is not there."""

@@ -17,6 +17,12 @@ PATIENCE = 120.0
 SIZED = {"partitions": 3, "replicationFactor": 2}
 
 
+def owner(api: Api, namespace: str) -> str:
+    """As whom the operator of a namespace writes records."""
+    system = api.call("GET", "/api/v1/namespaces/kube-system").body
+    return f"k8s/{system['metadata']['uid'][:8]}/{namespace}/topiarist"
+
+
 class Scene:
     """A Kafka cluster, the operator, and the namespace in which both its Cluster and the Topics of a test are."""
 

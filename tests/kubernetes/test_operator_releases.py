@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kubernetes.estate import PAUSE
 from kubernetes.resources import cluster, topic
-from kubernetes.scene import PATIENCE, SIZED, Scene
+from kubernetes.scene import PATIENCE, SIZED, Scene, owner
 from kubernetes.stage import Stage, well
 from support.operatorforks import ForkedOperator
 from support.waiting import wait_until
@@ -24,8 +24,7 @@ class Release(NamedTuple):
     @property
     def owner(self) -> str:
         """As whom it works."""
-        system = self.scene.api.call("GET", "/api/v1/namespaces/kube-system").body
-        return f"k8s/{system['metadata']['uid'][:8]}/{self.scene.namespace}/topiarist"
+        return owner(self.scene.api, self.scene.namespace)
 
     def cluster(self, name: str, **spec: Any) -> None:
         """Declare its cluster under a name; Topics of all namespaces may mean it."""

@@ -56,8 +56,7 @@ def command(yes: bool, report: str | None, **values: Any) -> None:
     With --plan, what was planned and kept is done, as long as it is still true, and nothing else. With --reviewed, of
     what is planned anew only that is done which the reviewed plan has too.
     """
-    if not yes and not terminal.interactive():
-        raise click.UsageError("nobody can be asked here: this is no terminal. Add --yes to apply without asking")
+    terminal.require_answer(yes, "apply")
     if values["summary"] and not yes:
         raise click.UsageError("--summary shows too little to be asked about: add --yes to apply without asking")
     form, settings = _form(values, unasked=yes), options.settings(values)

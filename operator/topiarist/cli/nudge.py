@@ -64,8 +64,7 @@ def command(topics: Sequence[str], yes: bool, **values: Any) -> None:
         names = checked(topics)
     except ValueError as error:
         raise click.UsageError(f"{error}. Manifests of clusters are given with --clusters") from None
-    if not yes and not terminal.interactive():
-        raise click.UsageError("nobody can be asked here: this is no terminal. Add --yes to nudge without asking")
+    terminal.require_answer(yes, "nudge")
     specs = inputs.load_clusters(settings)
 
     def survey(name: str, cluster: ZooKeeperCluster) -> Nudging:

@@ -52,8 +52,7 @@ def command(topics: Sequence[str], yes: bool, **values: Any) -> None:
         what = wanted(topics)
     except ValueError as error:
         raise click.UsageError(f"{error}. Manifests of clusters are given with --clusters") from None
-    if not yes and not terminal.interactive():
-        raise click.UsageError("nobody can be asked here: this is no terminal. Add --yes to release without asking")
+    terminal.require_answer(yes, "release")
     specs = inputs.load_clusters(settings)
 
     def survey(name: str, cluster: ZooKeeperCluster) -> tuple[Plan, Sequence[str]]:

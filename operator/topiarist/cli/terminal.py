@@ -102,6 +102,12 @@ def interactive() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
+def require_answer(yes: bool, verb: str) -> None:
+    """Raise ``click.UsageError`` if a command has to ask before it may ``verb``, and no person can be asked."""
+    if not yes and not interactive():
+        raise click.UsageError(f"nobody can be asked here: this is no terminal. Add --yes to {verb} without asking")
+
+
 def page(stream: TextIO, settings: Settings) -> Page:
     """How to write a plan to ``stream``: as wide as it is, in colour if it is a terminal."""
     return Page(width=width(stream), colour=coloured(stream), verbose=settings.verbosity > 0)

@@ -75,7 +75,11 @@ class Bed:
                 for name, topic in topics.items()
             )
 
-        self.kafka.wait(healthy, f"all replicas of {len(names)} topics to be in sync")
+        try:
+            self.kafka.wait(healthy, f"all replicas of {len(names)} topics to be in sync")
+        except AssertionError as error:
+            ill = {name: found.get(name) for name in names if name not in found or not found[name].healthy}
+            raise AssertionError(f"{error}; {len(ill)} are not, among them {list(ill.items())[:3]}") from None
         return found
 
     def grown(self, totals: Mapping[str, int]) -> dict[str, Topic]:

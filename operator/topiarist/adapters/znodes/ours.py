@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -52,7 +53,7 @@ def decode_record(raw: bytes) -> TopicRecord:
     for field, word in (("ensure", _ABSENT), ("unmanagedConfig", _REMOVE)):
         if fields.get(field, word) != word:
             raise ZnodeError(f'"{field}" can only be "{word}", not {show(fields[field])}')
-    owner, absent = want_text(fields, "owner"), "ensure" in fields
+    owner, absent = sys.intern(want_text(fields, "owner")), "ensure" in fields
     if version == _WITH_VALUES:
         applied = _applied(fields)
         return TopicRecord(owner, tuple(want_object(fields, "config")), absent, applied)
@@ -70,7 +71,7 @@ def _applied(fields: Mapping[str, object]) -> Applied:
     partitions = want_integer(fields, "partitions") if "partitions" in fields else None
     if partitions is not None and partitions < 1:
         raise ZnodeError(f'"partitions" must be 1 or more, not {partitions}')
-    values = tuple((key, value) for key, value in config.items() if type(value) is str)
+    values = tuple((sys.intern(key), value) for key, value in config.items() if type(value) is str)
     return Applied(partitions, values, "unmanagedConfig" in fields)
 
 

@@ -11,7 +11,7 @@ from base64 import urlsafe_b64decode
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeVar, cast
 
 from topiarist.adapters.znodes.configs import decode_config
 from topiarist.adapters.znodes.ours import decode_record
@@ -25,7 +25,7 @@ from topiarist.adapters.znodes.strict import (
     want_object,
     want_version,
 )
-from topiarist.core.state import Replicas, TopicRecord
+from topiarist.core.state import Applied, Replicas, TopicRecord
 
 TOPIC_VERSION = 3
 FIELDS = frozenset({"version", "partitions", "adding_replicas", "removing_replicas", "topic_id"})
@@ -34,6 +34,8 @@ _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _TOPIC_ID_FIELD = re.compile(rb'"topic_id":"([A-Za-z0-9_-]{22})"')
 _POOL_LIMIT = 4096
 _LISTS_KEPT = 65_536
+
+T = TypeVar("T")
 
 
 class TopicNode(NamedTuple):
@@ -70,6 +72,8 @@ class Pool:
         self.topics: dict[bytes | tuple[bytes, bytes], TopicNode] = {}
         self.configs: dict[bytes, Mapping[str, str]] = {}
         self.records: dict[bytes, TopicRecord] = {}
+        self.keys: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self.items: dict[tuple[str, str], tuple[str, str]] = {}
 
     def topic(self, raw: bytes) -> TopicNode:
         """``decode_topic``, once for all topics that differ in their id only (Kafka's placement knows few patterns)."""
@@ -98,10 +102,23 @@ class Pool:
         """``decode_record``, once for equal bytes."""
         record = self.records.get(raw)
         if record is None:
-            record = decode_record(raw)
+            record = self._shared(decode_record(raw))
             if len(self.records) < _POOL_LIMIT:
                 self.records[raw] = record
         return record
+
+    def _shared(self, record: TopicRecord) -> TopicRecord:
+        """The same record, of lists of keys, and of keys with a value, that others have: few records are equal."""
+        keys, applied = _pooled(self.keys, record.config), record.applied
+        if applied is not None:
+            items = tuple(_pooled(self.items, item) for item in applied.config)
+            applied = Applied(applied.partitions, items, applied.remove_unmanaged)
+        return TopicRecord(record.owner, keys, record.absent, applied)
+
+
+def _pooled(pool: dict[T, T], value: T) -> T:
+    """The equal value that the pool has; else this one, which the pool takes while there is room."""
+    return pool.setdefault(value, value) if len(pool) < _POOL_LIMIT else pool.get(value, value)
 
 
 def decode_topic(raw: bytes) -> TopicNode:
