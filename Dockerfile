@@ -9,11 +9,11 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
 WORKDIR /src
 # What is installed from elsewhere first: it changes less often. Hashes for all of it, and nothing is compiled.
 COPY constraints.txt pyproject.toml ./
-COPY tools/pinned.py tools/
+COPY tools/check_pins.py tools/
 RUN awk '/^[^ #]/ { wanted = /^setuptools==/ } wanted' constraints.txt >setuptools.txt \
     && pip install --require-hashes --no-deps --only-binary :all: -r setuptools.txt
 RUN python -m venv --without-pip /app \
-    && python tools/pinned.py operator >operator.txt \
+    && python tools/check_pins.py operator >operator.txt \
     && pip --python /app/bin/python install --require-hashes --no-deps --only-binary :all: -r operator.txt
 COPY LICENSE README.md ./
 COPY schemas schemas

@@ -7,6 +7,8 @@ PYTHON ?= python3
 TOPIARIST_CACHE ?= $(CURDIR)/.cache
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 BIN := .venv/bin
+# Scripts run as modules: -P keeps their own folder, in which "operator" is not Python's module, out of the path.
+SCRIPT := PYTHONPATH=.:tests:tools $(BIN)/python -P -m
 SOURCES := operator tests tools benchmarks
 WORKERS ?= 2
 SECONDS ?= 60
@@ -41,7 +43,7 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 demo: need-java .venv/ready  ## manifests planned, applied and found unchanged on a real ZooKeeper
-	@$(BIN)/python tools/demo.py
+	@$(SCRIPT) demo
 
 test: need-java .venv/ready  ## every test that needs no more than this repository and Java
 	$(BIN)/python -m pytest -n $(WORKERS) -o cache_dir=$(TOPIARIST_CACHE)/pytest tests --ignore=tests/faults \
@@ -51,7 +53,7 @@ test-faults: need-java .venv/ready  ## every fault of docs/reliability.md, broug
 	TOPIARIST_FAULTS=$(TOPIARIST_CACHE)/faults.json $(FAULTS)
 
 test-kafka: need-java .venv/ready  ## with real Kafka brokers, fetched by Maven; RELEASES="3.4.1 2.8.2" are others
-	$(BIN)/python tools/kafka_jars.py $(RELEASES)
+	$(SCRIPT) kafka_jars $(RELEASES)
 	TOPIARIST_KAFKA="$(RELEASES)" $(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest $(AGAIN) tests/kafka
 
 test-kubernetes: .venv/ready  ## with a real API server, built once with Go; without Go skipped, but failed in CI
@@ -73,52 +75,51 @@ soak: need-java .venv/ready  ## the same with more seeds, more releases and more
 	@$(MAKE) --no-print-directory test-kafka RELEASES="3.9.2 3.7.2 3.4.1 3.0.2 2.8.2 2.4.1"
 
 record-faults: .venv/ready  ## put the figures of the last run of test-faults into docs/reliability.md
-	$(BIN)/python tools/fault_matrix.py $(TOPIARIST_CACHE)/faults.json
-	$(BIN)/python tools/reference.py
+	$(SCRIPT) fault_matrix $(TOPIARIST_CACHE)/faults.json
+	$(SCRIPT) reference
 
 check: .venv/ready  ## style, types, layers, generated files, fast tests
 	$(BIN)/ruff check $(wildcard $(SOURCES))
 	$(BIN)/ruff format --check $(wildcard $(SOURCES))
 	$(BIN)/mypy operator/topiarist $(wildcard tests tools benchmarks)
 	$(BIN)/lint-imports --cache-dir $(TOPIARIST_CACHE)/import-linter
-	$(BIN)/python tools/generate.py --check
-	$(BIN)/python tools/reference.py --check
+	$(SCRIPT) generate --check
+	$(SCRIPT) reference --check
 	$(BIN)/python -m pytest -q -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/unit
 
 vectors: .venv/ready  ## Kafka's test vectors through our functions: make vectors FILES="a.json b.jsonl"
 	@$(BIN)/python tests/vectors/run.py $(FILES)
 
-# -P: beside these scripts there is a folder called operator, which would be taken for Python's own module.
 bench: need-java .venv/ready  ## the figures of docs/performance.md, as JSON
-	@$(BIN)/python -P benchmarks/run.py
+	@$(SCRIPT) benchmarks.run
 
 bench-kafka: need-java .venv/ready  ## figures from real brokers, as JSON; ROUNDS=3 PARTS="side waiting load" PACES="1000 0"
-	@$(BIN)/python tools/kafka_jars.py 3.9.2 >&2
-	@ROUNDS="$(ROUNDS)" PARTS="$(PARTS)" PACES="$(PACES)" $(BIN)/python benchmarks/kafka/run.py
+	@$(SCRIPT) kafka_jars 3.9.2 >&2
+	@ROUNDS="$(ROUNDS)" PARTS="$(PARTS)" PACES="$(PACES)" $(SCRIPT) benchmarks.kafka.run
 
 bench-operator: need-java .venv/ready  ## figures of the operator beside a real API server, as JSON; TOPICS=10000
 	@tools/kube/build.sh >/dev/null
-	@TOPICS="$(TOPICS)" $(BIN)/python benchmarks/operating/run.py
+	@TOPICS="$(TOPICS)" $(SCRIPT) benchmarks.kubernetes.run
 
 bench-drift: need-java .venv/ready  ## figures of drift reports over sample fleets, as JSON; RUNS=3 PARTS="G14 G12 G13 skew live"
-	@RUNS="$(RUNS)" PARTS="$(PARTS)" $(BIN)/python -P benchmarks/drift.py
+	@RUNS="$(RUNS)" PARTS="$(PARTS)" $(SCRIPT) benchmarks.drift.run
 
 bench-page: $(BROWSER)/ready  ## how quick the page of a drift report with 20,000 findings is at every key, as JSON
-	@$(WITH_BROWSER) $(BIN)/python -P benchmarks/page.py
+	@$(WITH_BROWSER) PYTHONPATH=.:tests:$$PYTHONPATH $(BIN)/python -P -m benchmarks.drift.html
 
 mutants: need-java .venv/ready  ## take away each guard of the write path in turn: some test turns red (MUTANTS="text...")
-	$(BIN)/python tools/mutants.py $(MUTANTS)
+	$(SCRIPT) mutation.run $(MUTANTS)
 
 fuzz: .venv/ready $(FUZZ)/ready  ## fuzz what reads bytes from outside, SECONDS for each of TARGETS (SECONDS=60, all)
-	@PYTHONPATH=$(FUZZ)/packages $(BIN)/python tests/fuzz/run.py --seconds $(SECONDS) $(TARGETS)
+	@PYTHONPATH=$(FUZZ)/packages:tests $(BIN)/python -P -m fuzz.run --seconds $(SECONDS) $(TARGETS)
 
 golden: .venv/ready  ## write the expected outputs of the acceptance cases and the README anew
 	TOPIARIST_GOLDEN=write $(BIN)/python -m pytest -q -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/acceptance \
 		tests/repo/test_readme.py
 
 generate: .venv/ready  ## write the files that are made from others anew
-	$(BIN)/python tools/generate.py
-	$(BIN)/python tools/reference.py
+	$(SCRIPT) generate
+	$(SCRIPT) reference
 
 constraints: .venv/ready  ## resolve the dependencies anew and pin them
 	$(RESOLVE) --no-emit-package topiarist --extra dev pyproject.toml --output-file constraints.txt

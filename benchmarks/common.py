@@ -29,34 +29,34 @@ def compile_package() -> None:
     compileall.compile_dir(ROOT / "operator" / "topiarist", quiet=2)
 
 
-class Run(NamedTuple):
+class ProcessRun(NamedTuple):
     """One finished process: wall-clock seconds, CPU seconds, peak memory in MiB, exit code."""
 
     seconds: float
-    cpu: float
-    mebibytes: float
-    code: int
+    cpu_seconds: float
+    peak_mib: float
+    exit_code: int
 
 
-def memory_folder() -> tempfile.TemporaryDirectory[str]:
+def make_memory_folder() -> tempfile.TemporaryDirectory[str]:
     """A folder in memory where the system has one: what the disk does to 100,000 small files is not our figure."""
     return tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
 
 
-def median(measure: Callable[[], float], runs: int = RUNS) -> float:
+def measure_median(measure: Callable[[], float], runs: int = RUNS) -> float:
     """The median of several measurements, after one that does not count."""
     measure()
     return statistics.median(measure() for _ in range(runs))
 
 
-def timed(work: Callable[[], object]) -> float:
+def measure_seconds(work: Callable[[], object]) -> float:
     """Seconds that ``work`` takes."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
-def process(command: Sequence[str], expected: int = 0) -> Run:
+def run_process(command: Sequence[str], expected: int = 0) -> ProcessRun:
     """Run a command with its output thrown away; raises if it does not end with ``expected``."""
     start = time.perf_counter()
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -67,10 +67,10 @@ def process(command: Sequence[str], expected: int = 0) -> Run:
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode != expected:
         raise RuntimeError(f"{' '.join(command)} ended with {child.returncode}: {said.decode(errors='replace')}")
-    return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, child.returncode)
+    return ProcessRun(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, child.returncode)
 
 
-def process_tree(command: Sequence[str], expected: int = 0) -> Run:
+def run_process_tree(command: Sequence[str], expected: int = 0) -> ProcessRun:
     """As ``process``, with the memory of all processes that it starts, at the moment when they have most together.
 
     Looked at ten times a second. Memory that two of them share is counted twice.
@@ -80,20 +80,20 @@ def process_tree(command: Sequence[str], expected: int = 0) -> Run:
     def watch() -> None:
         nonlocal peak
         while not ended.wait(0.1):
-            peak = max(peak, _resident(os.getpid()))
+            peak = max(peak, _resident_mib(os.getpid()))
 
-    own = _resident(os.getpid(), alone=True)
+    own = _resident_mib(os.getpid(), root_only=True)
     watching = threading.Thread(target=watch)
     watching.start()
     try:
-        run = process(command, expected)
+        run = run_process(command, expected)
     finally:
         ended.set()
         watching.join()
-    return run._replace(mebibytes=max(run.mebibytes, peak - own))
+    return run._replace(peak_mib=max(run.peak_mib, peak - own))
 
 
-def _resident(root: int, *, alone: bool = False) -> float:
+def _resident_mib(root: int, *, root_only: bool = False) -> float:
     """MiB that a process and those that it has started hold."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
@@ -101,7 +101,7 @@ def _resident(root: int, *, alone: bool = False) -> float:
             with suppress(OSError):
                 parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
     family = {root}
-    while not alone and (more := {pid for pid, parent in parents.items() if parent in family} - family):
+    while not root_only and (more := {pid for pid, parent in parents.items() if parent in family} - family):
         family |= more
     pages = 0
     for pid in family:
@@ -110,32 +110,32 @@ def _resident(root: int, *, alone: bool = False) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def topiarist(*words: str) -> list[str]:
+def topiarist_command(*words: str) -> list[str]:
     """The command line of this very interpreter."""
     return [sys.executable, "-m", "topiarist", *words]
 
 
-def medians(runs: Sequence[Run]) -> dict[str, float]:
+def summarize_runs(runs: Sequence[ProcessRun]) -> dict[str, float]:
     """Median time and CPU, and the highest memory."""
     return {
         "seconds": round(statistics.median(run.seconds for run in runs), 3),
-        "cpu_seconds": round(statistics.median(run.cpu for run in runs), 3),
-        "peak_mib": round(max(run.mebibytes for run in runs), 1),
+        "cpu_seconds": round(statistics.median(run.cpu_seconds for run in runs), 3),
+        "peak_mib": round(max(run.peak_mib for run in runs), 1),
     }
 
 
-def cpu_of(pid: int) -> float:
+def process_cpu_seconds(pid: int) -> float:
     """CPU seconds that a running process has used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def machine() -> dict[str, Any]:
+def describe_machine() -> dict[str, Any]:
     """Facts that a figure means nothing without."""
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
     return {
         "cpus": os.cpu_count(),
-        "cpu": _first("/proc/cpuinfo", "model name"),
+        "cpu": _read_value("/proc/cpuinfo", "model name"),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
@@ -143,7 +143,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _first(path: str, key: str) -> str:
+def _read_value(path: str, key: str) -> str:
     for line in Path(path).read_text().splitlines():
         if line.startswith(key):
             return line.partition(":")[2].strip()

@@ -15,16 +15,16 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from benchmarks import fleet
-from benchmarks.common import FULL_JIT, RUNS, medians, memory_folder, process, topiarist
-from benchmarks.planning import adopted
-from benchmarks.planning import command as plan_one
-from support.proxy import Proxy
-from topiarist.adapters.embedded import EmbeddedZooKeeper
+from benchmarks.cli import clusters as clusters_
+from benchmarks.common import FULL_JIT, RUNS, make_memory_folder, run_process, summarize_runs, topiarist_command
+from benchmarks.engine.planning import adopted_cluster
+from benchmarks.engine.planning import plan_command as plan_one
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 CLUSTERS, TOPICS = 50, 1_000
 
-_CLUSTER = """\
+_CLUSTER_DOCUMENT = """\
 apiVersion: topiarist.dev/v1
 kind: Cluster
 metadata: {{name: {name}}}
@@ -33,13 +33,13 @@ spec: {{zookeeper: {{connect: "{connect}"}}, clusterId: {name}, kafkaVersion: "3
 
 
 @contextmanager
-def clusters(server: EmbeddedZooKeeper, number: int, topics: int) -> Iterator[dict[str, str]]:
+def create_clusters(server: EmbeddedZooKeeper, number: int, topics: int) -> Iterator[dict[str, str]]:
     """So many clusters of so many topics, each with an id of its own; gives their connect strings by name."""
     with ExitStack() as stack:
         found = {}
         for one in range(number):
             name = f"cluster-{one:03d}"
-            found[name] = stack.enter_context(fleet.cluster(server, name, topics))
+            found[name] = stack.enter_context(clusters_.seeded_cluster(server, name, topics))
             client = KazooClient(found[name])
             client.start()
             client.set("/cluster/id", json.dumps({"version": "1", "id": name}).encode())
@@ -51,49 +51,49 @@ def clusters(server: EmbeddedZooKeeper, number: int, topics: int) -> Iterator[di
 def write_documents(folder: Path, connects: dict[str, str]) -> Path:
     """One ``Cluster`` document for each connect string, in one file below ``folder``."""
     path = folder / "clusters.yaml"
-    path.write_text("---\n".join(_CLUSTER.format(name=name, connect=at) for name, at in connects.items()))
+    path.write_text("---\n".join(_CLUSTER_DOCUMENT.format(name=name, connect=at) for name, at in connects.items()))
     return path
 
 
 def write_topics(folder: Path, names: list[str], topics: int) -> None:
     """A file for each topic of each cluster."""
     for name in names:
-        fleet.write_manifests(folder / name, topics)
+        clusters_.write_manifests(folder / name, topics)
         for path in (folder / name).rglob("*.yaml"):
             text = path.read_text().replace("name: team.", f"name: {name}.team.", 1)
-            text = text.replace("spec:\n", f"spec:\n  topicName: {path_topic(path)}\n  clusters: [{name}]\n", 1)
+            text = text.replace("spec:\n", f"spec:\n  topicName: {topic_of_file(path)}\n  clusters: [{name}]\n", 1)
             path.write_text(text)
 
 
-def path_topic(path: Path) -> str:
+def topic_of_file(path: Path) -> str:
     """The topic that a file of ``fleet.write_manifests`` is about."""
-    return fleet.name(int(path.stem))
+    return clusters_.topic_name(int(path.stem))
 
 
-def command(folder: Path, *more: str) -> list[str]:
+def plan_command(folder: Path, *more: str) -> list[str]:
     """The plan that is measured; ends with 0 only if nothing is pending and nothing has failed."""
-    return topiarist("plan", str(folder), "--exit-code", *more)
+    return topiarist_command("plan", str(folder), "--exit-code", *more)
 
 
 def measure(number: int = CLUSTERS, topics: int = TOPICS) -> dict[str, Any]:
     """The whole process over many clusters, in turns with one of as many topics: what disturbs one disturbs both."""
     with (
-        adopted(number * topics) as (_, connect, one),
-        memory_folder() as name,
-        EmbeddedZooKeeper(java=["-Xmx2g", FULL_JIT]) as server,
-        clusters(server, number, topics) as found,
+        adopted_cluster(number * topics) as (_, connect, one),
+        make_memory_folder() as name,
+        EmbeddedZooKeeper(jvm_options=["-Xmx2g", FULL_JIT]) as server,
+        create_clusters(server, number, topics) as found,
     ):
         folder = Path(name)
         write_topics(folder, list(found), topics)
         write_documents(folder, found)
-        process(topiarist("apply", name, "--adopt=*", "--yes"))
-        process(command(folder))
-        turns = [(process(command(folder)), process(plan_one(one, connect))) for _ in range(RUNS)]
+        run_process(topiarist_command("apply", name, "--adopt=*", "--yes"))
+        run_process(plan_command(folder))
+        turns = [(run_process(plan_command(folder)), run_process(plan_one(one, connect))) for _ in range(RUNS)]
         with Proxy(server.connect) as proxy:
             write_documents(folder, {name: proxy.through(connect) for name, connect in found.items()})
-            process(command(folder))
+            run_process(plan_command(folder))
             requests, writes = sum(proxy.requests.values()), proxy.writes
-    many, single = medians([many for many, _ in turns]), medians([one for _, one in turns])
+    many, single = summarize_runs([many for many, _ in turns]), summarize_runs([one for _, one in turns])
     return {
         "clusters": number,
         "topics": number * topics,

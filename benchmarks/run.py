@@ -11,68 +11,68 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-
-from benchmarks import assignment, fleets, manifests, neighbour, planning, policies, reading, starting, writing  # noqa: E402
-from benchmarks.common import compile_package, machine  # noqa: E402
+from benchmarks import fleets
+from benchmarks.cli import start
+from benchmarks.common import compile_package, describe_machine
+from benchmarks.engine import manifests, placement, planning, policies
+from benchmarks.zookeeper import foreign_client_latency, write
+from benchmarks.zookeeper import read as read_
 
 Figure = dict[str, Any]
 
 
-def figure(goal: str, what: str, measured: str, wanted: str, gate: tuple[str, bool]) -> Figure:
+def make_figure(goal: str, what: str, measured: str, wanted: str, gate: tuple[str, bool]) -> Figure:
     """One line of the table; ``gate`` is what was seen, in words, and whether it is as it must be."""
     return {"goal": goal, "what": what, "measured": measured, "wanted": wanted, "gate": gate[0], "holds": gate[1]}
 
 
-def planned() -> list[Figure]:
+def measure_planning() -> list[Figure]:
     """G1, G2 and G5."""
     small, large = planning.measure(10_000), planning.measure(100_000)
     growth = large["microseconds_per_topic"] / small["microseconds_per_topic"]
     nothing_written = small["writes"] == 0 and small["requests"] <= 140
     return [
-        figure(
+        make_figure(
             "G1", "plan, nothing to do, 10,000 topics in 10,000 files (in memory), whole process",
             f"{small['seconds']} s, {small['peak_mib']} MiB", "1.0 s, 80 MiB",
             (f"{small['requests']} requests (at most 140), {small['writes']} writes (0)", nothing_written),
         ),
-        figure(
+        make_figure(
             "G2", "the same with 100,000", f"{large['seconds']} s, {large['peak_mib']} MiB", "10 s, 400 MiB",
             (f"{growth:.2f} times G1's time per topic (at most 1.2)", growth <= 1.2),
         ),
-        figure(
+        make_figure(
             "G5", "CPU of the ZooKeeper server for G1", f"{small['server_cpu_seconds']} s", "0.1 s",
             ("none", True),
         ),
     ]  # fmt: skip
 
 
-def read() -> list[Figure]:
+def measure_reading() -> list[Figure]:
     """G3 and G4."""
-    seen = reading.measure()
+    seen = read_.measure()
     times = seen["times_faster_than_get_async"]
     return [
-        figure(
+        make_figure(
             "G3", "state of 10,000 topics (30,000 znodes), near and at 20 ms round trip",
             f"{seen['seconds']} s, {seen['seconds_at_20_ms']} s", "0.15 s, 0.6 s",
             (f"{times} times faster than kazoo's get_async (at least 10)", times >= 10),
         ),
-        figure(
+        make_figure(
             "G4", "the same without MultiRead (ZooKeeper before 3.6)",
             f"{seen['seconds_without_multiread']} s", "1.6 s", ("none", True),
         ),
     ]  # fmt: skip
 
 
-def wrote() -> list[Figure]:
+def measure_writing() -> list[Figure]:
     """G6."""
-    seen = writing.measure()
+    seen = write.measure()
     times = seen["times_faster_than_plain"]
     return [
-        figure(
+        make_figure(
             "G6", "10,000 creates; 1,000 config updates; each one checked transaction",
             f"{seen['create_seconds']} s; {seen['config_update_seconds']} s", "3 s; 0.5 s",
             (f"{times} times faster than two plain creates one by one (at least 4)", times >= 4),
@@ -80,25 +80,25 @@ def wrote() -> list[Figure]:
     ]  # fmt: skip
 
 
-def beside() -> list[Figure]:
+def measure_foreign_client() -> list[Figure]:
     """G7."""
-    seen = neighbour.measure()
+    seen = foreign_client_latency.measure()
     times = seen["times_less_than_1000_operations"]
     more = round(max(seen["beside_p99_ms"], seen["beside_200_brokers_p99_ms"]) - seen["alone_p99_ms"], 2)
     return [
-        figure(
+        make_figure(
             "G7", "another client's p99 of a set while 5,000 topics are created: how much longer", f"{more} ms", "3 ms",
             (f"{times} times less than beside transactions of 1,000 operations (more than 1)", times > 1),
         )
     ]  # fmt: skip
 
 
-def many() -> list[Figure]:
+def measure_many_clusters() -> list[Figure]:
     """G15."""
     seen = fleets.measure()
     times, requests = seen["times_one_cluster"], seen["requests_per_cluster"]
     return [
-        figure(
+        make_figure(
             "G15", "plan, nothing to do, 50 clusters of 1,000 topics, whole process",
             f"{seen['seconds']} s, {seen['peak_mib']} MiB", "10 s, 400 MiB",
             (
@@ -110,32 +110,32 @@ def many() -> list[Figure]:
     ]  # fmt: skip
 
 
-def computed() -> list[Figure]:
+def measure_computing() -> list[Figure]:
     """G9, G10 and G11."""
-    placed, parsed, started = assignment.measure(), manifests.measure(), starting.measure()
+    placed, parsed, started = placement.measure(), manifests.measure(), start.measure()
     loaded = ", ".join(started["imported_by_plan"]) or "nothing"
     return [
-        figure(
+        make_figure(
             "G9", "assignment of 1,000,000 partitions", f"{placed['seconds']} s", "0.15 s",
             (f"{placed['ratio_to_plain']} times faster than list by list (more than 1)", placed["ratio_to_plain"] > 1),
         ),
-        figure(
+        make_figure(
             "G10", "strict YAML, 10,000 documents", f"{parsed['strict_seconds']} s", "0.5 s",
             (f"{parsed['times_faster']} times faster than CSafeLoader (more than 1)", parsed["times_faster"] > 1),
         ),
-        figure(
+        make_figure(
             "G11", "--help", f"{started['help_seconds']} s", "0.15 s",
             (f"plan imports {loaded} of pyspark, kopf, jsonschema, cel_expr_python", not started["imported_by_plan"]),
         ),
     ]  # fmt: skip
 
 
-def ruled() -> list[Figure]:
+def measure_policies() -> list[Figure]:
     """What policies add to G1."""
     seen = policies.measure()
     every = seen["evaluations"] == seen["topics"] * seen["rules"]
     return [
-        figure(
+        make_figure(
             "policies", "plan of G1 under 20 rules: how much longer",
             f"{seen['seconds_more']} s ({seen['cpu_seconds_more']} s of CPU)", "1.5 s",
             (
@@ -149,9 +149,22 @@ def ruled() -> list[Figure]:
 def main() -> int:
     """Run everything and print it; 1 if a gate does not hold."""
     compile_package()
-    groups: list[Callable[[], list[Figure]]] = [planned, read, wrote, beside, many, computed, ruled]
+    groups: list[Callable[[], list[Figure]]] = [
+        measure_planning,
+        measure_reading,
+        measure_writing,
+        measure_foreign_client,
+        measure_many_clusters,
+        measure_computing,
+        measure_policies,
+    ]
     figures = [line for group in groups for line in group()]
-    report = {"date": time.strftime("%Y-%m-%d"), "command": "make bench", "machine": machine(), "figures": figures}
+    report = {
+        "date": time.strftime("%Y-%m-%d"),
+        "command": "make bench",
+        "machine": describe_machine(),
+        "figures": figures,
+    }
     print(json.dumps(report, indent=2))
     return 0 if all(line["holds"] for line in figures) else 1
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import settings
 from kazoo.client import KazooClient
 
-from support.clients import connected
-from support.planted import pytest_configure, pytest_runtest_makereport, pytest_runtest_teardown
-from support.proxy import Proxy
-from topiarist.adapters.embedded import EmbeddedZooKeeper
-from topiarist.adapters.playground import Playground
-from topiarist.cli import fleet
-from topiarist.core.state import Broker
+from support.secret_scanner import pytest_configure, pytest_runtest_makereport, pytest_runtest_teardown
+from support.zookeeper.client import connect_client
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+from topiarist.cli import clusters
+from topiarist.kafka.types import Broker
 
 __all__ = ["pytest_configure", "pytest_runtest_makereport", "pytest_runtest_teardown"]
 
@@ -36,7 +36,7 @@ _numbers = count(1)
 def patient() -> Iterator[None]:
     """A slow machine adds no remark on a connection that takes longer; the tests of that remark say when."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fleet, "_SILENCE", 60.0)
+        patch.setattr(clusters, "_CONNECT_NOTICE_DELAY_S", 60.0)
         yield
 
 
@@ -54,12 +54,12 @@ def chroot(zookeeper: EmbeddedZooKeeper) -> str:
 
 
 @pytest.fixture
-def cluster(chroot: str) -> Iterator[Playground]:
+def cluster(chroot: str) -> Iterator[SimulatedKafka]:
     """A cluster of six brokers in three racks, without topics, whose controller found nothing wrong at the end."""
-    with Playground(chroot, BROKERS) as playground:
+    with SimulatedKafka(chroot, BROKERS) as playground:
         yield playground
-        playground.settle()
-        assert playground.faults == []
+        playground.wait_idle()
+        assert playground.controller_errors == []
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def proxy(zookeeper: EmbeddedZooKeeper) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def client(cluster: Playground) -> Iterator[KazooClient]:
+def client(cluster: SimulatedKafka) -> Iterator[KazooClient]:
     """A client of the cluster, with its chroot, that is nobody's but the test's."""
-    with connected(cluster.connect) as client:
+    with connect_client(cluster.connect) as client:
         yield client

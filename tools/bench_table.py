@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-PLACE = re.compile(r"(?<=<!-- bench:begin -->\n).*?(?=<!-- bench:end -->)", re.DOTALL)
+ROOT = Path(__file__).resolve().parents[1]
+TABLE_PATTERN = re.compile(r"(?<=<!-- bench:begin -->\n).*?(?=<!-- bench:end -->)", re.DOTALL)
 COLUMNS = {"goal": "", "what": "what", "measured": "measured", "wanted": "goal", "gate": "gate, in the same run"}
 
-FEW = ("G1", "G6", "G15")
+README_GOALS = ("G1", "G6", "G15")
 """The goals whose figures stand in the README: many topics, many writes, many clusters."""
 
 NO_GATE = "none"
@@ -46,18 +46,18 @@ def table(report: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def few(report: Mapping[str, Any]) -> str:
+def readme_table(report: Mapping[str, Any]) -> str:
     """The table for the README. Raises ``KeyError`` for a figure that is missing in the report."""
     figures = {figure["goal"]: figure for figure in report["figures"]}
     lines = [row("what", "measured"), row("---", "---")]
-    lines += [row(figures[goal]["what"], figures[goal]["measured"]) for goal in FEW]
+    lines += [row(figures[goal]["what"], figures[goal]["measured"]) for goal in README_GOALS]
     about = f"By `{report['command']}` on {report['date']}, on {report['machine']['cpus']} cores"
     return "\n".join([*lines, "", f"{about}. All figures: [docs/performance.md](docs/performance.md)."]) + "\n"
 
 
-def put(page: Path, text: str) -> None:
+def write_table(page: Path, text: str) -> None:
     """Write text between the marks of a page."""
-    page.write_text(PLACE.sub(lambda _: text, page.read_text(encoding="utf-8")), encoding="utf-8")
+    page.write_text(TABLE_PATTERN.sub(lambda _: text, page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def main(arguments: list[str]) -> int:
@@ -67,12 +67,12 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         report = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-        written = {ROOT / "docs" / "performance.md": table(report), ROOT / "README.md": few(report)}
+        written = {ROOT / "docs" / "performance.md": table(report), ROOT / "README.md": readme_table(report)}
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"{arguments[0]}: these are no figures: {error!r}", file=sys.stderr)
         return 1
     for page, text in written.items():
-        put(page, text)
+        write_table(page, text)
     return 0
 
 

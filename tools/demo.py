@@ -17,13 +17,13 @@ import tempfile
 from pathlib import Path
 from types import FrameType
 
-from topiarist.adapters import playground
-from topiarist.adapters.embedded import EmbeddedZooKeeper
+from topiarist.adapters.devcluster import demo
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.errors import TopiaristError
 
 MANIFESTS = Path(__file__).parent.parent / "manifests" / "demo"
 
-BROKEN = """\
+INVALID_MANIFEST = """\
 apiVersion: topiarist.dev/v1
 kind: Topic
 metadata:
@@ -44,29 +44,35 @@ class Demo:
         self._folder = folder
         self._environment = {**os.environ, "TOPIARIST_ZOOKEEPER": connect}
 
-    def show(self) -> None:
+    def run(self) -> None:
         """Tell the whole story."""
-        say("The cluster has the topics payments, clicks and audit; git has manifests for orders, payments and clicks.")
-        self.type("topiarist validate manifests")
-        self.type("topiarist plan manifests")
-        say("orders is created, payments taken on. clicks differs and was never ours: it is left alone and said.")
-        self.type("topiarist apply manifests --yes", code=4)
-        say("With --adopt somebody has decided that clicks is ours from now on.")
-        self.type("topiarist apply manifests --yes --adopt=clicks")
-        say("The cluster is what git says. A second run finds nothing to do, and writes nothing.")
-        self.type("topiarist plan manifests")
-        say("Orders grow: more partitions, and two weeks of history.")
+        print_remark(
+            "The cluster has the topics payments, clicks and audit; git has manifests for orders, payments and clicks."
+        )
+        self.run_command("topiarist validate manifests")
+        self.run_command("topiarist plan manifests")
+        print_remark(
+            "orders is created, payments taken on. clicks differs and was never ours: it is left alone and said."
+        )
+        self.run_command("topiarist apply manifests --yes", code=4)
+        print_remark("With --adopt somebody has decided that clicks is ours from now on.")
+        self.run_command("topiarist apply manifests --yes --adopt=clicks")
+        print_remark("The cluster is what git says. A second run finds nothing to do, and writes nothing.")
+        self.run_command("topiarist plan manifests")
+        print_remark("Orders grow: more partitions, and two weeks of history.")
         orders = self._folder / "manifests" / "topics" / "orders.yaml"
         text = orders.read_text()
-        self.edit(orders, text.replace("partitions: 6", "partitions: 12").replace("604800000  # 7", "1209600000  # 14"))
-        say("The plan shows the very replica lists that apply will write.")
-        self.type("topiarist plan manifests")
-        self.type("topiarist apply manifests --yes")
-        say("And a manifest with mistakes: all of them at once, each with its place.")
-        self.edit(self._folder / "manifests" / "topics" / "refunds.yaml", BROKEN)
-        self.type("topiarist validate manifests", code=1)
+        self.edit_file(
+            orders, text.replace("partitions: 6", "partitions: 12").replace("604800000  # 7", "1209600000  # 14")
+        )
+        print_remark("The plan shows the very replica lists that apply will write.")
+        self.run_command("topiarist plan manifests")
+        self.run_command("topiarist apply manifests --yes")
+        print_remark("And a manifest with mistakes: all of them at once, each with its place.")
+        self.edit_file(self._folder / "manifests" / "topics" / "refunds.yaml", INVALID_MANIFEST)
+        self.run_command("topiarist validate manifests", code=1)
 
-    def type(self, command: str, *, code: int = 0) -> None:
+    def run_command(self, command: str, *, code: int = 0) -> None:
         """Show a command, run it, and end the demo if its exit code is not ``code``."""
         print(f"\n$ {command}", flush=True)
         words = [sys.executable, "-m", *shlex.split(command)]
@@ -83,7 +89,7 @@ class Demo:
         if found != code:
             sys.exit(f"the demo expected exit code {code} here, found {found}")
 
-    def edit(self, file: Path, text: str) -> None:
+    def edit_file(self, file: Path, text: str) -> None:
         """Change a file and show how."""
         name = str(file.relative_to(self._folder))
         before = file.read_text().splitlines() if file.exists() else []
@@ -94,7 +100,7 @@ class Demo:
                 print(f"  {line}")
 
 
-def say(text: str) -> None:
+def print_remark(text: str) -> None:
     """A remark between two commands."""
     print(f"\n# {text}")
 
@@ -110,15 +116,15 @@ def main() -> int:
         with (
             tempfile.TemporaryDirectory(prefix="topiarist-demo-") as folder,
             EmbeddedZooKeeper() as server,
-            playground.run(f"{server.connect}/kafka") as cluster,
+            demo.run_cluster(f"{server.connect}/kafka") as cluster,
         ):
             shutil.copytree(MANIFESTS, Path(folder, "manifests"))
             print("A real ZooKeeper is up, with six brokers in three racks that are played for you.")
             print(f"\n$ export TOPIARIST_ZOOKEEPER={cluster.connect}")
-            Demo(Path(folder), cluster.connect).show()
+            Demo(Path(folder), cluster.connect).run()
     except TopiaristError as error:
         print(error, file=sys.stderr)
-        return int(error.reason.exit)
+        return int(error.reason.exit_code)
     except KeyboardInterrupt:
         print("\ninterrupted; everything that was started has ended", file=sys.stderr)
         return 128 + signal.SIGINT

@@ -7,12 +7,9 @@ Usage: ``python tools/kafka_jars.py 3.9.2 2.8.2`` makes sure that all is there, 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-
-from support.kafka.jars import RELEASES, JarsError, jars, pin
-from support.kafka.programs import compiled
+from support.kafka.jars import RELEASES, JarsError, fetch_jars, pin
+from support.kafka.programs import compile_programs
 
 
 def main(arguments: list[str]) -> int:
@@ -24,9 +21,9 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         for release in releases or RELEASES:
-            print(f"Kafka {release}: {pin(release)} jars pinned" if pins else f"Kafka {release}: {jars(release)}")
+            print(f"Kafka {release}: {pin(release)} jars pinned" if pins else f"Kafka {release}: {fetch_jars(release)}")
         if not pins:
-            print(f"our Java programs: {compiled()}")
+            print(f"our Java programs: {compile_programs()}")
     except JarsError as error:
         print(f"{error}", file=sys.stderr)
         return 1

@@ -15,23 +15,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import chart_files
+import fault_matrix
+
+from topiarist.kafka.config_table import MAX_BY_TYPE, TOPIC_CONFIGS, ConfigDef
+from topiarist.kafka.types import MIN_KAFKA_VERSION
+from topiarist.kubernetes.metrics import Metrics
+from topiarist.model.policy import CHANGE_VARIABLES, TOPIC_VARIABLES
+from topiarist.planning.risk_table import RISK_TABLE as RISKS
+from topiarist.planning.risk_table import ChangeRisk, NumberRisks, WordRisks
+
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "operator"))
 
-import chart_files  # noqa: E402
-import fault_matrix  # noqa: E402
-
-from topiarist.core.configdefs import LIMITS  # noqa: E402
-from topiarist.core.configs import CONFIGS, ConfigDef  # noqa: E402
-from topiarist.core.facts import CHANGE, TOPIC  # noqa: E402
-from topiarist.core.risktable import TABLE as RISKS  # noqa: E402
-from topiarist.core.risktable import Cost, Numeric, Words  # noqa: E402
-from topiarist.core.spec import OLDEST  # noqa: E402
-from topiarist.kubernetes.metrics import Metrics  # noqa: E402
-
-PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-LARGEST = 2**31 - 1
-SAID_ELSEWHERE = {"config"}
+PART_PATTERN = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MAX_INT32 = 2**31 - 1
+DOCUMENTED_ELSEWHERE = {"config"}
 """Definitions whose keys have a table of their own."""
 
 Schema = Mapping[str, Any]
@@ -51,7 +49,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
-class Fields:
+class FieldTable:
     """The fields of one schema; a definition that has been shown is afterwards only referred to."""
 
     def __init__(self, document: Schema, linked: bool) -> None:
@@ -59,31 +57,31 @@ class Fields:
         self._linked = linked
         self._shown: dict[str, str] = {}
 
-    def below(self, schema: Schema, prefix: str = "") -> Iterator[Field]:
+    def list_fields(self, schema: Schema, prefix: str = "") -> Iterator[Field]:
         """The fields of an object, depth first."""
         for name, inner in schema.get("properties", {}).items():
             path = f"{prefix}{name}"
             required = name in schema.get("required", ())
             yield from self._field(path, inner, ", required" if required and not self._linked else "")
 
-    def _field(self, path: str, schema: Schema, remark: str) -> Iterator[Field]:
-        name = reference(schema)
+    def _field(self, path: str, schema: Schema, suffix: str) -> Iterator[Field]:
+        name = reference_name(schema)
         if name in self._shown:
-            yield Field(path, self._kind(schema) + remark, f"As `{self._shown[name]}`.")
+            yield Field(path, self._type_text(schema) + suffix, f"As `{self._shown[name]}`.")
             return
         if name and not self._linked:
             self._shown[name] = path
             schema = self._definitions[name]
-        yield Field(path, self._kind(schema) + remark, self._meaning(schema))
-        if name in SAID_ELSEWHERE:
+        yield Field(path, self._type_text(schema) + suffix, self._meaning(schema))
+        if name in DOCUMENTED_ELSEWHERE:
             return
         items = schema.get("items", {})
-        yield from self.below(items if self._linked else self._resolved(items), f"{path}[].")
+        yield from self.list_fields(items if self._linked else self._resolved(items), f"{path}[].")
         for option in (schema, *schema.get("oneOf", ())):
-            yield from self.below(option, f"{path}.")
+            yield from self.list_fields(option, f"{path}.")
 
     def _resolved(self, schema: Schema) -> Schema:
-        name = reference(schema)
+        name = reference_name(schema)
         return self._definitions[name] if name else schema
 
     def _meaning(self, schema: Schema) -> str:
@@ -94,35 +92,35 @@ class Fields:
             parts.append(f"Default: `{plain(schema['default'])}`.")
         return " ".join(filter(None, parts))
 
-    def _kind(self, schema: Schema) -> str:
+    def _type_text(self, schema: Schema) -> str:
         """What a field takes, in words."""
-        name = reference(schema)
+        name = reference_name(schema)
         if name and self._linked:
             return f"[{name}](#{name.lower()})"
         schema = self._resolved(schema)
         options = schema.get("oneOf", ())
         if options:
-            return " or ".join(sorted(map(self._kind, options), key="null".__eq__))
+            return " or ".join(sorted(map(self._type_text, options), key="null".__eq__))
         if "enum" in schema and len(schema["enum"]) <= 8:
             return " or ".join(f"`{word}`" for word in schema["enum"])
         if "enum" in schema:
             return f"`{schema['enum'][0]}` to `{schema['enum'][-1]}`"
-        return self._plain_kind(schema)
+        return self._basic_type_text(schema)
 
-    def _plain_kind(self, schema: Schema) -> str:
+    def _basic_type_text(self, schema: Schema) -> str:
         kind = schema.get("type", "")
         if isinstance(kind, list):
-            lists = {"array": self._plain_kind({**schema, "type": "array"})} if "array" in kind else {}
-            return " or ".join(dict.fromkeys({**WORDS, **lists}[one] for one in kind))
+            lists = {"array": self._basic_type_text({**schema, "type": "array"})} if "array" in kind else {}
+            return " or ".join(dict.fromkeys({**TYPE_NAMES, **lists}[one] for one in kind))
         if kind == "array":
-            return f"list of {self._kind(schema['items'])}"
+            return f"list of {self._type_text(schema['items'])}"
         values = schema.get("additionalProperties")
         if kind == "object" and isinstance(values, Mapping):
-            return f"map to {self._kind(values)}"
-        return WORDS[kind] + bounds(schema)
+            return f"map to {self._type_text(values)}"
+        return TYPE_NAMES[kind] + bounds(schema)
 
 
-WORDS = {
+TYPE_NAMES = {
     "string": "text",
     "object": "map",
     "integer": "number",
@@ -132,7 +130,7 @@ WORDS = {
 }
 
 
-def reference(schema: Schema) -> str:
+def reference_name(schema: Schema) -> str:
     """The name of the definition that a schema refers to, or empty."""
     return str(schema.get("$ref", "")).rpartition("/")[2]
 
@@ -145,7 +143,7 @@ def plain(value: Any) -> str:
 def bounds(schema: Schema) -> str:
     """The bounds of a number, or nothing if there are none that a person would meet."""
     low, high = schema.get("minimum"), schema.get("maximum")
-    if high is not None and high != LARGEST:
+    if high is not None and high != MAX_INT32:
         return f", {low} to {high}"
     return f", from {low}" if low is not None else ""
 
@@ -153,21 +151,27 @@ def bounds(schema: Schema) -> str:
 def schema_part(name: str) -> str:
     """All fields of a manifest's schema."""
     document = json.loads((ROOT / "schemas" / f"{name}.json").read_text(encoding="utf-8"))
-    rows = ((f"`{field.path}`", field.kind, field.meaning) for field in Fields(document, linked=False).below(document))
+    rows = (
+        (f"`{field.path}`", field.kind, field.meaning)
+        for field in FieldTable(document, linked=False).list_fields(document)
+    )
     return table(("field", "takes", "meaning"), rows)
 
 
 def chart_part() -> str:
     """All values of the chart."""
     document = json.loads(chart_files.SCHEMA.read_text(encoding="utf-8"))
-    rows = ((f"`{field.path}`", field.kind, field.meaning) for field in Fields(document, linked=False).below(document))
+    rows = (
+        (f"`{field.path}`", field.kind, field.meaning)
+        for field in FieldTable(document, linked=False).list_fields(document)
+    )
     return table(("value", "takes", "meaning"), rows)
 
 
 def plan_part() -> str:
     """The plan's schema: one table for the document and for each of its definitions."""
     document = json.loads((ROOT / "schemas" / "plan.json").read_text(encoding="utf-8"))
-    fields = Fields(document, linked=True)
+    fields = FieldTable(document, linked=True)
     parts = [f"### document\n\n{document['description']}\n\n{_plan_table(fields, document)}"]
     return "\n" + "\n".join([*parts, *_definitions(document, fields)]) + "\n"
 
@@ -177,7 +181,7 @@ def describe_part() -> str:
     document = json.loads((ROOT / "schemas" / "describe.json").read_text(encoding="utf-8"))
     shared = json.loads((ROOT / "schemas" / "plan.json").read_text(encoding="utf-8"))["definitions"]
     own = {name: schema for name, schema in document["definitions"].items() if shared.get(name) != schema}
-    fields = Fields(document, linked=True)
+    fields = FieldTable(document, linked=True)
     parts = [f"### document\n\n{document['description']}\n\n{_plan_table(fields, document)}"]
     parts += _definitions({"definitions": own}, fields)
     text = "\n" + "\n".join(parts) + "\n"
@@ -187,7 +191,7 @@ def describe_part() -> str:
 def list_part() -> str:
     """The schema of a list: one table for the document and for each definition."""
     document = json.loads((ROOT / "schemas" / "list.json").read_text(encoding="utf-8"))
-    fields = Fields(document, linked=True)
+    fields = FieldTable(document, linked=True)
     parts = [f"### document\n\n{document['description']}\n\n{_plan_table(fields, document)}"]
     return "\n" + "\n".join([*parts, *_definitions(document, fields)]) + "\n"
 
@@ -195,13 +199,13 @@ def list_part() -> str:
 def snapshot_part() -> str:
     """The snapshot's schema: one table for each kind of row."""
     document = json.loads((ROOT / "schemas" / "snapshot.json").read_text(encoding="utf-8"))
-    return "\n" + "\n".join(_definitions(document, Fields(document, linked=True))) + "\n"
+    return "\n" + "\n".join(_definitions(document, FieldTable(document, linked=True))) + "\n"
 
 
 def status_part() -> str:
     """What the operator writes: one table for each definition."""
     document = json.loads((ROOT / "schemas" / "status.json").read_text(encoding="utf-8"))
-    return "\n" + "\n".join(_definitions(document, Fields(document, linked=True))) + "\n"
+    return "\n" + "\n".join(_definitions(document, FieldTable(document, linked=True))) + "\n"
 
 
 def drift_part() -> str:
@@ -210,7 +214,7 @@ def drift_part() -> str:
     kind = document["definitions"]["class"]
     own = {name: schema for name, schema in document["definitions"].items() if schema is not kind}
     del kind["enumDescriptions"]
-    text = "\n" + "\n".join(_definitions({"definitions": own}, Fields(document, linked=True))) + "\n"
+    text = "\n" + "\n".join(_definitions({"definitions": own}, FieldTable(document, linked=True))) + "\n"
     return text.replace("](#class)", "](#findings)")
 
 
@@ -221,7 +225,7 @@ def drift_class_part() -> str:
     return table(("class", "meaning"), ((f"`{word}`", meaning) for word, meaning in words))
 
 
-def _definitions(document: Schema, fields: Fields) -> Iterator[str]:
+def _definitions(document: Schema, fields: FieldTable) -> Iterator[str]:
     for name, schema in document["definitions"].items():
         about = schema["description"]
         if "enum" in schema:
@@ -233,7 +237,7 @@ def _definitions(document: Schema, fields: Fields) -> Iterator[str]:
 def report_part() -> str:
     """The lines of a report: one table for each kind; changes and records are those of a plan."""
     document = json.loads((ROOT / "schemas" / "report.json").read_text(encoding="utf-8"))
-    fields = Fields(document, linked=True)
+    fields = FieldTable(document, linked=True)
     parts = []
     for name in ("header", "topic", "summary"):
         schema = document["definitions"][name]
@@ -241,8 +245,8 @@ def report_part() -> str:
     return ("\n" + "\n".join(parts) + "\n").replace("](#", "](plan-format.md#")
 
 
-def _plan_table(fields: Fields, schema: Schema) -> str:
-    rows = ((f"`{field.path}`", field.kind, field.meaning) for field in fields.below(schema))
+def _plan_table(fields: FieldTable, schema: Schema) -> str:
+    rows = ((f"`{field.path}`", field.kind, field.meaning) for field in fields.list_fields(schema))
     return table(("field", "holds", "meaning"), rows)
 
 
@@ -250,7 +254,7 @@ def config_part() -> str:
     """All topic configs, from the table that judges them."""
     rows = (
         (f"`{one.name}`", _values(one), f"`{one.default}`" if one.default else "empty", _since(one), one.description)
-        for one in CONFIGS.values()
+        for one in TOPIC_CONFIGS.values()
     )
     return table(("config", "values", "Kafka's default", "releases", "meaning"), rows)
 
@@ -258,35 +262,35 @@ def config_part() -> str:
 def risk_part() -> str:
     """What a change of each topic config may cost, from the table that judges it."""
     rows = (
-        (f"`{key}`", when, f"`{cost.risk.word}`", _reason(cost))
+        (f"`{key}`", when, f"`{cost.risk.label}`", _explanation(cost))
         for key, row in RISKS.items()
-        for when, cost in (_directions(row) if isinstance(row, Numeric) else _goals(row))
+        for when, cost in (_numeric_risks(row) if isinstance(row, NumberRisks) else _enum_risks(row))
     )
     return table(("config", "becomes", "risk", "because"), rows)
 
 
-def _directions(row: Numeric) -> Iterator[tuple[str, Cost]]:
-    yield "lower" if row.lower.times == 1 else "a tenth or less", row.lower
-    yield "higher" if row.higher.times == 1 else "tenfold or more", row.higher
-    if row.endless:
-        yield "without limit", row.endless
+def _numeric_risks(row: NumberRisks) -> Iterator[tuple[str, ChangeRisk]]:
+    yield "lower" if row.decrease.min_factor == 1 else "a tenth or less", row.decrease
+    yield "higher" if row.increase.min_factor == 1 else "tenfold or more", row.increase
+    if row.unlimited:
+        yield "without limit", row.unlimited
 
 
-def _goals(row: Words) -> Iterator[tuple[str, Cost]]:
-    yield from ((f"`{word}`", cost) for word, cost in row.to.items())
-    if not row.to:
-        yield "anything else", row.other
+def _enum_risks(row: WordRisks) -> Iterator[tuple[str, ChangeRisk]]:
+    yield from ((f"`{word}`", cost) for word, cost in row.by_word.items())
+    if not row.by_word:
+        yield "anything else", row.otherwise
 
 
-def _reason(cost: Cost) -> str:
-    return cost.because.format(limit="the new value", before="the old value", after="the new value")
+def _explanation(cost: ChangeRisk) -> str:
+    return cost.explanation.format(limit="the new value", before="the old value", after="the new value")
 
 
-def fact_part() -> str:
+def cel_variable_part() -> str:
     """What a policy's expressions may name, from the table that declares it to them."""
     rows = (
-        (f"`{name}`", fact.kind.value, "Topic, Change" if name in TOPIC else "Change", fact.meaning)
-        for name, fact in CHANGE.items()
+        (f"`{name}`", fact.type.value, "Topic, Change" if name in TOPIC_VARIABLES else "Change", fact.description)
+        for name, fact in CHANGE_VARIABLES.items()
     )
     return table(("name", "is", "subject", "meaning"), rows)
 
@@ -302,21 +306,23 @@ def metric_part() -> str:
     return table(("metric", "type", "labels", "meaning"), sorted(rows))
 
 
-def _values(one: ConfigDef) -> str:
-    if one.words:
-        return ("any of " if one.form == "words" else "") + ", ".join(f"`{word}`" for word in one.words)
-    if one.form not in (*LIMITS, "double"):
-        return one.form
-    besides = f", or {one.besides}" if one.besides is not None else ""
-    if one.maximum is not None and one.maximum not in LIMITS.values():
-        return f"{one.form}, {one.minimum} to {one.maximum}{besides}"
-    return f"{one.form}, {'any' if one.minimum is None else f'from {one.minimum}'}{besides}"
+def _values(definition: ConfigDef) -> str:
+    if definition.valid_values:
+        return ("any of " if definition.type == "words" else "") + ", ".join(
+            f"`{word}`" for word in definition.valid_values
+        )
+    if definition.type not in (*MAX_BY_TYPE, "double"):
+        return definition.type
+    besides = f", or {definition.also_allowed}" if definition.also_allowed is not None else ""
+    if definition.maximum is not None and definition.maximum not in MAX_BY_TYPE.values():
+        return f"{definition.type}, {definition.minimum} to {definition.maximum}{besides}"
+    return f"{definition.type}, {'any' if definition.minimum is None else f'from {definition.minimum}'}{besides}"
 
 
-def _since(one: ConfigDef) -> str:
-    parts = ["{}.{} and later".format(*one.since)] if one.since > OLDEST else []
-    if one.deprecated:
-        parts.append("deprecated since {}.{}".format(*one.deprecated[0]))
+def _since(definition: ConfigDef) -> str:
+    parts = ["{}.{} and later".format(*definition.since)] if definition.since > MIN_KAFKA_VERSION else []
+    if definition.deprecated:
+        parts.append("deprecated since {}.{}".format(*definition.deprecated[0]))
     return ", ".join(parts) or "all"
 
 
@@ -344,7 +350,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "topic-fields": lambda: schema_part("topic"),
     "cluster-fields": lambda: schema_part("cluster"),
     "policy-fields": lambda: schema_part("policy"),
-    "policy-facts": fact_part,
+    "policy-facts": cel_variable_part,
     "configs": config_part,
     "risks": risk_part,
     "plan-fields": plan_part,
@@ -358,13 +364,13 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "drift-classes": drift_class_part,
     "modules": module_part,
     "chart-values": chart_part,
-    "faults": fault_matrix.part,
+    "faults": fault_matrix.matrix_part,
 }
 
 
-def generated(text: str) -> str:
+def generate_page(text: str) -> str:
     """A page with every generated part as it should be. Raises ``KeyError`` for a part that nobody knows."""
-    return PART.sub(lambda match: f"{match[1]}{PARTS[match[2]]()}{match[3]}", text)
+    return PART_PATTERN.sub(lambda match: f"{match[1]}{PARTS[match[2]]()}{match[3]}", text)
 
 
 def main(arguments: list[str]) -> int:
@@ -375,7 +381,7 @@ def main(arguments: list[str]) -> int:
     stale = 0
     for page in (*sorted((ROOT / "docs").glob("*.md")), chart_files.CHART / "README.md"):
         text = page.read_text(encoding="utf-8")
-        if (wanted := generated(text)) == text:
+        if (wanted := generate_page(text)) == text:
             continue
         stale += 1
         if arguments:

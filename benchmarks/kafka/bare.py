@@ -19,12 +19,12 @@ from kazoo.client import KazooClient
 Topics = Mapping[str, Mapping[str, Any]]
 
 
-def dump(value: Any) -> bytes:
+def encode_json(value: Any) -> bytes:
     """JSON as Kafka writes it."""
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def replicas(name: str, first: int, last: int, factor: int, brokers: list[int]) -> dict[str, list[int]]:
+def assign_replicas(name: str, first: int, last: int, factor: int, brokers: list[int]) -> dict[str, list[int]]:
     """Replica lists of some partitions: round and round."""
     start = zlib.crc32(name.encode())
     return {
@@ -33,7 +33,7 @@ def replicas(name: str, first: int, last: int, factor: int, brokers: list[int]) 
     }
 
 
-def ensure(client: KazooClient, wanted: Topics) -> str:
+def ensure_topics(client: KazooClient, wanted: Topics) -> str:
     """Make it so."""
     there = set(client.get_children("/brokers/topics"))
     brokers = sorted(map(int, client.get_children("/brokers/ids")))
@@ -44,20 +44,20 @@ def ensure(client: KazooClient, wanted: Topics) -> str:
     for name, topic in wanted.items():
         size, factor, config = topic["partitions"], topic["replicationFactor"], dict(topic["config"])
         if name not in there:
-            lists = replicas(name, 0, size, factor, brokers)
+            lists = assign_replicas(name, 0, size, factor, brokers)
             node = {"version": 3, "partitions": lists, "adding_replicas": {}, "removing_replicas": {}}
-            made.append(client.create_async(f"/config/topics/{name}", dump({"version": 1, "config": config})))
-            made.append(client.create_async(f"/brokers/topics/{name}", dump(node)))
+            made.append(client.create_async(f"/config/topics/{name}", encode_json({"version": 1, "config": config})))
+            made.append(client.create_async(f"/brokers/topics/{name}", encode_json(node)))
             continue
         node = json.loads(topics[name].get()[0])
         if len(node["partitions"]) < size:
-            node["partitions"] |= replicas(name, len(node["partitions"]), size, factor, brokers)
-            grown.append(client.set_async(f"/brokers/topics/{name}", dump(node)))
+            node["partitions"] |= assign_replicas(name, len(node["partitions"]), size, factor, brokers)
+            grown.append(client.set_async(f"/brokers/topics/{name}", encode_json(node)))
         found = json.loads(configs[name].get()[0])
         if found["config"] != config:
             found["config"] = config
-            changed.append(client.set_async(f"/config/topics/{name}", dump(found)))
-            notice = dump({"version": 2, "entity_path": f"topics/{name}"})
+            changed.append(client.set_async(f"/config/topics/{name}", encode_json(found)))
+            notice = encode_json({"version": 2, "entity_path": f"topics/{name}"})
             changed.append(client.create_async("/config/changes/config_change_", notice, sequence=True))
     for answer in (*made, *grown, *changed):
         answer.get()
@@ -68,7 +68,7 @@ def main(connect: str, path: str) -> None:
     """Connect, make it so, and say what was done."""
     client = KazooClient(connect)
     client.start()
-    print(ensure(client, json.loads(Path(path).read_text())))
+    print(ensure_topics(client, json.loads(Path(path).read_text())))
     client.stop()
     client.close()
 

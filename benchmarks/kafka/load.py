@@ -22,71 +22,73 @@ from typing import Any, Self
 
 from kazoo.client import KazooClient
 
-from benchmarks.common import process
+from benchmarks.common import run_process
 from benchmarks.kafka import scene
-from benchmarks.kafka.contenders import apply, lay_out
-from benchmarks.kafka.side_by_side import REPLICAS, named, warm
-from benchmarks.kafka.taking_over import States
+from benchmarks.kafka.contenders import apply_command, write_inputs
+from benchmarks.kafka.initialization import PartitionStates
+from benchmarks.kafka.side_by_side import REPLICATION_FACTOR, make_topics, warm_up
 from support.kafka.clients import Clients
 from support.kafka.cluster import Cluster
 from support.kafka.jars import NEWEST
 from support.kafka.programs import Program
-from topiarist.core.backlog import AHEAD
+from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER
 
 TOPICS, PARTITIONS = 2000, 12
-FEWEST, MOST = 3, 6
+MIN_BROKERS, MAX_BROKERS = 3, 6
 """Brokers."""
 
-SPARE = 1000
+RESERVED_FILES = 1000
 """Files that a broker has open besides its logs, at most."""
 
-_PAUSE = 0.1
+_PAUSE_S = 0.1
 
 
-def room(topics: int) -> tuple[int, int]:
+def fit_open_files(topics: int) -> tuple[int, int]:
     """How many brokers it takes to hold the topics (three, if they may have as many files open as that needs), and how
     many topics that is: fewer, if it took more than six.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    each = math.inf if hard == resource.RLIM_INFINITY else hard - SPARE
-    brokers = max(FEWEST, math.ceil(REPLICAS * PARTITIONS * topics / each))
-    if brokers > MOST:
-        scene.say(f"open files: {hard:,} a process is too few for {topics:,} topics on {MOST} brokers: fewer topics")
-        return MOST, int(MOST * each) // (REPLICAS * PARTITIONS)
+    each = math.inf if hard == resource.RLIM_INFINITY else hard - RESERVED_FILES
+    brokers = max(MIN_BROKERS, math.ceil(REPLICATION_FACTOR * PARTITIONS * topics / each))
+    if brokers > MAX_BROKERS:
+        scene.log_progress(
+            f"open files: {hard:,} a process is too few for {topics:,} topics on {MAX_BROKERS} brokers: fewer topics"
+        )
+        return MAX_BROKERS, int(MAX_BROKERS * each) // (REPLICATION_FACTOR * PARTITIONS)
     return brokers, topics
 
 
 class Probe:
     """Somebody who asks again and again, in a thread of his own: ``seconds`` for each answer."""
 
-    def __init__(self, ask: Callable[[], object]) -> None:
+    def __init__(self, request: Callable[[], object]) -> None:
         self.seconds: list[float] = []
         self.failures: list[str] = []
-        self._ask = ask
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._go_on)
+        self._request = request
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run)
 
     def __enter__(self) -> Self:
-        self._ask()
+        self._request()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Ask no more; the last answer is waited for."""
-        self._over.set()
+        self._stopped.set()
         self._thread.join()
 
-    def _go_on(self) -> None:
-        while not self._over.wait(_PAUSE):
+    def _run(self) -> None:
+        while not self._stopped.wait(_PAUSE_S):
             start = time.perf_counter()
             try:
-                self._ask()
+                self._request()
             except Exception as error:
                 self.failures.append(str(error))
             self.seconds.append(time.perf_counter() - start)
 
-    def line(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, Any]:
         """The figures."""
         return {
             "asked": len(self.seconds),
@@ -97,18 +99,18 @@ class Probe:
         }
 
 
-def _ask(clients: Clients) -> Callable[[], object]:
+def _make_create_request(clients: Clients) -> Callable[[], object]:
     """Have one more topic made through Kafka's API; raises if it was refused, or took half a minute."""
     numbers = count()
 
     def ask() -> None:
-        if wrong := clients.create_anywhere({f"asked-{next(numbers)}": (1, 1)}):
+        if wrong := clients.create_unassigned({f"asked-{next(numbers)}": (1, 1)}):
             raise RuntimeError(next(iter(wrong.values())))
 
     return ask
 
 
-def _write(client: KazooClient) -> Callable[[], object]:
+def _make_write_request(client: KazooClient) -> Callable[[], object]:
     """Write one more topic, and wait until the controller has taken it over."""
     numbers = count()
 
@@ -117,60 +119,60 @@ def _write(client: KazooClient) -> Callable[[], object]:
         client.create(f"/config/topics/{name}", b'{"version":1,"config":{}}')
         topic = b'{"version":2,"partitions":{"0":[1]},"adding_replicas":{},"removing_replicas":{}}'
         client.create(f"/brokers/topics/{name}", topic)
-        States(client, {name: 1}).wait()
+        PartitionStates(client, {name: 1}).wait()
 
     return write
 
 
 @contextmanager
-def others(kafka: Cluster) -> Iterator[dict[str, Probe]]:
+def run_probes(kafka: Cluster) -> Iterator[dict[str, Probe]]:
     """All three, each in a session or a process of its own, asking until the block ends."""
     with ExitStack() as stack:
         lists, asks = (Clients(stack.enter_context(Program("Clients", NEWEST)), kafka.bootstrap) for _ in range(2))
         probes = {
-            "list_reassignments": Probe(lists.moving),
-            "create_until_taken_over": Probe(_write(kafka.client)),
-            "create_until_answered": Probe(_ask(asks)),
+            "list_reassignments": Probe(lists.ongoing_reassignments),
+            "create_until_taken_over": Probe(_make_write_request(kafka.client)),
+            "create_until_answered": Probe(_make_create_request(asks)),
         }
         for probe in probes.values():
             stack.enter_context(probe)
         yield probes
 
 
-def one(brokers: int, topics: int, ahead: int) -> dict[str, Any]:
+def measure_run(brokers: int, topics: int, max_inflight: int) -> dict[str, Any]:
     """A whole run with so many replicas per broker ahead, in a cluster of its own, and what others felt of it."""
-    wanted = named("load", topics, PARTITIONS)
+    wanted = make_topics("load", topics, PARTITIONS)
     with (
-        scene.cluster(brokers, heap="1500m") as kafka,
+        scene.start_cluster(brokers, heap="1500m") as kafka,
         tempfile.TemporaryDirectory() as other,
         tempfile.TemporaryDirectory() as folder,
     ):
-        warm(kafka, Path(other))
-        lay_out(Path(folder), wanted)
-        scene.settle(kafka)
-        with others(kafka) as probes:
-            run = process(apply(kafka, Path(folder), "--wait", "--wait-ahead", str(ahead)))
-            scene.say(f"  {topics} topics taken over after {run.seconds:.1f} s")
+        warm_up(kafka, Path(other))
+        write_inputs(Path(folder), wanted)
+        scene.wait_idle(kafka)
+        with run_probes(kafka) as probes:
+            run = run_process(apply_command(kafka, Path(folder), "--wait", "--wait-ahead", str(max_inflight)))
+            scene.log_progress(f"  {topics} topics taken over after {run.seconds:.1f} s")
         return {
-            "replicas_ahead_per_broker": ahead,
+            "replicas_ahead_per_broker": max_inflight,
             "apply_wait_seconds": round(run.seconds, 2),
-            "cpu_seconds": round(run.cpu, 2),
-            "others": {name: probe.line() for name, probe in probes.items()},
+            "cpu_seconds": round(run.cpu_seconds, 2),
+            "others": {name: probe.figures() for name, probe in probes.items()},
         }
 
 
-def measure(paces: Sequence[int] = (AHEAD, 0), topics: int = TOPICS) -> dict[str, Any]:
+def measure(limits: Sequence[int] = (MAX_INFLIGHT_REPLICAS_PER_BROKER, 0), topics: int = TOPICS) -> dict[str, Any]:
     """A run for each pace, in replicas per broker that may be ahead; 0 is none at all."""
-    brokers, topics = room(topics)
+    brokers, topics = fit_open_files(topics)
     partitions = topics * PARTITIONS
     runs = []
-    for ahead in paces:
-        scene.say(f"load, {ahead:,} replicas per broker ahead" if ahead else "load, without a pace")
-        runs.append(one(brokers, topics, ahead or REPLICAS * partitions))
+    for ahead in limits:
+        scene.log_progress(f"load, {ahead:,} replicas per broker ahead" if ahead else "load, without a pace")
+        runs.append(measure_run(brokers, topics, ahead or REPLICATION_FACTOR * partitions))
     return {
         "brokers": brokers,
         "topics": topics,
         "partitions": partitions,
-        "replicas": REPLICAS * partitions,
+        "replicas": REPLICATION_FACTOR * partitions,
         "runs": runs,
     }

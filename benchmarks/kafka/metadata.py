@@ -11,9 +11,9 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Self
 
-_METADATA, _VERSION = 3, 1
-_AT_A_TIME = 200
-_LIMIT = 120.0
+_METADATA_API_KEY, _METADATA_API_VERSION = 3, 1
+_BATCH_SIZE = 200
+_TIMEOUT_S = 120.0
 
 
 class _Reader:
@@ -21,33 +21,33 @@ class _Reader:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._at = 0
+        self._offset = 0
 
     def int16(self) -> int:
-        return self._number("!h")
+        return self._unpack("!h")
 
     def int32(self) -> int:
-        return self._number("!i")
+        return self._unpack("!i")
 
     def text(self) -> str:
         length = self.int16()
-        self._at += max(length, 0)
-        return self._data[self._at - max(length, 0) : self._at].decode()
+        self._offset += max(length, 0)
+        return self._data[self._offset - max(length, 0) : self._offset].decode()
 
     def skip(self, count: int) -> None:
-        self._at += count
+        self._offset += count
 
-    def _number(self, form: str) -> int:
-        found: int = struct.unpack_from(form, self._data, self._at)[0]
-        self._at += struct.calcsize(form)
+    def _unpack(self, form: str) -> int:
+        found: int = struct.unpack_from(form, self._data, self._offset)[0]
+        self._offset += struct.calcsize(form)
         return found
 
 
-class Broker:
+class BrokerConnection:
     """A connection to one broker; closed by ``with``."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=_LIMIT)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT_S)
 
     def __enter__(self) -> Self:
         return self
@@ -55,19 +55,19 @@ class Broker:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def led(self, topics: Sequence[str]) -> dict[str, int]:
+    def count_leaders(self, topics: Sequence[str]) -> dict[str, int]:
         """How many partitions of each topic have a leader, as this broker knows it; 0 for one that it does not know."""
-        body = struct.pack("!i", len(topics)) + b"".join(map(_text, topics))
-        request = struct.pack("!hhi", _METADATA, _VERSION, 0) + _text("benchmark") + body
+        body = struct.pack("!i", len(topics)) + b"".join(map(_encode_text, topics))
+        request = struct.pack("!hhi", _METADATA_API_KEY, _METADATA_API_VERSION, 0) + _encode_text("benchmark") + body
         self._socket.sendall(struct.pack("!i", len(request)) + request)
-        reader = _Reader(self._read(struct.unpack("!i", self._read(4))[0]))
+        reader = _Reader(self._receive(struct.unpack("!i", self._receive(4))[0]))
         reader.int32()  # the request's number
         for _ in range(reader.int32()):
             reader.int32(), reader.text(), reader.int32(), reader.text()  # a broker
         reader.int32()  # the controller
-        return dict(_topic(reader) for _ in range(reader.int32()))
+        return dict(_read_topic(reader) for _ in range(reader.int32()))
 
-    def _read(self, count: int) -> bytes:
+    def _receive(self, count: int) -> bytes:
         found = bytearray()
         while len(found) < count:
             piece = self._socket.recv(count - len(found))
@@ -77,34 +77,34 @@ class Broker:
         return bytes(found)
 
 
-class Left(NamedTuple):
+class PendingTopics(NamedTuple):
     """Topics, with their partitions, that a broker has not shown with leaders yet."""
 
-    broker: Broker
+    broker: BrokerConnection
     topics: dict[str, int]
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Ask for the next few until one of them is not ready."""
         while self.topics:
-            names = list(self.topics)[:_AT_A_TIME]
-            ready = [name for name, led in self.broker.led(names).items() if led >= self.topics[name]]
+            names = list(self.topics)[:_BATCH_SIZE]
+            ready = [name for name, led in self.broker.count_leaders(names).items() if led >= self.topics[name]]
             for name in ready:
                 del self.topics[name]
             if len(ready) < len(names):
                 return
 
 
-def left(brokers: Sequence[Broker], wanted: Mapping[str, int]) -> list[Left]:
+def make_pending(brokers: Sequence[BrokerConnection], topics: Mapping[str, int]) -> list[PendingTopics]:
     """All topics, by their number of partitions, for all brokers."""
-    return [Left(broker, dict(wanted)) for broker in brokers]
+    return [PendingTopics(broker, dict(topics)) for broker in brokers]
 
 
-def _text(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     data = text.encode()
     return struct.pack("!h", len(data)) + data
 
 
-def _topic(reader: _Reader) -> tuple[str, int]:
+def _read_topic(reader: _Reader) -> tuple[str, int]:
     """A topic's name, and how many of its partitions have a leader."""
     reader.int16()  # an error stands for no partitions
     name = reader.text()

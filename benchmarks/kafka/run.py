@@ -11,15 +11,11 @@ import json
 import os
 import sys
 import time
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path[:1] = [str(ROOT), str(ROOT / "tests")]
-
-from benchmarks.common import compile_package, machine  # noqa: E402
-from benchmarks.kafka import load, side_by_side, taking_over  # noqa: E402
-from support.kafka.jars import NEWEST  # noqa: E402
-from topiarist.core.backlog import AHEAD  # noqa: E402
+from benchmarks.common import compile_package, describe_machine
+from benchmarks.kafka import initialization, load, side_by_side
+from support.kafka.jars import NEWEST
+from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER
 
 PARTS = ("side", "waiting", "load")
 
@@ -27,7 +23,7 @@ PARTS = ("side", "waiting", "load")
 def main() -> int:
     """Run what was asked for, and print it."""
     rounds = int(os.environ.get("ROUNDS") or 2)
-    paces = [int(word) for word in (os.environ.get("PACES") or f"{AHEAD} 0").split()]
+    paces = [int(word) for word in (os.environ.get("PACES") or f"{MAX_INFLIGHT_REPLICAS_PER_BROKER} 0").split()]
     parts = (os.environ.get("PARTS") or " ".join(PARTS)).split()
     if rounds < 1 or not set(parts) <= set(PARTS):
         print(f"ROUNDS={rounds}, PARTS={' '.join(parts)}: wanted a number, and some of {PARTS}", file=sys.stderr)
@@ -37,14 +33,14 @@ def main() -> int:
     report = {
         "date": time.strftime("%Y-%m-%d"),
         "command": "make bench-kafka",
-        "machine": machine(),
+        "machine": describe_machine(),
         "kafka": NEWEST,
         "rounds": rounds,
     }
     if "side" in parts:
         report["side_by_side"] = side_by_side.measure(rounds)
     if "waiting" in parts:
-        report["waiting"] = taking_over.measure(rounds)
+        report["waiting"] = initialization.measure(rounds)
     if "load" in parts:
         report["load"] = load.measure(paces)
     report["minutes"] = round((time.monotonic() - start) / 60, 1)

@@ -12,13 +12,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.common import Run, cpu_of, process
+from benchmarks.common import ProcessRun, process_cpu_seconds, run_process
 from benchmarks.kafka import metadata
 from support.kafka.cluster import Cluster
 from support.kafka.jars import NEWEST
 from support.kafka.zookeeper import ZooKeeper
 
-KAFKAS_OWN = {
+KAFKA_DEFAULTS = {
     "num.network.threads": 3,
     "num.io.threads": 8,
     "background.threads": 10,
@@ -28,43 +28,43 @@ KAFKAS_OWN = {
 session that outlives a machine that is busy.
 """
 
-LIMIT = 300.0
+USABLE_TIMEOUT_S = 300.0
 """Seconds after which something that should become usable is given up."""
 
-_LOOK = 0.02
-_QUIET = 0.4
-_TOLD = re.compile(rb"Finished LeaderAndIsr request in ")
-_HEARD = re.compile(rb"Processing override for entityPath: topics/(\S+) with config")
+_POLL_INTERVAL_S = 0.02
+_IDLE_CPU_SHARE = 0.4
+_LEADER_AND_ISR_PATTERN = re.compile(rb"Finished LeaderAndIsr request in ")
+_CONFIG_CHANGE_PATTERN = re.compile(rb"Processing override for entityPath: topics/(\S+) with config")
 
 
-class Measured(NamedTuple):
+class Measurement(NamedTuple):
     """One job: seconds of the whole process and until it was usable, CPU seconds of the process and (until both were
     over) of ZooKeeper and the brokers, packets that ZooKeeper received, less what it receives anyhow, and how often the
     controller told a broker to lead or follow something, on average over the brokers.
     """
 
     seconds: float
-    usable: float
-    cpu: float
-    cluster_cpu: float
+    usable_seconds: float
+    cpu_seconds: float
+    cluster_cpu_seconds: float
     packets: float
-    told: float
+    leader_and_isr_requests: float
 
 
-def say(text: str) -> None:
+def log_progress(text: str) -> None:
     """Tell a person how far it is."""
     print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager
-def cluster(brokers: int = 3, heap: str = "512m") -> Iterator[Cluster]:
+def start_cluster(brokers: int = 3, heap: str = "512m") -> Iterator[Cluster]:
     """A fresh cluster of the newest release, without racks."""
     racks = dict.fromkeys(range(1, brokers + 1))
-    with ZooKeeper(NEWEST) as server, Cluster(server, NEWEST, racks, properties=KAFKAS_OWN, heap=heap) as kafka:
+    with ZooKeeper(NEWEST) as server, Cluster(server, NEWEST, racks, properties=KAFKA_DEFAULTS, heap=heap) as kafka:
         yield kafka
 
 
-def packets(kafka: Cluster) -> int:
+def count_packets(kafka: Cluster) -> int:
     """The packets that ZooKeeper has received so far, from everybody."""
     with socket.create_connection(("127.0.0.1", kafka.zookeeper.port), timeout=60) as connection:
         connection.sendall(b"mntr")
@@ -75,34 +75,38 @@ def packets(kafka: Cluster) -> int:
     return int(found[1])
 
 
-def cpu(kafka: Cluster) -> float:
+def cluster_cpu_seconds(kafka: Cluster) -> float:
     """CPU seconds that ZooKeeper and the brokers have used so far."""
-    return cpu_of(kafka.zookeeper.pid) + sum(cpu_of(broker.pid) for broker in kafka.brokers.values())
+    return process_cpu_seconds(kafka.zookeeper.pid) + sum(
+        process_cpu_seconds(broker.pid) for broker in kafka.brokers.values()
+    )
 
 
-def settle(kafka: Cluster, most: float = 20.0) -> float:
+def wait_idle(kafka: Cluster, timeout_s: float = 20.0) -> float:
     """Wait until the servers use little of a core, as they always do; the packets a second that ZooKeeper has then."""
-    never, deadline = threading.Event(), time.monotonic() + most
+    never, deadline = threading.Event(), time.monotonic() + timeout_s
     while True:
-        used, received, start = cpu(kafka), packets(kafka), time.monotonic()
+        used, received, start = cluster_cpu_seconds(kafka), count_packets(kafka), time.monotonic()
         never.wait(1.0)
         seconds = time.monotonic() - start
-        if cpu(kafka) - used < _QUIET * seconds:
-            return (packets(kafka) - received) / seconds
+        if cluster_cpu_seconds(kafka) - used < _IDLE_CPU_SHARE * seconds:
+            return (count_packets(kafka) - received) / seconds
         if time.monotonic() > deadline:
-            say(f"  (the brokers are still busy after {most:.0f} s: going on)")
-            return (packets(kafka) - received) / seconds
+            log_progress(f"  (the brokers are still busy after {timeout_s:.0f} s: going on)")
+            return (count_packets(kafka) - received) / seconds
 
 
-def measured(kafka: Cluster, commands: Sequence[Sequence[str]], usable: Callable[[], object], idle: float) -> Measured:
+def measure_commands(
+    kafka: Cluster, commands: Sequence[Sequence[str]], usable: Callable[[], object], idle_packets: float
+) -> Measurement:
     """Run processes one after the other, and wait for ``usable`` from their start on."""
-    used, received, runs = cpu(kafka), packets(kafka), list[Run]()
+    used, received, runs = cluster_cpu_seconds(kafka), count_packets(kafka), list[ProcessRun]()
     failed: list[Exception] = []
-    logs = _logs(kafka)
+    logs = _open_logs(kafka)
 
     def work() -> None:
         try:
-            runs.extend(process(command) for command in commands)
+            runs.extend(run_process(command) for command in commands)
         except Exception as error:
             failed.append(error)
 
@@ -112,70 +116,70 @@ def measured(kafka: Cluster, commands: Sequence[Sequence[str]], usable: Callable
     try:
         never = threading.Event()
         while not usable():
-            if failed or time.perf_counter() - start > LIMIT:
-                raise RuntimeError(f"it did not become usable within {LIMIT:.0f} s: {failed}")
-            never.wait(_LOOK)
+            if failed or time.perf_counter() - start > USABLE_TIMEOUT_S:
+                raise RuntimeError(f"it did not become usable within {USABLE_TIMEOUT_S:.0f} s: {failed}")
+            never.wait(_POLL_INTERVAL_S)
         until_usable = time.perf_counter() - start
     finally:
         worker.join()
     if failed:
         raise failed[0]
     took = time.perf_counter() - start
-    return Measured(
+    return Measurement(
         seconds=sum(run.seconds for run in runs),
-        usable=until_usable,
-        cpu=sum(run.cpu for run in runs),
-        cluster_cpu=cpu(kafka) - used,
-        packets=packets(kafka) - received - idle * took,
-        told=sum(len(_TOLD.findall(log.more())) for log in logs) / len(logs),
+        usable_seconds=until_usable,
+        cpu_seconds=sum(run.cpu_seconds for run in runs),
+        cluster_cpu_seconds=cluster_cpu_seconds(kafka) - used,
+        packets=count_packets(kafka) - received - idle_packets * took,
+        leader_and_isr_requests=sum(len(_LEADER_AND_ISR_PATTERN.findall(log.read_new())) for log in logs) / len(logs),
     )
 
 
 @contextmanager
-def led(kafka: Cluster, topics: Mapping[str, int]) -> Iterator[Callable[[], bool]]:
+def watch_leaders(kafka: Cluster, topics: Mapping[str, int]) -> Iterator[Callable[[], bool]]:
     """Whether the metadata of every broker shows a leader for every partition of topics, given by their partitions."""
     with ExitStack() as stack:
-        brokers = [stack.enter_context(metadata.Broker(port)) for port in kafka.ports.values()]
-        wanted = metadata.left(brokers, topics)
+        brokers = [stack.enter_context(metadata.BrokerConnection(port)) for port in kafka.ports.values()]
+        wanted = metadata.make_pending(brokers, topics)
 
         def usable() -> bool:
             for left in wanted:
-                left.look()
+                left.poll()
             return not any(left.topics for left in wanted)
 
         yield usable
 
 
 @contextmanager
-def heard(kafka: Cluster, topics: Sequence[str]) -> Iterator[Callable[[], bool]]:
+def watch_configs(kafka: Cluster, topics: Sequence[str]) -> Iterator[Callable[[], bool]]:
     """Whether every broker has logged that it took up a change of each topic's config since now."""
-    logs = _logs(kafka)
+    logs = _open_logs(kafka)
     left = [set(topics) for _ in logs]
 
     def usable() -> bool:
         for log, names in zip(logs, left, strict=True):
-            names.difference_update(name.decode() for name in _HEARD.findall(log.more()))
+            names.difference_update(name.decode() for name in _CONFIG_CHANGE_PATTERN.findall(log.read_new()))
         return not any(left)
 
     yield usable
 
 
-def _logs(kafka: Cluster) -> list[Log]:
-    return [Log(broker.folder / "log") for broker in kafka.brokers.values()]
+def _open_logs(kafka: Cluster) -> list[LogTail]:
+    return [LogTail(broker.folder / "log") for broker in kafka.brokers.values()]
 
 
-class Log:
+class LogTail:
     """What is written to a file from now on, in whole lines."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._at = path.stat().st_size
+        self._offset = path.stat().st_size
 
-    def more(self) -> bytes:
+    def read_new(self) -> bytes:
         """What has come since the last time."""
         with self._path.open("rb") as file:
-            file.seek(self._at)
+            file.seek(self._offset)
             found = file.read()
         found = found[: found.rfind(b"\n") + 1]
-        self._at += len(found)
+        self._offset += len(found)
         return found

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
-Path = tuple[str | int, ...]
+FieldPath = tuple[str | int, ...]
 """Where in a document: ``("spec", "overrides", 0, "partitions")``."""
 
 
-class Key(str):
+class FieldKey(str):
     """The last step of a path when the key itself is meant and not its value: an unknown field, for example."""
 
 
@@ -26,10 +26,10 @@ class Exit(IntEnum):
     USAGE = 2
     CHANGES = 3
     REFUSED = 4
-    MOVED = 5
+    CONFLICT = 5
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A position in a file; line and column count from 1. Line 0 means the file as a whole."""
 
     file: str
@@ -40,36 +40,36 @@ class Place(NamedTuple):
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
-class Problem(NamedTuple):
+class SchemaError(NamedTuple):
     """Something wrong in a document: what was found and what was wanted, and what to do about it (may be empty)."""
 
-    path: Path
+    path: FieldPath
     message: str
     hint: str = ""
 
 
-class Complaint(NamedTuple):
+class Diagnostic(NamedTuple):
     """A problem at its place, as a person gets to see it. Sorts by place; ``reason`` is for machines."""
 
-    place: Place
+    location: Location
     message: str
     hint: str = ""
     reason: str = "InvalidManifest"
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.message}" + (f"\n    {self.hint}" if self.hint else "")
+        return f"{self.location}: {self.message}" + (f"\n    {self.hint}" if self.hint else "")
 
 
 class Reason(str, Enum):
     """Why something failed or was refused: the CamelCase word, its exit code, and whether trying again may help."""
 
-    exit: Exit
+    exit_code: Exit
     retryable: bool
 
-    def __new__(cls, word: str, code: Exit, retryable: bool = False) -> Reason:
-        member = str.__new__(cls, word)
-        member._value_ = word
-        member.exit = code
+    def __new__(cls, value: str, code: Exit, retryable: bool = False) -> Reason:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.exit_code = code
         member.retryable = retryable
         return member
 
@@ -110,7 +110,7 @@ class Reason(str, Enum):
     CONFIG_INVALID = "ConfigInvalid", Exit.REFUSED
     CONFIG_TOO_NEW = "ConfigTooNew", Exit.REFUSED
     DATA_LOSS = "DataLoss", Exit.REFUSED
-    DELETED_OUTSIDE = "DeletedOutside", Exit.REFUSED
+    DELETED_EXTERNALLY = "DeletedExternally", Exit.REFUSED
     DELETION_DISABLED = "DeletionDisabled", Exit.REFUSED
     DELETION_HELD = "DeletionHeld", Exit.REFUSED
     DELETION_IN_PROGRESS = "DeletionInProgress", Exit.REFUSED, True
@@ -124,7 +124,7 @@ class Reason(str, Enum):
     NOT_ADOPTED = "NotAdopted", Exit.REFUSED
     NOT_ALLOWED = "NotAllowed", Exit.REFUSED
     NOT_OWNED = "NotOwned", Exit.REFUSED
-    NOT_TAKEN_OVER = "NotTakenOver", Exit.REFUSED, True
+    NOT_INITIALIZED = "NotInitialized", Exit.REFUSED, True
     PARTITIONS_MALFORMED = "PartitionsMalformed", Exit.REFUSED
     POLICY_DENIED = "PolicyDenied", Exit.REFUSED
     PROTECTED_TOPIC = "ProtectedTopic", Exit.REFUSED
@@ -139,19 +139,19 @@ class Reason(str, Enum):
     ZNODE_UNREADABLE = "ZnodeUnreadable", Exit.REFUSED
 
     # What is only said: nothing is refused for it.
-    CHANGED_OUTSIDE = "ChangedOutside", Exit.DONE
+    MODIFIED_EXTERNALLY = "ModifiedExternally", Exit.DONE
     IGNORED = "Ignored", Exit.DONE
     POLICY_WARNING = "PolicyWarning", Exit.DONE
     REPLICAS_DIFFER = "ReplicasDiffer", Exit.DONE
-    STALE_RECORD = "StaleRecord", Exit.DONE
-    STANDING_FAULT = "StandingFault", Exit.DONE
+    STALE_OWNERSHIP_RECORD = "StaleOwnershipRecord", Exit.DONE
+    EXISTING_PROBLEM = "ExistingProblem", Exit.DONE
     UNMANAGED = "Unmanaged", Exit.DONE
 
     # What a reviewed plan does not have: to be reviewed first.
-    NOT_REVIEWED = "NotReviewed", Exit.MOVED
+    NOT_REVIEWED = "NotReviewed", Exit.CONFLICT
 
     # What became of a topic at apply.
-    STATE_CONFLICT = "StateConflict", Exit.MOVED, True
+    STATE_CONFLICT = "StateConflict", Exit.CONFLICT, True
     NOT_SENT = "NotSent", Exit.DONE, True
     OUTCOME_UNKNOWN = "OutcomeUnknown", Exit.ERROR, True
     WRITE_FAILED = "WriteFailed", Exit.ERROR
@@ -173,7 +173,7 @@ class TopiaristError(Exception):
 class InvalidManifests(TopiaristError):
     """Manifests that cannot be used; ``complaints`` has the problems found, sorted by place, ``more`` counts others."""
 
-    def __init__(self, complaints: Sequence[Complaint], more: int = 0) -> None:
-        self.complaints = sorted(complaints)
-        self.more = more
-        super().__init__(Reason.INVALID_MANIFEST, "\n".join(map(str, self.complaints)))
+    def __init__(self, errors: Sequence[Diagnostic], suppressed_count: int = 0) -> None:
+        self.errors = sorted(errors)
+        self.suppressed_count = suppressed_count
+        super().__init__(Reason.INVALID_MANIFEST, "\n".join(map(str, self.errors)))

@@ -15,18 +15,18 @@ from topiarist.errors import Reason, TopiaristError
 _REQUIREMENT = re.compile(r"""([A-Za-z0-9._-]+)([^;]*);.*\bextra\s*==\s*['"]([^'"]+)['"]""")
 
 
-def missing(extra: str, what: str, hint: str = "") -> TopiaristError:
-    """Return the error for ``what``, which needs an extra whose packages are not all installed."""
-    needed = requirements(extra)
-    absent = [requirement for name, requirement in needed.items() if not _installed(name)] or [*needed.values()]
+def missing_packages_error(extra: str, feature: str, hint: str = "") -> TopiaristError:
+    """Return the error for ``feature``, which needs an extra whose packages are not all installed."""
+    needed = read_requirements(extra)
+    absent = [requirement for name, requirement in needed.items() if not _is_installed(name)] or [*needed.values()]
     command = " ".join(f"'{requirement}'" for requirement in absent)
     remedy = f"pip install {command}" if command else f"install topiarist with its extra {extra}"
     return TopiaristError(
-        Reason.PREREQUISITE_MISSING, f"{what} needs packages that are not installed: {remedy} (extra {extra})", hint
+        Reason.PREREQUISITE_MISSING, f"{feature} needs packages that are not installed: {remedy} (extra {extra})", hint
     )
 
 
-def requirements(extra: str) -> dict[str, str]:
+def read_requirements(extra: str) -> dict[str, str]:
     """Return the requirements of an extra by package; none where the project is not installed, but only unpacked."""
     try:
         lines = metadata.requires("topiarist") or []
@@ -36,7 +36,7 @@ def requirements(extra: str) -> dict[str, str]:
     return {match[1]: f"{match[1]}{match[2].strip()}" for match in found if match[3] == extra}
 
 
-def _installed(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     try:
         metadata.distribution(name)
     except metadata.PackageNotFoundError:

@@ -29,16 +29,17 @@ from typing import Any, NamedTuple
 import yaml
 from kazoo.client import KazooClient
 
-from support.clients import connected
-from topiarist.adapters.playground import Playground, Topic
+from support.zookeeper.client import connect_client
+from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.saved_plans.encode import compute_fingerprint
 from topiarist.cli.main import run
-from topiarist.core.state import Broker
-from topiarist.render.document import fingerprint
+from topiarist.kafka.types import Broker
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 ZOOKEEPER = "zookeeper.example:2181"
 
-_OURS = ("case.yaml", "state.yaml", "expected.txt", "plan.json", "plan.md")
+_CASE_FILES = ("case.yaml", "state.yaml", "expected.txt", "plan.json", "plan.md")
 
 
 class Case(NamedTuple):
@@ -59,7 +60,7 @@ class Case(NamedTuple):
 
     def copy(self, to: Path, address: str) -> Path:
         """The case's manifests in an empty folder ``to``, with ZooKeeper's real address in them."""
-        ignored = shutil.ignore_patterns(*_OURS)
+        ignored = shutil.ignore_patterns(*_CASE_FILES)
         shutil.copytree(self.folder, to, ignore=ignored, dirs_exist_ok=True)
         for name, target in self.links.items():
             (to / name).symlink_to(target)
@@ -69,12 +70,12 @@ class Case(NamedTuple):
         return to
 
 
-def find() -> list[Case]:
+def find_cases() -> list[Case]:
     """Every case: each folder that has a ``case.yaml``."""
-    return [_case(path.parent) for path in sorted(EXAMPLES.rglob("case.yaml"))]
+    return [_read_case(path.parent) for path in sorted(EXAMPLES.rglob("case.yaml"))]
 
 
-def _case(folder: Path) -> Case:
+def _read_case(folder: Path) -> Case:
     state, told = _load(folder / "state.yaml"), _load(folder / "case.yaml")
     default = ["validate ."] if state is None else ["plan ."]
     commands, links = tuple(told.get("commands", default)), told.get("links", {})
@@ -86,7 +87,7 @@ def _load(path: Path) -> Any:
 
 
 @contextmanager
-def laid_out(state: dict[str, Any], connect: str) -> Iterator[Callable[[], None]]:
+def create_clusters(state: dict[str, Any], connect: str) -> Iterator[Callable[[], None]]:
     """The clusters of a ``state.yaml``; gives a function that waits until their controllers have seen everything.
 
     ``clusters``: name to what follows, each at ``connect`` with ``-NAME`` behind it. ``kafka: false``: no cluster, only
@@ -98,34 +99,34 @@ def laid_out(state: dict[str, Any], connect: str) -> Iterator[Callable[[], None]
     """
     with ExitStack() as stack:
         parts = {f"{connect}-{name}": part for name, part in state.get("clusters", {}).items()} or {connect: state}
-        found = [stack.enter_context(_one(part, address)) for address, part in parts.items()]
+        found = [stack.enter_context(_create_cluster(part, address)) for address, part in parts.items()]
 
         def settle() -> None:
             for cluster in found:
                 if cluster:
-                    cluster.settle()
+                    cluster.wait_idle()
 
         yield settle
 
 
 @contextmanager
-def _one(state: dict[str, Any], connect: str) -> Iterator[Playground | None]:
+def _create_cluster(state: dict[str, Any], connect: str) -> Iterator[SimulatedKafka | None]:
     if not state.get("kafka", True):
         address, _, chroot = connect.partition("/")
-        with connected(address) as client:
+        with connect_client(address) as client:
             for path, text in state.get("znodes", {}).items():
-                _put(client, f"/{chroot}{path}", text)
+                _write_node(client, f"/{chroot}{path}", text)
         yield None
         return
     racks = state.get("brokers", dict(enumerate("abcabc", start=1)))
     release = tuple(map(int, str(state.get("release", "3.9")).split(".")))
-    with Playground(connect, [Broker(*pair) for pair in racks.items()], (release[0], release[1])) as cluster:
-        cluster.deletes = state.get("deletion", True)
+    with SimulatedKafka(connect, [Broker(*pair) for pair in racks.items()], (release[0], release[1])) as cluster:
+        cluster.deletion_enabled = state.get("deletion", True)
         _fill(cluster, state)
         yield cluster
 
 
-def _fill(cluster: Playground, state: dict[str, Any]) -> None:
+def _fill(cluster: SimulatedKafka, state: dict[str, Any]) -> None:
     for path in ("/topiarist", "/topiarist/topics") if state.get("records") or state.get("earlier") else ():
         cluster.client.create(path, b"")
     for name, record in state.get("earlier", {}).items():
@@ -138,10 +139,10 @@ def _fill(cluster: Playground, state: dict[str, Any]) -> None:
     for broker in state.get("gone", []):
         cluster.remove_broker(broker)
     for path, text in state.get("znodes", {}).items():
-        _put(cluster.client, path, text)
+        _write_node(cluster.client, path, text)
 
 
-def _put(client: KazooClient, path: str, text: str | None) -> None:
+def _write_node(client: KazooClient, path: str, text: str | None) -> None:
     if text is None:
         client.delete(path)
     elif client.exists(path):
@@ -150,7 +151,7 @@ def _put(client: KazooClient, path: str, text: str | None) -> None:
         client.create(path, text.encode(), makepath=True)
 
 
-def told(command: str) -> str:
+def run_command(command: str) -> str:
     """What a command line prints on both streams, and its exit code, as a person would paste it.
 
     Since when a cluster is frozen, and the ids of topics, differ from run to run: one moment and one id stand for each.
@@ -173,14 +174,14 @@ def told(command: str) -> str:
     return re.sub(r"since [-0-9]+T[:0-9]+Z", "since 2026-01-31T12:00:00Z", text)
 
 
-def shown(folder: str) -> Iterator[str]:
+def written_files(folder: str) -> Iterator[str]:
     """The files below ``folder``, each under its name; nothing if it is not named."""
     for path in sorted(Path(folder).rglob("*")) if folder else ():
         if path.is_file():
             yield f"=== {path}\n{path.read_text(encoding='utf-8')}"
 
 
-def planned(manifests: str, form: str) -> str:
+def render_plan(manifests: str, form: str) -> str:
     """The plan as ``plan --format FORM`` prints it; empty if there is none."""
     out = io.StringIO()
     with redirect_stdout(out), redirect_stderr(io.StringIO()):
@@ -194,11 +195,11 @@ def plan_json(manifests: str) -> str:
     Identities (ZooKeeper's transaction numbers) and ids of topics differ from run to run: 0 and a fixed text stand for
     them. The fingerprint, which covers them, is checked here and stands for what remains.
     """
-    text = planned(manifests, "json")
+    text = render_plan(manifests, "json")
     if not text:
         return ""
     content = json.loads(text)
-    assert content["fingerprint"] == fingerprint(content)
+    assert content["fingerprint"] == compute_fingerprint(content)
     plain = re.sub(r'"identity": [0-9]+', '"identity": 0', text)
     plain = re.sub(r'"topicId": "[^"]{22}"', f'"topicId": "{"A" * 22}"', plain)
-    return plain.replace(content["fingerprint"], fingerprint(json.loads(plain)))
+    return plain.replace(content["fingerprint"], compute_fingerprint(json.loads(plain)))

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from acceptance.cases import told
-from support.clients import connected
-from topiarist.adapters.embedded import EmbeddedZooKeeper
+from acceptance.cases import run_command
+from support.zookeeper.client import connect_client
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 TOPIC = """apiVersion: topiarist.dev/v1
 kind: Topic
@@ -25,7 +25,7 @@ spec:
 @pytest.fixture
 def client(zookeeper: EmbeddedZooKeeper) -> Iterator[KazooClient]:
     """A client without any chroot."""
-    with connected(zookeeper.connect) as client:
+    with connect_client(zookeeper.connect) as client:
         yield client
 
 
@@ -36,7 +36,7 @@ def test_of_ten_thousand_broken_files_the_first_hundred_are_shown(
     for number in range(10_000):
         (tmp_path / f"{number:05}.yaml").write_text(TOPIC.format(number, 0))
     monkeypatch.chdir(tmp_path)
-    command, label, *lines = told("validate .").splitlines()
+    command, label, *lines = run_command("validate .").splitlines()
     assert (command, label) == ("$ topiarist validate .", "--- stderr")
     wanted = "error: spec.replicationFactor: found 0, wanted a whole number from 1 to 32767"
     assert lines[:100] == [f"{number:05}.yaml:7:22: {wanted}" for number in range(100)]
@@ -51,9 +51,9 @@ def test_nothing_is_created_where_there_is_no_kafka(
     (tmp_path / "topic.yaml").write_text(TOPIC.format(1, 3))
     path = "/" + chroot.partition("/")[2]
     line = f"{command} {tmp_path} --zookeeper {chroot}"
-    assert f"the chroot {path} does not exist" in told(line)
+    assert f"the chroot {path} does not exist" in run_command(line)
     assert client.exists(path) is None
     client.create(f"{path}/other", b"data", makepath=True)
-    assert "this is not a Kafka cluster" in told(line)
+    assert "this is not a Kafka cluster" in run_command(line)
     assert (client.get_children(path), client.get_children(f"{path}/other")) == (["other"], [])
     assert client.get(f"{path}/other")[1].version == 0

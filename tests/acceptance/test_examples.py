@@ -8,11 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from acceptance.cases import ZOOKEEPER, Case, find, laid_out, plan_json, planned, shown, told
-from topiarist.adapters.embedded import EmbeddedZooKeeper
+from acceptance.cases import (
+    ZOOKEEPER,
+    Case,
+    create_clusters,
+    find_cases,
+    plan_json,
+    render_plan,
+    run_command,
+    written_files,
+)
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 GOLDEN = os.environ.get("TOPIARIST_GOLDEN") == "write"
-CASES = find()
+CASES = find_cases()
 
 
 def compare(path: Path, text: str) -> None:
@@ -36,19 +45,19 @@ def test_example(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, re
             server: EmbeddedZooKeeper = request.getfixturevalue("zookeeper")
             address = server.connect
             connect = f"{address}/{case.name.replace('/', '-')}"
-            settle = stack.enter_context(laid_out(case.state, connect))
+            settle = stack.enter_context(create_clusters(case.state, connect))
             if "clusters" not in case.state:
                 monkeypatch.setenv("TOPIARIST_ZOOKEEPER", connect)
         monkeypatch.chdir(case.copy(tmp_path, address))
         if case.state is not None and case.manifests:
             compare(case.folder / "plan.json", plan_json(case.manifests))
-            compare(case.folder / "plan.md", planned(case.manifests, "markdown"))
+            compare(case.folder / "plan.md", render_plan(case.manifests, "markdown"))
         pages = []
         for command in case.commands:
-            pages.append(told(command))
+            pages.append(run_command(command))
             if case.state is not None and command.startswith("apply"):
                 settle()
-        pages += shown(case.written)
+        pages += written_files(case.written)
     text = "\n".join(pages)
     compare(case.folder / "expected.txt", text.replace(address, ZOOKEEPER) if address else text)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from support import drawn
-from support.browser import PATIENCE, started
+from support.drift import generated_reports
+from support.drift.browser import TIMEOUT_MS, launch_browser
 
 TIME = 600
 """Seconds for a test: a page opens in one, and in many on a machine that has other work."""
@@ -25,8 +25,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """A headless Chromium."""
-    expect.set_options(timeout=PATIENCE)
-    with started() as browser:
+    expect.set_options(timeout=TIMEOUT_MS)
+    with launch_browser() as browser:
         yield browser
 
 
@@ -34,7 +34,9 @@ def browser() -> Iterator[Browser]:
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of 60 clusters with 600 findings, of three owners, and with 20 reports before it."""
     out = tmp_path_factory.mktemp("fleet") / "report"
-    drawn.write(out, drawn.found(60, 600), owners=("default", "payments", "search"), days=20)
+    generated_reports.write_report(
+        out, generated_reports.make_findings(60, 600), owners=("default", "payments", "search"), days=20
+    )
     return out
 
 
@@ -42,7 +44,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of 300 clusters with 24,000 findings: more than a page holds."""
     out = tmp_path_factory.mktemp("large") / "report"
-    drawn.write(out, drawn.found(300, 24_000), days=3)
+    generated_reports.write_report(out, generated_reports.make_findings(300, 24_000), days=3)
     return out
 
 
@@ -50,7 +52,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of topics, values, fields and owners as nobody should name them."""
     out = tmp_path_factory.mktemp("hostile") / "report"
-    drawn.write(out, drawn.hostile(), owners=drawn.HOSTILE, days=1)
+    generated_reports.write_report(
+        out, generated_reports.hostile_findings(), owners=generated_reports.HOSTILE_TEXTS, days=1
+    )
     return out
 
 
@@ -58,5 +62,5 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report without any finding, of the unnamed cluster."""
     out = tmp_path_factory.mktemp("clean") / "report"
-    drawn.write(out, drawn.nothing())
+    generated_reports.write_report(out, generated_reports.no_findings())
     return out

@@ -10,13 +10,13 @@ from urllib.parse import parse_qs
 import pytest
 from playwright.sync_api import Browser, expect
 
-from support import drawn, drifted
-from support.browser import ROW, Opened, opened
-from support.fleets import lines, report, summary
-from topiarist.drift import page
+from support.drift import drifted_fleet, generated_reports
+from support.drift.browser import ROW_SELECTOR, OpenedPage, open_page
+from support.drift.small_fleet import read_rows, read_summary, run_drift
+from topiarist.drift.outputs import html
 
 
-def address(made: Opened) -> dict[str, list[str]]:
+def address(made: OpenedPage) -> dict[str, list[str]]:
     """What the page's address says is looked for."""
     return parse_qs(made.page.url.partition("#")[2], keep_blank_values=True)
 
@@ -26,18 +26,18 @@ def test_a_page_needs_no_network_and_has_no_complaint(
     browser: Browser, name: str, request: pytest.FixtureRequest
 ) -> None:
     """It asks for itself and for nothing else, and neither its script nor the browser says a word."""
-    path = drawn.page(request.getfixturevalue(name))
-    with opened(browser, path) as made:
+    path = generated_reports.page_path(request.getfixturevalue(name))
+    with open_page(browser, path) as made:
         expect(made.page.locator("#count")).not_to_be_empty()
         made.page.locator("#findings").scroll_into_view_if_needed()
-        assert made.asked == [path.as_uri()]
-        assert made.said == []
+        assert made.requested_urls == [path.as_uri()]
+        assert made.console_messages == []
 
 
 def test_totals_and_heat_map_are_those_of_the_summary(browser: Browser, fleet: Path) -> None:
     """Every number of every cluster and class, once all clusters are asked for; the worst come first."""
-    found = summary(fleet)
-    with opened(browser, drawn.page(fleet)) as made:
+    found = read_summary(fleet)
+    with open_page(browser, generated_reports.page_path(fleet)) as made:
         totals = dict(
             zip(
                 made.page.locator("#totals dt").all_inner_texts(),
@@ -66,8 +66,8 @@ def test_totals_and_heat_map_are_those_of_the_summary(browser: Browser, fleet: P
 
 def test_a_column_sorts_up_then_down_then_not(browser: Browser, fleet: Path) -> None:
     """Its head says so to whoever cannot see it; all rows take part, not those in sight alone."""
-    topics = sorted(row["topic"] for row in lines(fleet))
-    with opened(browser, drawn.page(fleet)) as made:
+    topics = sorted(row["topic"] for row in read_rows(fleet))
+    with open_page(browser, generated_reports.page_path(fleet)) as made:
         head = made.page.locator("#table th.c-topic")
         before = made.cells("topic")[:20]  # how many more are in the document follows from the heights of rows
         assert len(before) == 20
@@ -82,47 +82,47 @@ def test_a_column_sorts_up_then_down_then_not(browser: Browser, fleet: Path) -> 
 
 def test_search_leaves_what_has_every_word(browser: Browser, fleet: Path) -> None:
     """In any of its fields, in any case; the address then has the words, and a page opened by it shows the same."""
-    rows = lines(fleet)
+    rows = read_rows(fleet)
     wanted = [row for row in rows if "retention" in row["field"] and "team03" in row["topic"]]
     assert wanted
-    with opened(browser, drawn.page(fleet)) as made:
+    with open_page(browser, generated_reports.page_path(fleet)) as made:
         made.page.locator("#search").press_sequentially("TEAM03 retention")
         assert made.cells("topic") == [row["topic"] for row in wanted]
-        assert made.count().startswith(f"{len(wanted)} of 600 findings")
+        assert made.count_text().startswith(f"{len(wanted)} of 600 findings")
         made.page.wait_for_url(re.compile("#q="))
         assert address(made) == {"q": ["TEAM03 retention"]}
         made.page.reload()
         expect(made.page.locator("#search")).to_have_value("TEAM03 retention")
         assert made.cells("topic") == [row["topic"] for row in wanted]
         made.page.get_by_role("button", name="Clear filters").click()
-        assert made.count() == "600 findings"
+        assert made.count_text() == "600 findings"
         made.page.locator("#search").fill("no such topic")
-        assert made.count().startswith("0 of 600")
-        expect(made.page.locator(ROW)).to_have_count(0)
-        assert made.said == []
+        assert made.count_text().startswith("0 of 600")
+        expect(made.page.locator(ROW_SELECTOR)).to_have_count(0)
+        assert made.console_messages == []
 
 
 def test_a_link_carries_search_filters_and_order(browser: Browser, fleet: Path) -> None:
     """All of them at once; what is not of this report finds nothing and is shown as chosen."""
     wanted = [
         row
-        for row in lines(fleet)
+        for row in read_rows(fleet)
         if row["class"] == "config" and row["owner"] == "payments" and row["risk"] == "DataLoss"
     ]
     link = "#q=retention&class=config&owner=payments&risk=DataLoss&sort=-topic"
-    with opened(browser, drawn.page(fleet), link) as made:
+    with open_page(browser, generated_reports.page_path(fleet), link) as made:
         assert made.cells("topic") == sorted((row["topic"] for row in wanted), reverse=True)
         expect(made.page.get_by_label("Class", exact=True)).to_have_value("=config")
         made.evaluate("location.hash = '#cluster=gone'")
-        expect(made.page.locator(ROW)).to_have_count(0)
+        expect(made.page.locator(ROW_SELECTOR)).to_have_count(0)
         expect(made.page.get_by_label("Cluster", exact=True)).to_have_value("=gone")
         made.page.go_back()
-        expect(made.page.locator(ROW)).to_have_count(len(wanted))
+        expect(made.page.locator(ROW_SELECTOR)).to_have_count(len(wanted))
 
 
 def test_a_choice_is_in_the_address(browser: Browser, fleet: Path) -> None:
     """Also that of no owner, which is another choice than any owner."""
-    with opened(browser, drawn.page(fleet)) as made:
+    with open_page(browser, generated_reports.page_path(fleet)) as made:
         made.page.get_by_label("Owner", exact=True).select_option(label="none")
         made.page.get_by_label("Status", exact=True).select_option(label="New")
         made.page.wait_for_url(re.compile("status=New"))
@@ -132,19 +132,19 @@ def test_a_choice_is_in_the_address(browser: Browser, fleet: Path) -> None:
 
 def test_a_number_of_the_heat_map_leads_to_its_findings(browser: Browser, fleet: Path) -> None:
     """By a link that can be copied; the focus goes there too."""
-    worst = max(summary(fleet)["byCluster"], key=lambda one: one["findings"])
+    worst = max(read_summary(fleet)["byCluster"], key=lambda one: one["findings"])
     kind, number = max(worst["byClass"].items(), key=lambda item: item[1])
-    with opened(browser, drawn.page(fleet)) as made:
+    with open_page(browser, generated_reports.page_path(fleet)) as made:
         made.page.get_by_role("link", name=f"{number} {kind} on {worst['cluster']}", exact=True).click()
         assert address(made) == {"cluster": [worst["cluster"]], "class": [kind]}
-        expect(made.page.locator(ROW)).to_have_count(number)
+        expect(made.page.locator(ROW_SELECTOR)).to_have_count(number)
         assert set(made.cells("class")) == {kind}
         expect(made.page.locator("#findings")).to_be_focused()
 
 
 def test_charts_are_drawn_and_lead_to_findings(browser: Browser, fleet: Path) -> None:
     """Both have ink on them and say in words what they show; a click on a bar chooses its class."""
-    with opened(browser, drawn.page(fleet)) as made:
+    with open_page(browser, generated_reports.page_path(fleet)) as made:
         for name in ("classes", "trend"):
             canvas = made.page.locator(f"#{name}")
             canvas.scroll_into_view_if_needed()
@@ -162,8 +162,8 @@ def test_charts_are_drawn_and_lead_to_findings(browser: Browser, fleet: Path) ->
 
 def test_it_is_used_by_keyboard_alone(browser: Browser, fleet: Path) -> None:
     """The skip link first, then the search; rows by arrows, a finding by Enter, and back by Escape to where one was."""
-    last = lines(fleet)[-1]
-    with opened(browser, drawn.page(fleet)) as made:
+    last = read_rows(fleet)[-1]
+    with open_page(browser, generated_reports.page_path(fleet)) as made:
         press = made.page.keyboard.press
         press("Tab")
         expect(made.page.get_by_text("Skip to the findings")).to_be_focused()
@@ -194,9 +194,9 @@ def test_it_is_used_by_keyboard_alone(browser: Browser, fleet: Path) -> None:
 
 def test_a_finding_is_shown_whole(browser: Browser, fleet: Path) -> None:
     """By a click on its row: every field that says anything, with the meaning of its class."""
-    row = next(row for row in lines(fleet) if row["reasons"])
-    with opened(browser, drawn.page(fleet), f"#q={row['topic']}") as made:
-        made.page.locator(f"{ROW} .c-topic").click()
+    row = next(row for row in read_rows(fleet) if row["reasons"])
+    with open_page(browser, generated_reports.page_path(fleet), f"#q={row['topic']}") as made:
+        made.page.locator(f"{ROW_SELECTOR} .c-topic").click()
         text = made.page.get_by_role("dialog").inner_text()
         for name in ("topic", "cluster", "class", "field", "expected", "actual", "message", "instead", "owner"):
             assert row[name] in text, name
@@ -208,44 +208,44 @@ def test_a_finding_is_shown_whole(browser: Browser, fleet: Path) -> None:
 
 def test_of_many_findings_few_are_in_the_document(browser: Browser, large: Path) -> None:
     """However many there are, wherever one looks, and at every key: this is why it stays quick."""
-    with opened(browser, drawn.page(large)) as made:
+    with open_page(browser, generated_reports.page_path(large)) as made:
         grid = made.page.get_by_role("grid", name="Findings")
         expect(grid).to_have_attribute("aria-rowcount", "20001")
-        numbers = [made.page.locator(ROW).count()]
+        numbers = [made.page.locator(ROW_SELECTOR).count()]
         for share in (0.3, 0.6, 1):
             made.page.evaluate("share => { table.scrollTop = share * table.scrollHeight; }", share)
             there = "least => Number(document.querySelector('#table tr[data-at]').dataset.at) > least"
             made.page.wait_for_function(there, arg=share * 20_000 - 200)
-            numbers.append(made.page.locator(ROW).count())
+            numbers.append(made.page.locator(ROW_SELECTOR).count())
         made.page.locator("#search").focus()
         for key in "team01":
             made.page.keyboard.press(key)
-            numbers.append(made.page.locator(ROW).count())
+            numbers.append(made.page.locator(ROW_SELECTOR).count())
         assert all(0 < number <= 60 for number in numbers), numbers
-        assert made.said == []
+        assert made.console_messages == []
 
 
 def test_a_page_that_does_not_hold_all_says_so(browser: Browser, large: Path) -> None:
     """How many it holds, where all are, and of one cluster and class how many more there are."""
-    found = summary(large)
+    found = read_summary(large)
     worst = max(found["byCluster"], key=lambda one: one["findings"])
     kind, number = max(worst["byClass"].items(), key=lambda item: item[1])
-    data = re.search(r'id="findings-data">(.*?)</script>', drawn.page(large).read_text(), re.DOTALL)
+    data = re.search(r'id="findings-data">(.*?)</script>', generated_reports.page_path(large).read_text(), re.DOTALL)
     assert data is not None
     assert len(json.loads(data[1])) == 20_000
-    with opened(browser, drawn.page(large)) as made:
+    with open_page(browser, generated_reports.page_path(large)) as made:
         expect(made.page.locator("#held")).to_contain_text("holds 20,000 of 24,000 findings")
-        assert made.count() == "20,000 of 20,000 findings in this page; 4,000 more are in findings.jsonl only"
+        assert made.count_text() == "20,000 of 20,000 findings in this page; 4,000 more are in findings.jsonl only"
         made.evaluate(f"location.hash = '#cluster={worst['cluster']}&class={kind}'")
         expect(made.page.locator("#count")).to_contain_text("more are in findings.jsonl only")
-        here, more = (int(text.replace(",", "")) for text in re.findall(r"([\d,]+) (?:of|more)", made.count()))
+        here, more = (int(text.replace(",", "")) for text in re.findall(r"([\d,]+) (?:of|more)", made.count_text()))
         assert here + more == number
 
 
 def test_a_report_without_findings_says_so(browser: Browser, clean: Path) -> None:
     """Charts and tables that would be empty are not there."""
-    with opened(browser, drawn.page(clean)) as made:
-        assert made.count() == "0 findings"
+    with open_page(browser, generated_reports.page_path(clean)) as made:
+        assert made.count_text() == "0 findings"
         expect(made.page.get_by_text("No cluster has any finding.")).to_be_visible()
         expect(made.page.get_by_text("There are no findings.")).to_be_visible()
         expect(made.page.locator("canvas")).to_have_count(0)
@@ -253,8 +253,8 @@ def test_a_report_without_findings_says_so(browser: Browser, clean: Path) -> Non
 
 def test_what_only_a_fleet_shows_is_there(browser: Browser, fleet: Path, tmp_path: Path) -> None:
     """Owners, uneven topics, brokers with too much, and what to say of the input; how many are left out."""
-    found = summary(fleet)
-    evil = drawn.HOSTILE[0]
+    found = read_summary(fleet)
+    evil = generated_reports.HOSTILE_TEXTS[0]
     values = [{"value": None, "number": 2, "clusters": ["a", "b"]}, {"value": evil, "number": 1, "clusters": ["c"]}]
     found["uneven"] = {
         "total": 120,
@@ -264,10 +264,10 @@ def test_what_only_a_fleet_shows_is_there(browser: Browser, fleet: Path, tmp_pat
     found["unbalanced"] = [{"cluster": "a", "load": "leaders", "mean": 4.7, **ends}]
     found["inputs"] = {"broken": 3, "superseded": [{}], "strangers": []}
     path = tmp_path / "report.html"
-    path.write_bytes(b"".join(page.chunks(found, fleet / "findings.jsonl")))
-    with opened(browser, path) as made:
+    path.write_bytes(b"".join(html.render_chunks(found, fleet / "findings.jsonl")))
+    with open_page(browser, path) as made:
         text = made.page.locator("#others").inner_text()
-        assert made.said == []
+        assert made.console_messages == []
         for wanted in (
             "Clusters not compared (1)",
             "could not be read (Unreachable)",
@@ -287,13 +287,13 @@ def test_what_only_a_fleet_shows_is_there(browser: Browser, fleet: Path, tmp_pat
 
 def test_a_report_of_the_command_opens(browser: Browser, tmp_path: Path) -> None:
     """From snapshots to the page: it shows what was made to differ, and nothing else."""
-    sample = drifted.make(tmp_path, 5, 100, 1)
-    assert report(sample.manifests, tmp_path / "report", "-q") == 1
-    with opened(browser, drawn.page(tmp_path / "report")) as made:
-        assert made.count() == f"{len(sample.expected)} findings"
+    sample = drifted_fleet.make_fleet(tmp_path, 5, 100, 1)
+    assert run_drift(sample.manifests, tmp_path / "report", "-q") == 1
+    with open_page(browser, generated_reports.page_path(tmp_path / "report")) as made:
+        assert made.count_text() == f"{len(sample.expected)} findings"
         columns = [
             [("" if text == "the whole cluster" else text) for text in made.cells(name)]
             for name in ("cluster", "topic", "class", "field")
         ]
         assert set(zip(*columns, strict=True)) == sample.expected
-        assert made.said == []
+        assert made.console_messages == []

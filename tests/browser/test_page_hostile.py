@@ -9,35 +9,41 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Browser, expect
 
-from support import drawn
-from support.browser import ROW, opened
-from topiarist.render.page import plain
+from support.drift import generated_reports
+from support.drift.browser import ROW_SELECTOR, open_page
+from topiarist.output.text.layout import sanitize
 
 
 def test_every_name_is_shown_as_text(browser: Browser, hostile: Path) -> None:
     """Letter by letter; what does not print, as direction marks, can be seen. Nothing of it became an element."""
-    with opened(browser, drawn.page(hostile)) as made:
-        assert sorted(made.page.locator(f"{ROW} .c-topic").all_text_contents()) == sorted(map(plain, drawn.HOSTILE))
+    with open_page(browser, generated_reports.page_path(hostile)) as made:
+        assert sorted(made.page.locator(f"{ROW_SELECTOR} .c-topic").all_text_contents()) == sorted(
+            map(sanitize, generated_reports.HOSTILE_TEXTS)
+        )
         assert made.page.locator("img").count() == 0
         assert made.page.locator("script").count() == 3
         assert made.page.title() == "Drift report"
-        assert made.page.locator(f"{ROW} bdi").count() >= 4 * len(drawn.HOSTILE)
-        assert made.said == []
+        assert made.page.locator(f"{ROW_SELECTOR} bdi").count() >= 4 * len(generated_reports.HOSTILE_TEXTS)
+        assert made.console_messages == []
 
 
-@pytest.mark.parametrize("name", drawn.HOSTILE)
+@pytest.mark.parametrize("name", generated_reports.HOSTILE_TEXTS)
 def test_every_name_can_be_looked_for_and_opened(browser: Browser, hostile: Path, name: str) -> None:
     """By a link that has it, as topic, field, value, owner and message; a link can no more than a name."""
-    with opened(browser, drawn.page(hostile), f"#{urlencode({'q': plain(name)})}") as made:
-        expect(made.page.locator(ROW)).not_to_have_count(0)
-        made.page.locator(f"{ROW} .c-topic", has=made.page.get_by_text(plain(name), exact=True)).first.click()
+    with open_page(browser, generated_reports.page_path(hostile), f"#{urlencode({'q': sanitize(name)})}") as made:
+        expect(made.page.locator(ROW_SELECTOR)).not_to_have_count(0)
+        made.page.locator(
+            f"{ROW_SELECTOR} .c-topic", has=made.page.get_by_text(sanitize(name), exact=True)
+        ).first.click()
         shown = made.page.locator("dialog bdi").all_text_contents()
-        assert shown.count(plain(name)) >= 5
+        assert shown.count(sanitize(name)) >= 5
         assert made.page.title() == "Drift report"
-    with opened(browser, drawn.page(hostile), f"#{urlencode({'owner': name, 'class': name, 'sort': name})}") as made:
+    with open_page(
+        browser, generated_reports.page_path(hostile), f"#{urlencode({'owner': name, 'class': name, 'sort': name})}"
+    ) as made:
         expect(made.page.locator("#count")).to_contain_text("0 of")
         assert made.page.title() == "Drift report"
-        assert made.said == []
+        assert made.console_messages == []
 
 
 TRIED = """(address) => {
@@ -59,7 +65,10 @@ TRIED = """(address) => {
 
 def test_the_browser_runs_and_loads_nothing_else(browser: Browser, hostile: Path) -> None:
     """Should that ever happen: no script, no handler, no style, no picture, and nobody is connected to."""
-    with socket.create_server(("127.0.0.1", 0)) as server, opened(browser, drawn.page(hostile)) as made:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        open_page(browser, generated_reports.page_path(hostile)) as made,
+    ):
         made.page.evaluate(TRIED, f"http://127.0.0.1:{server.getsockname()[1]}/")
         made.page.wait_for_function("() => window.blocked.length >= 5")
         kinds = set(made.evaluate("window.blocked"))

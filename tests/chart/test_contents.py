@@ -8,16 +8,17 @@ from typing import Any
 
 import yaml
 
-from support.helm import CHART, Document, of_kind, only, render
-from support.kubeapi import documents
-from support.pages import ROOT, blocks
+from support.checkout import ROOT
+from support.kubernetes.api_client import load_documents
+from support.kubernetes.helm import CHART, Document, documents_of_kind, only_document, render
+from support.repo.pages import blocks
 from topiarist import __version__
-from topiarist.adapters.manifests import load
+from topiarist.adapters.manifests.loader import load_manifests
 
 
 def test_a_cluster_is_what_the_values_say(everything: dict[str, Any]) -> None:
     """With all digits; by a hook as long as its kind is not known, with the marks by which Helm takes it."""
-    found = only(render(everything), "Cluster")
+    found = only_document(render(everything), "Cluster")
     wanted = everything["clusters"]["prod-eu"]
     assert json.dumps(found["spec"], sort_keys=True) == json.dumps(wanted["spec"], sort_keys=True)  # 6e3 is no 6000
     assert wanted["labels"].items() <= found["metadata"]["labels"].items()
@@ -35,23 +36,25 @@ def test_the_definitions_are_those_of_manifests() -> None:
         return {**one, "metadata": {"name": one["metadata"]["name"]}}
 
     found = render()
-    wanted = [one for file in sorted((ROOT / "manifests" / "crds").glob("*")) for one in documents(file)]
-    definitions = of_kind(found, "CustomResourceDefinition")
+    wanted = [one for file in sorted((ROOT / "manifests" / "crds").glob("*")) for one in load_documents(file)]
+    definitions = documents_of_kind(found, "CustomResourceDefinition")
     assert list(map(plain, definitions)) == wanted
     for one in definitions:
         assert one["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
-    for one in of_kind(render({"crds": {"keep": False}}), "CustomResourceDefinition"):
+    for one in documents_of_kind(render({"crds": {"keep": False}}), "CustomResourceDefinition"):
         assert "annotations" not in one["metadata"]
-    admission = documents(ROOT / "manifests" / "admission" / "config.yaml")
+    admission = load_documents(ROOT / "manifests" / "admission" / "config.yaml")
     assert [plain(one) for one in found if one["kind"].startswith("Validating")] == admission
 
 
 def test_the_example_of_the_page_is_valid(tmp_path: Path) -> None:
     """Its values render, and the Cluster is one that ``topiarist validate`` takes."""
-    (example,) = [block for block in blocks((CHART / "README.md").read_text()) if block.kind == "yaml"]
-    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump(only(render(yaml.safe_load(example.text)), "Cluster")))
-    found = load([str(tmp_path / "cluster.yaml")])
-    assert not found.complaints
+    (example,) = [block for block in blocks((CHART / "README.md").read_text()) if block.language == "yaml"]
+    (tmp_path / "cluster.yaml").write_text(
+        yaml.safe_dump(only_document(render(yaml.safe_load(example.text)), "Cluster"))
+    )
+    found = load_manifests([str(tmp_path / "cluster.yaml")])
+    assert not found.errors
     assert [manifest.kind for manifest in found.manifests] == ["Cluster"]
 
 

@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 
-from support.fleets import asked, described, held, holding, lines, recorded
-from support.helm import Document, only, render
-from topiarist.cli.drift import command
+from support.drift.small_fleet import (
+    cluster_state,
+    owned_topic,
+    read_rows,
+    topic_document,
+    write_manifests,
+    write_snapshot,
+)
+from support.kubernetes.helm import Document, only_document, render
+from topiarist.cli.commands.drift import command
 from topiarist.cli.main import run
 
 VALUES: dict[str, Any] = {
@@ -20,7 +27,7 @@ VALUES: dict[str, Any] = {
 
 def pod(values: dict[str, Any], name: str = "topiarist") -> Document:
     """The pod of one run."""
-    found: Document = only(render(values, name=name), "CronJob")["spec"]["jobTemplate"]["spec"]["template"]
+    found: Document = only_document(render(values, name=name), "CronJob")["spec"]["jobTemplate"]["spec"]["template"]
     return found
 
 
@@ -54,7 +61,7 @@ def test_it_is_given_what_it_reads_and_no_more(everything: dict[str, Any]) -> No
 
 def test_of_two_runs_one_waits(everything: dict[str, Any]) -> None:
     """They would have one place for their reports; what fails is not tried again before its time."""
-    spec = only(render(everything), "CronJob")["spec"]
+    spec = only_document(render(everything), "CronJob")["spec"]
     assert (spec["concurrencyPolicy"], spec["schedule"], spec["timeZone"]) == (
         "Forbid",
         "*/10 * * * *",
@@ -68,24 +75,24 @@ def test_no_other_pod_is_taken_for_it(everything: dict[str, Any]) -> None:
     """The operator's Service and Deployment do not find it."""
     labels = pod(everything)["metadata"]["labels"]
     assert labels["app.kubernetes.io/component"] == "drift"
-    assert not only(render(everything), "Service")["spec"]["selector"].items() <= labels.items()
+    assert not only_document(render(everything), "Service")["spec"]["selector"].items() <= labels.items()
 
 
 def test_the_first_run_has_no_report_before_it(tmp_path: Path) -> None:
     """With the same words as every other: the second finds what the first has written."""
-    recorded(tmp_path / "snapshots", "eu", holding("eu", held("old")))
-    manifests = described(tmp_path / "manifests", ["eu"], asked("orders", ["eu"]))
+    write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu", owned_topic("old")))
+    manifests = write_manifests(tmp_path / "manifests", ["eu"], topic_document("orders", ["eu"]))
     out = str(tmp_path / "reports" / "latest")
     words = ["drift", str(manifests), "--snapshots", str(tmp_path / "snapshots"), "--out", out, "--previous", out, "-q"]
     for status in ("New", "Standing"):
         assert run(words) == 0
-        assert {row["status"] for row in lines(Path(out))} == {status}
+        assert {row["status"] for row in read_rows(Path(out))} == {status}
 
 
 @pytest.mark.parametrize("owner", ["k8s/kafka/prod", "default"])
 def test_an_operators_records_may_count_as_ours(tmp_path: Path, owner: str) -> None:
     """Where nothing is written, anybody may look as the operator does."""
-    recorded(tmp_path / "snapshots", "eu", holding("eu"))
-    manifests = described(tmp_path / "manifests", ["eu"])
+    write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu"))
+    manifests = write_manifests(tmp_path / "manifests", ["eu"])
     words = ["--snapshots", str(tmp_path / "snapshots"), "--out", str(tmp_path / "report"), "-q"]
     assert run(["drift", str(manifests), "--owner", owner, *words]) == 0

@@ -12,19 +12,19 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from support.dockerfile import Stage, stages
-from support.pages import ROOT
+from support.checkout import ROOT
+from support.repo.dockerfile import Stage, parse_stages
 from topiarist import __version__
-from topiarist.cli.operator import command
+from topiarist.cli.commands.operator import command
 
 TEXT = (ROOT / "Dockerfile").read_text()
-ARGUMENTS, STAGES = stages(TEXT)
+ARGUMENTS, STAGES = parse_stages(TEXT)
 IGNORED = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
 
 
 def pinned(*extras: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """What the Dockerfile has the tool print."""
-    words = [sys.executable, str(ROOT / "tools" / "pinned.py"), *extras]
+    words = [sys.executable, str(ROOT / "tools" / "check_pins.py"), *extras]
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
 
 

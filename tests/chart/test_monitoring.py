@@ -9,24 +9,25 @@ from typing import Any
 
 import pytest
 
-from support import promql
-from support.helm import CHART, only, render
-from support.pages import ROOT, table
-from topiarist.kubernetes.loop import Ending, Loop
+from support.checkout import ROOT
+from support.kubernetes import promql
+from support.kubernetes.helm import CHART, only_document, render
+from support.repo.pages import table
 from topiarist.kubernetes.metrics import UNKNOWN_CLUSTER, UNREADABLE, Metrics
-from topiarist.kubernetes.passes import State
-from topiarist.reconcile import Result
+from topiarist.kubernetes.reconciler import SyncState
+from topiarist.kubernetes.work_loop import Requeue, WorkLoop
+from topiarist.model.outcome import Result
 
 
-async def nothing() -> Ending:
+async def nothing() -> Requeue:
     """A pass that is never called."""
     raise NotImplementedError
 
 
-EXPORTED = promql.exported(Metrics(lambda: {"prod": Loop(nothing)}))
+EXPORTED = promql.exported_metrics(Metrics(lambda: {"prod": WorkLoop(nothing)}))
 
 WORDS = {
-    ("topiarist_topics", "state"): {UNKNOWN_CLUSTER, UNREADABLE, *(state.value for state in State)},
+    ("topiarist_topics", "state"): {UNKNOWN_CLUSTER, UNREADABLE, *(state.value for state in SyncState)},
     ("topiarist_topic_changes_total", "outcome"): {result.value for result in Result},
     ("topiarist_topic_changes_total", "action"): {"create", "grow", "configure", "delete", "adopt", "release"},
     ("controller_runtime_reconcile_total", "result"): {"success", "error"},
@@ -42,7 +43,7 @@ VARIABLES = {each["name"]: each for each in DASHBOARD["templating"]["list"]}
 
 def alerts(**values: Any) -> list[dict[str, Any]]:
     """The rules as Prometheus gets them."""
-    found = only(render({"prometheusRule": {"enabled": True, **values}}), "PrometheusRule")
+    found = only_document(render({"prometheusRule": {"enabled": True, **values}}), "PrometheusRule")
     return [rule for group in found["spec"]["groups"] for rule in group["rules"]]
 
 
@@ -64,17 +65,17 @@ EXPRESSIONS = [
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_every_metric_and_label_exists(expression: str) -> None:
     """As the operator exports them, and as Prometheus labels its targets; words are ones that occur."""
-    found = promql.used(expression)
+    found = promql.metric_selectors(expression)
     assert found
     for metric in found:
         assert metric.name in EXPORTED, f"there is no metric {metric.name}"
         for op, label, value in metric.matchers:
-            assert label in EXPORTED[metric.name] | promql.TARGET, f"{metric.name} has no label {label}"
+            assert label in EXPORTED[metric.name] | promql.TARGET_LABELS, f"{metric.name} has no label {label}"
             if known := WORDS.get((metric.name, label)):
-                assert set(promql.values(op, value)) <= known, f"{label} is never {value}"
-    for labels, metrics in promql.grouped(expression):
+                assert set(promql.matcher_values(op, value)) <= known, f"{label} is never {value}"
+    for labels, metrics in promql.aggregations(expression):
         for name in metrics:
-            assert labels <= EXPORTED[name] | promql.TARGET, f"{name} has not all of {sorted(labels)}"
+            assert labels <= EXPORTED[name] | promql.TARGET_LABELS, f"{name} has not all of {sorted(labels)}"
 
 
 @pytest.mark.parametrize("wrong", ["nothing_total", 'topiarist_topics{status="a"}', 'topiarist_topics{state="Lost"}'])
@@ -91,7 +92,7 @@ def test_every_alert_speaks_of_this_release() -> None:
         ('cluster_name="a",job=~"b.*"', {("cluster_name", "a"), ("job", "b.*")}),
     ):
         for rule in alerts(selector=selector):
-            for metric in promql.used(rule["expr"]):
+            for metric in promql.metric_selectors(rule["expr"]):
                 assert wanted <= {(label, value) for _, label, value in metric.matchers}, rule["alert"]
 
 
@@ -100,7 +101,7 @@ def test_every_alert_says_what_is_wrong() -> None:
     for rule in alerts():
         assert rule["labels"]["severity"] in {row[0] for row in table(PAGE, "severity")}, rule["alert"]
         assert {"summary", "description"} == set(rule["annotations"])
-        kept = frozenset[str]().union(*(labels for labels, _ in promql.grouped(rule["expr"])))
+        kept = frozenset[str]().union(*(labels for labels, _ in promql.aggregations(rule["expr"])))
         for text in rule["annotations"].values():
             assert text.endswith(".")
             assert promql.placeholders(text) <= kept, rule["alert"]
@@ -146,7 +147,7 @@ def test_every_variable_of_the_dashboard_exists() -> None:
     assert {name for name in named if not name.startswith("__")} == set(VARIABLES)
     for panel in PANELS:
         for target in panel["targets"]:
-            kept = frozenset[str]().union(*(labels for labels, _ in promql.grouped(plain(target["expr"]))))
+            kept = frozenset[str]().union(*(labels for labels, _ in promql.aggregations(plain(target["expr"]))))
             assert promql.placeholders(target["legendFormat"]) <= kept, panel["title"]
 
 
@@ -156,8 +157,8 @@ def test_the_variables_ask_for_what_exists() -> None:
         if each["type"] == "query":
             match = re.fullmatch(r"label_values\((.*), (\w+)\)", each["definition"])
             assert match, name
-            (metric,) = promql.used(match[1])
-            assert match[2] in EXPORTED[metric.name] | promql.TARGET
+            (metric,) = promql.metric_selectors(match[1])
+            assert match[2] in EXPORTED[metric.name] | promql.TARGET_LABELS
 
 
 def test_every_panel_can_be_read() -> None:
@@ -180,6 +181,6 @@ def test_every_panel_can_be_read() -> None:
 
 def test_the_config_map_holds_the_dashboard() -> None:
     """Byte for byte, though its legends look like templates of Helm's."""
-    found = only(render({"dashboard": {"enabled": True}}), "ConfigMap")
+    found = only_document(render({"dashboard": {"enabled": True}}), "ConfigMap")
     assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
     assert json.loads(found["data"]["topiarist.json"]) == DASHBOARD

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from support.helm import Document, of_kind, render
-from support.rights import RELEASE, given, rights, single
-from topiarist.kubernetes.rights import IDENTITY, Right, of_namespace, wanted
+from support.kubernetes.helm import Document, documents_of_kind, render
+from support.kubernetes.rbac import RELEASE, granted_rights, rbac_documents, split_verbs
+from topiarist.kubernetes.api.rbac_check import IDENTITY_RIGHT, AccessRight, namespace_rights, required_rights
 
 CLUSTER = {"prod": {"spec": {"zookeeper": {"connect": "zk:2181"}}}}
 
 
 def rules(found: list[Document]) -> list[dict[str, Any]]:
     """All rules of all roles."""
-    return [rule for kind in ("Role", "ClusterRole") for one in of_kind(found, kind) for rule in one["rules"]]
+    return [rule for kind in ("Role", "ClusterRole") for one in documents_of_kind(found, kind) for rule in one["rules"]]
 
 
 def test_nothing_is_a_wildcard(case: dict[str, Any]) -> None:
@@ -60,28 +60,30 @@ def test_secrets_and_leases_are_those_of_the_release(everything: dict[str, Any])
 )
 def test_the_operator_gets_what_it_asks_for(values: dict[str, Any], watched: tuple[str, ...], lease: str) -> None:
     """Exactly that, in these places: what it asks for at its start, and the Secrets that are named."""
-    beside = [right for name in watched if name != "kafka" for right in of_namespace(name)]
-    whole = [*wanted("kafka", watched, lease=lease), *beside, *([IDENTITY] if watched else [])]
+    beside = [right for name in watched if name != "kafka" for right in namespace_rights(name)]
+    whole = [*required_rights("kafka", watched, lease=lease), *beside, *([IDENTITY_RIGHT] if watched else [])]
     asked = {
         each._replace(namespace="") if each.resource == "namespaces" else each  # of which no Role can give the right
         for right in whole
-        for each in single(right)
+        for each in split_verbs(right)
     }
-    secrets = {Right("", "secrets", ("get",), "kafka", name) for name in values.get("secretNames", ())}
-    assert set(given(rights("kafka", values))) == asked | secrets
+    secrets = {AccessRight("", "secrets", ("get",), "kafka", name) for name in values.get("secretNames", ())}
+    assert set(granted_rights(rbac_documents("kafka", values))) == asked | secrets
 
 
 def test_roles_are_bound_where_they_are() -> None:
     """Each to the operator's account."""
     for values in ({}, {"watchNamespaces": ["a", "b"]}):
-        found = rights("kafka", values)
+        found = rbac_documents("kafka", values)
         for kind in ("Role", "ClusterRole"):
             bound = {
                 (one["metadata"].get("namespace"), one["roleRef"]["name"]): one["subjects"]
-                for one in of_kind(found, f"{kind}Binding")
+                for one in documents_of_kind(found, f"{kind}Binding")
                 if one["roleRef"]["kind"] == kind
             }
-            roles = {(one["metadata"].get("namespace"), one["metadata"]["name"]) for one in of_kind(found, kind)}
+            roles = {
+                (one["metadata"].get("namespace"), one["metadata"]["name"]) for one in documents_of_kind(found, kind)
+            }
             assert set(bound) == roles
             for subjects in bound.values():
                 assert subjects == [{"kind": "ServiceAccount", "name": "topiarist", "namespace": "kafka"}]
@@ -92,7 +94,7 @@ def test_people_get_what_their_role_says() -> None:
     label = "rbac.authorization.k8s.io/aggregate-to-"
     found = {
         name.removeprefix(label): one["rules"]
-        for one in of_kind(render(), "ClusterRole")
+        for one in documents_of_kind(render(), "ClusterRole")
         for name in one["metadata"]["labels"]
         if name.startswith(label)
     }

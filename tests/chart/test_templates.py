@@ -7,9 +7,9 @@ from typing import Any
 import helm_python
 import pytest
 
-from support.helm import CHART, Document, of_kind, only, render
+from support.kubernetes.helm import CHART, Document, documents_of_kind, only_document, render
 from topiarist import __version__
-from topiarist.cli.operator import command
+from topiarist.cli.commands.operator import command
 
 ALWAYS = {
     "ClusterRole": 4,
@@ -34,7 +34,7 @@ def kinds(values: dict[str, Any]) -> dict[str, int]:
 
 def pod(found: list[Document]) -> Document:
     """The operator's pod."""
-    template: Document = only(found, "Deployment")["spec"]["template"]
+    template: Document = only_document(found, "Deployment")["spec"]["template"]
     return template
 
 
@@ -135,15 +135,15 @@ def test_the_operator_takes_the_arguments(case: dict[str, Any]) -> None:
 
 def test_one_pod_ends_before_the_next_begins(everything: dict[str, Any]) -> None:
     """Unless there is a Lease to wait for."""
-    assert only(render(), "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
-    found = only(render(everything), "Deployment")["spec"]
+    assert only_document(render(), "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+    found = only_document(render(everything), "Deployment")["spec"]
     assert (found["replicas"], found["strategy"]["type"]) == (2, "RollingUpdate")
 
 
 def test_pods_are_hardened(case: dict[str, Any]) -> None:
     """The operator and the pod of helm test: no root, nothing to write to; a token for the operator alone."""
     found = render(case)
-    for spec, token in ((pod(found)["spec"], True), (only(found, "Pod")["spec"], False)):
+    for spec, token in ((pod(found)["spec"], True), (only_document(found, "Pod")["spec"], False)):
         assert spec["automountServiceAccountToken"] is token
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["runAsUser"] == 65532
@@ -156,7 +156,7 @@ def test_pods_are_hardened(case: dict[str, Any]) -> None:
         }
         assert {"requests", "limits"} == set(container["resources"])
     assert pod(found)["spec"]["volumes"][0] == {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}
-    assert all(one["automountServiceAccountToken"] is False for one in of_kind(found, "ServiceAccount"))
+    assert all(one["automountServiceAccountToken"] is False for one in documents_of_kind(found, "ServiceAccount"))
 
 
 def test_a_digest_counts_more_than_a_tag() -> None:
@@ -185,30 +185,32 @@ def test_what_people_add_is_added(everything: dict[str, Any]) -> None:
     assert container["envFrom"] == everything["extraEnvFrom"]
     assert everything["podLabels"].items() <= found["metadata"]["labels"].items()
     assert {"example.com/note": "pod"}.items() <= found["metadata"]["annotations"].items()
-    assert only(render(everything), "Deployment")["metadata"]["annotations"] == {"example.com/note": "deployment"}
+    assert only_document(render(everything), "Deployment")["metadata"]["annotations"] == {
+        "example.com/note": "deployment"
+    }
 
 
 def test_selectors_find_the_pods(everything: dict[str, Any]) -> None:
     """Those of the Deployment, Service, PodDisruptionBudget and NetworkPolicy; and no other pod of the chart."""
     found = render(everything)
     labels = pod(found)["metadata"]["labels"]
-    other = only(found, "Pod")["metadata"]["labels"]
+    other = only_document(found, "Pod")["metadata"]["labels"]
     selectors = [
-        only(found, "Deployment")["spec"]["selector"]["matchLabels"],
-        only(found, "Service")["spec"]["selector"],
-        only(found, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
-        only(found, "NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
+        only_document(found, "Deployment")["spec"]["selector"]["matchLabels"],
+        only_document(found, "Service")["spec"]["selector"],
+        only_document(found, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        only_document(found, "NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
     ]
     for selector in selectors:
         assert selector.items() <= labels.items()
         assert not selector.items() <= other.items()
-    service = only(found, "Service")["metadata"]["labels"]
-    assert only(found, "ServiceMonitor")["spec"]["selector"]["matchLabels"].items() <= service.items()
+    service = only_document(found, "Service")["metadata"]["labels"]
+    assert only_document(found, "ServiceMonitor")["spec"]["selector"]["matchLabels"].items() <= service.items()
 
 
 def test_the_network_policy_knows_the_clusters(everything: dict[str, Any]) -> None:
     """Ports of their connect strings, ZooKeeper's own where they name none; helm test may ask too."""
-    spec = only(render(everything), "NetworkPolicy")["spec"]
+    spec = only_document(render(everything), "NetworkPolicy")["spec"]
     ports = [[each["port"] for each in rule["ports"]] for rule in spec["egress"]]
     assert ports == [[53, 53], [443, 6443], [2181, 2182, 2281], [4317]]
     assert spec["egress"][2]["to"] == everything["networkPolicy"]["zookeeperTo"]
@@ -219,7 +221,7 @@ def test_the_network_policy_knows_the_clusters(everything: dict[str, Any]) -> No
 def test_helm_test_asks_a_release(everything: dict[str, Any]) -> None:
     """By the Service's name and port, in Python that parses."""
     found = render(everything, name="prod")
-    _, _, program, url = only(found, "Pod")["spec"]["containers"][0]["command"]
+    _, _, program, url = only_document(found, "Pod")["spec"]["containers"][0]["command"]
     compile(program, "helm test", "exec")
-    service = only(found, "Service")
+    service = only_document(found, "Service")
     assert url == f"http://{service['metadata']['name']}.kafka.svc:{service['spec']['ports'][0]['port']}"

@@ -12,7 +12,7 @@ import helm_python
 import pytest
 import yaml
 
-from support.helm import CHART, render
+from support.kubernetes.helm import CHART, render
 
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
 

@@ -7,14 +7,14 @@ from contextlib import ExitStack
 
 import pytest
 
-from contract.worlds import MemoryWorld, World, ZooKeeperWorld
+from contract.cluster_fixtures import ClusterFixture, MemoryClusterFixture, ZooKeeperClusterFixture
 
 
 @pytest.fixture(params=["memory", "zookeeper"])
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
+def world(request: pytest.FixtureRequest) -> Iterator[ClusterFixture]:
     """One cluster of each kind, empty."""
     if request.param == "memory":
-        yield MemoryWorld()
+        yield MemoryClusterFixture()
         return
     with ExitStack() as stack:
-        yield ZooKeeperWorld(request.getfixturevalue("cluster"), request.getfixturevalue("client"), stack)
+        yield ZooKeeperClusterFixture(request.getfixturevalue("cluster"), request.getfixturevalue("client"), stack)

@@ -18,42 +18,42 @@ from typing import Any
 import pytest
 
 from integration.conftest import protected, secured, strict, superuser
-from integration.scene import Meddler
-from support.clients import connected
-from support.forks import Forks
-from support.plenty import Mould
-from topiarist.adapters.embedded import EmbeddedZooKeeper
+from integration.write_fixtures import InterceptingProxy
+from support.cli.forked_runs import ForkedRuns
+from support.zookeeper.busy_cluster import ClusterTemplate
+from support.zookeeper.client import connect_client
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 __all__ = ["protected", "secured", "strict", "superuser"]
 
 SOAK = bool(os.environ.get("TOPIARIST_SOAK"))
 
-_found: dict[str, dict[str, Any]] = defaultdict(lambda: {"tests": 0, "cases": 0, "seen": {}})
+_fault_records: dict[str, dict[str, Any]] = defaultdict(lambda: {"tests": 0, "cases": 0, "seen": {}})
 
 
-class Tally:
+class FaultStatistics:
     """What one test has gone through: ``cases``, and figures by the words that stand with them on the page."""
 
     def __init__(self, record: Callable[[str, object], None]) -> None:
         self._record = record
 
-    def cases(self, count: int) -> None:
+    def set_cases(self, count: int) -> None:
         """How many cases there were; without it a test is one."""
         self._record("cases", count)
 
-    def saw(self, what: str, count: int) -> None:
+    def add(self, what: str, count: int) -> None:
         """How often something was seen; over the tests of a fault these add up."""
         self._record(f"sum {what}", count)
 
-    def most(self, what: str, value: float) -> None:
+    def record_maximum(self, what: str, value: float) -> None:
         """A measure of which the largest over all tests of a fault counts."""
         self._record(f"max {what}", value)
 
 
 @pytest.fixture
-def tally(record_property: Callable[[str, object], None]) -> Tally:
+def tally(record_property: Callable[[str, object], None]) -> FaultStatistics:
     """The counts of this test."""
-    return Tally(record_property)
+    return FaultStatistics(record_property)
 
 
 @pytest.fixture
@@ -63,22 +63,22 @@ def seeds() -> int:
 
 
 @pytest.fixture(scope="session")
-def processes(zookeeper: EmbeddedZooKeeper) -> Forks:  # noqa: ARG001  # its Java process must not be a child of a fork
+def processes(zookeeper: EmbeddedZooKeeper) -> ForkedRuns:  # its Java process must not be a child of a fork  # noqa: ARG001  # its Java process must not be a child of a fork
     """Processes of our own that start in no time, to be killed."""
-    return Forks()
+    return ForkedRuns()
 
 
 @pytest.fixture
-def mould(zookeeper: EmbeddedZooKeeper) -> Iterator[Mould]:
+def mould(zookeeper: EmbeddedZooKeeper) -> Iterator[ClusterTemplate]:
     """Where copies come from of a cluster with much of everything to do, whose brokers never do anything."""
-    with connected(zookeeper.connect) as server:
-        yield Mould(zookeeper.connect, server)
+    with connect_client(zookeeper.connect) as server:
+        yield ClusterTemplate(zookeeper.connect, server)
 
 
 @pytest.fixture
-def meddler(zookeeper: EmbeddedZooKeeper) -> Iterator[Meddler]:
+def meddler(zookeeper: EmbeddedZooKeeper) -> Iterator[InterceptingProxy]:
     """A proxy that asks before every request."""
-    between = Meddler(zookeeper.connect)
+    between = InterceptingProxy(zookeeper.connect)
     with between:
         yield between
 
@@ -88,7 +88,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     match = re.search(r"test_f(\d\d)_", report.nodeid.rpartition("::")[2])
     if not match or report.when != "call" or not report.passed or os.environ.get("PYTEST_XDIST_WORKER"):
         return
-    fault = _found[f"F{int(match[1])}"]
+    fault = _fault_records[f"F{int(match[1])}"]
     properties = [(name, value) for name, value in report.user_properties if isinstance(value, int | float)]
     fault["tests"] += 1
     fault["cases"] += dict(properties).get("cases", 1)
@@ -104,6 +104,6 @@ def pytest_sessionfinish(exitstatus: int) -> None:
     """Write the record of a run in which nothing failed."""
     place = os.environ.get("TOPIARIST_FAULTS")
     if place and exitstatus == 0 and not os.environ.get("PYTEST_XDIST_WORKER"):
-        faults = {name: _found[name] for name in sorted(_found, key=lambda name: int(name[1:]))}
+        faults = {name: _fault_records[name] for name in sorted(_fault_records, key=lambda name: int(name[1:]))}
         record = {"date": datetime.now(UTC).date().isoformat(), "soak": SOAK, "faults": faults}
         Path(place).write_text(json.dumps(record, indent=2, sort_keys=False) + "\n")

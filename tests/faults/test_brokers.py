@@ -10,72 +10,74 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from faults.conftest import Tally
-from integration.scene import FIRST, opened, witnessed
-from support import checker, plenty
-from support.clients import connected
-from support.plenty import Mould
-from support.proxy import Proxy
-from support.runs import document
-from support.wishes import outcomes, planned, wish
-from topiarist.adapters.playground import Playground
-from topiarist.adapters.zookeeper import writing
+from faults.conftest import FaultStatistics
+from integration.write_fixtures import FIRST_TOPIC_WRITE, connect_cluster, verify_changes
+from support.cli.runs import document
+from support.spec_builders import apply_outcomes, plan_specs, topic_spec
+from support.zookeeper import busy_cluster, write_checker
+from support.zookeeper.busy_cluster import ClusterTemplate
+from support.zookeeper.client import connect_client
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.zookeeper.write import writer
 from topiarist.cli.main import run
 from topiarist.errors import Exit
-from topiarist.reconcile import Result
+from topiarist.model.outcome import Result
 
-PLACED = [name for name in plenty.NAMES if name[2:] in ("create", "leftover", "grow", "both")]
+PLACED = [name for name in busy_cluster.NAMES if name[2:] in ("create", "leftover", "grow", "both")]
 
 
 def replicas(connect: str) -> Mapping[str, set[int]]:
     """The brokers of each topic."""
-    found = checker.topics(checker.look(connect))
+    found = write_checker.decode_topics(write_checker.read_nodes(connect))
     return {
         name: {broker for lists in topic["partitions"].values() for broker in lists} for name, topic in found.items()
     }
 
 
 @pytest.mark.parametrize("broker", range(1, 7))
-def test_f14_a_broker_that_goes_between_plan_and_apply(mould: Mould, broker: int, tally: Tally) -> None:
+def test_f14_a_broker_that_goes_between_plan_and_apply(
+    mould: ClusterTemplate, broker: int, tally: FaultStatistics
+) -> None:
     """Whichever it is: topics whose new replicas it was to get are moved, with its number, and all others are done."""
-    connect = mould.cast()
-    before = checker.look(connect)
-    with connected(connect) as client, opened(connect) as port:
-        plan = planned(port, *plenty.wishes())
+    connect = mould.create_copy()
+    before = write_checker.read_nodes(connect)
+    with connect_client(connect) as client, connect_cluster(connect) as port:
+        plan = plan_specs(port, *busy_cluster.desired_specs())
         client.delete(f"/brokers/ids/{broker}")
-        found = outcomes(port, plan)
+        found = apply_outcomes(port, plan)
     hit = {topic.topic for topic in plan.topics if any(broker in lists for lists in topic.new_replicas())}
-    moved = {topic: outcome.message for topic, outcome in found.items() if outcome.result is Result.MOVED}
+    moved = {topic: outcome.message for topic, outcome in found.items() if outcome.result is Result.CONFLICT}
     assert moved == dict.fromkeys(hit, f"broker {broker} was registered, and is not now")
     assert {found[topic].result for topic in found.keys() - hit} == {Result.DONE}
-    after = checker.topics(checker.look(connect))
-    for name, node in checker.topics(before).items():
+    after = write_checker.decode_topics(write_checker.read_nodes(connect))
+    for name, node in write_checker.decode_topics(before).items():
         assert set(after[name]["partitions"]) == set(node["partitions"]) or name not in hit
-    tally.cases(len(PLACED))
+    tally.set_cases(len(PLACED))
 
 
-def test_f14_a_broker_that_comes_between_plan_and_apply(mould: Mould) -> None:
+def test_f14_a_broker_that_comes_between_plan_and_apply(mould: ClusterTemplate) -> None:
     """It gets nothing of a plan that did not see it, and it voids nothing."""
-    connect = mould.cast()
-    with connected(connect) as client, opened(connect) as port:
-        plan = planned(port, *plenty.wishes())
+    connect = mould.create_copy()
+    with connect_client(connect) as client, connect_cluster(connect) as port:
+        plan = plan_specs(port, *busy_cluster.desired_specs())
         client.create("/brokers/ids/7", client.get("/brokers/ids/1")[0])
-        assert {outcome.result for outcome in outcomes(port, plan).values()} == {Result.DONE}
+        assert {outcome.result for outcome in apply_outcomes(port, plan).values()} == {Result.DONE}
     assert not [name for name, brokers in replicas(connect).items() if 7 in brokers]
 
 
 def test_f14_a_broker_that_comes_back_in_another_rack_in_the_middle(
-    mould: Mould, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, tally: Tally
+    mould: ClusterTemplate, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, tally: FaultStatistics
 ) -> None:
     """Its registration is there and has the same version: topics that were read before are done, of all others those
     that were to get replicas on it are moved, with both racks.
     """
-    monkeypatch.setattr(writing, "WINDOW", 1)
-    for write in range(2, 2 + len(plenty.NAMES)):
-        connect = mould.cast()
+    monkeypatch.setattr(writer, "BATCH_SIZE", 1)
+    for write in range(2, 2 + len(busy_cluster.NAMES)):
+        connect = mould.create_copy()
         proxy.reset()
-        with connected(connect) as client, opened(proxy.through(connect)) as port:
-            plan = planned(port, *plenty.wishes())
+        with connect_client(connect) as client, connect_cluster(proxy.through(connect)) as port:
+            plan = plan_specs(port, *busy_cluster.desired_specs())
 
             def move(client: KazooClient = client) -> None:
                 found = json.loads(client.get("/brokers/ids/2")[0])
@@ -84,14 +86,14 @@ def test_f14_a_broker_that_comes_back_in_another_rack_in_the_middle(
                 assert client.get("/brokers/ids/2")[1].version == 0
 
             proxy.hold(write, move)
-            found = outcomes(port, plan)
-            assert proxy.fired.is_set()
-        later = [topic for topic in plan.topics if topic.topic in plenty.NAMES[write - 1 :]]
+            found = apply_outcomes(port, plan)
+            assert proxy.triggered.is_set()
+        later = [topic for topic in plan.topics if topic.topic in busy_cluster.NAMES[write - 1 :]]
         hit = [topic.topic for topic in later if any(2 in lists for lists in topic.new_replicas())]
-        moved = {topic: outcome.message for topic, outcome in found.items() if outcome.result is Result.MOVED}
+        moved = {topic: outcome.message for topic, outcome in found.items() if outcome.result is Result.CONFLICT}
         assert moved == dict.fromkeys(hit, "broker 2 was in rack b, and is in elsewhere now"), write
         assert {found[topic].result for topic in found.keys() - moved.keys()} == {Result.DONE}
-        tally.cases(1)
+        tally.set_cases(1)
 
 
 def folder(place: Path, connect: str, **cluster: Any) -> Path:
@@ -99,7 +101,9 @@ def folder(place: Path, connect: str, **cluster: Any) -> Path:
     place.mkdir(exist_ok=True)
     texts = [document("Cluster", "prod", zookeeper={"connect": connect}, kafkaVersion="3.9", **cluster)]
     for name in PLACED:
-        texts.append(document("Topic", name, **{"partitions": 2, "replicationFactor": 3, **plenty.WANTED[name]}))
+        texts.append(
+            document("Topic", name, **{"partitions": 2, "replicationFactor": 3, **busy_cluster.DESIRED_TOPICS[name]})
+        )
     (place / "all.yaml").write_text("\n---\n".join(texts))
     return place
 
@@ -108,14 +112,14 @@ FLAGS = ("--yes", "--adopt=*", "--allow-risk", "DataLoss")
 
 
 def test_f34_a_plan_in_a_rolling_restart(
-    mould: Mould, proxy: Proxy, tmp_path: Path, capsys: pytest.CaptureFixture[str], tally: Tally
+    mould: ClusterTemplate, proxy: Proxy, tmp_path: Path, capsys: pytest.CaptureFixture[str], tally: FaultStatistics
 ) -> None:
     """A broker that holds replicas is away: nothing is created and nothing grows, and it is said what to do. When it is
     back the same command does all of it.
     """
-    connect = mould.cast()
+    connect = mould.create_copy()
     place = folder(tmp_path / "manifests", proxy.through(connect))
-    with connected(connect) as client:
+    with connect_client(connect) as client:
         registration = client.get("/brokers/ids/2")[0]
         client.delete("/brokers/ids/2")
         before = replicas(connect)
@@ -127,7 +131,7 @@ def test_f34_a_plan_in_a_rolling_restart(
         client.create("/brokers/ids/2", registration)
     assert run(["apply", str(place), *FLAGS]) == Exit.DONE
     assert replicas(connect).keys() >= set(PLACED)
-    tally.cases(len(PLACED))
+    tally.set_cases(len(PLACED))
 
 
 @pytest.mark.parametrize(
@@ -137,16 +141,21 @@ def test_f34_a_plan_in_a_rolling_restart(
 )
 @pytest.mark.parametrize("away", [True, False], ids=["away", "there"])
 def test_f34_a_drained_broker(
-    mould: Mould, cluster: Mapping[str, Any], flags: tuple[str, ...], away: bool, tmp_path: Path, tally: Tally
+    mould: ClusterTemplate,
+    cluster: Mapping[str, Any],
+    flags: tuple[str, ...],
+    away: bool,
+    tmp_path: Path,
+    tally: FaultStatistics,
 ) -> None:
     """Said to be drained, registered or not: everything is placed, and no new replica is on it."""
-    connect = mould.cast()
+    connect = mould.create_copy()
     if away:
-        with connected(connect) as client:
+        with connect_client(connect) as client:
             client.delete("/brokers/ids/2")
-    before = checker.topics(checker.look(connect))
+    before = write_checker.decode_topics(write_checker.read_nodes(connect))
     assert run(["apply", str(folder(tmp_path / "manifests", connect, **cluster)), *FLAGS, *flags]) == Exit.DONE
-    after = checker.topics(checker.look(connect))
+    after = write_checker.decode_topics(write_checker.read_nodes(connect))
     for name in PLACED:
         there = before[name]["partitions"] if name in before else {}
         new = {
@@ -154,24 +163,24 @@ def test_f34_a_drained_broker(
         }
         assert new
         assert 2 not in new, name
-    tally.cases(len(PLACED))
+    tally.set_cases(len(PLACED))
 
 
-def test_f14_a_broker_that_goes_before_the_write_is_named(cluster: Playground, proxy: Proxy) -> None:
+def test_f14_a_broker_that_goes_before_the_write_is_named(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """Registered when the run began, gone at the transaction: nothing is placed on it, and the message says which."""
-    with witnessed(cluster.connect), opened(proxy.through(cluster.connect)) as port:
-        plan = planned(port, wish("orders", partitions=6))
-        proxy.hold(FIRST, lambda: cluster.remove_broker(4))
-        found = outcomes(port, plan)["orders"]
-        assert proxy.fired.is_set()
-    assert (found.result, found.message) == (Result.MOVED, "broker 4 was registered, and is not now")
+    with verify_changes(cluster.connect), connect_cluster(proxy.through(cluster.connect)) as port:
+        plan = plan_specs(port, topic_spec("orders", partitions=6))
+        proxy.hold(FIRST_TOPIC_WRITE, lambda: cluster.remove_broker(4))
+        found = apply_outcomes(port, plan)["orders"]
+        assert proxy.triggered.is_set()
+    assert (found.result, found.message) == (Result.CONFLICT, "broker 4 was registered, and is not now")
 
 
-def test_f14_a_broker_that_changed_its_rack_is_named(cluster: Playground, client: KazooClient) -> None:
+def test_f14_a_broker_that_changed_its_rack_is_named(cluster: SimulatedKafka, client: KazooClient) -> None:
     """Placements were made for the racks seen: with another one the plan is no longer true."""
-    with witnessed(cluster.connect), opened(cluster.connect) as port:
-        plan = planned(port, wish("orders", partitions=6))
+    with verify_changes(cluster.connect), connect_cluster(cluster.connect) as port:
+        plan = plan_specs(port, topic_spec("orders", partitions=6))
         node = json.loads(client.get("/brokers/ids/4")[0])
         client.set("/brokers/ids/4", json.dumps(node | {"rack": "c"}).encode())
-        found = outcomes(port, plan)["orders"]
-    assert (found.result, found.message) == (Result.MOVED, "broker 4 was in rack a, and is in c now")
+        found = apply_outcomes(port, plan)["orders"]
+    assert (found.result, found.message) == (Result.CONFLICT, "broker 4 was in rack a, and is in c now")

@@ -10,31 +10,31 @@ from pathlib import Path
 import pytest
 
 import topiarist
-from support import checker, plenty
-from support.plenty import Mould
+from support.zookeeper import busy_cluster, write_checker
+from support.zookeeper.busy_cluster import ClusterTemplate
 from topiarist.cli.main import run
 
 DAY = 86_400
 
 SAYS_WHEN = {
-    "cli/drift.py",
-    "cli/journal.py",
-    "cli/recorded.py",
-    "cli/snapshot.py",
-    "drift/reading_live.py",
-    "kubernetes/clock.py",
+    "cli/commands/drift.py",
+    "cli/apply/report_file.py",
+    "cli/clusters.py",
+    "cli/commands/snapshot.py",
+    "drift/live.py",
+    "kubernetes/api/clock.py",
 }
 """Where the time is written down, or said: reports, the age of a snapshot, when one was taken, and Kubernetes."""
 
 
 def test_f29_a_clock_that_jumps(
-    mould: Mould, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    mould: ClusterTemplate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A day ahead and a day back at each look at it: the same plan to the byte, the same znodes, the same exit code."""
     ended, plans = [], []
     for jumping in (False, True):
-        connect, plan = mould.cast(), tmp_path / "plan.json"
-        folder = plenty.folder(tmp_path / "manifests", connect)
+        connect, plan = mould.create_copy(), tmp_path / "plan.json"
+        folder = busy_cluster.write_manifest_folder(tmp_path / "manifests", connect)
         codes = [run(["plan", str(folder), "--adopt=*", "--out", str(plan), "--exit-code"])]
         if jumping:
             plans.append(plan.read_bytes())
@@ -48,7 +48,9 @@ def test_f29_a_clock_that_jumps(
             run(["apply", str(folder), *more, "--yes", "--allow-risk", "DataLoss"]) for more in (["--adopt=*"], [])
         ]
         capsys.readouterr()
-        ended.append((codes, {path: (node.data, node.version) for path, node in checker.look(connect).items()}))
+        ended.append(
+            (codes, {path: (node.data, node.version) for path, node in write_checker.read_nodes(connect).items()})
+        )
     assert plans[0] == plans[1]
     assert ended[0] == ended[1]
 
@@ -63,4 +65,4 @@ def test_f29_nothing_else_looks_at_it() -> None:
                 "time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "time.localtime"
             ):  # fmt: skip
                 found.add(str(path.relative_to(package)))
-    assert {name for name in found if not name.startswith("adapters/playground/")} == SAYS_WHEN
+    assert {name for name in found if not name.startswith("adapters/devcluster/")} == SAYS_WHEN

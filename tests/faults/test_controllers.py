@@ -10,23 +10,31 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from faults.conftest import Tally
-from integration.scene import WISHES, Meddler, by_result, carried_out, mixed, opened, witnessed
-from support import checker, plenty
-from support.clients import connected
-from support.plenty import Mould
-from support.proxy import Proxy
-from support.runs import manifests
-from support.wishes import outcomes, planned, results, wish
-from topiarist.adapters.embedded import EmbeddedZooKeeper
-from topiarist.adapters.playground import Playground
-from topiarist.adapters.zookeeper import writing
+from faults.conftest import FaultStatistics
+from integration.write_fixtures import (
+    DESIRED_SPECS,
+    InterceptingProxy,
+    apply_without_hooks,
+    connect_cluster,
+    create_mixed_topics,
+    topics_by_result,
+    verify_changes,
+)
+from support.cli.runs import write_manifests
+from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
+from support.zookeeper import busy_cluster, write_checker
+from support.zookeeper.busy_cluster import ClusterTemplate
+from support.zookeeper.client import connect_client
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+from topiarist.adapters.zookeeper.write import writer
 from topiarist.cli.main import run
-from topiarist.core.state import Freeze
 from topiarist.errors import Exit, Reason, TopiaristError
-from topiarist.reconcile import Result
+from topiarist.model.outcome import Result
+from topiarist.model.state import Freeze
 
-EVERY = plenty.wishes()
+EVERY = busy_cluster.desired_specs()
 FIRST, LAST = 2, 21
 """The transactions of a run that does everything: the lock is taken before them."""
 
@@ -47,121 +55,129 @@ def take_over(client: KazooClient, controller: dict[str, Any]) -> None:
 
 
 def test_f09_every_topic_gets_its_id_before_its_transaction(
-    zookeeper: EmbeddedZooKeeper, proxy: Proxy, tally: Tally
+    zookeeper: EmbeddedZooKeeper, proxy: Proxy, tally: FaultStatistics
 ) -> None:
     """A controller of a newer release writes the id of each topic that is there, just before we write: that topic
     alone is read and sent again, and its id is kept.
     """
     identity = "UXyU9i5ARn6W00ON2taeWA"
-    there = [name for name in plenty.NAMES if name not in plenty.NEW]
-    with connected(zookeeper.connect) as server:
-        mould = Mould(zookeeper.connect, server, release=(2, 7))
+    there = [name for name in busy_cluster.NAMES if name not in busy_cluster.CREATED_NAMES]
+    with connect_client(zookeeper.connect) as server:
+        mould = ClusterTemplate(zookeeper.connect, server, release=(2, 7))
         for topic in there:
-            connect = mould.cast()
-            before = checker.look(connect)
+            connect = mould.create_copy()
+            before = write_checker.read_nodes(connect)
             proxy.reset()
-            with connected(connect) as client, opened(proxy.through(connect)) as port:
+            with connect_client(connect) as client, connect_cluster(proxy.through(connect)) as port:
 
                 def give_id(client: KazooClient = client, path: str = f"/brokers/topics/{topic}") -> None:
                     node = json.loads(client.get(path)[0])
                     client.set(path, json.dumps(node | {"version": 3, "topic_id": identity}).encode())
 
-                proxy.hold(FIRST + plenty.NAMES.index(topic), give_id)
-                assert results(port, planned(port, *EVERY)) == dict.fromkeys(plenty.NAMES, Result.DONE)
-                assert plenty.struck(proxy) == topic
-                assert not planned(port, *EVERY).pending
-            assert proxy.requests["multi"] == len(plenty.NAMES) + 1
-            after = checker.look(connect)
-            assert list(plenty.harm(before, after)) == []
-            assert checker.topics(after)[topic]["topic_id"] == identity
-    tally.cases(len(there))
+                proxy.hold(FIRST + busy_cluster.NAMES.index(topic), give_id)
+                assert apply_results(port, plan_specs(port, *EVERY)) == dict.fromkeys(busy_cluster.NAMES, Result.DONE)
+                assert busy_cluster.faulted_topic(proxy) == topic
+                assert not plan_specs(port, *EVERY).has_changes
+            assert proxy.requests["multi"] == len(busy_cluster.NAMES) + 1
+            after = write_checker.read_nodes(connect)
+            assert list(busy_cluster.find_damage(before, after)) == []
+            assert write_checker.decode_topics(after)[topic]["topic_id"] == identity
+    tally.set_cases(len(there))
 
 
-def test_f10_a_new_controller_before_every_transaction(mould: Mould, proxy: Proxy, tally: Tally) -> None:
+def test_f10_a_new_controller_before_every_transaction(
+    mould: ClusterTemplate, proxy: Proxy, tally: FaultStatistics
+) -> None:
     """The epoch has moved: what was under way is read, compared and sent once more under the new one, and is done."""
     for write in range(FIRST, LAST + 1):
-        connect = mould.cast()
-        before = checker.look(connect)
+        connect = mould.create_copy()
+        before = write_checker.read_nodes(connect)
         proxy.reset()
-        with connected(connect) as client, opened(proxy.through(connect)) as port:
-            plan = planned(port, *EVERY)
+        with connect_client(connect) as client, connect_cluster(proxy.through(connect)) as port:
+            plan = plan_specs(port, *EVERY)
             proxy.hold(write, lambda client=client: take_over(client, ZOOKEEPER_MODE))  # type: ignore[misc]
-            assert results(port, plan) == dict.fromkeys(plenty.NAMES, Result.DONE)
-            assert proxy.fired.is_set()
-            assert not planned(port, *EVERY).pending
-        assert list(plenty.harm(before, checker.look(connect))) == []
-    tally.cases(LAST + 1 - FIRST)
+            assert apply_results(port, plan) == dict.fromkeys(busy_cluster.NAMES, Result.DONE)
+            assert proxy.triggered.is_set()
+            assert not plan_specs(port, *EVERY).has_changes
+        assert list(busy_cluster.find_damage(before, write_checker.read_nodes(connect))) == []
+    tally.set_cases(LAST + 1 - FIRST)
 
 
-def test_f11_a_takeover_before_every_transaction(mould: Mould, proxy: Proxy, tally: Tally) -> None:
+def test_f11_a_takeover_before_every_transaction(mould: ClusterTemplate, proxy: Proxy, tally: FaultStatistics) -> None:
     """KRaft takes over in the middle: from that moment on no node of the cluster changes but our lock, which goes."""
     for write in range(FIRST, LAST + 1):
-        connect, seen = mould.cast(), dict[str, Any]()
+        connect, seen = mould.create_copy(), dict[str, Any]()
         proxy.reset()
-        with connected(connect) as client, opened(proxy.through(connect)) as port:
+        with connect_client(connect) as client, connect_cluster(proxy.through(connect)) as port:
 
             def migrate(
                 client: KazooClient = client, connect: str = connect, seen: dict[str, Any] = seen, write: int = write
             ) -> None:
-                plenty.answered(proxy, write - FIRST)
+                busy_cluster.wait_for_transactions(proxy, write - FIRST)
                 client.create("/migration", json.dumps(COPIED).encode())
                 take_over(client, KRAFT)
-                seen.update(checker.look(connect))
+                seen.update(write_checker.read_nodes(connect))
 
-            plan = planned(port, *EVERY)
+            plan = plan_specs(port, *EVERY)
             proxy.hold(write, migrate)
-            report = carried_out(port, plan)
-            assert proxy.fired.is_set()
+            report = apply_without_hooks(port, plan)
+            assert proxy.triggered.is_set()
         assert report.error is not None
         assert report.error.reason is Reason.KRAFT_CONTROLLER
-        after = checker.look(connect)
+        after = write_checker.read_nodes(connect)
         assert after == {path: node for path, node in seen.items() if not path.startswith("/topiarist/lock/")}
         done = write - FIRST
-        assert by_result(report.outcomes) == {
+        assert topics_by_result(report.outcomes) == {
             result: list(names)
-            for result, names in ((Result.DONE, plenty.NAMES[:done]), (Result.NOT_SENT, plenty.NAMES[done:]))
+            for result, names in (
+                (Result.DONE, busy_cluster.NAMES[:done]),
+                (Result.SKIPPED, busy_cluster.NAMES[done:]),
+            )
             if names
         }, (write, report.outcomes)
-    tally.cases(LAST + 1 - FIRST)
+    tally.set_cases(LAST + 1 - FIRST)
 
 
 def test_f11_a_quorum_that_connects_before_every_transaction(
-    mould: Mould, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, tally: Tally
+    mould: ClusterTemplate, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, tally: FaultStatistics
 ) -> None:
     """A migration begins in the middle, and nothing has taken over yet: the topics that were read before are finished,
     which the takeover will copy, and no others are begun. The error does not say that nothing was written.
     """
-    monkeypatch.setattr(writing, "WINDOW", 4)
+    monkeypatch.setattr(writer, "BATCH_SIZE", 4)
     for write in range(FIRST, LAST + 1):
-        connect = mould.cast()
+        connect = mould.create_copy()
         proxy.reset()
-        with connected(connect) as client, opened(proxy.through(connect)) as port:
-            plan = planned(port, *EVERY)
+        with connect_client(connect) as client, connect_cluster(proxy.through(connect)) as port:
+            plan = plan_specs(port, *EVERY)
             proxy.hold(write, lambda client=client: quorum_connected(client))  # type: ignore[misc]
-            report = carried_out(port, plan)
-            assert proxy.fired.is_set()
-        done = min(len(plenty.NAMES), -((FIRST - write - 1) // 4) * 4)
-        assert by_result(report.outcomes) == {
+            report = apply_without_hooks(port, plan)
+            assert proxy.triggered.is_set()
+        done = min(len(busy_cluster.NAMES), -((FIRST - write - 1) // 4) * 4)
+        assert topics_by_result(report.outcomes) == {
             result: list(names)
-            for result, names in ((Result.DONE, plenty.NAMES[:done]), (Result.NOT_SENT, plenty.NAMES[done:]))
+            for result, names in (
+                (Result.DONE, busy_cluster.NAMES[:done]),
+                (Result.SKIPPED, busy_cluster.NAMES[done:]),
+            )
             if names
         }, (write, report.outcomes)
         if report.error is None:
-            assert done == len(plenty.NAMES)
+            assert done == len(busy_cluster.NAMES)
         else:
             assert report.error.reason is Reason.KRAFT_MIGRATION
             assert report.error.hint == "nothing more is written: what was not sent before is left as it was"
-    tally.cases(LAST + 1 - FIRST)
+    tally.set_cases(LAST + 1 - FIRST)
 
 
-def test_f11_a_quorum_that_connects_before_anything_is_sent(mould: Mould, proxy: Proxy) -> None:
+def test_f11_a_quorum_that_connects_before_anything_is_sent(mould: ClusterTemplate, proxy: Proxy) -> None:
     """Between the plan and the lock: then nothing was written, and that is what is said."""
-    connect = mould.cast()
-    with connected(connect) as client, opened(proxy.through(connect)) as port:
-        plan = planned(port, *EVERY)
+    connect = mould.create_copy()
+    with connect_client(connect) as client, connect_cluster(proxy.through(connect)) as port:
+        plan = plan_specs(port, *EVERY)
         proxy.hold(1, lambda: quorum_connected(client))
-        report = carried_out(port, plan)
-    assert by_result(report.outcomes) == {Result.NOT_SENT: list(plenty.NAMES)}
+        report = apply_without_hooks(port, plan)
+    assert topics_by_result(report.outcomes) == {Result.SKIPPED: list(busy_cluster.NAMES)}
     assert report.error is not None
     assert (report.error.reason, report.error.hint) == (Reason.KRAFT_MIGRATION, "nothing was written")
 
@@ -194,58 +210,64 @@ each_state = pytest.mark.parametrize("state", [quorum_connected, dual_write, fin
 
 
 @each_state
-def test_f11_not_even_our_gate_is_touched(mould: Mould, proxy: Proxy, state: Callable[[KazooClient], None]) -> None:
+def test_f11_not_even_our_gate_is_touched(
+    mould: ClusterTemplate, proxy: Proxy, state: Callable[[KazooClient], None]
+) -> None:
     """Freezing writes no node of Kafka's, and is refused all the same."""
-    connect = mould.cast()
-    with connected(connect) as client:
+    connect = mould.create_copy()
+    with connect_client(connect) as client:
         state(client)
-    with opened(proxy.through(connect)) as port, pytest.raises(TopiaristError) as raised:
-        port.turn(Freeze("disks are being moved"), by="ada", force=True)
+    with connect_cluster(proxy.through(connect)) as port, pytest.raises(TopiaristError) as raised:
+        port.set_freeze(Freeze("disks are being moved"), by="ada", force=True)
     assert raised.value.reason in (Reason.KRAFT_CONTROLLER, Reason.KRAFT_MIGRATION)
     assert proxy.writes == 0
 
 
 @each_state
 def test_f11_every_state_of_a_migration(
-    mould: Mould, proxy: Proxy, state: Callable[[KazooClient], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    mould: ClusterTemplate,
+    proxy: Proxy,
+    state: Callable[[KazooClient], None],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Whatever a migration leaves in ZooKeeper: no write is sent, each topic is held or refused, and why is said."""
-    connect = mould.cast()
-    with connected(connect) as client:
+    connect = mould.create_copy()
+    with connect_client(connect) as client:
         state(client)
-    before = checker.look(connect)
-    folder = manifests(tmp_path / "manifests", {"prod": proxy.through(connect)}, "a-create", "b-grow")
+    before = write_checker.read_nodes(connect)
+    folder = write_manifests(tmp_path / "manifests", {"prod": proxy.through(connect)}, "a-create", "b-grow")
     assert run(["apply", str(folder), "--yes", "--adopt=*", "--kafka-version", "3.9"]) == Exit.REFUSED
     said = " ".join(capsys.readouterr().out.split())
     assert "KRaft" in said
     assert said.endswith(("Applied: 2 held back.", "Applied: 2 refused, 1 held back."))
     assert proxy.writes == 0
-    assert checker.look(connect) == before
+    assert write_checker.read_nodes(connect) == before
 
 
 def test_f09_a_topic_that_moves_every_time_is_given_up(
-    cluster: Playground, meddler: Meddler, client: KazooClient
+    cluster: SimulatedKafka, meddler: InterceptingProxy, client: KazooClient
 ) -> None:
     """A topic that somebody else writes before each of our tries is moved after the third; nothing is overwritten."""
-    mixed(cluster)
+    create_mixed_topics(cluster)
 
     def touch(kind: str) -> bool:
         if kind == "multi":
             client.set("/brokers/topics/grow", client.get("/brokers/topics/grow")[0])
         return True
 
-    with witnessed(cluster.connect, "grow"), opened(meddler.through(cluster.connect)) as port:
-        plan = planned(port, WISHES[1])
-        meddler.before = touch
-        found = outcomes(port, plan)["grow"]
-    assert (found.result, found.reason) == (Result.MOVED, Reason.STATE_CONFLICT)
+    with verify_changes(cluster.connect, "grow"), connect_cluster(meddler.through(cluster.connect)) as port:
+        plan = plan_specs(port, DESIRED_SPECS[1])
+        meddler.may_forward = touch
+        found = apply_outcomes(port, plan)["grow"]
+    assert (found.result, found.reason) == (Result.CONFLICT, Reason.STATE_CONFLICT)
     assert found.message == "/brokers/topics/grow changed while it was written, 3 times in a row"
     assert meddler.requests["multi"] == 3
-    assert len(checker.topics(checker.look(cluster.connect))["grow"]["partitions"]) == 2
+    assert len(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))["grow"]["partitions"]) == 2
 
 
 def test_f10_controllers_that_change_without_end_end_the_tries(
-    cluster: Playground, meddler: Meddler, client: KazooClient
+    cluster: SimulatedKafka, meddler: InterceptingProxy, client: KazooClient
 ) -> None:
     """A new epoch before every try: given up after a few, instead of for ever under the lock."""
 
@@ -254,20 +276,20 @@ def test_f10_controllers_that_change_without_end_end_the_tries(
             client.set("/controller_epoch", str(int(client.get("/controller_epoch")[0]) + 1).encode())
         return True
 
-    with witnessed(cluster.connect), opened(meddler.through(cluster.connect)) as port:
-        plan = planned(port, wish("orders"))
-        meddler.before = elect
-        found = outcomes(port, plan)["orders"]
-    assert (found.result, found.reason) == (Result.MOVED, Reason.STATE_CONFLICT)
+    with verify_changes(cluster.connect), connect_cluster(meddler.through(cluster.connect)) as port:
+        plan = plan_specs(port, topic_spec("orders"))
+        meddler.may_forward = elect
+        found = apply_outcomes(port, plan)["orders"]
+    assert (found.result, found.reason) == (Result.CONFLICT, Reason.STATE_CONFLICT)
     assert "/controller_epoch" in found.message
     assert 1 < meddler.requests["multi"] <= 5
 
 
 def test_f10_an_election_in_the_middle_is_waited_for(
-    cluster: Playground, meddler: Meddler, client: KazooClient
+    cluster: SimulatedKafka, meddler: InterceptingProxy, client: KazooClient
 ) -> None:
     """While there is no controller nothing is written; when there is one the run goes on (contract 7, 12)."""
-    names = mixed(cluster)
+    names = create_mixed_topics(cluster)
     written_without: list[str] = []
     state = {"multis": 0, "reads": 0}
 
@@ -278,37 +300,37 @@ def test_f10_an_election_in_the_middle_is_waited_for(
                 client.delete("/controller")
         elif kind == "multiRead" and not client.exists("/controller"):
             state["reads"] += 1
-            written_without.extend(checker.topics(checker.look(cluster.connect)))
+            written_without.extend(write_checker.decode_topics(write_checker.read_nodes(cluster.connect)))
             if state["reads"] == 5:
-                cluster.settle()  # elects
+                cluster.wait_idle()  # elects
         return True
 
-    with witnessed(cluster.connect, *names), opened(meddler.through(cluster.connect)) as port:
-        plan = planned(port, *WISHES)
-        meddler.before = play
-        assert set(results(port, plan).values()) == {Result.DONE}
+    with verify_changes(cluster.connect, *names), connect_cluster(meddler.through(cluster.connect)) as port:
+        plan = plan_specs(port, *DESIRED_SPECS)
+        meddler.may_forward = play
+        assert set(apply_results(port, plan).values()) == {Result.DONE}
     assert state["reads"] >= 5
     assert "create" not in written_without
 
 
 def test_f09_a_config_that_changes_under_a_growth_is_not_vouched_for(
-    cluster: Playground, proxy: Proxy, client: KazooClient
+    cluster: SimulatedKafka, proxy: Proxy, client: KazooClient
 ) -> None:
     """Our record says which keys hold our values: a key changed by others between reading and writing voids that."""
-    mixed(cluster)
+    create_mixed_topics(cluster)
 
     def meddle() -> None:
         client.set("/config/topics/grow", b'{"version":1,"config":{"retention.ms":"666"}}')
 
-    with opened(proxy.through(cluster.connect)) as port:
-        plan = planned(port, WISHES[1])
+    with connect_cluster(proxy.through(cluster.connect)) as port:
+        plan = plan_specs(port, DESIRED_SPECS[1])
         after = plan.topics[0].record_after
         assert after is not None
-        assert (after.owner, after.config) == ("default", ("retention.ms",))
+        assert (after.owner, after.config_keys) == ("default", ("retention.ms",))
         proxy.hold(FIRST, meddle)
-        found = outcomes(port, plan)["grow"]
-        assert proxy.fired.is_set()
-    assert found.result is Result.MOVED
+        found = apply_outcomes(port, plan)["grow"]
+        assert proxy.triggered.is_set()
+    assert found.result is Result.CONFLICT
     assert "retention.ms" in found.message
     assert not client.exists("/topiarist/topics/grow")
 
@@ -324,17 +346,17 @@ def test_f09_a_config_that_changes_under_a_growth_is_not_vouched_for(
     ],
 )
 def test_f11_a_closed_gate_means_no_write(
-    cluster: Playground, client: KazooClient, change: Callable[[KazooClient], object], reason: Reason
+    cluster: SimulatedKafka, client: KazooClient, change: Callable[[KazooClient], object], reason: Reason
 ) -> None:
     """With a migration begun, or without a controller, the plan refuses everything and apply creates nothing at all."""
-    mixed(cluster)
-    with opened(cluster.connect) as port:
-        open_plan = planned(port, *WISHES)
+    create_mixed_topics(cluster)
+    with connect_cluster(cluster.connect) as port:
+        open_plan = plan_specs(port, *DESIRED_SPECS)
         change(client)
-        closed = planned(port, *WISHES)
-        assert not closed.pending
+        closed = plan_specs(port, *DESIRED_SPECS)
+        assert not closed.has_changes
         assert {finding.reason for topic in closed.topics for finding in topic.refusals} == {reason}
         with pytest.raises(TopiaristError) as raised:
-            results(port, open_plan)
+            apply_results(port, open_plan)
     assert raised.value.reason is reason
     assert not client.exists("/topiarist")

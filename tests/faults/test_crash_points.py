@@ -20,23 +20,24 @@ import pytest
 from kazoo.client import KazooClient
 
 from conftest import BROKERS
-from faults.conftest import Tally
-from integration.scene import locks_of, opened
-from support import checker, forks, plenty
-from support.checker import Tree
-from support.clients import connected
-from support.forks import Forks
-from support.proxy import Proxy, When
+from faults.conftest import FaultStatistics
+from integration.write_fixtures import connect_cluster, lock_nodes_at
+from support.cli import forked_runs
+from support.cli.forked_runs import ForkedRuns
+from support.spec_builders import apply_results, plan_specs
 from support.waiting import wait_until
-from support.wishes import planned, results
-from topiarist.adapters.embedded import EmbeddedZooKeeper
-from topiarist.adapters.playground import Playground
-from topiarist.reconcile import Result
+from support.zookeeper import busy_cluster, write_checker
+from support.zookeeper.client import connect_client
+from support.zookeeper.proxy import CutTiming, Proxy
+from support.zookeeper.write_checker import Tree
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+from topiarist.model.outcome import Result
 
 pytestmark = pytest.mark.timeout(300)
 
 RUN = ("--yes", "--adopt=*", "--allow-risk", "DataLoss", "--lock-timeout", "30")
-WISHES = plenty.wishes()
+WISHES = busy_cluster.desired_specs()
 
 _numbers = count(1)
 
@@ -55,20 +56,20 @@ Stages = Callable[[], Stage]
 def stages(request: pytest.FixtureRequest, zookeeper: EmbeddedZooKeeper) -> Iterator[Stages]:
     """A new stage for each call. ``reacting``: with a controller that gives ids and states, and deletes."""
     with ExitStack() as stack:
-        server: KazooClient = stack.enter_context(connected(zookeeper.connect))
+        server: KazooClient = stack.enter_context(connect_client(zookeeper.connect))
         if request.param == "still":
-            mould = plenty.Mould(zookeeper.connect, server)
-            yield lambda: Stage(mould.cast(), lambda: None)
+            mould = busy_cluster.ClusterTemplate(zookeeper.connect, server)
+            yield lambda: Stage(mould.create_copy(), lambda: None)
             return
 
         def living() -> Stage:
             connect = f"{zookeeper.connect}/living-{next(_numbers)}"
-            cluster = stack.enter_context(Playground(connect, BROKERS))
-            plenty.furnish(cluster)
+            cluster = stack.enter_context(SimulatedKafka(connect, BROKERS))
+            busy_cluster.create_initial_state(cluster)
 
             def settle() -> None:
-                cluster.settle()
-                assert cluster.faults == []
+                cluster.wait_idle()
+                assert cluster.controller_errors == []
 
             return Stage(connect, settle)
 
@@ -78,23 +79,23 @@ def stages(request: pytest.FixtureRequest, zookeeper: EmbeddedZooKeeper) -> Iter
 @contextmanager
 def bare(zookeeper: EmbeddedZooKeeper) -> Iterator[Stage]:
     """A cluster without anything of ours: the first run makes its own nodes too."""
-    with Playground(f"{zookeeper.connect}/bare-{next(_numbers)}", BROKERS) as cluster:
-        plenty.furnish(cluster)
+    with SimulatedKafka(f"{zookeeper.connect}/bare-{next(_numbers)}", BROKERS) as cluster:
+        busy_cluster.create_initial_state(cluster)
         cluster.client.delete("/topiarist", recursive=True)
-        yield Stage(cluster.connect, cluster.settle)
+        yield Stage(cluster.connect, cluster.wait_idle)
 
 
-def broken_at(proxy: Proxy, stage: Stage, when: When, before: Tree) -> Callable[[], None]:
+def broken_at(proxy: Proxy, stage: Stage, when: CutTiming, before: Tree) -> Callable[[], None]:
     """Look at the very moment: nothing of the write that was struck is there, or all of it."""
 
     def look() -> None:
         stage.settle()  # a controller that reacts has written over the topic by now
-        topic, now = plenty.struck(proxy), checker.look(stage.connect)
+        topic, now = busy_cluster.faulted_topic(proxy), write_checker.read_nodes(stage.connect)
         if topic is None:
             return
-        was, record = plenty.nodes_of(before, topic), f"/topiarist/topics/{topic}"
-        if when is When.BEFORE:
-            assert plenty.nodes_of(now, topic) == was
+        was, record = busy_cluster.topic_nodes(before, topic), f"/topiarist/topics/{topic}"
+        if when is CutTiming.BEFORE:
+            assert busy_cluster.topic_nodes(now, topic) == was
         else:
             assert now[record] != was[record]
 
@@ -104,98 +105,100 @@ def broken_at(proxy: Proxy, stage: Stage, when: When, before: Tree) -> Callable[
 def converges(proxy: Proxy, stage: Stage, before: Tree) -> None:
     """A second run does what is left, a third has nothing to send; nothing is lost, and all is told once."""
     proxy.reset()
-    with opened(proxy.through(stage.connect), lock_timeout=30) as port:
-        assert set(results(port, planned(port, *WISHES)).values()) <= {Result.DONE}
+    with connect_cluster(proxy.through(stage.connect), lock_timeout=30) as port:
+        assert set(apply_results(port, plan_specs(port, *WISHES)).values()) <= {Result.DONE}
         stage.settle()
         writes = proxy.writes
-        plan = planned(port, *WISHES)
-        assert (plan.pending, results(port, plan)) == (False, {})
+        plan = plan_specs(port, *WISHES)
+        assert (plan.has_changes, apply_results(port, plan)) == (False, {})
         assert proxy.writes == writes
-    assert list(plenty.harm(before, checker.look(stage.connect))) == []
+    assert list(busy_cluster.find_damage(before, write_checker.read_nodes(stage.connect))) == []
     # The lock of a run that was killed after its last write goes with its session.
-    wait_until(lambda: not locks_of(stage.connect), "the end of the lock")
+    wait_until(lambda: not lock_nodes_at(stage.connect), "the end of the lock")
 
 
 def writes_of_a_clean_run(proxy: Proxy, stage: Stage) -> int:
     """How many writes a run takes in which nothing breaks."""
     proxy.reset()
-    before = checker.look(stage.connect)
-    with opened(proxy.through(stage.connect)) as port:
-        assert results(port, planned(port, *WISHES)) == dict.fromkeys(plenty.NAMES, Result.DONE)
-    assert proxy.requests["multi"] == len(plenty.NAMES)
+    before = write_checker.read_nodes(stage.connect)
+    with connect_cluster(proxy.through(stage.connect)) as port:
+        assert apply_results(port, plan_specs(port, *WISHES)) == dict.fromkeys(busy_cluster.NAMES, Result.DONE)
+    assert proxy.requests["multi"] == len(busy_cluster.NAMES)
     total = proxy.writes
     stage.settle()
     converges(proxy, stage, before)
     return total
 
 
-def cut(proxy: Proxy, stage: Stage, write: int, when: When) -> None:
+def cut(proxy: Proxy, stage: Stage, write: int, when: CutTiming) -> None:
     """A run whose connection is cut there: it finds out what became of its writes, and does the rest."""
-    before = checker.look(stage.connect)
+    before = write_checker.read_nodes(stage.connect)
     proxy.reset()
-    with opened(proxy.through(stage.connect)) as port:
-        plan = planned(port, *WISHES)
-        proxy.cut(write, when, then=broken_at(proxy, stage, when, before))
-        assert results(port, plan) == dict.fromkeys(plenty.NAMES, Result.DONE)
-        assert proxy.fired.is_set()
+    with connect_cluster(proxy.through(stage.connect)) as port:
+        plan = plan_specs(port, *WISHES)
+        proxy.cut(write, when, action=broken_at(proxy, stage, when, before))
+        assert apply_results(port, plan) == dict.fromkeys(busy_cluster.NAMES, Result.DONE)
+        assert proxy.triggered.is_set()
         stage.settle()
-        assert not planned(port, *WISHES).pending  # what it says it has done is there
+        assert not plan_specs(port, *WISHES).has_changes  # what it says it has done is there
     converges(proxy, stage, before)
 
 
-def go_through(proxy: Proxy, stages: Stages, when: When, tally: Tally) -> None:
+def go_through(proxy: Proxy, stages: Stages, when: CutTiming, tally: FaultStatistics) -> None:
     """Cut every write in turn."""
     total = writes_of_a_clean_run(proxy, stages())
     for write in range(1, total + 1):
         cut(proxy, stages(), write, when)
-    assert total == len(plenty.NAMES) + 2  # the lock, one transaction a topic, the lock again
-    tally.cases(total)
+    assert total == len(busy_cluster.NAMES) + 2  # the lock, one transaction a topic, the lock again
+    tally.set_cases(total)
 
 
-def test_f01_cut_before_every_write(proxy: Proxy, stages: Stages, tally: Tally) -> None:
+def test_f01_cut_before_every_write(proxy: Proxy, stages: Stages, tally: FaultStatistics) -> None:
     """Nothing of the write that was cut is there; the run sends it again over the same session and ends as if nothing
     had been.
     """
-    go_through(proxy, stages, When.BEFORE, tally)
+    go_through(proxy, stages, CutTiming.BEFORE, tally)
 
 
-def test_f02_cut_after_every_write(proxy: Proxy, stages: Stages, tally: Tally) -> None:
+def test_f02_cut_after_every_write(proxy: Proxy, stages: Stages, tally: FaultStatistics) -> None:
     """The write was done and its answer is lost: our record says so, and nothing is done or announced twice."""
-    go_through(proxy, stages, When.AFTER, tally)
+    go_through(proxy, stages, CutTiming.AFTER, tally)
 
 
-def first_run(zookeeper: EmbeddedZooKeeper, proxy: Proxy, when: When, tally: Tally) -> None:
+def first_run(zookeeper: EmbeddedZooKeeper, proxy: Proxy, when: CutTiming, tally: FaultStatistics) -> None:
     """Cut every write before the first transaction: our root, records, lock, gate, and the place in the queue."""
     for write in range(1, 6):
         with bare(zookeeper) as stage:
-            before = checker.look(stage.connect)
+            before = write_checker.read_nodes(stage.connect)
             proxy.reset()
-            with opened(proxy.through(stage.connect)) as port:
-                plan = planned(port, *(spec for spec in WISHES if spec.topic not in plenty.DELETED))
+            with connect_cluster(proxy.through(stage.connect)) as port:
+                plan = plan_specs(port, *(spec for spec in WISHES if spec.topic not in busy_cluster.DELETED_NAMES))
                 proxy.cut(write, when)
-                assert set(results(port, plan).values()) == {Result.DONE}
-                assert not planned(port, *(spec for spec in WISHES if spec.topic not in plenty.DELETED)).pending
-                assert b"/topiarist" in proxy.struck
-                assert not plenty.struck(proxy)
-            names = tuple(name for name in plenty.NAMES if name not in plenty.DELETED)
-            assert checker.problems(before, checker.look(stage.connect), names) == []
-            assert locks_of(stage.connect) == []
-    tally.cases(5)
+                assert set(apply_results(port, plan).values()) == {Result.DONE}
+                assert not plan_specs(
+                    port, *(spec for spec in WISHES if spec.topic not in busy_cluster.DELETED_NAMES)
+                ).has_changes
+                assert b"/topiarist" in proxy.faulted_write
+                assert not busy_cluster.faulted_topic(proxy)
+            names = tuple(name for name in busy_cluster.NAMES if name not in busy_cluster.DELETED_NAMES)
+            assert write_checker.find_problems(before, write_checker.read_nodes(stage.connect), names) == []
+            assert lock_nodes_at(stage.connect) == []
+    tally.set_cases(5)
 
 
-def test_f01_cut_before_our_own_nodes(zookeeper: EmbeddedZooKeeper, proxy: Proxy, tally: Tally) -> None:
+def test_f01_cut_before_our_own_nodes(zookeeper: EmbeddedZooKeeper, proxy: Proxy, tally: FaultStatistics) -> None:
     """On a cluster that we have never written to: our own nodes are made, and one place in the queue."""
-    first_run(zookeeper, proxy, When.BEFORE, tally)
+    first_run(zookeeper, proxy, CutTiming.BEFORE, tally)
 
 
-def test_f02_cut_after_our_own_nodes(zookeeper: EmbeddedZooKeeper, proxy: Proxy, tally: Tally) -> None:
+def test_f02_cut_after_our_own_nodes(zookeeper: EmbeddedZooKeeper, proxy: Proxy, tally: FaultStatistics) -> None:
     """The same with answers that are lost: they are found again, also the place in the queue."""
-    first_run(zookeeper, proxy, When.AFTER, tally)
+    first_run(zookeeper, proxy, CutTiming.AFTER, tally)
 
 
 def kill(running: Queue[BaseProcess], look: Callable[[], None]) -> None:
     """Kill the run whose write was struck, and look at what it has left."""
-    forks.kill(running.get(timeout=30))
+    forked_runs.kill(running.get(timeout=30))
     look()
 
 
@@ -203,22 +206,22 @@ class Assassin(NamedTuple):
     """Starts whole runs of the command line through the proxy, to kill them."""
 
     proxy: Proxy
-    processes: Forks
+    processes: ForkedRuns
     folder: Path
 
     def start(self, stage: Stage) -> BaseProcess:
         """Begin a run."""
-        place = plenty.folder(self.folder / "manifests", self.proxy.through(stage.connect))
-        return self.processes.start("apply", place, *RUN, said=self.said)
+        place = busy_cluster.write_manifest_folder(self.folder / "manifests", self.proxy.through(stage.connect))
+        return self.processes.start("apply", place, *RUN, output_file=self.said)
 
-    def strike(self, stage: Stage, write: int, when: When) -> Tree:
+    def strike(self, stage: Stage, write: int, when: CutTiming) -> Tree:
         """Kill a run at that write; the cluster as it was before."""
-        before, running = checker.look(stage.connect), Queue[BaseProcess]()
+        before, running = write_checker.read_nodes(stage.connect), Queue[BaseProcess]()
         self.proxy.reset()
-        self.proxy.cut(write, when, then=partial(kill, running, broken_at(self.proxy, stage, when, before)))
+        self.proxy.cut(write, when, action=partial(kill, running, broken_at(self.proxy, stage, when, before)))
         running.put(doomed := self.start(stage))
-        assert forks.ended(doomed) == -signal.SIGKILL, self.said.read_text()
-        assert self.proxy.fired.wait(30)
+        assert forked_runs.wait_for_exit_code(doomed) == -signal.SIGKILL, self.said.read_text()
+        assert self.proxy.triggered.wait(30)
         return before
 
     @property
@@ -228,18 +231,18 @@ class Assassin(NamedTuple):
 
 
 @pytest.fixture
-def assassin(proxy: Proxy, processes: Forks, tmp_path: Path) -> Assassin:
+def assassin(proxy: Proxy, processes: ForkedRuns, tmp_path: Path) -> Assassin:
     """For one test."""
     return Assassin(proxy, processes, tmp_path)
 
 
-@pytest.mark.parametrize("when", list(When), ids=lambda when: when.value)
-def test_f03_killed_at_every_write(stages: Stages, when: When, assassin: Assassin, tally: Tally) -> None:
+@pytest.mark.parametrize("when", list(CutTiming), ids=lambda when: when.value)
+def test_f03_killed_at_every_write(stages: Stages, when: CutTiming, assassin: Assassin, tally: FaultStatistics) -> None:
     """A whole run of the command line is killed there; the lock is free when its session ends, and the next run does
     the rest.
     """
     assassin.proxy.reset()
-    assert forks.ended(assassin.start(stages())) == 0, assassin.said.read_text()
+    assert forked_runs.wait_for_exit_code(assassin.start(stages())) == 0, assassin.said.read_text()
     total, killed = assassin.proxy.writes, []
     for write in range(1, total + 1):
         stage = stages()
@@ -247,22 +250,27 @@ def test_f03_killed_at_every_write(stages: Stages, when: When, assassin: Assassi
     # Only now, when the sessions of most have ended by themselves, and with them the locks.
     for stage, before in killed:
         converges(assassin.proxy, stage, before)
-    assert total == len(plenty.NAMES) + 2
-    tally.cases(total)
+    assert total == len(busy_cluster.NAMES) + 2
+    tally.set_cases(total)
 
 
-def test_f03_killed_at_our_own_nodes(zookeeper: EmbeddedZooKeeper, assassin: Assassin, tally: Tally) -> None:
+def test_f03_killed_at_our_own_nodes(zookeeper: EmbeddedZooKeeper, assassin: Assassin, tally: FaultStatistics) -> None:
     """On a cluster that we have never written to, before and after each of our own nodes: the next run makes those that
     are missing, and does all there is to do.
     """
-    points = [(write, when) for write in range(1, 6) for when in When]
-    wishes = [spec for spec in WISHES if spec.topic not in plenty.DELETED]
+    points = [(write, when) for write in range(1, 6) for when in CutTiming]
+    wishes = [spec for spec in WISHES if spec.topic not in busy_cluster.DELETED_NAMES]
     with ExitStack() as stack:
         stages = [stack.enter_context(bare(zookeeper)) for _ in points]
         killed = [assassin.strike(stage, *point) for stage, point in zip(stages, points, strict=True)]
         for stage, before in zip(stages, killed, strict=True):
-            with opened(stage.connect, lock_timeout=30) as port:
-                assert set(results(port, planned(port, *wishes)).values()) == {Result.DONE}
-                assert not planned(port, *wishes).pending
-            assert checker.problems(before, checker.look(stage.connect), [spec.topic for spec in wishes]) == []
-    tally.cases(len(points))
+            with connect_cluster(stage.connect, lock_timeout=30) as port:
+                assert set(apply_results(port, plan_specs(port, *wishes)).values()) == {Result.DONE}
+                assert not plan_specs(port, *wishes).has_changes
+            assert (
+                write_checker.find_problems(
+                    before, write_checker.read_nodes(stage.connect), [spec.topic for spec in wishes]
+                )
+                == []
+            )
+    tally.set_cases(len(points))

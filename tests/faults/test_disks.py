@@ -15,10 +15,10 @@ from kazoo.client import KazooClient
 
 from integration.test_report import apply, results
 from integration.test_writing_cli import manifests
-from support import checker, plenty
-from support.plenty import Mould
-from support.proxy import Proxy
-from topiarist.adapters.playground import Playground
+from support.zookeeper import busy_cluster, write_checker
+from support.zookeeper.busy_cluster import ClusterTemplate
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 
 SCRIPT = """
 set -eu
@@ -63,7 +63,7 @@ def on_a_disk(options: str, writer: str, tmp_path: Path, connect: str) -> tuple[
     disk, kept = tmp_path / "disk", tmp_path / "kept"
     disk.mkdir()
     kept.mkdir()
-    folder = plenty.folder(tmp_path / "manifests", connect)
+    folder = busy_cluster.write_manifest_folder(tmp_path / "manifests", connect)
     words = [word.format(folder=folder, disk=disk) for word in WRITERS[writer][0]]
     command = ["sh", "-c", SCRIPT, "sh", str(disk), str(kept), options, sys.executable, "-m", "topiarist", *words]
     done = subprocess.run([*UNSHARED, *command], capture_output=True, text=True, check=False, timeout=60)
@@ -76,25 +76,25 @@ def on_a_disk(options: str, writer: str, tmp_path: Path, connect: str) -> tuple[
 
 @may_mount
 @pytest.mark.parametrize("writer", WRITERS)
-def test_f27_a_disk_that_may_not_be_written(mould: Mould, proxy: Proxy, tmp_path: Path, writer: str) -> None:
+def test_f27_a_disk_that_may_not_be_written(mould: ClusterTemplate, proxy: Proxy, tmp_path: Path, writer: str) -> None:
     """Mounted read-only: the path and the reason, the earlier file, and not one write to ZooKeeper."""
-    connect = mould.cast()
-    before = checker.look(connect)
+    connect = mould.create_copy()
+    before = write_checker.read_nodes(connect)
     line, kept = on_a_disk("ro", writer, tmp_path, proxy.through(connect))
     assert "Read-only file system" in line
     assert sorted(path.name for path in kept.iterdir()) == ["plan.json", "report.jsonl"]
     assert {path.read_text() for path in kept.iterdir()} == {"old\n"}
     assert proxy.writes == 0
-    assert checker.look(connect) == before
+    assert write_checker.read_nodes(connect) == before
 
 
 @may_mount
 @pytest.mark.parametrize("writer", WRITERS)
-def test_f27_a_full_disk(mould: Mould, proxy: Proxy, tmp_path: Path, writer: str) -> None:
+def test_f27_a_full_disk(mould: ClusterTemplate, proxy: Proxy, tmp_path: Path, writer: str) -> None:
     """Full in the middle of the file: the path and the reason, the earlier file as it was (of a report whole lines), no
     part of the new one; what was under way is finished and nothing more is sent.
     """
-    connect = mould.cast()
+    connect = mould.create_copy()
     line, kept = on_a_disk("rw", writer, tmp_path, proxy.through(connect))
     assert "No space left on device" in line
     assert (kept / "plan.json").read_text() == "old\n"
@@ -106,7 +106,7 @@ def test_f27_a_full_disk(mould: Mould, proxy: Proxy, tmp_path: Path, writer: str
         assert (kept / "report.jsonl").read_text().endswith("}\n")
 
 
-def test_f27_without_a_report_nothing_is_sent(cluster: Playground, proxy: Proxy, tmp_path: Path) -> None:
+def test_f27_without_a_report_nothing_is_sent(cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path) -> None:
     """A disk that is full from the beginning: the path is named, no write is sent, the code is 1."""
     folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, "orders")
     running = apply(folder, Path("/dev/full"))
@@ -117,7 +117,7 @@ def test_f27_without_a_report_nothing_is_sent(cluster: Playground, proxy: Proxy,
 
 
 def test_f27_a_disk_that_becomes_full_ends_the_sending(
-    cluster: Playground, client: KazooClient, proxy: Proxy, tmp_path: Path
+    cluster: SimulatedKafka, client: KazooClient, proxy: Proxy, tmp_path: Path
 ) -> None:
     """What was under way is finished, nothing more is sent, the lines are whole; the next run does the rest."""
     names, report = [f"orders-{number:03}" for number in range(400)], tmp_path / "report.jsonl"
@@ -133,7 +133,7 @@ def test_f27_a_disk_that_becomes_full_ends_the_sending(
     told = results(report)
     assert set(told.values()) == {"done"}
     assert 0 < len(told) <= int(match[1])
-    cluster.settle()
+    cluster.wait_idle()
     again = apply(folder, tmp_path / "again.jsonl")
     again.communicate(timeout=60)
     assert (again.returncode, len(results(tmp_path / "again.jsonl"))) == (0, int(match[2]))

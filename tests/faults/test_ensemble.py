@@ -16,26 +16,27 @@ from typing import NamedTuple
 
 import pytest
 
-from faults.conftest import SOAK, Tally
-from integration.scene import opened
-from support import checker, plenty
-from support.clients import connected
-from support.ensemble import Ensemble, Gates
-from support.plenty import Mould
-from support.proxy import Proxy
-from support.runs import manifests
+from faults.conftest import SOAK, FaultStatistics
+from integration.write_fixtures import connect_cluster
+from support.cli.runs import write_manifests
+from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.waiting import wait_until
-from support.wishes import outcomes, planned, results, wish
-from topiarist.core.change import Plan
+from support.zookeeper import busy_cluster, write_checker
+from support.zookeeper.busy_cluster import ClusterTemplate
+from support.zookeeper.client import connect_client
+from support.zookeeper.ensemble import Ensemble, EnsembleProxies
+from support.zookeeper.proxy import Proxy
 from topiarist.errors import Reason
-from topiarist.reconcile import Hooks, Outcome, Result, carry_out
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import Plan
+from topiarist.reconcile import ApplyHooks, apply_plan
 
 pytestmark = pytest.mark.timeout(1800)
 
 SEEDS = 50 if SOAK else 10
 TOPICS = [f"topic-{number:03}" for number in range(100)]
-WISHES = [*plenty.wishes(), *(wish(name) for name in TOPICS)]
-NAMES = (*plenty.NAMES, *TOPICS)
+WISHES = [*busy_cluster.desired_specs(), *(topic_spec(name) for name in TOPICS)]
+NAMES = (*busy_cluster.NAMES, *TOPICS)
 
 
 @pytest.fixture(scope="module")
@@ -48,15 +49,15 @@ def ensemble() -> Iterator[Ensemble]:
 @pytest.fixture
 def whole(ensemble: Ensemble) -> Ensemble:
     """All three of them up."""
-    ensemble.heal()
+    ensemble.restore_members()
     return ensemble
 
 
 @pytest.fixture
 def cast(whole: Ensemble) -> str:
     """A cluster on it, by a connect string with all three."""
-    with connected(whole.connect) as client:
-        alone = Mould(whole.leader.connect, client).cast()
+    with connect_client(whole.connect) as client:
+        alone = ClusterTemplate(whole.leader.connect, client).create_copy()
     return f"{whole.connect}/{alone.partition('/')[2]}"
 
 
@@ -71,63 +72,63 @@ class Survived(NamedTuple):
 
     seed: int
     chroot: str
-    before: checker.Tree
+    before: write_checker.Tree
     results: Mapping[str, Result]
 
 
 def without_its_leader(ensemble: Ensemble, chroot: str, seed: int) -> tuple[Survived, int]:
     """A run in whose middle the leader is killed; and how often its connection was lost."""
-    ensemble.heal()
+    ensemble.restore_members()
     leader = ensemble.leader
-    before = checker.look(f"{leader.connect}/{chroot}")
-    with Gates(ensemble) as gates, opened(f"{gates.connect}/{chroot}", lock_timeout=60) as port:
+    before = write_checker.read_nodes(f"{leader.connect}/{chroot}")
+    with EnsembleProxies(ensemble) as gates, connect_cluster(f"{gates.connect}/{chroot}", lock_timeout=60) as port:
         gates.hold(Random(seed).randint(2, len(NAMES)), lambda _: leader.kill())
-        plan = planned(port, *WISHES)
-        report = carry_out(port, Hooks(), plan)
-        assert gates.fired.is_set()
-        losses = port._session.interruptions
+        plan = plan_specs(port, *WISHES)
+        report = apply_plan(port, ApplyHooks(), plan)
+        assert gates.triggered.is_set()
+        losses = port._session.disconnects
     results = {outcome.topic: outcome.result for outcome in report.outcomes}
     assert results.keys() == set(NAMES)
-    assert set(results.values()) <= {Result.DONE, Result.UNKNOWN, Result.NOT_SENT}, seed
+    assert set(results.values()) <= {Result.DONE, Result.UNKNOWN, Result.SKIPPED}, seed
     return Survived(seed, chroot, before, results), losses
 
 
-def test_f15_the_leader_dies(whole: Ensemble, tally: Tally) -> None:
+def test_f15_the_leader_dies(whole: Ensemble, tally: FaultStatistics) -> None:
     """At a random transaction of 120: no write that was answered is missing, what is in doubt is resolved by reading or
     named, and the next run converges.
     """
     losses, ended = 0, []
-    with connected(whole.connect) as client:
-        mould = Mould("", client, by=whole.leader.connect)
-        chroots = [mould.cast().lstrip("/") for _ in range(SEEDS)]
+    with connect_client(whole.connect) as client:
+        mould = ClusterTemplate("", client, setup_server=whole.leader.connect)
+        chroots = [mould.create_copy().lstrip("/") for _ in range(SEEDS)]
     for seed, chroot in enumerate(chroots):
         survived, lost = without_its_leader(whole, chroot, seed)
         ended.append(survived)
         losses += lost
-    whole.heal()
+    whole.restore_members()
     # Only now, when the sessions of those that were lost have ended by themselves, and with them their locks.
     for seed, chroot, before, results_ in ended:
-        there = checker.look(f"{whole.leader.connect}/{chroot}")
+        there = write_checker.read_nodes(f"{whole.leader.connect}/{chroot}")
         done = [name for name, result in results_.items() if result is Result.DONE]
         assert [name for name in done if f"/topiarist/topics/{name}" not in there] == [], seed
-        with opened(f"{whole.connect}/{chroot}", lock_timeout=60) as port:
-            assert set(results(port, planned(port, *WISHES)).values()) <= {Result.DONE}
-            assert not planned(port, *WISHES).pending
-        after = checker.look(f"{whole.leader.connect}/{chroot}")
-        assert list(plenty.harm(before, after, NAMES)) == [], seed
-    tally.cases(SEEDS)
-    tally.saw("connections lost", losses)
-    tally.saw("topics left in doubt", sum(list(one.results.values()).count(Result.UNKNOWN) for one in ended))
+        with connect_cluster(f"{whole.connect}/{chroot}", lock_timeout=60) as port:
+            assert set(apply_results(port, plan_specs(port, *WISHES)).values()) <= {Result.DONE}
+            assert not plan_specs(port, *WISHES).has_changes
+        after = write_checker.read_nodes(f"{whole.leader.connect}/{chroot}")
+        assert list(busy_cluster.find_damage(before, after, NAMES)) == [], seed
+    tally.set_cases(SEEDS)
+    tally.add("connections lost", losses)
+    tally.add("topics left in doubt", sum(list(one.results.values()).count(Result.UNKNOWN) for one in ended))
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux to see what another process uses")
-def test_f16_the_quorum_is_lost(whole: Ensemble, cast: str, tmp_path: Path, tally: Tally) -> None:
+def test_f16_the_quorum_is_lost(whole: Ensemble, cast: str, tmp_path: Path, tally: FaultStatistics) -> None:
     """Two of three are gone in the middle of a real process: it ends by itself, says so once, and has hardly used the
     processor while it waited.
     """
-    with Gates(whole) as gates:
+    with EnsembleProxies(whole) as gates:
         chroot = cast.partition("/")[2]
-        folder = manifests(tmp_path / "manifests", {"prod": f"{gates.connect}/{chroot}"}, *TOPICS)
+        folder = write_manifests(tmp_path / "manifests", {"prod": f"{gates.connect}/{chroot}"}, *TOPICS)
         processes: Queue[int] = Queue()
         seen: list[tuple[float, float]] = []
 
@@ -149,7 +150,7 @@ def test_f16_the_quorum_is_lost(whole: Ensemble, cast: str, tmp_path: Path, tall
         command = [sys.executable, "-m", "topiarist", "apply", str(folder), "--yes", "--kafka-version", "3.9"]
         running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         processes.put(running.pid)
-        assert gates.fired.wait(60)
+        assert gates.triggered.wait(60)
         wait_until(over, "the end of the run")
         out, err = running.communicate()
     (begun, used), (ended, all_used) = seen[0], max(seen, key=lambda look: look[1])
@@ -160,8 +161,8 @@ def test_f16_the_quorum_is_lost(whole: Ensemble, cast: str, tmp_path: Path, tall
     assert "ended in the middle of the work" in err
     assert "not sent" in out
     assert share < 0.05
-    whole.heal()
-    tally.most("% of a core used while there was no quorum", round(100 * share, 1))
+    whole.restore_members()
+    tally.record_maximum("% of a core used while there was no quorum", round(100 * share, 1))
 
 
 def test_f17_a_follower_that_lags(whole: Ensemble, cast: str) -> None:
@@ -170,32 +171,32 @@ def test_f17_a_follower_that_lags(whole: Ensemble, cast: str) -> None:
     """
     follower, leader = whole.followers[0], whole.leader
     chroot = cast.partition("/")[2]
-    valve = follower.valves[leader.number]
+    valve = follower.relays[leader.number]
     with (
-        connected(f"{leader.connect}/{chroot}") as writer,
-        connected(f"{follower.connect}/{chroot}") as reader,
+        connect_client(f"{leader.connect}/{chroot}") as writer,
+        connect_client(f"{follower.connect}/{chroot}") as reader,
         Proxy(follower.connect) as proxy,
-        opened(f"{proxy.connect}/{chroot}") as port,
+        connect_cluster(f"{proxy.connect}/{chroot}") as port,
     ):
-        early = planned(port, wish("orders", partitions=5))
-        valve.open.clear()
+        early = plan_specs(port, topic_spec("orders", partitions=5))
+        valve.flowing.clear()
         try:
             writer.create("/config/topics/orders", b'{"version":1,"config":{"flush.ms":"7"}}')
             writer.create("/brokers/topics/orders", writer.get("/brokers/topics/foreign")[0])
             assert reader.exists("/brokers/topics/orders") is None  # it lags
             found: Queue[Plan] = Queue()
             before = proxy.requests["sync"]
-            planning = threading.Thread(target=lambda: found.put(planned(port, wish("orders", partitions=5))))
+            planning = threading.Thread(target=lambda: found.put(plan_specs(port, topic_spec("orders", partitions=5))))
             planning.start()
             wait_until(lambda: proxy.requests["sync"] > before, "the sync")
         finally:
-            valve.open.set()
+            valve.flowing.set()
         planning.join(60)
         (fresh,) = found.get(timeout=60).topics
         assert fresh.before is not None
         assert fresh.before.config == {"flush.ms": "7"}
-        assert outcomes(port, early)["orders"][1:4] == (
-            Result.MOVED,
+        assert apply_outcomes(port, early)["orders"][1:4] == (
+            Result.CONFLICT,
             Reason.STATE_CONFLICT,
             "did not exist, and exists now",
         )
@@ -207,22 +208,22 @@ def test_f17_an_old_plan_by_a_follower_that_lags(whole: Ensemble, cast: str) -> 
     """
     follower, leader = whole.followers[0], whole.leader
     chroot = cast.partition("/")[2]
-    valve = follower.valves[leader.number]
+    valve = follower.relays[leader.number]
     with (
-        connected(f"{leader.connect}/{chroot}") as writer,
+        connect_client(f"{leader.connect}/{chroot}") as writer,
         Proxy(follower.connect) as proxy,
-        opened(f"{proxy.connect}/{chroot}") as port,
+        connect_cluster(f"{proxy.connect}/{chroot}") as port,
     ):
-        plan = planned(port, *plenty.wishes())
+        plan = plan_specs(port, *busy_cluster.desired_specs())
         found: Queue[dict[str, Outcome]] = Queue()
-        valve.open.clear()
+        valve.flowing.clear()
         try:
             writer.set("/config/topics/c-configure", b'{"version":1,"config":{"flush.ms":"5","retention.ms":"6"}}')
-            applying = threading.Thread(target=lambda: found.put(outcomes(port, plan)))
+            applying = threading.Thread(target=lambda: found.put(apply_outcomes(port, plan)))
             applying.start()
             wait_until(lambda: proxy.requests["sync"] > 1, "the sync")
         finally:
-            valve.open.set()
+            valve.flowing.set()
         applying.join(60)
         ended = found.get(timeout=60)
     assert ended.pop("c-configure").message == "retention.ms was 86400000, and is 6 now"

@@ -12,35 +12,38 @@ from typing import Any
 
 import pytest
 
-from faults.conftest import Tally
-from support import checker, forks, plenty
-from support.forks import Forks
-from support.plenty import Mould
-from support.runs import document, manifests
+from faults.conftest import FaultStatistics
+from support.cli import forked_runs
+from support.cli.forked_runs import ForkedRuns
+from support.cli.runs import document, write_manifests
+from support.zookeeper import busy_cluster, write_checker
+from support.zookeeper.busy_cluster import ClusterTemplate
 from topiarist.adapters.manifests import files
 from topiarist.cli.main import run
 
 pytestmark = pytest.mark.timeout(600)
 
 
-def lines_of(processes: Forks, words: list[str], source: str, tmp_path: Path) -> int:
+def lines_of(processes: ForkedRuns, words: list[str], source: str, tmp_path: Path) -> int:
     """How many lines of a source file a run goes through; each is a step at which it can be killed."""
     said = tmp_path / "said"
-    assert forks.ended(processes.start(*words, said=said, kill_at=(source, 0))) == 0, said.read_text()
+    assert forked_runs.wait_for_exit_code(processes.start(*words, output_file=said, kill_at=(source, 0))) == 0, (
+        said.read_text()
+    )
     return int(said.read_text().rpartition("lines: ")[2])
 
 
-def killed_at(processes: Forks, words: list[str], source: str, step: int, tmp_path: Path) -> None:
+def killed_at(processes: ForkedRuns, words: list[str], source: str, step: int, tmp_path: Path) -> None:
     """Run, and be killed at that step."""
-    running = processes.start(*words, said=tmp_path / "said", kill_at=(source, step))
-    assert forks.ended(running) == -signal.SIGKILL
+    running = processes.start(*words, output_file=tmp_path / "said", kill_at=(source, step))
+    assert forked_runs.wait_for_exit_code(running) == -signal.SIGKILL
 
 
-def test_f04_a_plan(mould: Mould, processes: Forks, tmp_path: Path, tally: Tally) -> None:
+def test_f04_a_plan(mould: ClusterTemplate, processes: ForkedRuns, tmp_path: Path, tally: FaultStatistics) -> None:
     """At every line of the code that writes it: the plan of before is there, or the new one, and never a part."""
-    folder = plenty.folder(tmp_path / "manifests", mould.cast())
+    folder = busy_cluster.write_manifest_folder(tmp_path / "manifests", mould.create_copy())
     assert run(["snapshot", str(folder), "--out", str(tmp_path)]) == 0
-    plan, source = tmp_path / "plan.json", "adapters/textfiles.py"
+    plan, source = tmp_path / "plan.json", "adapters/atomic_files.py"
     words = ["plan", str(folder), "--adopt=*", "--snapshot", str(tmp_path / "prod.jsonl"), "--out", str(plan)]
     steps, new, found = lines_of(processes, words, source, tmp_path), plan.read_bytes(), set()
     for step in range(1, steps + 1):
@@ -48,15 +51,15 @@ def test_f04_a_plan(mould: Mould, processes: Forks, tmp_path: Path, tally: Tally
         killed_at(processes, words, source, step, tmp_path)
         found.add(plan.read_bytes())
     assert found == {b"old", new}
-    tally.cases(steps)
+    tally.set_cases(steps)
 
 
-def test_f04_a_snapshot(mould: Mould, processes: Forks, tmp_path: Path, tally: Tally) -> None:
+def test_f04_a_snapshot(mould: ClusterTemplate, processes: ForkedRuns, tmp_path: Path, tally: FaultStatistics) -> None:
     """The same for a snapshot, also while its rows are being made."""
-    folder, total = plenty.folder(tmp_path / "manifests", mould.cast()), 0
+    folder, total = busy_cluster.write_manifest_folder(tmp_path / "manifests", mould.create_copy()), 0
     place = tmp_path / "snapshots" / "prod.jsonl"
     words = ["snapshot", str(folder), "--out", str(place.parent)]
-    for source in ("adapters/textfiles.py", "adapters/snapshot/__init__.py"):
+    for source in ("adapters/atomic_files.py", "adapters/snapshots/files.py"):
         steps, new, found = lines_of(processes, words, source, tmp_path), place.read_text(), set()
         for step in range(1, steps + 1):
             place.write_text("old")
@@ -67,12 +70,15 @@ def test_f04_a_snapshot(mould: Mould, processes: Forks, tmp_path: Path, tally: T
         assert found <= {"old", "new"}
         assert "old" in found
         total += steps
-    tally.cases(total)
+    tally.set_cases(total)
 
 
-def test_f04_an_export(mould: Mould, processes: Forks, tmp_path: Path, tally: Tally) -> None:
+def test_f04_an_export(mould: ClusterTemplate, processes: ForkedRuns, tmp_path: Path, tally: FaultStatistics) -> None:
     """A folder of many files: all of it or none, and what a kill has left is in nobody's way."""
-    folder, source = plenty.folder(tmp_path / "manifests", mould.cast()), "adapters/manifests/folder.py"
+    folder, source = (
+        busy_cluster.write_manifest_folder(tmp_path / "manifests", mould.create_copy()),
+        "adapters/atomic_files.py",
+    )
 
     def words(name: str) -> list[str]:
         return ["export", str(folder), "--out", str(tmp_path / name)]
@@ -93,20 +99,20 @@ def test_f04_an_export(mould: Mould, processes: Forks, tmp_path: Path, tally: Ta
             assert run(words(f"killed-{step}")) == 0
             assert contents(f"killed-{step}") == whole
     assert seen == {True, False}
-    tally.cases(steps)
+    tally.set_cases(steps)
 
 
-def test_f04_a_report(mould: Mould, processes: Forks, tmp_path: Path, tally: Tally) -> None:
+def test_f04_a_report(mould: ClusterTemplate, processes: ForkedRuns, tmp_path: Path, tally: FaultStatistics) -> None:
     """What stood there is kept, each line is whole, and what a line says was done was done."""
-    report, source = tmp_path / "report.jsonl", "adapters/textfiles.py"
+    report, source = tmp_path / "report.jsonl", "adapters/atomic_files.py"
 
     def words(connect: str) -> list[str]:
-        folder = manifests(tmp_path / "manifests", {"prod": connect}, "orders")
+        folder = write_manifests(tmp_path / "manifests", {"prod": connect}, "orders")
         return ["apply", str(folder), "--yes", "--kafka-version", "3.9", "--report", str(report)]
 
-    steps = lines_of(processes, words(mould.cast()), source, tmp_path)
+    steps = lines_of(processes, words(mould.create_copy()), source, tmp_path)
     for step in range(1, steps + 1):
-        connect = mould.cast()
+        connect = mould.create_copy()
         report.write_text("old\n")
         killed_at(processes, words(connect), source, step, tmp_path)
         old, *lines = report.read_text().splitlines(keepends=True)
@@ -114,8 +120,8 @@ def test_f04_a_report(mould: Mould, processes: Forks, tmp_path: Path, tally: Tal
         rows = [json.loads(line) for line in lines]
         assert all(line.endswith("\n") for line in lines)
         if [row for row in rows if row["row"] == "topic"]:
-            assert "orders" in checker.topics(checker.look(connect))
-    tally.cases(steps)
+            assert "orders" in write_checker.decode_topics(write_checker.read_nodes(connect))
+    tally.set_cases(steps)
 
 
 def changed(path: Path, outside: Path) -> None:  # noqa: ARG001
@@ -171,7 +177,7 @@ def traced(victim: Path, step: int, act: Callable[[], None]) -> tuple[int, int]:
 
 @pytest.mark.parametrize("act", [changed, removed, linked, made_a_folder])
 def test_f28_a_manifest_that_changes_while_it_is_read(
-    act: Callable[[Path, Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str], tally: Tally
+    act: Callable[[Path, Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str], tally: FaultStatistics
 ) -> None:
     """At every line of the code that reads: what it was, what it is now, or an error that names it; never a mixture,
     and never what lies outside.
@@ -199,20 +205,20 @@ def test_f28_a_manifest_that_changes_while_it_is_read(
             assert "name: a" in out
             assert "name: c" in out
     assert 0 in codes
-    tally.cases(steps)
+    tally.set_cases(steps)
 
 
-def test_f28_a_saved_plan_is_all_that_counts(mould: Mould, tmp_path: Path) -> None:
+def test_f28_a_saved_plan_is_all_that_counts(mould: ClusterTemplate, tmp_path: Path) -> None:
     """The manifests are others by the time that it is applied: what was planned is done, and nothing else."""
-    connect, plan = mould.cast(), str(tmp_path / "plan.json")
-    folder = plenty.folder(tmp_path / "manifests", connect)
+    connect, plan = mould.create_copy(), str(tmp_path / "plan.json")
+    folder = busy_cluster.write_manifest_folder(tmp_path / "manifests", connect)
     assert run(["plan", str(folder), "--adopt=*", "--out", plan]) == 0
     clusters = tmp_path / "clusters.yaml"
     clusters.write_text(document("Cluster", "prod", zookeeper={"connect": connect}, kafkaVersion="3.9"))
     (folder / "all.yaml").write_text(document("Topic", "stranger", partitions=1, replicationFactor=1))
-    before = checker.look(connect)
+    before = write_checker.read_nodes(connect)
     words = ["apply", "--plan", plan, "--clusters", str(clusters), "--yes", "--allow-risk", "DataLoss"]
     assert run(words) == 0
-    after = checker.look(connect)
-    assert "stranger" not in checker.topics(after)
-    assert list(plenty.harm(before, after)) == []
+    after = write_checker.read_nodes(connect)
+    assert "stranger" not in write_checker.decode_topics(after)
+    assert list(busy_cluster.find_damage(before, after)) == []

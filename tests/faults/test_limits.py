@@ -9,20 +9,20 @@ from collections.abc import Iterable
 import pytest
 from kazoo.client import KazooClient
 
-from faults.conftest import SOAK, Tally
-from integration.scene import REPLICAS, WISHES, mixed, opened, witnessed
-from support.clients import connected
-from support.plenty import Mould
-from support.proxy import Proxy
-from support.wishes import outcomes, planned, results, wish
-from topiarist.adapters import znodes
-from topiarist.adapters.embedded import find_jars, find_java
-from topiarist.adapters.playground import Playground
-from topiarist.core.budgets import Budgets
-from topiarist.core.room import MOST_NOTIFICATIONS
-from topiarist.core.spending import within_budgets
+from faults.conftest import SOAK, FaultStatistics
+from integration.write_fixtures import DESIRED_SPECS, REPLICAS, connect_cluster, create_mixed_topics, verify_changes
+from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
+from support.zookeeper.busy_cluster import ClusterTemplate
+from support.zookeeper.client import connect_client
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.devcluster.zookeeper_server import find_jars, find_java
+from topiarist.adapters.zookeeper.codec import configs, topics
 from topiarist.errors import Reason
-from topiarist.reconcile import Result
+from topiarist.filters.budgets import enforce_budgets
+from topiarist.model.outcome import Result
+from topiarist.model.spec import Budgets
+from topiarist.planning.size_limits import MAX_NOTIFICATIONS
 
 MOST = 1_048_575
 """Bytes of a reply that a Java client reads, if nobody tells it otherwise."""
@@ -59,21 +59,21 @@ def long(number: int) -> str:
     return f"{number:05}".ljust(LONG, "x")
 
 
-def test_f21_what_was_created_can_still_be_listed(mould: Mould, tally: Tally) -> None:
+def test_f21_what_was_created_can_still_be_listed(mould: ClusterTemplate, tally: FaultStatistics) -> None:
     """Others have filled the list of topics almost to 90 %: what still fits is created, with a warning, the next is
     refused with the numbers, and a Java client lists all of it. Past a megabyte it loses its connection.
     """
-    connect, node = mould.cast(), znodes.encode_topic(REPLICAS)
-    with connected(connect) as client, opened(connect) as port:
+    connect, node = mould.create_copy(), topics.encode_topic(REPLICAS)
+    with connect_client(connect) as client, connect_cluster(connect) as port:
         taken = 4 + sum(4 + len(name) for name in client.get_children("/brokers/topics"))
         most = (MOST * 9 // 10 - taken) // (4 + LONG)
         fill(client, (f"/brokers/topics/{long(number)}" for number in range(most - 2)), node)
-        plan = planned(port, *(wish(long(90_000 + number)) for number in range(4)))
+        plan = plan_specs(port, *(topic_spec(long(90_000 + number)) for number in range(4)))
         assert [warning for warning in plan.warnings if warning.startswith("the list of topics: ")]
         refused = [finding for topic in plan.topics for finding in topic.refusals]
         assert [finding.reason for finding in refused] == [Reason.TOO_LARGE] * 2
         assert f"brokers can read {MOST:,} in one reply" in refused[0].message
-        assert set(results(port, plan).values()) == {Result.DONE}
+        assert set(apply_results(port, plan).values()) == {Result.DONE}
         there = listed(connect, "/brokers/topics")
         assert there is not None
         assert sorted(there) == sorted(client.get_children("/brokers/topics"))
@@ -83,57 +83,59 @@ def test_f21_what_was_created_can_still_be_listed(mould: Mould, tally: Tally) ->
             node,
         )
         assert listed(connect, "/brokers/topics") is None
-    tally.cases(4)
-    tally.most("topics listed", len(there))
+    tally.set_cases(4)
+    tally.record_maximum("topics listed", len(there))
 
 
-def test_f21_at_70_percent_it_is_said(mould: Mould) -> None:
+def test_f21_at_70_percent_it_is_said(mould: ClusterTemplate) -> None:
     """Below it nothing is said; above it there is a warning with the numbers, and everything is done."""
-    connect, node = mould.cast(), znodes.encode_topic(REPLICAS)
-    with connected(connect) as client, opened(connect) as port:
+    connect, node = mould.create_copy(), topics.encode_topic(REPLICAS)
+    with connect_client(connect) as client, connect_cluster(connect) as port:
         taken = 4 + sum(4 + len(name) for name in client.get_children("/brokers/topics"))
         fill(client, (f"/brokers/topics/{long(n)}" for n in range((MOST * 7 // 10 - taken) // (4 + LONG))), node)
-        plan = planned(port)
+        plan = plan_specs(port)
         assert not [warning for warning in plan.warnings if "in one reply" in warning]
-        plan = planned(port, wish(long(90_000)))
+        plan = plan_specs(port, topic_spec(long(90_000)))
         assert [warning for warning in plan.warnings if f"of {MOST:,} bytes that a broker can read" in warning]
-        assert results(port, plan) == {long(90_000): Result.DONE}
+        assert apply_results(port, plan) == {long(90_000): Result.DONE}
 
 
 @pytest.mark.timeout(900 if SOAK else 120)
-def test_f22_many_config_changes_at_once(mould: Mould, proxy: Proxy, tally: Tally) -> None:
+def test_f22_many_config_changes_at_once(mould: ClusterTemplate, proxy: Proxy, tally: FaultStatistics) -> None:
     """Each run sends as many as its budget allows; never are more there than ten thousand, whatever the budget; with
     brokers that take them away some runs do all, each change announced once.
     """
     count, budget = (45_000, 20_000) if SOAK else (12_000, 7_000)
-    connect = mould.cast()
+    connect = mould.create_copy()
     names = [f"many-{number:05}" for number in range(count)]
-    wishes = [wish(name, config={"retention.ms": 5}) for name in names]
+    wishes = [topic_spec(name, config={"retention.ms": 5}) for name in names]
     runs, told = 0, list[str]()
-    with connected(connect) as client, opened(proxy.through(connect)) as port:
-        fill(client, (f"/brokers/topics/{name}" for name in names), znodes.encode_topic(REPLICAS))
-        fill(client, (f"/config/topics/{name}" for name in names), znodes.encode_config({}))
+    with connect_client(connect) as client, connect_cluster(proxy.through(connect)) as port:
+        fill(client, (f"/brokers/topics/{name}" for name in names), topics.encode_topic(REPLICAS))
+        fill(client, (f"/config/topics/{name}" for name in names), configs.encode_config({}))
         outstanding: list[str] = []
-        while (plan := within_budgets(planned(port, *wishes), Budgets(notifications=budget), partial=False)).pending:
-            found = results(port, plan)
+        while (
+            plan := enforce_budgets(plan_specs(port, *wishes), Budgets(notifications=budget), partial=False)
+        ).has_changes:
+            found = apply_results(port, plan)
             there = client.get_children("/config/changes")
             assert len(there) - len(outstanding) == len(found) <= budget
-            assert len(there) <= MOST_NOTIFICATIONS
+            assert len(there) <= MAX_NOTIFICATIONS
             told += found
             runs += 1
             outstanding = there
-            if len(there) == MOST_NOTIFICATIONS:
-                held = within_budgets(planned(port, *wishes), Budgets(notifications=budget), partial=False)
+            if len(there) == MAX_NOTIFICATIONS:
+                held = enforce_budgets(plan_specs(port, *wishes), Budgets(notifications=budget), partial=False)
                 assert {finding.reason for topic in held.topics for finding in topic.refusals} == {
                     Reason.BUDGET_EXCEEDED
                 }
-                assert not held.pending
+                assert not held.has_changes
                 purge(client, there)
                 outstanding = []
         assert sorted(told) == names
         purge(client, outstanding)
-    tally.cases(count)
-    tally.saw("runs", runs)
+    tally.set_cases(count)
+    tally.add("runs", runs)
 
 
 def purge(client: KazooClient, names: list[str]) -> None:
@@ -145,13 +147,15 @@ def purge(client: KazooClient, names: list[str]) -> None:
         transaction.commit()
 
 
-def test_f20_a_request_too_large_for_the_servers_is_not_sent(cluster: Playground, proxy: Proxy) -> None:
+def test_f20_a_request_too_large_for_the_servers_is_not_sent(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """The limit of this run counts, whatever the plan was made under."""
     throttled = ",".join(f"{partition}:1" for partition in range(4000))
-    with opened(cluster.connect) as port:
-        plan = planned(port, wish("huge", config={"leader.replication.throttled.replicas": throttled}), wish("small"))
-    with opened(proxy.through(cluster.connect), max_buffer=20_000) as port:
-        found = outcomes(port, plan)
+    with connect_cluster(cluster.connect) as port:
+        plan = plan_specs(
+            port, topic_spec("huge", config={"leader.replication.throttled.replicas": throttled}), topic_spec("small")
+        )
+    with connect_cluster(proxy.through(cluster.connect), max_buffer=20_000) as port:
+        found = apply_outcomes(port, plan)
     assert (found["huge"].result, found["huge"].reason) == (Result.REFUSED, Reason.TOO_LARGE)
     assert "the servers read 20,000" in found["huge"].message
     assert found["small"].result is Result.DONE
@@ -159,31 +163,33 @@ def test_f20_a_request_too_large_for_the_servers_is_not_sent(cluster: Playground
 
 
 def test_f21_lists_that_others_have_filled_meanwhile_are_not_made_longer(
-    cluster: Playground, client: KazooClient
+    cluster: SimulatedKafka, client: KazooClient
 ) -> None:
     """Room for notifications when the plan was made, none when the lock was ours: refused with the numbers."""
-    names, notification = mixed(cluster), b'{"version":2,"entity_path":"topics/foreign"}'
-    with witnessed(cluster.connect, *names), opened(cluster.connect, max_buffer=3000) as port:
-        plan = planned(port, *WISHES)
+    names, notification = create_mixed_topics(cluster), b'{"version":2,"entity_path":"topics/foreign"}'
+    with verify_changes(cluster.connect, *names), connect_cluster(cluster.connect, max_buffer=3000) as port:
+        plan = plan_specs(port, *DESIRED_SPECS)
         assert not any(topic.refusals for topic in plan.topics)
         for _ in range(96):
             client.create("/config/changes/config_change_", notification, sequence=True)
-        found = outcomes(port, plan)
+        found = apply_outcomes(port, plan)
     configure = found.pop("configure")
     assert (configure.result, configure.reason) == (Result.REFUSED, Reason.TOO_LARGE)
     assert "the list of config notifications" in configure.message
     assert {outcome.result for outcome in found.values()} == {Result.DONE}
 
 
-def test_f21_topics_that_others_have_created_meanwhile_leave_no_room(cluster: Playground, client: KazooClient) -> None:
+def test_f21_topics_that_others_have_created_meanwhile_leave_no_room(
+    cluster: SimulatedKafka, client: KazooClient
+) -> None:
     """Room for a name when the plan was made, none when the lock was ours: not created, what is there is changed."""
-    mixed(cluster)
+    create_mixed_topics(cluster)
     topic = client.get("/brokers/topics/grow")[0]
-    with opened(cluster.connect, max_buffer=4000) as port:
-        plan = planned(port, *WISHES)
+    with connect_cluster(cluster.connect, max_buffer=4000) as port:
+        plan = plan_specs(port, *DESIRED_SPECS)
         assert not any(topic.refusals for topic in plan.topics)
         fill(client, (f"/brokers/topics/{f'another-{number:02}'.ljust(40, '-')}" for number in range(82)), topic)
-        found = outcomes(port, plan)
+        found = apply_outcomes(port, plan)
     create = found.pop("create")
     assert (create.result, create.reason) == (Result.REFUSED, Reason.TOO_LARGE)
     assert "the list of topics" in create.message
@@ -191,22 +197,25 @@ def test_f21_topics_that_others_have_created_meanwhile_leave_no_room(cluster: Pl
     assert not client.exists("/brokers/topics/create")
 
 
-def test_f21_what_others_have_created_meanwhile_takes_no_room_twice(cluster: Playground) -> None:
+def test_f21_what_others_have_created_meanwhile_takes_no_room_twice(cluster: SimulatedKafka) -> None:
     """Two runs with the same topics, which fill more than half of the list: for the second they are there already."""
-    specs = [wish(f"a-topic-with-a-name-as-long-as-they-are-{number:02}", partitions=1) for number in range(50)]
-    with opened(cluster.connect, max_buffer=4000) as first, opened(cluster.connect, max_buffer=4000) as second:
-        one, other = planned(first, *specs), planned(second, *specs)
-        assert set(results(first, one).values()) == {Result.DONE}
-        assert set(results(second, other).values()) == {Result.ALREADY}
+    specs = [topic_spec(f"a-topic-with-a-name-as-long-as-they-are-{number:02}", partitions=1) for number in range(50)]
+    with (
+        connect_cluster(cluster.connect, max_buffer=4000) as first,
+        connect_cluster(cluster.connect, max_buffer=4000) as second,
+    ):
+        one, other = plan_specs(first, *specs), plan_specs(second, *specs)
+        assert set(apply_results(first, one).values()) == {Result.DONE}
+        assert set(apply_results(second, other).values()) == {Result.UNCHANGED}
 
 
-def test_f20_a_plan_that_would_take_too_large_a_request(cluster: Playground, proxy: Proxy) -> None:
+def test_f20_a_plan_that_would_take_too_large_a_request(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """50,000 partitions would pass a megabyte: refused with the numbers, the others go on."""
-    with opened(proxy.through(cluster.connect)) as port:
-        plan = planned(port, wish("huge", partitions=50_000, replicationFactor=6), wish("small"))
+    with connect_cluster(proxy.through(cluster.connect)) as port:
+        plan = plan_specs(port, topic_spec("huge", partitions=50_000, replicationFactor=6), topic_spec("small"))
         huge, small = plan.topics
         assert [finding.reason for finding in huge.refusals] == [Reason.TOO_LARGE]
         assert "brokers can read 1,048,575" in huge.refusals[0].message
-        assert small.to_do
-        assert results(port, plan) == {"small": Result.DONE}
+        assert small.is_actionable
+        assert apply_results(port, plan) == {"small": Result.DONE}
     assert sum(connection.requests["connect"] for connection in proxy.connections) == 1

@@ -6,154 +6,167 @@ from __future__ import annotations
 
 import os
 import signal
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
 
-from integration.scene import FIRST, MANY, WISHES, by_result, carried_out, locks, mixed, opened, witnessed
-from support import checker, forks, plenty
-from support.clients import expire
-from support.forks import Forks
-from support.proxy import Proxy, When
+from integration.write_fixtures import (
+    DESIRED_SPECS,
+    FIRST_TOPIC_WRITE,
+    MANY_SPECS,
+    apply_without_hooks,
+    connect_cluster,
+    create_mixed_topics,
+    lock_nodes,
+    topics_by_result,
+    verify_changes,
+)
+from support.cli import forked_runs
+from support.cli.forked_runs import ForkedRuns
+from support.spec_builders import apply_results, plan_specs
 from support.waiting import wait_until
-from support.wire import Node
-from support.wishes import planned, results
-from topiarist.adapters.playground import Playground
-from topiarist.adapters.zookeeper import writing
+from support.zookeeper import busy_cluster, write_checker
+from support.zookeeper.client import expire_session
+from support.zookeeper.independent_client import Node
+from support.zookeeper.proxy import CutTiming, Proxy
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.zookeeper.write import writer
 from topiarist.errors import Exit, Reason, TopiaristError
-from topiarist.reconcile import Hooks, Outcome, Result, carry_out
+from topiarist.model.outcome import Outcome, Result
+from topiarist.reconcile import ApplyHooks, apply_plan
 
 
-def test_f05_between_plan_and_apply(cluster: Playground, proxy: Proxy) -> None:
+def test_f05_between_plan_and_apply(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """The session of the plan has ended: no other is begun for it, nothing is written, the reason is its own."""
-    names = mixed(cluster)
-    before = checker.look(cluster.connect)
-    with opened(proxy.through(cluster.connect)) as port:
-        plan = planned(port, *WISHES)
-        expire(cluster.connect, port._session.client.client_id)
-        report = carried_out(port, plan)
+    names = create_mixed_topics(cluster)
+    before = write_checker.read_nodes(cluster.connect)
+    with connect_cluster(proxy.through(cluster.connect)) as port:
+        plan = plan_specs(port, *DESIRED_SPECS)
+        expire_session(cluster.connect, port._session.client.client_id)
+        report = apply_without_hooks(port, plan)
     assert report.error is not None
     assert report.error.reason is Reason.SESSION_LOST
-    assert by_result(report.outcomes) == {Result.NOT_SENT: sorted(names)}
+    assert topics_by_result(report.outcomes) == {Result.SKIPPED: sorted(names)}
     assert proxy.writes == 0
-    assert checker.look(cluster.connect) == before
+    assert write_checker.read_nodes(cluster.connect) == before
 
 
 @pytest.mark.parametrize("done", range(1, 4))
 def test_f05_between_transactions(
-    cluster: Playground, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, done: int
+    cluster: SimulatedKafka, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, done: int
 ) -> None:
     """What was done before is done, the one that was under way is in doubt, and after it nothing is sent at all."""
-    monkeypatch.setattr(writing, "WINDOW", 1)
-    names = mixed(cluster)
-    with witnessed(cluster.connect, *names), opened(proxy.through(cluster.connect)) as port:
-        plan = planned(port, *WISHES)
-        proxy.hold(FIRST + done, lambda: expire(cluster.connect, port._session.client.client_id))
-        report = carried_out(port, plan)
-    found = by_result(report.outcomes)
+    monkeypatch.setattr(writer, "BATCH_SIZE", 1)
+    names = create_mixed_topics(cluster)
+    with verify_changes(cluster.connect, *names), connect_cluster(proxy.through(cluster.connect)) as port:
+        plan = plan_specs(port, *DESIRED_SPECS)
+        proxy.hold(FIRST_TOPIC_WRITE + done, lambda: expire_session(cluster.connect, port._session.client.client_id))
+        report = apply_without_hooks(port, plan)
+    found = topics_by_result(report.outcomes)
     assert report.error is not None
     assert report.error.reason is Reason.SESSION_LOST
     assert {result: len(topics) for result, topics in found.items()} == {
         result: count
-        for result, count in ((Result.DONE, done), (Result.UNKNOWN, 1), (Result.NOT_SENT, 3 - done))
+        for result, count in ((Result.DONE, done), (Result.UNKNOWN, 1), (Result.SKIPPED, 3 - done))
         if count
     }
-    assert proxy.writes == FIRST + done
-    with opened(cluster.connect) as port:
-        assert set(results(port, planned(port, *WISHES)).values()) <= {Result.DONE}
-        assert not planned(port, *WISHES).pending
+    assert proxy.writes == FIRST_TOPIC_WRITE + done
+    with connect_cluster(cluster.connect) as port:
+        assert set(apply_results(port, plan_specs(port, *DESIRED_SPECS)).values()) <= {Result.DONE}
+        assert not plan_specs(port, *DESIRED_SPECS).has_changes
 
 
 @pytest.mark.parametrize("write", [1, 20])
 def test_f06_stopped_for_longer_than_its_session(
-    cluster: Playground, proxy: Proxy, processes: Forks, tmp_path: Path, write: int
+    cluster: SimulatedKafka, proxy: Proxy, processes: ForkedRuns, tmp_path: Path, write: int
 ) -> None:
     """A real process sleeps until its session is over; another run does everything in the meantime. Woken up, it writes
     nothing and ends with its own reason.
     """
-    plenty.furnish(cluster)
-    folder = plenty.folder(tmp_path / "manifests", proxy.through(cluster.connect))
-    started = list[forks.BaseProcess]()
+    busy_cluster.create_initial_state(cluster)
+    folder = busy_cluster.write_manifest_folder(tmp_path / "manifests", proxy.through(cluster.connect))
+    started = list[BaseProcess]()
 
     def oversleep() -> None:
         wait_until(lambda: started, "the process")
-        os.kill(forks.pid(started[0]), signal.SIGSTOP)
-        wait_until(lambda: not locks(cluster), "the end of its session")
-        with opened(cluster.connect) as port:
-            results(port, planned(port, *plenty.wishes()))
-        cluster.settle()
-        seen.update(checker.look(cluster.connect))
-        os.kill(forks.pid(started[0]), signal.SIGCONT)
+        os.kill(forked_runs.pid(started[0]), signal.SIGSTOP)
+        wait_until(lambda: not lock_nodes(cluster), "the end of its session")
+        with connect_cluster(cluster.connect) as port:
+            apply_results(port, plan_specs(port, *busy_cluster.desired_specs()))
+        cluster.wait_idle()
+        seen.update(write_checker.read_nodes(cluster.connect))
+        os.kill(forked_runs.pid(started[0]), signal.SIGCONT)
 
     seen: dict[str, Node] = {}
-    before = checker.look(cluster.connect)
+    before = write_checker.read_nodes(cluster.connect)
     proxy.hold(write + 1, oversleep)
     flags = ("--yes", "--adopt=*", "--allow-risk", "DataLoss")
-    started.append(running := processes.start("apply", folder, *flags, said=tmp_path / "said"))
-    assert forks.ended(running) == Exit.ERROR
+    started.append(running := processes.start("apply", folder, *flags, output_file=tmp_path / "said"))
+    assert forked_runs.wait_for_exit_code(running) == Exit.ERROR
     said = (tmp_path / "said").read_text()
     assert "the session with ZooKeeper at" in said
     assert "ended in the middle of the work" in said
     assert seen
-    assert checker.look(cluster.connect) == seen
-    assert list(plenty.harm(before, seen)) == []
+    assert write_checker.read_nodes(cluster.connect) == seen
+    assert list(busy_cluster.find_damage(before, seen)) == []
 
 
-def test_f05_the_next_run_converges(cluster: Playground, proxy: Proxy) -> None:
+def test_f05_the_next_run_converges(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """When the session cannot come back, what was under way is unknown, the rest not sent, and a re-run converges
     .
     """
-    names = mixed(cluster)
-    with witnessed(cluster.connect, *names):
-        with opened(proxy.through(cluster.connect)) as port:
-            plan = planned(port, *WISHES)
-            proxy.cut(7, When.AFTER, refuse=True)
+    names = create_mixed_topics(cluster)
+    with verify_changes(cluster.connect, *names):
+        with connect_cluster(proxy.through(cluster.connect)) as port:
+            plan = plan_specs(port, *DESIRED_SPECS)
+            proxy.cut(7, CutTiming.AFTER, refuse=True)
             with pytest.raises(TopiaristError) as raised:
-                results(port, plan)
+                apply_results(port, plan)
         assert raised.value.reason is Reason.SESSION_LOST
         proxy.reset()
-        with opened(cluster.connect, lock_timeout=30) as port:
-            assert set(results(port, planned(port, *WISHES)).values()) <= {Result.DONE}
-            assert not planned(port, *WISHES).pending
+        with connect_cluster(cluster.connect, lock_timeout=30) as port:
+            assert set(apply_results(port, plan_specs(port, *DESIRED_SPECS)).values()) <= {Result.DONE}
+            assert not plan_specs(port, *DESIRED_SPECS).has_changes
 
 
-def test_f05_every_topic_has_its_outcome(cluster: Playground, proxy: Proxy) -> None:
+def test_f05_every_topic_has_its_outcome(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """The outcomes before the end: done, unknown or not sent, one for each topic."""
-    names = mixed(cluster)
-    with opened(proxy.through(cluster.connect)) as port:
-        plan = planned(port, *WISHES)
-        proxy.cut(7, When.AFTER, refuse=True)
-        report = carry_out(port, Hooks(), plan)
+    names = create_mixed_topics(cluster)
+    with connect_cluster(proxy.through(cluster.connect)) as port:
+        plan = plan_specs(port, *DESIRED_SPECS)
+        proxy.cut(7, CutTiming.AFTER, refuse=True)
+        report = apply_plan(port, ApplyHooks(), plan)
     seen = {outcome.topic: outcome.result for outcome in report.outcomes}
     assert report.error is not None
     assert report.error.reason is Reason.SESSION_LOST
     assert seen.keys() == set(names)
     assert Result.UNKNOWN in seen.values()
-    assert set(seen.values()) <= {Result.DONE, Result.UNKNOWN, Result.NOT_SENT}
+    assert set(seen.values()) <= {Result.DONE, Result.UNKNOWN, Result.SKIPPED}
 
 
-def test_f05_in_the_pipeline_doubt_is_left_only_where_there_is_some(cluster: Playground, proxy: Proxy) -> None:
+def test_f05_in_the_pipeline_doubt_is_left_only_where_there_is_some(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """Done is done, not sent is not there, and only what was under way is unknown; a re-run converges."""
 
-    with witnessed(cluster.connect, *(spec.topic for spec in MANY)):
-        with opened(proxy.through(cluster.connect)) as port:
-            plan = planned(port, *MANY)
-            proxy.hold(FIRST + 40, lambda: expire(cluster.connect, port._session.client.client_id))
-            report = carried_out(port, plan)
-        there = set(checker.topics(checker.look(cluster.connect)))
-        found = by_result(report.outcomes)
-        assert sum(map(len, found.values())) == len(MANY)
+    with verify_changes(cluster.connect, *(spec.topic for spec in MANY_SPECS)):
+        with connect_cluster(proxy.through(cluster.connect)) as port:
+            plan = plan_specs(port, *MANY_SPECS)
+            proxy.hold(FIRST_TOPIC_WRITE + 40, lambda: expire_session(cluster.connect, port._session.client.client_id))
+            report = apply_without_hooks(port, plan)
+        there = set(write_checker.decode_topics(write_checker.read_nodes(cluster.connect)))
+        found = topics_by_result(report.outcomes)
+        assert sum(map(len, found.values())) == len(MANY_SPECS)
         assert report.error is not None
         assert report.error.reason is Reason.SESSION_LOST
         assert set(found.get(Result.DONE, ())) <= there <= {*found.get(Result.DONE, ()), *found[Result.UNKNOWN]}
-        with opened(cluster.connect) as port:
-            assert set(results(port, planned(port, *MANY)).values()) <= {Result.DONE}
-            assert not planned(port, *MANY).pending
+        with connect_cluster(cluster.connect) as port:
+            assert set(apply_results(port, plan_specs(port, *MANY_SPECS)).values()) <= {Result.DONE}
+            assert not plan_specs(port, *MANY_SPECS).has_changes
 
 
 def test_f06_a_lock_that_goes_in_the_middle_leaves_no_doubt(
-    cluster: Playground, proxy: Proxy, client: KazooClient
+    cluster: SimulatedKafka, proxy: Proxy, client: KazooClient
 ) -> None:
     """Once our lock's node has gone every transaction is refused: that is known, for those under way too."""
 
@@ -162,32 +175,32 @@ def test_f06_a_lock_that_goes_in_the_middle_leaves_no_doubt(
         (name,) = client.get_children("/topiarist/lock")
         client.delete(f"/topiarist/lock/{name}")
 
-    with opened(proxy.through(cluster.connect)) as port:
-        plan = planned(port, *MANY)
-        proxy.hold(FIRST + 40, take_it_away)
-        report = carried_out(port, plan)
-    found = by_result(report.outcomes)
-    assert {result: len(names) for result, names in found.items()} == {Result.DONE: 40, Result.NOT_SENT: 110}
-    assert sorted(checker.topics(checker.look(cluster.connect))) == found[Result.DONE]
+    with connect_cluster(proxy.through(cluster.connect)) as port:
+        plan = plan_specs(port, *MANY_SPECS)
+        proxy.hold(FIRST_TOPIC_WRITE + 40, take_it_away)
+        report = apply_without_hooks(port, plan)
+    found = topics_by_result(report.outcomes)
+    assert {result: len(names) for result, names in found.items()} == {Result.DONE: 40, Result.SKIPPED: 110}
+    assert sorted(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))) == found[Result.DONE]
     assert report.error is not None
     assert report.error.reason is Reason.SESSION_LOST
-    assert report.exit is Exit.ERROR
+    assert report.exit_code is Exit.ERROR
 
 
-def test_f06_without_the_lock_nothing_is_written(cluster: Playground, proxy: Proxy, client: KazooClient) -> None:
+def test_f06_without_the_lock_nothing_is_written(cluster: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
     """A holder whose node has gone (it was stopped for too long) is refused by its own check."""
-    mixed(cluster)
+    create_mixed_topics(cluster)
 
     def take_the_lock_away() -> None:
-        (path,) = locks(cluster)
+        (path,) = lock_nodes(cluster)
         client.delete(path)
 
-    before, found = checker.topics(checker.look(cluster.connect)), list[Outcome]()
-    with opened(proxy.through(cluster.connect)) as port:
-        plan = planned(port, *WISHES)
+    before, found = write_checker.decode_topics(write_checker.read_nodes(cluster.connect)), list[Outcome]()
+    with connect_cluster(proxy.through(cluster.connect)) as port:
+        plan = plan_specs(port, *DESIRED_SPECS)
         proxy.hold(6, take_the_lock_away)
         with pytest.raises(TopiaristError) as raised:
             found.extend(port.apply(plan, lambda: False))
     assert raised.value.reason is Reason.SESSION_LOST
-    assert by_result(found) == {Result.NOT_SENT: sorted(spec.topic for spec in WISHES)}
-    assert checker.topics(checker.look(cluster.connect)) == before
+    assert topics_by_result(found) == {Result.SKIPPED: sorted(spec.topic for spec in DESIRED_SPECS)}
+    assert write_checker.decode_topics(write_checker.read_nodes(cluster.connect)) == before

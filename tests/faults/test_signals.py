@@ -6,132 +6,152 @@ import os
 import re
 import signal
 import subprocess
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Event
 
 import pytest
 
-from faults.conftest import Tally
-from integration.scene import FIRST, MANY, WISHES, by_result, locks, locks_of, mixed, opened, witnessed
+from faults.conftest import FaultStatistics
 from integration.test_terminal import ORDERS, words
-from support import checker, forks, plenty
-from support.forks import Forks
-from support.plenty import Mould
-from support.proxy import Proxy
+from integration.write_fixtures import (
+    DESIRED_SPECS,
+    FIRST_TOPIC_WRITE,
+    MANY_SPECS,
+    connect_cluster,
+    create_mixed_topics,
+    lock_nodes,
+    lock_nodes_at,
+    topics_by_result,
+    verify_changes,
+)
+from support.cli import forked_runs
+from support.cli.forked_runs import ForkedRuns
+from support.spec_builders import apply_results, plan_specs, topic_spec
 from support.waiting import wait_until
-from support.wishes import planned, results, wish
-from topiarist.adapters.playground import Playground
-from topiarist.reconcile import Outcome, Result
+from support.zookeeper import busy_cluster, write_checker
+from support.zookeeper.busy_cluster import ClusterTemplate
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.model.outcome import Outcome, Result
 
 pytestmark = pytest.mark.timeout(300)
 
 RUN = ("--yes", "--adopt=*", "--allow-risk", "DataLoss", "--lock-timeout", "30")
-WRITES = len(plenty.NAMES) + 2
+WRITES = len(busy_cluster.NAMES) + 2
 """The lock, a transaction for each topic, the lock again."""
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 
 
-def converges(connect: str, before: checker.Tree) -> None:
+def converges(connect: str, before: write_checker.Tree) -> None:
     """The next run does the rest, and after it there is nothing left to do."""
-    with opened(connect, lock_timeout=30) as port:
-        assert set(results(port, planned(port, *plenty.wishes())).values()) <= {Result.DONE}
-        assert not planned(port, *plenty.wishes()).pending
-    assert list(plenty.harm(before, checker.look(connect))) == []
+    with connect_cluster(connect, lock_timeout=30) as port:
+        assert set(apply_results(port, plan_specs(port, *busy_cluster.desired_specs())).values()) <= {Result.DONE}
+        assert not plan_specs(port, *busy_cluster.desired_specs()).has_changes
+    assert list(busy_cluster.find_damage(before, write_checker.read_nodes(connect))) == []
 
 
-def send(running: list[forks.BaseProcess], number: signal.Signals, said: Path) -> None:
+def send(running: list[BaseProcess], number: signal.Signals, said: Path) -> None:
     """Send it to the run, and wait until it has heard of it."""
     wait_until(lambda: running, "the process")
-    os.kill(forks.pid(running[0]), number)
+    os.kill(forked_runs.pid(running[0]), number)
     wait_until(lambda: "nothing more is sent" in said.read_text(), "word of the signal")
 
 
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
 def test_f30_at_every_write(  # noqa: PLR0913
-    mould: Mould, proxy: Proxy, processes: Forks, tmp_path: Path, number: signal.Signals, code: int, tally: Tally
+    mould: ClusterTemplate,
+    proxy: Proxy,
+    processes: ForkedRuns,
+    tmp_path: Path,
+    number: signal.Signals,
+    code: int,
+    tally: FaultStatistics,
 ) -> None:
     """A whole run gets the signal just before each of its writes: the lock is given up, the summary has every topic,
     the code is that of the signal, and the next run does the rest.
     """
     for write in range(1, WRITES + 1):
-        connect = mould.cast()
-        before = checker.look(connect)
-        running = list[forks.BaseProcess]()
+        connect = mould.create_copy()
+        before = write_checker.read_nodes(connect)
+        running = list[BaseProcess]()
 
         proxy.reset()
         proxy.hold(write, lambda running=running: send(running, number, tmp_path / "said"))  # type: ignore[misc]
-        folder = plenty.folder(tmp_path / "manifests", proxy.through(connect))
-        running.append(processes.start("apply", folder, *RUN, said=tmp_path / "said"))
-        assert forks.ended(running[0]) == code
+        folder = busy_cluster.write_manifest_folder(tmp_path / "manifests", proxy.through(connect))
+        running.append(processes.start("apply", folder, *RUN, output_file=tmp_path / "said"))
+        assert forked_runs.wait_for_exit_code(running[0]) == code
         said = (tmp_path / "said").read_text()
         counts = re.search(r"Applied: (?:(\d+) done)?(?:, )?(?:(\d+) not sent)?", said)
         assert counts, said
-        assert sum(int(count or 0) for count in counts.groups()) == len(plenty.NAMES)
-        assert locks_of(connect) == []
+        assert sum(int(count or 0) for count in counts.groups()) == len(busy_cluster.NAMES)
+        assert lock_nodes_at(connect) == []
         converges(connect, before)
-    tally.cases(WRITES)
+    tally.set_cases(WRITES)
 
 
-def test_f30_nothing_more_is_sent_after_the_signal(cluster: Playground, proxy: Proxy) -> None:
+def test_f30_nothing_more_is_sent_after_the_signal(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """In the middle of many topics that were read together: what is under way is finished, the others are not begun."""
     stopped = Event()
-    with opened(proxy.through(cluster.connect)) as port:
-        plan = planned(port, *MANY)
-        proxy.hold(FIRST + 10, stopped.set)
-        found = by_result(list(port.apply(plan, stopped.is_set)))
-    assert sorted(checker.topics(checker.look(cluster.connect))) == found[Result.DONE]
+    with connect_cluster(proxy.through(cluster.connect)) as port:
+        plan = plan_specs(port, *MANY_SPECS)
+        proxy.hold(FIRST_TOPIC_WRITE + 10, stopped.set)
+        found = topics_by_result(list(port.apply(plan, stopped.is_set)))
+    assert sorted(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))) == found[Result.DONE]
     assert len(found[Result.DONE]) == proxy.requests["multi"]
-    assert len(found[Result.DONE]) + len(found[Result.NOT_SENT]) == len(MANY)
+    assert len(found[Result.DONE]) + len(found[Result.SKIPPED]) == len(MANY_SPECS)
 
 
-def test_f30_a_second_signal_ends_at_once(mould: Mould, proxy: Proxy, processes: Forks, tmp_path: Path) -> None:
+def test_f30_a_second_signal_ends_at_once(
+    mould: ClusterTemplate, proxy: Proxy, processes: ForkedRuns, tmp_path: Path
+) -> None:
     """While the first one is being heard out, with a write that is not answered: the process is gone at once, and the
     next run does the rest when the session is over.
     """
     ended = []
     for write, (number, code) in zip((1, 2, 11, WRITES), SIGNALS * 2, strict=True):
-        connect = mould.cast()
-        before, running = checker.look(connect), list[forks.BaseProcess]()
+        connect = mould.create_copy()
+        before, running = write_checker.read_nodes(connect), list[BaseProcess]()
 
-        def twice(running: list[forks.BaseProcess] = running, number: signal.Signals = number) -> None:
+        def twice(running: list[BaseProcess] = running, number: signal.Signals = number) -> None:
             send(running, number, tmp_path / "said")
-            os.kill(forks.pid(running[0]), number)
-            forks.gone(running[0])
+            os.kill(forked_runs.pid(running[0]), number)
+            forked_runs.wait_for_exit(running[0])
 
         proxy.reset()
         proxy.hold(write, twice)
-        folder = plenty.folder(tmp_path / "manifests", proxy.through(connect))
-        running.append(processes.start("apply", folder, *RUN, said=tmp_path / "said"))
-        assert forks.ended(running[0]) == code
+        folder = busy_cluster.write_manifest_folder(tmp_path / "manifests", proxy.through(connect))
+        running.append(processes.start("apply", folder, *RUN, output_file=tmp_path / "said"))
+        assert forked_runs.wait_for_exit_code(running[0]) == code
         assert "Applied" not in (tmp_path / "said").read_text()
-        assert proxy.fired.wait(30)
+        assert proxy.triggered.wait(30)
         ended.append((connect, before))
     for connect, before in ended:
         converges(connect, before)
 
 
-def test_f30_what_is_under_way_is_finished(cluster: Playground) -> None:
+def test_f30_what_is_under_way_is_finished(cluster: SimulatedKafka) -> None:
     """After the first outcome nothing more is sent; the lock is free and the next run does the rest."""
-    specs = [*WISHES, *(wish(f"more-{number:03}") for number in range(300))]
-    mixed(cluster)
+    specs = [*DESIRED_SPECS, *(topic_spec(f"more-{number:03}") for number in range(300))]
+    create_mixed_topics(cluster)
     seen: list[Outcome] = []
-    with witnessed(cluster.connect, *(spec.topic for spec in specs)), opened(cluster.connect) as port:
-        plan = planned(port, *specs)
+    with verify_changes(cluster.connect, *(spec.topic for spec in specs)), connect_cluster(cluster.connect) as port:
+        plan = plan_specs(port, *specs)
         for outcome in port.apply(plan, lambda: bool(seen)):
             seen.append(outcome)
         assert len(seen) == len(specs)
         by_result = {result: [o for o in seen if o.result is result] for result in Result}
         assert by_result[Result.DONE]
-        assert by_result[Result.NOT_SENT]
-        assert locks(cluster) == []
-        assert set(results(port, planned(port, *specs)).values()) == {Result.DONE}
-        assert not planned(port, *specs).pending
+        assert by_result[Result.SKIPPED]
+        assert lock_nodes(cluster) == []
+        assert set(apply_results(port, plan_specs(port, *specs)).values()) == {Result.DONE}
+        assert not plan_specs(port, *specs).has_changes
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_f30_in_the_middle_of_many_topics(
-    cluster: Playground, proxy: Proxy, tmp_path: Path, number: signal.Signals, code: int
+    cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     """Ctrl-C in the middle of apply: what was sent is finished and counted, the lock is free, a re-run converges."""
     for index in range(600):
@@ -147,9 +167,9 @@ def test_f30_in_the_middle_of_many_topics(
     done = re.search(r"Applied: (\d+) done, (\d+) not sent", out)
     assert done is not None
     assert int(done[1]) + int(done[2]) == 600
-    tree = checker.look(cluster.connect)
-    assert len(checker.topics(tree)) == int(done[1])
+    tree = write_checker.read_nodes(cluster.connect)
+    assert len(write_checker.decode_topics(tree)) == int(done[1])
     assert not [path for path in tree if path.startswith("/topiarist/lock/")]
     again = subprocess.run(words(cluster, tmp_path, "--yes"), capture_output=True, text=True, check=False)
     assert again.returncode == 0
-    assert len(checker.topics(checker.look(cluster.connect))) == 600
+    assert len(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))) == 600

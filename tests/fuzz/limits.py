@@ -9,19 +9,19 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 CACHE = Path(os.environ.get("TOPIARIST_CACHE") or ROOT / ".cache") / "fuzz"
 
-NAMES = ("manifests", "znodes", "plans", "snapshots", "rules")
+TARGET_NAMES = ("manifests", "znodes", "plans", "snapshots", "rules")
 """The targets. Whoever starts processes for them must not import them: they are to be imported with instruments."""
 
-MEMORY = 1 << 30
+MAX_MEMORY_BYTES = 1 << 30
 """Bytes of address space that reading may take, the interpreter and the fuzzer's own tables among them."""
 
-LONGEST, LARGE = 1 << 16, 1 << 18
+MAX_INPUT_BYTES, REPEATED_INPUT_BYTES = 1 << 16, 1 << 18
 """Bytes of an input while fuzzing, and of one that is repeated to be measured."""
 
-SECONDS_PER_MB, GRACE = 1.0, 0.25
+SECONDS_PER_MB, BASE_SECONDS = 1.0, 0.25
 """CPU time that reading may take: so much for each MB, and so much in any case (a hundred complaints with guesses)."""
 
 
-def allowed(size: int) -> float:
+def cpu_limit_s(size: int) -> float:
     """CPU seconds that reading so many bytes may take."""
-    return GRACE + SECONDS_PER_MB * size / 1e6
+    return BASE_SECONDS + SECONDS_PER_MB * size / 1e6

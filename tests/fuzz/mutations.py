@@ -13,29 +13,45 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from fuzz.limits import LARGE
+from fuzz.limits import REPEATED_INPUT_BYTES
 
-Other = Callable[[bytes, int], bytes]
+ByteMutator = Callable[[bytes, int], bytes]
 """Some other mutation of bytes, to at most so many."""
 
-_ODD: tuple[Any, ...] = (None, True, -1, 0, 0.5, 2**31, 2**63, "", "x", "\u202e", "\ud800", [], {}, [[]], {"": []})
+_UNUSUAL_VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    0.5,
+    2**31,
+    2**63,
+    "",
+    "x",
+    "\u202e",
+    "\ud800",
+    [],
+    {},
+    [[]],
+    {"": []},
+)
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|-?[0-9]+|[a-zA-Z_.]+|\s+|.', re.DOTALL)
 _OPENING, _CLOSING = b"[{(", b"]})"
 
 
-def mutated(other: Other, data: bytes, size: int, seed: int) -> bytes:
+def mutate(other: ByteMutator, data: bytes, size: int, seed: int) -> bytes:
     """An input with some of its values or tokens exchanged, or by the other mutation; of at most ``size`` bytes."""
     random = Random(seed)
     match random.randrange(3):
         case 0:
             return other(data, size)
         case 1:
-            return (_by_value(data, random) or _by_token(other, data, random))[:size]
+            return (_mutate_values(data, random) or _mutate_tokens(other, data, random))[:size]
         case _:
-            return _by_token(other, data, random)[:size]
+            return _mutate_tokens(other, data, random)[:size]
 
 
-def _by_value(data: bytes, random: Random) -> bytes:
+def _mutate_values(data: bytes, random: Random) -> bytes:
     """JSON with other values, or one line of it that is JSON; empty if there is none."""
     lines = data.split(b"\n")
     at = random.randrange(len(lines))
@@ -45,13 +61,13 @@ def _by_value(data: bytes, random: Random) -> bytes:
         except (ValueError, RecursionError):
             continue
         for _ in range(random.choice((1, 1, 2, 4))):
-            _exchange(body, random)
+            _exchange_value(body, random)
         return b"\n".join((*lines[:begin], json.dumps(body[0], separators=(",", ":")).encode(), *lines[end:]))
     return b""
 
 
-def _exchange(body: list[Any], random: Random) -> None:
-    places = list(_places(body))
+def _exchange_value(body: list[Any], random: Random) -> None:
+    places = list(_value_slots(body))
     holder, key = random.choice(places)
     giver, from_key = random.choice(places)
     value = holder[key]
@@ -65,23 +81,23 @@ def _exchange(body: list[Any], random: Random) -> None:
         case 1 if isinstance(value, dict):
             value[random.choice((str(from_key), "x"))] = deepcopy(giver[from_key])
         case 2:
-            holder[key] = deepcopy(random.choice(_ODD))
+            holder[key] = deepcopy(random.choice(_UNUSUAL_VALUES))
         case _:
             holder[key] = deepcopy(giver[from_key])
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+def _value_slots(value: Any) -> Iterator[tuple[Any, Any]]:
     """Whatever holds something, and where in it."""
     for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
         yield value, key
-        yield from _places(value[key])
+        yield from _value_slots(value[key])
 
 
-def _by_token(other: Other, data: bytes, random: Random) -> bytes:
+def _mutate_tokens(other: ByteMutator, data: bytes, random: Random) -> bytes:
     tokens = _TOKEN.findall(data)
     for _ in range(random.choice((1, 1, 2, 4))):
-        begin, end = _part(tokens, random)
-        source, upto = _part(tokens, random)
+        begin, end = _token_range(tokens, random)
+        source, upto = _token_range(tokens, random)
         piece = tokens[source:upto]
         match random.randrange(4):
             case 0:
@@ -95,7 +111,7 @@ def _by_token(other: Other, data: bytes, random: Random) -> bytes:
     return b"".join(tokens)
 
 
-def _part(tokens: list[bytes], random: Random) -> tuple[int, int]:
+def _token_range(tokens: list[bytes], random: Random) -> tuple[int, int]:
     """Where a random token begins and ends, or what a bracket encloses if it is one."""
     begin = end = random.randrange(len(tokens) + 1)
     depth = 0
@@ -107,12 +123,12 @@ def _part(tokens: list[bytes], random: Random) -> tuple[int, int]:
     return begin, end
 
 
-def repeated(data: bytes, random: Random) -> bytes:
+def repeat_piece(data: bytes, random: Random) -> bytes:
     """An input with one piece of it repeated until it is large; half of the time a number in it counts up."""
     cuts = [match.end() for match in re.finditer(rb"[,\n]", data)] if random.random() < 0.7 else []
     begin, end = sorted(random.choice(cuts) if len(cuts) > 1 else random.randint(0, len(data)) for _ in range(2))
     piece = data[begin:end] or data[begin : begin + 1] or b" "
-    times = max(1, (LARGE - len(data)) // len(piece))
+    times = max(1, (REPEATED_INPUT_BYTES - len(data)) // len(piece))
     numbers = count(1)
     number = re.search(rb"\d+", piece) if random.random() < 0.5 else None
     if number:

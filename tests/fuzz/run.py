@@ -20,28 +20,26 @@ from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "operator")]
+from fuzz import harness, measurement
+from fuzz.limits import CACHE, HERE, MAX_INPUT_BYTES, TARGET_NAMES
 
-from fuzz import measuring, trying  # noqa: E402
-from fuzz.limits import CACHE, HERE, LONGEST, NAMES  # noqa: E402
-
-PATIENCE = 300
+HANG_TIMEOUT_S = 300
 """Seconds that a process may take beyond its time before it is killed: it hangs."""
 
-MOST_DEATHS = 10
+MAX_CRASHES = 10
 """Deaths of the process after which a target is given up."""
 
 
-def run(name: str, seconds: int) -> int:
+def fuzz_target(name: str, seconds: int) -> int:
     """Fuzz and measure one target; prints one line of figures and each find, and returns how many there are."""
-    folder = _prepared(name)
+    folder = _prepare_folder(name)
     ends, deaths, log = time.monotonic() + seconds, 0, folder / "log"
     log.unlink(missing_ok=True)
-    while (left := int(ends - time.monotonic())) > 0 and deaths < MOST_DEATHS:
-        deaths += _ended_badly("fuzz", name, folder, left)
-    _ended_badly("measure", name, folder, max(10, seconds // 5))
+    while (left := int(ends - time.monotonic())) > 0 and deaths < MAX_CRASHES:
+        deaths += _task_crashed("fuzz", name, folder, left)
+    _task_crashed("measure", name, folder, max(10, seconds // 5))
     finds = sorted(path for path in (folder / "finds").iterdir() if path.suffix != ".txt")
-    print(f"{name}: {_figures(log.read_text(errors='replace'))}, {len(finds)} finds", flush=True)
+    print(f"{name}: {_format_statistics(log.read_text(errors='replace'))}, {len(finds)} finds", flush=True)
     for find in finds:
         words = find.with_name(f"{find.name}.txt")
         said = words.read_text().strip().splitlines()[-1:] if words.exists() else []
@@ -49,7 +47,7 @@ def run(name: str, seconds: int) -> int:
     return len(finds)
 
 
-def _prepared(name: str) -> Path:
+def _prepare_folder(name: str) -> Path:
     """The target's folder with its seeds and words; they are made in a process of their own, which may import it."""
     folder = CACHE / name
     for part in ("corpus", "seeds", "finds", "slow"):
@@ -65,18 +63,20 @@ def prepare(name: str, folder: Path, _seconds: int, _seed: int) -> None:
     target = import_module("fuzz.targets").TARGETS[name]
     cases = (path.read_bytes() for path in sorted((HERE / "cases" / name).glob("*")))
     for data in (*target.seeds(), *cases):
-        if len(data) <= LONGEST:
+        if len(data) <= MAX_INPUT_BYTES:
             (folder / "seeds" / _hash(data)).write_bytes(data)
     quoted = ("".join(f"\\x{byte:02x}" for byte in word.encode()) for word in target.words.split())
     (folder / "words").write_text("".join(f'"{word}"\n' for word in quoted))
 
 
-def _ended_badly(task: str, name: str, folder: Path, seconds: int) -> bool:
+def _task_crashed(task: str, name: str, folder: Path, seconds: int) -> bool:
     """Whether a process ended by other than its time; the input that it then was about is kept."""
     command = [sys.executable, __file__, "--as", task, "--seconds", str(seconds), name]
     with (folder / "log").open("ab") as log:
         try:
-            code = subprocess.run(command, stdout=log, stderr=log, timeout=seconds + PATIENCE, check=False).returncode
+            code = subprocess.run(
+                command, stdout=log, stderr=log, timeout=seconds + HANG_TIMEOUT_S, check=False
+            ).returncode
         except subprocess.TimeoutExpired:
             code = -signal.SIGKILL
     if code == 0:
@@ -89,7 +89,7 @@ def _ended_badly(task: str, name: str, folder: Path, seconds: int) -> bool:
     return True
 
 
-def _figures(log: str) -> str:
+def _format_statistics(log: str) -> str:
     """What libFuzzer and the measuring said at the end."""
     executed = sum(map(int, re.findall(r"number_of_executed_units:\s+(\d+)", log)))
     coverage = max(map(int, re.findall(r"cov: (\d+)", log)), default=0)
@@ -104,7 +104,7 @@ def _hash(data: bytes) -> str:
     return sha256(data).hexdigest()[:12]
 
 
-TASKS = {"fuzz": trying.fuzz, "measure": measuring.measure, "prepare": prepare}
+TASKS = {"fuzz": harness.fuzz, "measure": measurement.measure, "prepare": prepare}
 
 
 def main() -> int:
@@ -112,14 +112,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--as", dest="task", choices=TASKS, help=argparse.SUPPRESS)
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(NAMES)}; without any, all")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGET_NAMES)}; without any, all")
     given = parser.parse_args()
-    if strange := set(given.targets) - set(NAMES):
-        parser.error(f"found {', '.join(sorted(strange))}, wanted targets of: {', '.join(NAMES)}")
+    if strange := set(given.targets) - set(TARGET_NAMES):
+        parser.error(f"found {', '.join(sorted(strange))}, wanted targets of: {', '.join(TARGET_NAMES)}")
     if given.task:
         TASKS[given.task](given.targets[0], CACHE / given.targets[0], given.seconds, time.time_ns() % (1 << 31))
         return 0
-    return min(1, sum(run(name, given.seconds) for name in given.targets or NAMES))
+    return min(1, sum(fuzz_target(name, given.seconds) for name in given.targets or TARGET_NAMES))
 
 
 if __name__ == "__main__":

@@ -8,30 +8,30 @@ from pathlib import Path
 
 from support import snapshots as snapshot_examples
 from support import states
-from topiarist.adapters import znodes
+from topiarist.adapters.zookeeper.codec import configs, own_znodes, topics
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-def files(pattern: str) -> Iterator[bytes]:
+def example_files(pattern: str) -> Iterator[bytes]:
     """All files of the examples whose names are like this."""
     return (path.read_bytes() for path in sorted(EXAMPLES.rglob(pattern)) if path.is_file())
 
 
-def of_snapshots() -> Iterator[bytes]:
+def snapshot_seeds() -> Iterator[bytes]:
     """A snapshot in which nothing is at its default."""
-    yield b"".join(snapshot_examples.lines())
+    yield b"".join(snapshot_examples.snapshot_lines())
 
 
-def of_znodes() -> Iterator[bytes]:
+def znode_seeds() -> Iterator[bytes]:
     """One of every kind of znode, as Kafka and topiarist write them."""
-    for state in (snapshot_examples.WHOLE, states.cluster(states.topic("orders"))):
+    for state in (snapshot_examples.FULL_STATE, states.cluster(states.topic("orders"))):
         for topic in state.topics.values():
-            yield znodes.encode_topic(topic.replicas, topic_id=topic.topic_id)
-            yield znodes.encode_config(topic.config)
+            yield topics.encode_topic(topic.replicas, topic_id=topic.topic_id)
+            yield configs.encode_config(topic.config)
             if topic.record:
-                yield znodes.encode_record(topic.record)
-        yield znodes.encode_gate(None)
+                yield own_znodes.encode_record(topic.record)
+        yield own_znodes.encode_freeze(None)
     yield (
         b'{"version":3,"partitions":{"1":[1,2,3],"0":[1]},"adding_replicas":{"1":[3]},'
         b'"removing_replicas":{"1":[1]},"topic_id":"IvlLS4OaQluDznKjP0kYgQ","vendor":{"a":[1.5]}}'
@@ -46,9 +46,9 @@ def of_znodes() -> Iterator[bytes]:
     yield b"42"
 
 
-def of_rules() -> Iterator[bytes]:
+def rule_seeds() -> Iterator[bytes]:
     """Every expression of the examples, and some that use much of the language."""
-    for text in files("*.yaml"):
+    for text in example_files("*.yaml"):
         yield from re.findall(rb"expression: *(.+)", text)
     yield b'topic.labels[?"a"].orValue("x") == "x" || has(topic.labels.b)'
     yield b'topic.config.all(k, topic.config[k] != "") && [1,2].map(x, x * 2).exists(y, y > 3)'
@@ -57,13 +57,18 @@ def of_rules() -> Iterator[bytes]:
     yield b"duration('168h') > duration('1h') && timestamp('2024-01-01T00:00:00Z').getFullYear() == 2024"
 
 
-YAML = "apiVersion: topiarist.dev/v1 kind: Topic Cluster Policy metadata: name: labels: spec: config: overrides: \
+YAML_TOKENS = (
+    "apiVersion: topiarist.dev/v1 kind: Topic Cluster Policy metadata: name: labels: spec: config: overrides: \
     clusters: clusterSelector: matchLabels: partitions: replicationFactor: replicaAssignment: retention.ms: ensure: \
     Absent zookeeper: connect: defaults: kafkaVersion: rules: expression: message: field: List items: --- ... - : ? & \
     * ! !! | > %TAG %YAML << yes 0x1 1e3 1:2 0.5 010 ~ null true { } [ ] \" ' # \u2028 \x85 \ufeff \x07 \\u2028"
-JSON = '{ } [ ] : , " null true false -1 0 1 1e5 1.5 NaN 9223372036854775808 \\ud800 \\u0000 \\n'
-ZNODE = (
-    f"{JSON} version partitions adding_replicas removing_replicas topic_id config owner ensure Absent state open frozen"
 )
-CEL = "topic. change. cluster. labels config name has( size() all( exists( map( filter( matches( optMap( in == != && \
+JSON_TOKENS = '{ } [ ] : , " null true false -1 0 1 1e5 1.5 NaN 9223372036854775808 \\ud800 \\u0000 \\n'
+ZNODE_TOKENS = (
+    f"{JSON_TOKENS} version partitions adding_replicas removing_replicas topic_id config owner ensure Absent state "
+    "open frozen"
+)
+CEL_TOKENS = (
+    "topic. change. cluster. labels config name has( size() all( exists( map( filter( matches( optMap( in == != && \
     || ? : ! [? .orValue( int( string( double( timestamp( duration( bytes( dyn( type( null r'' b'' \\u0000 1u 0x1 //"
+)

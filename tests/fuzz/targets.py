@@ -19,148 +19,151 @@ from typing import Any, NamedTuple
 
 from fuzz import seeds
 from support import states
-from support.decoders import DECODERS
-from topiarist import saved, schema
-from topiarist.adapters import manifests as loader
-from topiarist.adapters import snapshot, znodes
-from topiarist.adapters.cel import Court
-from topiarist.adapters.manifests import thorough
+from support.zookeeper.decoders import DECODERS
+from topiarist.adapters.cel import CelRuleEvaluator
+from topiarist.adapters.manifests import diagnose, dump, loader
+from topiarist.adapters.manifests.parser import NeedsDiagnosis, StrictParser
 from topiarist.adapters.manifests.source import File
-from topiarist.adapters.manifests.strict import Odd, StrictLoader
-from topiarist.adapters.znodes.strict import load_object
-from topiarist.core.claims import cluster_map
-from topiarist.core.configs import SETTINGS
-from topiarist.core.facts import Facts, of_change, of_cluster, of_topic
-from topiarist.core.guardrails import Rule, Subject
-from topiarist.core.plan import Run, make_plan
-from topiarist.core.spec import ClusterSpec, Manifest
-from topiarist.desired import resolve
-from topiarist.errors import Complaint, Reason, TopiaristError
-from topiarist.render.document import document, dumps, fingerprint
+from topiarist.adapters.saved_plans import decode as decode_
+from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps, encode_plans
+from topiarist.adapters.snapshots import files
+from topiarist.adapters.zookeeper.codec import configs, own_znodes, strict_json, topics
+from topiarist.adapters.zookeeper.codec.strict_json import load_object
+from topiarist.desired import parse
+from topiarist.desired.duplicates import index_clusters
+from topiarist.desired.resolve import resolve
+from topiarist.errors import Diagnostic, Reason, TopiaristError
+from topiarist.filters.cel_variables import bind_change, bind_cluster, bind_topic
+from topiarist.kafka.config_rules import RELEVANT_BROKER_SETTINGS
+from topiarist.model.policy import CelBindings, Rule, RuleSubject
+from topiarist.model.run_options import RunOptions
+from topiarist.model.spec import ClusterSpec, Manifest
+from topiarist.planning.planner import make_plan
+from topiarist.schema import load
 
-NOT_A_PLAN = {Reason.NOT_A_PLAN, Reason.PLAN_EDITED, Reason.PLAN_TOO_NEW}
+INVALID_PLAN_REASONS = {Reason.NOT_A_PLAN, Reason.PLAN_EDITED, Reason.PLAN_TOO_NEW}
 
 
 class Target(NamedTuple):
     """Readers, the product with all that must hold of them, inputs to begin with, and words of the format."""
 
-    reads: tuple[Callable[[bytes], object], ...]
+    readers: tuple[Callable[[bytes], object], ...]
     check: Callable[[bytes], None]
     seeds: Callable[[], Iterable[bytes]]
-    words: str
+    tokens: str
 
 
-def _printable(text: str) -> None:
+def _check_printable(text: str) -> None:
     assert all(line.isprintable() for line in text.split("\n")), ascii(text)
 
 
-def _refused(error: TopiaristError, reasons: Collection[Reason]) -> None:
+def _check_reason(error: TopiaristError, reasons: Collection[Reason]) -> None:
     assert error.reason in reasons, error.reason
-    _printable(str(error))
+    _check_printable(str(error))
 
 
 # Manifests
 
 
 def _load(data: bytes) -> loader.Loaded:
-    return loader.load(["-"], BytesIO(data))
+    return loader.load_manifests(["-"], BytesIO(data))
 
 
-def manifests(data: bytes) -> None:
+def check_manifests(data: bytes) -> None:
     """Documents or located complaints; specs of what is valid; and what is valid is written and read the same."""
     loaded = _load(data)
-    of_kind: dict[str, list[Manifest]] = {kind: [] for kind in schema.KINDS}
+    of_kind: dict[str, list[Manifest]] = {kind: [] for kind in load.KINDS}
     for manifest in loaded.manifests:
         of_kind[manifest.kind].append(manifest)
     for manifest in of_kind["Policy"]:
-        schema.policy(manifest)
-    clusters, doubles = cluster_map(map(schema.cluster_spec, of_kind["Cluster"]))
-    wanted = resolve(of_kind["Topic"], clusters or {"": ClusterSpec()}, strict=False)
-    _inside(data, [*loaded.complaints, *doubles, *wanted.complaints, *wanted.warnings])
-    if loaded.complaints:
+        parse.parse_policy(manifest)
+    clusters, doubles = index_clusters(map(parse.parse_cluster_spec, of_kind["Cluster"]))
+    wanted = resolve(of_kind["Topic"], clusters or {"": ClusterSpec()}, require_cluster_documents=False)
+    _check_locations(data, [*loaded.errors, *doubles, *wanted.errors, *wanted.warnings])
+    if loaded.errors:
         return
-    bodies = _bodies(data)
-    text = loader.dump(bodies).encode()
-    assert repr(list(_fast(text))) == repr(bodies), "the fast pass reads something else than was written"
+    bodies = _own_documents(data)
+    text = dump.dump_documents(bodies).encode()
+    assert repr(list(_parse_fast(text))) == repr(bodies), "the fast pass reads something else than was written"
     again = _load(text)
-    assert not again.complaints
-    assert list(map(_content, again.manifests)) == list(map(_content, loaded.manifests))
+    assert not again.errors
+    assert list(map(_manifest_content, again.manifests)) == list(map(_manifest_content, loaded.manifests))
 
 
-def _inside(data: bytes, complaints: Iterable[Complaint]) -> None:
+def _check_locations(data: bytes, complaints: Iterable[Diagnostic]) -> None:
     lines = re.split("\r\n|[\r\n\x85\u2028\u2029]", data.decode("utf-8", "replace"))
     longest = max(map(len, lines))
     for complaint in complaints:
-        _printable(str(complaint))
-        assert complaint.place.file == "<stdin>"
-        assert 1 <= complaint.place.line <= len(lines) + 1, complaint
-        assert 1 <= complaint.place.column <= longest + 1, complaint
+        _check_printable(str(complaint))
+        assert complaint.location.file == "<stdin>"
+        assert 1 <= complaint.location.line <= len(lines) + 1, complaint
+        assert 1 <= complaint.location.column <= longest + 1, complaint
 
 
-def _bodies(data: bytes) -> list[Any]:
+def _own_documents(data: bytes) -> list[Any]:
     """Our documents in a file without fault, by the thorough pass; the fast one reads the same, if it reads all."""
     file = File("<stdin>", data)
-    judged = [found for found in thorough.documents(file) if isinstance(found, thorough.Judged)]
+    judged = [found for found in diagnose.diagnose_documents(file) if isinstance(found, diagnose.DiagnosedDocument)]
     try:
-        assert repr(list(_fast(data))) == repr([found.body for found in judged]), "the two passes differ"
-    except Odd:  # in a document of others, of which more is taken
-        assert not all(thorough.is_ours(found.body) for found in judged)
-    return [found.body for found in judged if thorough.is_ours(found.body)]
+        assert repr(list(_parse_fast(data))) == repr([found.body for found in judged]), "the two passes differ"
+    except NeedsDiagnosis:  # in a document of others, of which more is taken
+        assert not all(diagnose.is_topiarist_document(found.body) for found in judged)
+    return [found.body for found in judged if diagnose.is_topiarist_document(found.body)]
 
 
-def _fast(data: bytes) -> Iterator[Any]:
-    return (parsed.body for parsed in StrictLoader().documents(File("<stdin>", data)))
+def _parse_fast(data: bytes) -> Iterator[Any]:
+    return (parsed.body for parsed in StrictParser().parse_documents(File("<stdin>", data)))
 
 
-def _content(manifest: Manifest) -> str:
+def _manifest_content(manifest: Manifest) -> str:
     """All of a manifest but where it stands; by its text, in which 1 is not true and 0.5 not 0.50."""
-    return repr((manifest[:-1], loader.annotations_of(manifest)))
+    return repr((manifest[:-1], loader.read_annotations(manifest)))
 
 
 # Znodes
 
 
-def _value(decode: Callable[[bytes], Any], raw: bytes) -> Any:
+def _decode_or_none(decode: Callable[[bytes], Any], raw: bytes) -> Any:
     """What a decoder makes of bytes; None if it says, in printable words, that they are none of its own."""
     try:
         return decode(raw)
-    except znodes.ZnodeError as error:
-        _printable(str(error))
+    except strict_json.ZnodeError as error:
+        _check_printable(str(error))
         return None
 
 
-def every_znode(data: bytes) -> None:
+def check_znodes(data: bytes) -> None:
     """A value or ``ZnodeError`` from each decoder; what is encoded of it is decoded to it; nothing is dropped."""
-    topic, config, record, gate, *_, grown, changed = (_value(decode, data) for decode in DECODERS)
+    topic, config, record, gate, *_, grown, changed = (_decode_or_none(decode, data) for decode in DECODERS)
     if topic is not None:
-        _topic(data, topic, grown)
+        _check_topic(data, topic, grown)
     if config is not None:
-        assert znodes.decode_config(znodes.encode_config(config)) == config
-        _kept(data, changed, {"version", "config"})
+        assert configs.decode_config(configs.encode_config(config)) == config
+        _check_preserved(data, changed, {"version", "config"})
     if record is not None:
-        assert znodes.decode_record(znodes.encode_record(record)) == record
+        assert own_znodes.decode_record(own_znodes.encode_record(record)) == record
     if gate is not None:
-        assert znodes.decode_gate(znodes.encode_gate(gate)) == gate
-    znodes.read_gate(data)
+        assert own_znodes.decode_freeze(own_znodes.encode_freeze(gate)) == gate
+    own_znodes.decode_freeze_fail_closed(data)
 
 
-def _topic(raw: bytes, node: znodes.TopicNode, grown: bytes | None) -> None:
-    pool = znodes.Pool()
-    assert pool.topic(raw) == pool.topic(raw) == node
+def _check_topic(raw: bytes, node: topics.TopicAssignment, grown: bytes | None) -> None:
+    pool = topics.ZnodeDecoder()
+    assert pool.decode_topic(raw) == pool.decode_topic(raw) == node
     whole = isinstance(node.partition_ids, range)
     assert (grown is not None) == whole
     if grown is None:
         return
-    plain = node._replace(reassigning=(), unknown_fields=())
-    written = znodes.encode_topic(node.replicas, version=node.version, topic_id=node.topic_id)
-    assert znodes.decode_topic(written) == plain
-    larger = znodes.decode_topic(grown)
+    plain = node._replace(reassigning_partitions=(), unknown_fields=())
+    written = topics.encode_topic(node.replicas, version=node.version, topic_id=node.topic_id)
+    assert topics.decode_topic(written) == plain
+    larger = topics.decode_topic(grown)
     assert larger.replicas == (*node.replicas, (1, 2))
     assert larger[3:] == node[3:]
-    _kept(raw, grown, {"version", "partitions"})
+    _check_preserved(raw, grown, {"version", "partitions"})
 
 
-def _kept(raw: bytes, written: bytes, changed: set[str]) -> None:
+def _check_preserved(raw: bytes, written: bytes, changed: set[str]) -> None:
     """Whatever of a znode is not changed is written back as it was."""
     before, after = load_object(raw), load_object(written)
     same = {name: value for name, value in after.items() if name in before and name not in changed}
@@ -172,24 +175,24 @@ def _kept(raw: bytes, written: bytes, changed: set[str]) -> None:
 
 def _read_plan(data: bytes) -> Any:
     try:
-        return saved.read(data, "plan.json")
+        return decode_.parse_plan_file(data, "plan.json")
     except TopiaristError as error:
-        _refused(error, NOT_A_PLAN)
+        _check_reason(error, INVALID_PLAN_REASONS)
         return None
 
 
-def plans(data: bytes) -> None:
+def check_plans(data: bytes) -> None:
     """A file of plans is written to the same bytes, or refused; also where the fingerprint fits: anybody makes one."""
-    for raw in (data, _signed(data)):
+    for raw in (data, _sign(data)):
         found = _read_plan(raw)
-        assert found is None or dumps(document(found)).encode() == raw
+        assert found is None or dumps(encode_plans(found)).encode() == raw
 
 
-def _signed(data: bytes) -> bytes:
+def _sign(data: bytes) -> bytes:
     """The same document as topiarist would have written and signed it, as far as it is one."""
     try:
         content = json.loads(data)
-        return dumps({**content, "fingerprint": fingerprint(content)}).encode()
+        return dumps({**content, "fingerprint": compute_fingerprint(content)}).encode()
     except (ValueError, TypeError, KeyError, RecursionError):
         return data
 
@@ -197,24 +200,24 @@ def _signed(data: bytes) -> bytes:
 # Snapshots
 
 
-def _read_snapshot(data: bytes) -> snapshot.Snapshot | None:
+def _read_snapshot(data: bytes) -> files.Snapshot | None:
     with NamedTemporaryFile() as file:
         file.write(data)
         file.flush()
         try:
-            return snapshot.load(Path(file.name))
+            return files.load_snapshot(Path(file.name))
         except TopiaristError as error:
-            _refused(error, {Reason.SNAPSHOT_UNUSABLE})
+            _check_reason(error, {Reason.SNAPSHOT_UNUSABLE})
             return None
 
 
-def snapshots(data: bytes) -> None:
+def check_snapshots(data: bytes) -> None:
     """A file is refused, or a state that is written and read again as it is, but for settings that stay behind."""
     found = _read_snapshot(data)
     if found is None:
         return
-    again = _read_snapshot(b"".join(snapshot.dump(found)))
-    kept = {name: text for name, text in found.state.broker_defaults.items() if name in SETTINGS}
+    again = _read_snapshot(b"".join(files.dump_snapshot(found)))
+    kept = {name: text for name, text in found.state.broker_defaults.items() if name in RELEVANT_BROKER_SETTINGS}
     assert again == found._replace(state=replace(found.state, broker_defaults=kept))
 
 
@@ -222,30 +225,35 @@ def snapshots(data: bytes) -> None:
 
 
 @cache
-def _facts() -> Facts:
+def _cel_bindings() -> CelBindings:
     """A topic to be created, with everything that rules of either subject may name."""
     spec = states.spec("orders", config={"retention.ms": 604800000, "cleanup.policy": "compact"})
-    (planned,) = make_plan(states.cluster(), spec.cluster, (spec,), Run()).topics
+    (planned,) = make_plan(states.cluster(), spec.cluster, (spec,), RunOptions()).topics
     (creation,) = planned.changes
-    return {**of_topic(spec, of_cluster(spec.cluster), {"a": "b"}), **of_change(planned, creation, 6)}
+    return {**bind_topic(spec, bind_cluster(spec.cluster), {"a": "b"}), **bind_change(planned, creation, 6)}
 
 
-def rules(data: bytes) -> None:
+def check_rules(data: bytes) -> None:
     """Any expression that fits into a policy is kept, not kept, or a fault in printable words."""
     expression = data.decode("utf-8", "replace")[:2000]
-    for subject in Subject:
-        rule = Rule("policy", "rule", expression, "no", subject, True, (), states.Written("policy.yaml"), ())
-        court = Court([rule])
-        found = [*court.faults.values(), *(fault for _, fault in court.judge([rule], _facts()) if fault)]
+    for subject in RuleSubject:
+        rule = Rule("policy", "rule", expression, "no", subject, True, (), states.PositionedSource("policy.yaml"), ())
+        court = CelRuleEvaluator([rule])
+        found = [*court.rule_errors.values(), *(fault for _, fault in court.evaluate([rule], _cel_bindings()) if fault)]
         for fault in found:
             assert fault.message.isprintable(), ascii(fault.message)
             assert fault.hint.isprintable(), ascii(fault.hint)
 
 
 TARGETS = {
-    "manifests": Target((_load,), manifests, partial(seeds.files, "*.yaml"), seeds.YAML),
-    "znodes": Target(tuple(partial(_value, decode) for decode in DECODERS), every_znode, seeds.of_znodes, seeds.ZNODE),
-    "plans": Target((_read_plan,), plans, partial(seeds.files, "*.json"), seeds.JSON),
-    "snapshots": Target((_read_snapshot,), snapshots, seeds.of_snapshots, seeds.JSON),
-    "rules": Target((rules,), rules, seeds.of_rules, seeds.CEL),
+    "manifests": Target((_load,), check_manifests, partial(seeds.example_files, "*.yaml"), seeds.YAML_TOKENS),
+    "znodes": Target(
+        tuple(partial(_decode_or_none, decode) for decode in DECODERS),
+        check_znodes,
+        seeds.znode_seeds,
+        seeds.ZNODE_TOKENS,
+    ),
+    "plans": Target((_read_plan,), check_plans, partial(seeds.example_files, "*.json"), seeds.JSON_TOKENS),
+    "snapshots": Target((_read_snapshot,), check_snapshots, seeds.snapshot_seeds, seeds.JSON_TOKENS),
+    "rules": Target((check_rules,), check_rules, seeds.rule_seeds, seeds.CEL_TOKENS),
 }

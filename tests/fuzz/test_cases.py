@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.limits import LONGEST, NAMES
-from fuzz.mutations import mutated
+from fuzz.limits import MAX_INPUT_BYTES, TARGET_NAMES
+from fuzz.mutations import mutate
 from fuzz.targets import TARGETS
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*/*"))
@@ -23,7 +23,7 @@ def seeds(name: str) -> list[bytes]:
 
 def test_there_is_a_target_for_each_name() -> None:
     """The names stand by themselves, since what starts the processes must not import what they fuzz."""
-    assert tuple(TARGETS) == NAMES
+    assert tuple(TARGETS) == TARGET_NAMES
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.parent.name}-{case.name}" for case in CASES])
@@ -32,7 +32,7 @@ def test_a_find_stays_mended(case: Path) -> None:
     TARGETS[case.parent.name].check(case.read_bytes())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TARGET_NAMES)
 def test_the_seeds_are_no_finds(name: str) -> None:
     """Each target has inputs to begin with, and they keep its promises."""
     assert seeds(name)
@@ -40,7 +40,7 @@ def test_the_seeds_are_no_finds(name: str) -> None:
         TARGETS[name].check(seed)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TARGET_NAMES)
 @given(data=st.data())
 def test_what_is_near_a_seed_is_no_find(name: str, data: st.DataObject) -> None:
     """Inputs with parts of them replaced, doubled, moved and left out, as ``make fuzz`` does for longer."""
@@ -49,4 +49,4 @@ def test_what_is_near_a_seed_is_no_find(name: str, data: st.DataObject) -> None:
         return data.draw(st.binary(max_size=8))
 
     seed = data.draw(st.sampled_from(seeds(name)))
-    TARGETS[name].check(mutated(bytes_for, seed, LONGEST, data.draw(st.integers(0, 1 << 32))))
+    TARGETS[name].check(mutate(bytes_for, seed, MAX_INPUT_BYTES, data.draw(st.integers(0, 1 << 32))))

@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from fuzz.limits import LARGE, LONGEST, allowed
-from fuzz.measuring import smaller
-from fuzz.mutations import mutated, repeated
-from fuzz.trying import Trial
+from fuzz.harness import FuzzHarness
+from fuzz.limits import MAX_INPUT_BYTES, REPEATED_INPUT_BYTES, cpu_limit_s
+from fuzz.measurement import minimize
+from fuzz.mutations import mutate, repeat_piece
 
 
 def breaks(data: bytes) -> None:
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_smallest_input_of_each_find_is_kept(folder: Path) -> None:
     """Whatever raises is kept with its traceback, once for each place; fuzzing goes on."""
-    trial = Trial(breaks, folder)
+    trial = FuzzHarness(breaks, folder)
     for data in (b"fine", b"very bad", b"bad", b"too bad", b"worse"):
         trial(data)
     said = {path: path.read_text() for path in (folder / "finds").glob("*.txt")}
@@ -48,34 +48,34 @@ def test_what_is_being_tried_stands_in_a_file(folder: Path) -> None:
         return raw[8 : 8 + int.from_bytes(raw[:8], "big")]
 
     seen: list[bytes] = []
-    trial = Trial(lambda _data: seen.append(current()), folder)
+    trial = FuzzHarness(lambda _data: seen.append(current()), folder)
     trial(b"deadly")
-    trial(b"x" * LONGEST)
-    assert seen == [b"deadly", b"x" * LONGEST]
+    trial(b"x" * MAX_INPUT_BYTES)
+    assert seen == [b"deadly", b"x" * MAX_INPUT_BYTES]
     assert current() == b""
 
 
 def test_finds_are_made_smaller(folder: Path) -> None:
     """As small as they can be with the same error at the same place; not beyond the time that there is."""
-    Trial(breaks, folder)(b"a very bad thing")
+    FuzzHarness(breaks, folder)(b"a very bad thing")
     (find,) = (folder / "finds").glob("*.txt")
-    assert smaller(b"a very bad thing", find.stem, breaks, float("inf")) == b"bad"
-    assert smaller(b"a very bad thing", "OSError-elsewhere-1", breaks, float("inf")) == b"a very bad thing"
-    assert smaller(b"a very bad thing", find.stem, breaks, 0.0) == b"a very bad thing"
+    assert minimize(b"a very bad thing", find.stem, breaks, float("inf")) == b"bad"
+    assert minimize(b"a very bad thing", "OSError-elsewhere-1", breaks, float("inf")) == b"a very bad thing"
+    assert minimize(b"a very bad thing", find.stem, breaks, 0.0) == b"a very bad thing"
 
 
 def test_a_piece_is_repeated_until_an_input_is_large() -> None:
     """Whatever piece it is; a number counts up in some."""
-    made = [repeated(b'{"a":[1],"b":[2],"c":[3]}', Random(seed)) for seed in range(50)]
-    assert all(len(data) > LARGE * 0.9 for data in made)
+    made = [repeat_piece(b'{"a":[1],"b":[2],"c":[3]}', Random(seed)) for seed in range(50)]
+    assert all(len(data) > REPEATED_INPUT_BYTES * 0.9 for data in made)
     assert any(b'"a":[1],"b":[7],' in data or b"[77]" in data for data in made)
 
 
 def test_mutations_keep_the_form_of_some_and_the_size_of_all() -> None:
     """Many are JSON still, none is as it was for long, and each is what its seed makes of it."""
     whole = b'{"a":[1,2,{"b":"c"}],"d":null}'
-    made = [mutated(lambda found, _size: found + b"!", whole, 100, seed) for seed in range(300)]
-    assert made == [mutated(lambda found, _size: found + b"!", whole, 100, seed) for seed in range(300)]
+    made = [mutate(lambda found, _size: found + b"!", whole, 100, seed) for seed in range(300)]
+    assert made == [mutate(lambda found, _size: found + b"!", whole, 100, seed) for seed in range(300)]
     assert len(set(made)) > 150
     assert max(map(len, made)) <= 100
     assert sum(map(_is_json, made)) > 100
@@ -91,4 +91,4 @@ def _is_json(data: bytes) -> bool:
 
 def test_what_is_allowed_grows_with_the_size() -> None:
     """One second for each MB, and a little in any case."""
-    assert allowed(2_000_000) - allowed(1_000_000) == pytest.approx(1.0)
+    assert cpu_limit_s(2_000_000) - cpu_limit_s(1_000_000) == pytest.approx(1.0)

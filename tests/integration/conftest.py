@@ -11,23 +11,24 @@ import pytest
 from kazoo.client import KazooClient
 
 from conftest import BROKERS
-from integration.protected import Protected
-from integration.scene import REPLICAS, opened
-from support.api import TOKEN, Api
-from support.secured import SUPER, SecuredZooKeeper
-from support.wishes import planned, results, wish
-from topiarist.adapters.playground import Playground, Topic
-from topiarist.reconcile import Result
+from integration.protected_cluster import ProtectedCluster
+from integration.write_fixtures import REPLICAS, connect_cluster
+from support.cli.github_api import TOKEN, FakeGitHubApi
+from support.spec_builders import apply_results, plan_specs, topic_spec
+from support.zookeeper.secured_server import SUPER, SecuredZooKeeper
+from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.model.outcome import Result
 
 _numbers = count(1)
 
 
 @pytest.fixture
-def ours(cluster: Playground) -> Playground:
+def ours(cluster: SimulatedKafka) -> SimulatedKafka:
     """A cluster with one topic, made by another client and adopted: its znodes have the versions that a new one has."""
     cluster.add_topics(Topic("orders", REPLICAS, {}))
-    with opened(cluster.connect) as port:
-        assert results(port, planned(port, wish("orders"))) == {"orders": Result.DONE}
+    with connect_cluster(cluster.connect) as port:
+        assert apply_results(port, plan_specs(port, topic_spec("orders"))) == {"orders": Result.DONE}
     return cluster
 
 
@@ -48,13 +49,13 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredZooKeepe
 
 
 @pytest.fixture
-def protected(secured: SecuredZooKeeper) -> Iterator[Protected]:
+def protected(secured: SecuredZooKeeper) -> Iterator[ProtectedCluster]:
     """A cluster on ``secured`` whose controller may do everything, and who sets its ACLs."""
-    with Playground(f"{secured.connect}/test-{next(_numbers)}", BROKERS) as playground:
+    with SimulatedKafka(f"{secured.connect}/test-{next(_numbers)}", BROKERS) as playground:
         playground.client.add_auth("digest", SUPER)
-        yield Protected(secured, playground)
-        playground.settle()
-        assert playground.faults == []
+        yield ProtectedCluster(secured, playground)
+        playground.wait_idle()
+        assert playground.controller_errors == []
 
 
 @pytest.fixture
@@ -68,15 +69,15 @@ def superuser(secured: SecuredZooKeeper) -> Iterator[KazooClient]:
 
 
 @pytest.fixture
-def clusters(chroot: str) -> Iterator[dict[str, Playground]]:
+def clusters(chroot: str) -> Iterator[dict[str, SimulatedKafka]]:
     """Three clusters, each with an id and a topic of its own, by name."""
     with ExitStack() as stack:
         found = {}
         for name in ("b", "c", "a"):
-            cluster = stack.enter_context(Playground(f"{chroot}-{name}", BROKERS))
+            cluster = stack.enter_context(SimulatedKafka(f"{chroot}-{name}", BROKERS))
             cluster.client.set("/cluster/id", b'{"version":"1","id":"%s"}' % name.encode())
             cluster.add_topics(Topic(f"on-{name}", ((1, 2, 3), (2, 3, 4)), {"retention.ms": "1000"}))
-            cluster.settle()
+            cluster.wait_idle()
             found[name] = cluster
         yield found
 
@@ -89,9 +90,9 @@ def silent() -> Iterator[socket.socket]:
 
 
 @pytest.fixture
-def api() -> Iterator[Api]:
+def api() -> Iterator[FakeGitHubApi]:
     """A repository without comments; every request has to carry the token, and nothing else may."""
-    with Api() as api:
+    with FakeGitHubApi() as api:
         yield api
         for request in api.requests:
             wanted = None if request.path.startswith("/storage") else f"Bearer {TOKEN}"

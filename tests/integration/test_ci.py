@@ -7,94 +7,103 @@ from typing import Any
 
 import pytest
 
-from support.action import HEAD, MARKER, OUTCOME, SHA, comment, merge, reviewed, run_of
-from support.api import REPOSITORY, TOKEN, Answer, Api, archive
+from support.cli.github_action import (
+    HEAD,
+    OUTCOME_MARKER,
+    PLAN_MARKER,
+    SHA,
+    merge_pull_request,
+    run_comment_script,
+    run_reviewed_script,
+    workflow_run,
+)
+from support.cli.github_api import REPOSITORY, TOKEN, FakeGitHubApi, GitHubResponse, zip_files
 
-PLAN = f'{MARKER}\n### Plan: 1 to create.\n\n| `é` | "quoted" \\ |\n'
+PLAN = f'{PLAN_MARKER}\n### Plan: 1 to create.\n\n| `é` | "quoted" \\ |\n'
 
 
 @pytest.fixture
-def merged(api: Api) -> Api:
+def merged(api: FakeGitHubApi) -> FakeGitHubApi:
     """Pull request 7 was merged, and a plan of it was kept."""
-    merge(api, {"plan.json": '{"formatVersion": 1}', "plan.md": PLAN})
+    merge_pull_request(api, {"plan.json": '{"formatVersion": 1}', "plan.md": PLAN})
     return api
 
 
-def asked(api: Api) -> list[str]:
+def asked(api: FakeGitHubApi) -> list[str]:
     """Methods and last words of the paths of all requests."""
     return [f"{request.method} {request.path.rpartition('/')[2]}" for request in api.requests]
 
 
-def test_the_first_run_makes_a_comment(api: Api, tmp_path: Path) -> None:
+def test_the_first_run_makes_a_comment(api: FakeGitHubApi, tmp_path: Path) -> None:
     """One look for an earlier one, then one comment with exactly the plan."""
-    api.comment("a person's words", "somebody")
-    done = comment(api, tmp_path, PLAN)
+    api.add_comment("a person's words", "somebody")
+    done = run_comment_script(api, tmp_path, PLAN)
     assert (done.returncode, done.stderr) == (0, "")
     assert asked(api) == ["GET comments", "POST comments"]
     assert api.requests[0].headers["accept"] == "application/vnd.github+json"
     assert [entry["body"] for entry in api.comments] == ["a person's words", PLAN]
 
 
-def test_later_runs_update_that_comment(api: Api, tmp_path: Path) -> None:
+def test_later_runs_update_that_comment(api: FakeGitHubApi, tmp_path: Path) -> None:
     """A pull request has one comment however often it is planned."""
     for text in (PLAN, PLAN.replace("1 to", "2 to"), PLAN.replace("1 to", "3 to")):
-        assert comment(api, tmp_path, text).returncode == 0
+        assert run_comment_script(api, tmp_path, text).returncode == 0
     assert asked(api) == ["GET comments", "POST comments", *["GET comments", "PATCH 1000"] * 2]
     assert [entry["body"] for entry in api.comments] == [PLAN.replace("1 to", "3 to")]
 
 
 @pytest.mark.parametrize("page", [100, 30])
-def test_the_comment_is_found_on_any_page(api: Api, tmp_path: Path, page: int) -> None:
+def test_the_comment_is_found_on_any_page(api: FakeGitHubApi, tmp_path: Path, page: int) -> None:
     """Pages are counted, whatever their size; the address that an answer names is never asked."""
-    api.page = page
+    api.page_size = page
     for number in range(250):
-        api.comment(f"talk {number}", "somebody")
-    mine = api.comment(PLAN)
+        api.add_comment(f"talk {number}", "somebody")
+    mine = api.add_comment(PLAN)
     for number in range(120):
-        api.comment(f"talk {number}", "somebody")
-    assert comment(api, tmp_path, PLAN.replace("1 to", "2 to")).returncode == 0
+        api.add_comment(f"talk {number}", "somebody")
+    assert run_comment_script(api, tmp_path, PLAN.replace("1 to", "2 to")).returncode == 0
     pages = [request.query["page"] for request in api.requests if request.method == "GET"]
     assert pages == [str(number) for number in range(1, 250 // page + 2)]
     assert asked(api)[-1] == f"PATCH {mine}"
     assert len(api.comments) == 371
 
 
-def test_what_others_wrote_is_never_updated(api: Api, tmp_path: Path) -> None:
+def test_what_others_wrote_is_never_updated(api: FakeGitHubApi, tmp_path: Path) -> None:
     """A comment with the marker that is not the bot's, or that only quotes it, could say anything tomorrow."""
-    api.comment(PLAN, "somebody")
-    api.comment(f"> {PLAN}")
-    api.comment(PLAN.replace(MARKER, "<!-- topiarist plan prod -->"))
+    api.add_comment(PLAN, "somebody")
+    api.add_comment(f"> {PLAN}")
+    api.add_comment(PLAN.replace(PLAN_MARKER, "<!-- topiarist plan prod -->"))
     before = [entry["body"] for entry in api.comments]
-    assert comment(api, tmp_path, PLAN).returncode == 0
+    assert run_comment_script(api, tmp_path, PLAN).returncode == 0
     assert [entry["body"] for entry in api.comments] == [*before, PLAN]
 
 
-def test_several_plans_have_a_comment_each(api: Api, tmp_path: Path) -> None:
+def test_several_plans_have_a_comment_each(api: FakeGitHubApi, tmp_path: Path) -> None:
     """A key tells them apart; so does the author that a token of one's own has."""
     for _ in range(2):
-        assert comment(api, tmp_path, PLAN, COMMENT_KEY="prod").returncode == 0
-        assert comment(api, tmp_path, PLAN).returncode == 0
-    wanted = [PLAN.replace(MARKER, "<!-- topiarist plan prod -->"), PLAN]
+        assert run_comment_script(api, tmp_path, PLAN, COMMENT_KEY="prod").returncode == 0
+        assert run_comment_script(api, tmp_path, PLAN).returncode == 0
+    wanted = [PLAN.replace(PLAN_MARKER, "<!-- topiarist plan prod -->"), PLAN]
     assert [entry["body"] for entry in api.comments] == wanted
-    mine = api.comment(PLAN, "topic-bot")
-    assert comment(api, tmp_path, PLAN, COMMENT_AUTHOR="topic-bot").returncode == 0
+    mine = api.add_comment(PLAN, "topic-bot")
+    assert run_comment_script(api, tmp_path, PLAN, COMMENT_AUTHOR="topic-bot").returncode == 0
     assert asked(api)[-1] == f"PATCH {mine}"
-    assert comment(api, tmp_path, PLAN, COMMENT_KEY="a --> b").returncode == 1
+    assert run_comment_script(api, tmp_path, PLAN, COMMENT_KEY="a --> b").returncode == 1
 
 
-def test_plan_and_outcome_have_a_comment_each(api: Api, tmp_path: Path) -> None:
+def test_plan_and_outcome_have_a_comment_each(api: FakeGitHubApi, tmp_path: Path) -> None:
     """The outcome of a run that is done again takes the place of the earlier one, and the plan stays as it was."""
-    outcome = f"{OUTCOME}\n### Applied: 1 done.\n"
+    outcome = f"{OUTCOME_MARKER}\n### Applied: 1 done.\n"
     for text in (PLAN, outcome, outcome.replace("1 done", "2 done")):
-        assert comment(api, tmp_path, text).returncode == 0
+        assert run_comment_script(api, tmp_path, text).returncode == 0
     assert [entry["body"] for entry in api.comments] == [PLAN, outcome.replace("1 done", "2 done")]
 
 
-def test_a_comment_that_was_deleted_meanwhile_is_made_anew(api: Api, tmp_path: Path) -> None:
+def test_a_comment_that_was_deleted_meanwhile_is_made_anew(api: FakeGitHubApi, tmp_path: Path) -> None:
     """Between finding it and updating it, somebody took it away."""
-    api.comment(PLAN)
-    api.failures["PATCH"] = Answer(404, {"message": "Not Found"})
-    assert comment(api, tmp_path, PLAN).returncode == 0
+    api.add_comment(PLAN)
+    api.failures["PATCH"] = GitHubResponse(404, {"message": "Not Found"})
+    assert run_comment_script(api, tmp_path, PLAN).returncode == 0
     assert asked(api) == ["GET comments", "PATCH 1000", "POST comments"]
 
 
@@ -122,12 +131,14 @@ def test_a_comment_that_was_deleted_meanwhile_is_made_anew(api: Api, tmp_path: P
         (429, {"message": "a\n::error::b"}, "GitHub answers 429, a%0A::error::b. That is on GitHub's side"),
     ],
 )
-def test_failures_end_in_words(api: Api, tmp_path: Path, method: str, status: int, content: Any, words: str) -> None:
+def test_failures_end_in_words(
+    api: FakeGitHubApi, tmp_path: Path, method: str, status: int, content: Any, words: str
+) -> None:
     """What could not be done, what GitHub said, and what to do: as one annotation, without the token."""
     if method == "PATCH":
-        api.comment(PLAN)
-    api.failures[method] = Answer(status, content)
-    done = comment(api, tmp_path, PLAN)
+        api.add_comment(PLAN)
+    api.failures[method] = GitHubResponse(status, content)
+    done = run_comment_script(api, tmp_path, PLAN)
     (line,) = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (1, "")
     assert line.startswith("::error title=topiarist::cannot ")
@@ -135,26 +146,26 @@ def test_failures_end_in_words(api: Api, tmp_path: Path, method: str, status: in
     assert asked(api)[-1].startswith(method)
 
 
-def test_an_api_that_is_not_there_is_named(api: Api, tmp_path: Path) -> None:
+def test_an_api_that_is_not_there_is_named(api: FakeGitHubApi, tmp_path: Path) -> None:
     """No answer is no comment, and the run says so."""
-    done = comment(api, tmp_path, PLAN, GITHUB_API_URL="http://127.0.0.1:1")
+    done = run_comment_script(api, tmp_path, PLAN, GITHUB_API_URL="http://127.0.0.1:1")
     assert done.returncode == 1
     assert done.stdout.startswith("::error title=topiarist::cannot reach GitHub's API: ")
 
 
 @pytest.mark.parametrize("name", ["GITHUB_TOKEN", "PULL_REQUEST", "GITHUB_API_URL"])
-def test_nothing_is_sent_where_something_is_missing(api: Api, tmp_path: Path, name: str) -> None:
+def test_nothing_is_sent_where_something_is_missing(api: FakeGitHubApi, tmp_path: Path, name: str) -> None:
     """Each variable that is needed is named; a file that is no plan is not put anywhere."""
-    done = comment(api, tmp_path, PLAN, **{name: ""})
+    done = run_comment_script(api, tmp_path, PLAN, **{name: ""})
     assert (done.returncode, done.stdout) == (1, f"::error title=topiarist::{name} is not set\n")
-    assert "marker" in comment(api, tmp_path, "something else\n").stdout
-    assert "wanted a number" in comment(api, tmp_path, PLAN, PULL_REQUEST="7/../8").stdout
+    assert "marker" in run_comment_script(api, tmp_path, "something else\n").stdout
+    assert "wanted a number" in run_comment_script(api, tmp_path, PLAN, PULL_REQUEST="7/../8").stdout
     assert api.requests == []
 
 
-def test_the_plan_of_the_merged_pull_request_is_fetched(merged: Api, tmp_path: Path) -> None:
+def test_the_plan_of_the_merged_pull_request_is_fetched(merged: FakeGitHubApi, tmp_path: Path) -> None:
     """From the newest run for that pull request's last commit; where the archive lies no token is sent."""
-    done = reviewed(merged, tmp_path / "plan.json", GITHUB_OUTPUT=str(tmp_path / "output"))
+    done = run_reviewed_script(merged, tmp_path / "plan.json", GITHUB_OUTPUT=str(tmp_path / "output"))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"the plan of pull request 7 at commit {HEAD}, from run 42\n"
     assert (tmp_path / "plan.json").read_text() == '{"formatVersion": 1}'
@@ -164,15 +175,15 @@ def test_the_plan_of_the_merged_pull_request_is_fetched(merged: Api, tmp_path: P
     assert merged.requests[2].query["name"] == "topiarist-plan"
 
 
-def test_a_workflow_of_another_name_may_have_planned(merged: Api, tmp_path: Path) -> None:
+def test_a_workflow_of_another_name_may_have_planned(merged: FakeGitHubApi, tmp_path: Path) -> None:
     """The workflow that plans need not be the one that applies."""
     assert (
-        reviewed(
+        run_reviewed_script(
             merged, tmp_path / "plan.json", GITHUB_WORKFLOW_REF="x/apply.yml@y", PLAN_WORKFLOW="topics.yml"
         ).returncode
         == 0
     )
-    done = reviewed(merged, tmp_path / "plan.json", GITHUB_WORKFLOW_REF="x/apply.yml@y")
+    done = run_reviewed_script(merged, tmp_path / "plan.json", GITHUB_WORKFLOW_REF="x/apply.yml@y")
     assert "cannot find the run that planned pull request 7: GitHub answers 404" in done.stdout
 
 
@@ -182,37 +193,43 @@ def test_a_workflow_of_another_name_may_have_planned(merged: Api, tmp_path: Path
         (f"commits/{SHA}/pulls", [], f"no pull request was merged as {SHA}: nobody has reviewed a plan of it"),
         (
             "actions/workflows/topics.yml/runs",
-            {"workflow_runs": [run_of(43, "mallory/topics")]},
+            {"workflow_runs": [workflow_run(43, "mallory/topics")]},
             "no run of topics.yml",
         ),
-        ("actions/workflows/topics.yml/runs", {"workflow_runs": [run_of(1, event="push")]}, "no run of topics.yml"),
+        (
+            "actions/workflows/topics.yml/runs",
+            {"workflow_runs": [workflow_run(1, event="push")]},
+            "no run of topics.yml",
+        ),
         ("actions/runs/42/artifacts", {"artifacts": []}, "run 42 has no artifact topiarist-plan any more"),
-        ("actions/artifacts/5/zip", Answer(403, {"message": "No"}), "GitHub answers 403, No. Give the job"),
-        ("actions/artifacts/5/zip", Answer(200, archive({"../plan.json": "{}"})), "holds no plan.json"),
+        ("actions/artifacts/5/zip", GitHubResponse(403, {"message": "No"}), "GitHub answers 403, No. Give the job"),
+        ("actions/artifacts/5/zip", GitHubResponse(200, zip_files({"../plan.json": "{}"})), "holds no plan.json"),
         (
             "actions/artifacts/5/zip",
-            Answer(200, archive({"plan.json": ""})),
+            GitHubResponse(200, zip_files({"plan.json": ""})),
             "plan.json in artifact topiarist-plan of run 42 is empty",
         ),
     ],
 )
 def test_without_a_reviewed_plan_nothing_is_fetched(
-    merged: Api, tmp_path: Path, path: str, content: Any, words: str
+    merged: FakeGitHubApi, tmp_path: Path, path: str, content: Any, words: str
 ) -> None:
     """Each way in which there is none ends the run in its own words."""
-    merged.gets[f"/repos/{REPOSITORY}/{path}"] = content
-    done = reviewed(merged, tmp_path / "plan.json")
+    merged.get_responses[f"/repos/{REPOSITORY}/{path}"] = content
+    done = run_reviewed_script(merged, tmp_path / "plan.json")
     (line,) = done.stdout.splitlines()
     assert (done.returncode, words in line) == (1, True), line
     kept = tmp_path / "plan.json"
     assert not kept.exists() or kept.read_bytes() == b""
 
 
-def test_what_a_forks_run_built_counts_for_nothing(merged: Api, tmp_path: Path) -> None:
+def test_what_a_forks_run_built_counts_for_nothing(merged: FakeGitHubApi, tmp_path: Path) -> None:
     """Whoever owns a fork decides what its runs upload."""
-    (pull,) = [entry for entry in merged.gets[f"/repos/{REPOSITORY}/commits/{SHA}/pulls"] if entry["merged_at"]]
+    (pull,) = [
+        entry for entry in merged.get_responses[f"/repos/{REPOSITORY}/commits/{SHA}/pulls"] if entry["merged_at"]
+    ]
     pull["head"]["repo"] = {"full_name": "mallory/topics"}
-    done = reviewed(merged, tmp_path / "plan.json")
+    done = run_reviewed_script(merged, tmp_path / "plan.json")
     assert done.returncode == 1
     assert "pull request 7 came from mallory/topics: what its run built counts for nothing here" in done.stdout
     assert len(merged.requests) == 1

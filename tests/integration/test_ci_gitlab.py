@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from support.api import TOKEN, Answer, Api
-from support.pages import ROOT
+from support.checkout import ROOT
+from support.cli.github_api import TOKEN, FakeGitHubApi, GitHubResponse
 
 SHA = "c" * 40
 PROJECT = "/projects/3"
@@ -23,13 +23,13 @@ JOB: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "ci" / "gitlab-ci.yml").re
 
 
 @pytest.fixture
-def gitlab(api: Api) -> Api:
+def gitlab(api: FakeGitHubApi) -> FakeGitHubApi:
     """Merge request 7 was merged; its newest pipelines ran for the merged result, and then on a merge train."""
     refs = {11: "head", 14: "merge", 12: "merge", 15: "train"}
     pipelines = [{"id": number, "ref": f"refs/merge-requests/7/{ref}"} for number, ref in refs.items()]
     elsewhere = api.address.replace("127.0.0.1", "localhost")
     jobs = [{"id": 140, "name": "other"}, {"id": 141, "name": "plan"}]
-    api.gets = {
+    api.get_responses = {
         f"{PROJECT}/repository/commits/{SHA}/merge_requests": [
             {**MERGED, "iid": 5, "state": "opened", "merged_at": None},
             {**MERGED, "iid": 6, "target_branch": "other"},
@@ -37,14 +37,16 @@ def gitlab(api: Api) -> Api:
         ],
         f"{PROJECT}/merge_requests/7/pipelines": pipelines,
         f"{PROJECT}/pipelines/14/jobs": jobs,
-        f"{PROJECT}/jobs/141/artifacts/plan.json": Answer(302, b"", {"Location": f"{elsewhere}/storage/plan.json"}),
-        "/storage/plan.json": Answer(200, PLAN.encode()),
-        f"{PROJECT}/merge_requests/7/notes": Answer(201, {"id": 1}),
+        f"{PROJECT}/jobs/141/artifacts/plan.json": GitHubResponse(
+            302, b"", {"Location": f"{elsewhere}/storage/plan.json"}
+        ),
+        "/storage/plan.json": GitHubResponse(200, PLAN.encode()),
+        f"{PROJECT}/merge_requests/7/notes": GitHubResponse(201, {"id": 1}),
     }
     return api
 
 
-def run(script: str, api: Api, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(script: str, api: FakeGitHubApi, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a script of the job as a runner does."""
     known = {
         "PATH": os.environ["PATH"],
@@ -61,14 +63,14 @@ def run(script: str, api: Api, folder: Path, **variables: str) -> subprocess.Com
     return done
 
 
-def fetch(api: Api, folder: Path) -> subprocess.CompletedProcess[str]:
+def fetch(api: FakeGitHubApi, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run what comes before topiarist."""
     first, second = JOB["script"]
     assert second.startswith("topiarist apply ")
     return run(first, api, folder)
 
 
-def test_the_plan_of_the_merged_result_is_fetched(gitlab: Api, tmp_path: Path) -> None:
+def test_the_plan_of_the_merged_result_is_fetched(gitlab: FakeGitHubApi, tmp_path: Path) -> None:
     """Of the newest pipeline whose plan people saw; the token goes to the API, and not to where the artifact lies."""
     done = fetch(gitlab, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -78,9 +80,9 @@ def test_the_plan_of_the_merged_result_is_fetched(gitlab: Api, tmp_path: Path) -
     assert gitlab.requests[-1].path == "/storage/plan.json"
 
 
-def test_the_plan_of_a_branch_is_fetched(gitlab: Api, tmp_path: Path) -> None:
+def test_the_plan_of_a_branch_is_fetched(gitlab: FakeGitHubApi, tmp_path: Path) -> None:
     """Where merged results are not switched on."""
-    gitlab.gets[f"{PROJECT}/merge_requests/7/pipelines"] = [{"id": 14, "ref": "refs/merge-requests/7/head"}]
+    gitlab.get_responses[f"{PROJECT}/merge_requests/7/pipelines"] = [{"id": 14, "ref": "refs/merge-requests/7/head"}]
     assert fetch(gitlab, tmp_path).returncode == 0
     assert (tmp_path / "plan.json").read_text() == PLAN
 
@@ -95,15 +97,15 @@ def test_the_plan_of_a_branch_is_fetched(gitlab: Api, tmp_path: Path) -> None:
             "this commit was not merged by a merge request of this project",
         ),
         ("pipelines/14/jobs", [{"id": 1, "name": "other"}], "pipeline 14, the newest of merge request 7, has no plan"),
-        ("merge_requests/7/pipelines", Answer(403, {"message": "No"}), "403"),
-        ("jobs/141/artifacts/plan.json", Answer(404, {"message": "Not Found"}), "404"),
+        ("merge_requests/7/pipelines", GitHubResponse(403, {"message": "No"}), "403"),
+        ("jobs/141/artifacts/plan.json", GitHubResponse(404, {"message": "Not Found"}), "404"),
     ],
 )
 def test_without_a_reviewed_plan_nothing_is_applied(
-    gitlab: Api, tmp_path: Path, path: str, content: Any, words: str
+    gitlab: FakeGitHubApi, tmp_path: Path, path: str, content: Any, words: str
 ) -> None:
     """Each way in which there is none ends the job before topiarist, in words."""
-    gitlab.gets[f"{PROJECT}/{path}"] = content
+    gitlab.get_responses[f"{PROJECT}/{path}"] = content
     done = fetch(gitlab, tmp_path)
     assert done.returncode != 0
     assert words in done.stderr
@@ -114,7 +116,9 @@ def test_without_a_reviewed_plan_nothing_is_applied(
     ("results", "words"),
     [({"done": 3, "refused": 1}, "failed: 3 done, 1 refused."), (None, "failed: nothing.")],
 )
-def test_the_merge_request_gets_a_note(gitlab: Api, tmp_path: Path, results: dict[str, int] | None, words: str) -> None:
+def test_the_merge_request_gets_a_note(
+    gitlab: FakeGitHubApi, tmp_path: Path, results: dict[str, int] | None, words: str
+) -> None:
     """With the numbers of the report; a run that wrote none has a note too."""
     (tmp_path / "merge-request").write_text("7\n")
     if results:
@@ -129,7 +133,7 @@ def test_the_merge_request_gets_a_note(gitlab: Api, tmp_path: Path, results: dic
     )
 
 
-def test_a_commit_without_a_merge_request_gets_none(gitlab: Api, tmp_path: Path) -> None:
+def test_a_commit_without_a_merge_request_gets_none(gitlab: FakeGitHubApi, tmp_path: Path) -> None:
     """There is nowhere to put it."""
     (script,) = JOB["after_script"]
     assert run(script, gitlab, tmp_path).returncode == 0

@@ -8,11 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from support.action import MARKER, OUTCOME, comment, merge, reviewed, run
-from support.api import BOT, Api
-from support.proxy import Proxy
-from support.runs import document, ended
-from topiarist.adapters.playground import Playground
+from support.cli.github_action import (
+    OUTCOME_MARKER,
+    PLAN_MARKER,
+    merge_pull_request,
+    run_action,
+    run_comment_script,
+    run_reviewed_script,
+)
+from support.cli.github_api import BOT, FakeGitHubApi
+from support.cli.runs import document, run_topiarist
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 
 PASSWORD = {"TOPIARIST_SHOP_PASSWORD": "only-jobs-of-the-repository-have-it"}
 LOGIN = {"username": "planner", "password": {"env": "TOPIARIST_SHOP_PASSWORD"}}
@@ -49,7 +56,7 @@ def branch(tmp_path: Path) -> Path:
 
 
 def test_a_change_from_its_first_plan_to_what_is_applied(
-    cluster: Playground, branch: Path, tmp_path: Path, api: Api
+    cluster: SimulatedKafka, branch: Path, tmp_path: Path, api: FakeGitHubApi
 ) -> None:
     """The comment follows the branch; after the merge what it showed is done, by the platform's rules, and no more.
 
@@ -60,35 +67,35 @@ def test_a_change_from_its_first_plan_to_what_is_applied(
     (branch / "topics" / "huge.yaml").write_text(topic("huge", 24))
     for number, partitions in enumerate((3, 6), start=1):
         (branch / "topics" / "orders.yaml").write_text(topic("orders", partitions))
-        log, output = run(branch, "plan", PLATFORM="trusted/platform", **PASSWORD)
+        log, output = run_action(branch, "plan", PLATFORM="trusted/platform", **PASSWORD)
         text = (branch / "out" / "plan.md").read_text()
         assert output == "exit-code=0\n"
         assert "2 documents outside --platform without effect: Cluster shop (topics/ours/shop.yaml:1:" in log
         assert "::error file=topics/huge.yaml,line=6,col=15,title=huge on shop%3A refused (PolicyDenied)::" in log
-        assert text.startswith(f"{MARKER}\n### Plan: 1 to create, 1 refused.\n")
+        assert text.startswith(f"{PLAN_MARKER}\n### Plan: 1 to create, 1 refused.\n")
         assert f"#### `orders`: create {partitions} partitions x 3 replicas" in text
-        assert comment(api, tmp_path, text).returncode == 0
+        assert run_comment_script(api, tmp_path, text).returncode == 0
         assert [(entry["body"], entry["user"]["login"]) for entry in api.comments] == [(text, BOT)]
         assert [request.method for request in api.requests if request.method != "GET"] == ["POST", "PATCH"][:number]
     assert cluster.client.get_children("/brokers/topics") == []
 
-    merge(api, {name: (branch / "out" / name).read_text() for name in ("plan.json", "plan.md")})
+    merge_pull_request(api, {name: (branch / "out" / name).read_text() for name in ("plan.json", "plan.md")})
     main = tmp_path / "main"
     shutil.copytree(branch / "topics", main / "topics")
     platform(main / "platform", cluster.connect)
     (main / "topics" / "clicks.yaml").write_text(topic("clicks", 3))
     (main / "out").mkdir()
-    assert reviewed(api, main / "out" / "plan.json").returncode == 0
-    log, output = run(main, "apply", PLATFORM="platform", REVIEWED="true", **PASSWORD)
+    assert run_reviewed_script(api, main / "out" / "plan.json").returncode == 0
+    log, output = run_action(main, "apply", PLATFORM="platform", REVIEWED="true", **PASSWORD)
     assert output == "exit-code=5\n"
     assert "2 documents outside --platform without effect: Cluster shop" in log
     assert cluster.client.get_children("/brokers/topics") == ["orders"]
     assert len(json.loads(cluster.client.get("/brokers/topics/orders")[0])["partitions"]) == 6
     told = (main / "out" / "outcome.md").read_text()
     assert (main / "summary").read_text() == told
-    assert told.startswith(f"{OUTCOME}\n### Not all applied: 2 refused, 1 done.\n")
+    assert told.startswith(f"{OUTCOME_MARKER}\n### Not all applied: 2 refused, 1 done.\n")
     assert "| `clicks` | `shop` | `refused` | `NotReviewed` |" in told
-    assert comment(api, tmp_path, told).returncode == 0
+    assert run_comment_script(api, tmp_path, told).returncode == 0
     assert [entry["body"] for entry in api.comments] == [text, told]
     rows = [json.loads(line) for line in (main / "out" / "report.jsonl").read_text().splitlines()]
     assert {row["topic"]: (row["result"], row["reason"]) for row in rows if "topic" in row} == {
@@ -98,19 +105,21 @@ def test_a_change_from_its_first_plan_to_what_is_applied(
     }
 
 
-def test_a_fork_is_planned_from_a_snapshot_without_credentials(cluster: Playground, branch: Path, proxy: Proxy) -> None:
+def test_a_fork_is_planned_from_a_snapshot_without_credentials(
+    cluster: SimulatedKafka, branch: Path, proxy: Proxy
+) -> None:
     """Nothing is connected to, and the plan is the one that the cluster would have given."""
     platform(branch / "trusted" / "platform", proxy.through(cluster.connect))
     (branch / "topics" / "orders.yaml").write_text(topic("orders", 3))
     with pytest.MonkeyPatch.context() as job:
         for name, value in PASSWORD.items():
             job.setenv(name, value)
-        assert ended("snapshot", branch / "trusted" / "platform", "--out", branch / "snapshots").code == 0
-    live, _ = run(branch, "plan", PLATFORM="trusted/platform", **PASSWORD)
+        assert run_topiarist("snapshot", branch / "trusted" / "platform", "--out", branch / "snapshots").code == 0
+    live, _ = run_action(branch, "plan", PLATFORM="trusted/platform", **PASSWORD)
     text, kept = (branch / "out" / "plan.md").read_text(), (branch / "out" / "plan.json").read_bytes()
-    assert text.startswith(f"{MARKER}\n### Plan: 1 to create.\n")
+    assert text.startswith(f"{PLAN_MARKER}\n### Plan: 1 to create.\n")
     proxy.reset()
-    log, output = run(branch, "plan", PLATFORM="trusted/platform", SNAPSHOT="snapshots")
+    log, output = run_action(branch, "plan", PLATFORM="trusted/platform", SNAPSHOT="snapshots")
     assert (output, sum(proxy.requests.values())) == ("exit-code=0\n", 0)
     assert "planned from snapshots: taken " in log
     assert (branch / "out" / "plan.md").read_text() == text
@@ -118,11 +127,11 @@ def test_a_fork_is_planned_from_a_snapshot_without_credentials(cluster: Playgrou
     assert log.splitlines()[-1] == live.splitlines()[-1]
 
 
-def test_a_fork_without_a_snapshot_has_no_plan(cluster: Playground, branch: Path) -> None:
+def test_a_fork_without_a_snapshot_has_no_plan(cluster: SimulatedKafka, branch: Path) -> None:
     """The comment says of which cluster, the log says why, and the job fails once both have been shown."""
     platform(branch / "trusted" / "platform", cluster.connect)
     (branch / "topics" / "orders.yaml").write_text(topic("orders", 3))
-    log, output = run(branch, "plan", PLATFORM="trusted/platform")
+    log, output = run_action(branch, "plan", PLATFORM="trusted/platform")
     assert output == "exit-code=1\n"
     assert "TOPIARIST_SHOP_PASSWORD" in log
     text = (branch / "out" / "plan.md").read_text()
@@ -131,23 +140,23 @@ def test_a_fork_without_a_snapshot_has_no_plan(cluster: Playground, branch: Path
     assert not (branch / "out" / "plan.json").exists()
 
 
-def test_refusals_stand_at_their_lines(cluster: Playground, branch: Path) -> None:
+def test_refusals_stand_at_their_lines(cluster: SimulatedKafka, branch: Path) -> None:
     """The last thing in the log is an annotation; the summary of the run is the comment's text."""
     (branch / "topics" / "orders.yaml").write_text(topic("orders", 3, factor=9))
-    log, output = run(branch, "plan", "--zookeeper", cluster.connect)
+    log, output = run_action(branch, "plan", "--zookeeper", cluster.connect)
     assert output == "exit-code=0\n"
     assert log.splitlines()[-1].startswith(
         "::error file=topics/orders.yaml,line=7,col=22,title=orders%3A refused (TooFewBrokers)::"
     )
     text = (branch / "out" / "plan.md").read_text()
-    assert text.startswith(f"{MARKER}\n### No changes: 1 refused.\n")
+    assert text.startswith(f"{PLAN_MARKER}\n### No changes: 1 refused.\n")
     assert (branch / "summary").read_text() == text
 
 
 def test_wrong_manifests_are_a_comment_too(branch: Path) -> None:
     """There is no plan, and the reviewer sees why; what the log shows of it is no command to the runner."""
     (branch / "topics" / "orders.yaml").write_text(topic("orders", 3, factor=0))
-    shown, output = run(branch, "plan", "--zookeeper", "127.0.0.1:1")
+    shown, output = run_action(branch, "plan", "--zookeeper", "127.0.0.1:1")
     assert output == "exit-code=1\n"
     first, *log = shown.splitlines()
     token = first.removeprefix("::stop-commands::")
@@ -156,14 +165,14 @@ def test_wrong_manifests_are_a_comment_too(branch: Path) -> None:
     assert any("topics/orders.yaml:7:22: error" in line for line in between)
     (line,) = after
     assert line.startswith("::error file=topics/orders.yaml,line=7,col=22,")
-    assert "### No plan: 1 complaint about the manifests" in (branch / "out" / "plan.md").read_text()
+    assert "### No plan: 1 error in the manifests" in (branch / "out" / "plan.md").read_text()
 
 
 @pytest.mark.parametrize("command", ["plan", "apply"])
 def test_paths_without_a_topic_are_an_error(branch: Path, command: str) -> None:
     """A folder that was renamed, or files that are named otherwise, must not pass as a change of nothing."""
     (branch / "topics" / "orders.YAML").write_text(topic("orders", 3))
-    log, output = run(branch, command, "--zookeeper", "127.0.0.1:1", REVIEWED="false")
+    log, output = run_action(branch, command, "--zookeeper", "127.0.0.1:1", REVIEWED="false")
     assert output == "exit-code=1\n"
     assert "topics/orders.YAML: warning: not read" in log
     assert "topics: error: found no Topic here" in log
@@ -176,42 +185,45 @@ def test_paths_without_a_topic_are_an_error(branch: Path, command: str) -> None:
 def test_wrong_usage_is_said_in_the_comment(branch: Path, args: list[str], words: str) -> None:
     """Where topiarist printed nothing there is a comment all the same; the log has its words."""
     platform(branch / "platform", "127.0.0.1:1")
-    log, output = run(branch, "plan", *args, PLATFORM="platform")
+    log, output = run_action(branch, "plan", *args, PLATFORM="platform")
     assert (output, words in log) == ("exit-code=2\n", True)
     assert (branch / "out" / "plan.md").read_text() == (
-        f"{MARKER}\n### No plan: topiarist ended with 2. The log of the run says why.\n"
+        f"{PLAN_MARKER}\n### No plan: topiarist ended with 2. The log of the run says why.\n"
     )
 
 
-def test_what_is_applied_without_a_review_is_reported_too(cluster: Playground, branch: Path) -> None:
+def test_what_is_applied_without_a_review_is_reported_too(cluster: SimulatedKafka, branch: Path) -> None:
     """With ``reviewed: false`` all of the manifests counts; the report is kept."""
     (branch / "topics" / "orders.yaml").write_text(topic("orders", 3))
-    log, output = run(branch, "apply", "--zookeeper", cluster.connect, REVIEWED="false")
+    log, output = run_action(branch, "apply", "--zookeeper", cluster.connect, REVIEWED="false")
     assert output == "exit-code=0\n"
     assert "Applied: 1 done." in log
     assert cluster.client.exists("/brokers/topics/orders")
     assert (branch / "out" / "report.jsonl").exists()
-    assert (branch / "summary").read_text().startswith(f"{OUTCOME}\n### Applied: 1 done.\n")
+    assert (branch / "summary").read_text().startswith(f"{OUTCOME_MARKER}\n### Applied: 1 done.\n")
 
 
 def test_an_apply_that_could_not_begin_has_an_outcome_too(branch: Path) -> None:
     """Its summary names the exit code; why, and which address it was, stands in the log."""
     (branch / "topics" / "orders.yaml").write_text(topic("orders", 3))
-    log, output = run(branch, "apply", "--zookeeper", "127.0.0.1:1", "--connect-timeout", "1", REVIEWED="false")
+    log, output = run_action(branch, "apply", "--zookeeper", "127.0.0.1:1", "--connect-timeout", "1", REVIEWED="false")
     assert output == "exit-code=1\n"
     assert "127.0.0.1:1" in log
     told = (branch / "summary").read_text()
-    assert told == f"{OUTCOME}\n### Not all applied: no topic. topiarist ended with 1; the log of the run says why.\n"
+    assert (
+        told
+        == f"{OUTCOME_MARKER}\n### Not all applied: no topic. topiarist ended with 1; the log of the run says why.\n"
+    )
 
 
 @pytest.mark.parametrize("kept", [None, "", "{}", '{"formatVersion": 1}'], ids=["none", "empty", "nothing", "no plan"])
-def test_nothing_is_applied_where_no_plan_was_reviewed(cluster: Playground, branch: Path, kept: str | None) -> None:
+def test_nothing_is_applied_where_no_plan_was_reviewed(cluster: SimulatedKafka, branch: Path, kept: str | None) -> None:
     """A file that is missing or empty is an error, and no permission for everything."""
     (branch / "topics" / "orders.yaml").write_text(topic("orders", 3))
     (branch / "out").mkdir()
     if kept is not None:
         (branch / "out" / "plan.json").write_text(kept)
-    log, output = run(branch, "apply", "--zookeeper", cluster.connect, REVIEWED="true")
+    log, output = run_action(branch, "apply", "--zookeeper", cluster.connect, REVIEWED="true")
     assert output == "exit-code=1\n"
     assert "plan.json" in log
     assert not cluster.client.exists("/brokers/topics/orders")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from support.listener import Listener
-from support.runs import address, manifests
-from topiarist.adapters.playground import Playground
-from topiarist.cli import fleet
+from support.cli.runs import connect_string_of, write_manifests
+from support.network.listener import Listener
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.cli import clusters
 from topiarist.cli.main import run
 from topiarist.errors import Exit
 
@@ -30,7 +30,7 @@ class WebServer(Listener):
 def refusing() -> Iterator[str]:
     """An address at which nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        where = address(server)
+        where = connect_string_of(server)
     yield where
 
 
@@ -38,7 +38,7 @@ def refusing() -> Iterator[str]:
 def hanging() -> Iterator[str]:
     """An address that accepts and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        yield address(server)
+        yield connect_string_of(server)
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def web() -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes a while is said early, so that no test waits for it."""
-    monkeypatch.setattr(fleet, "_SILENCE", 0.05)
+    monkeypatch.setattr(clusters, "_CONNECT_NOTICE_DELAY_S", 0.05)
 
 
 WHY = {
@@ -68,7 +68,7 @@ def test_what_is_tried_and_where_it_is_from(
 ) -> None:
     """One line while it is tried, and one error, whose hint names what gave the address and what overrides it."""
     with place() as where:  # type: ignore[operator]
-        words = ["plan", str(manifests(tmp_path / "all", {"prod": where}, "orders")), "--connect-timeout", "1.5"]
+        words = ["plan", str(write_manifests(tmp_path / "all", {"prod": where}, "orders")), "--connect-timeout", "1.5"]
         file = tmp_path / "all" / "clusters.yaml"
         column = file.read_text().index(f'"{where}"') + 1
         origin, override = f"Cluster prod at {file}:1:{column}", "--zookeeper HOST:PORT overrides it"
@@ -90,7 +90,7 @@ def test_what_is_tried_and_where_it_is_from(
 def test_quietly_only_the_error_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``-q`` leaves the remark out; the error has the address and its origin anyway."""
     with refusing() as where:
-        folder = manifests(tmp_path / "all", {"prod": where}, "orders")
+        folder = write_manifests(tmp_path / "all", {"prod": where}, "orders")
         assert run(["plan", str(folder), "-q", "--connect-timeout", "0.3"]) == Exit.ERROR
     said = capsys.readouterr().err
     assert "connecting to" not in said
@@ -98,18 +98,18 @@ def test_quietly_only_the_error_is_said(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_a_connection_in_time_is_not_talked_about(
-    cluster: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cluster: SimulatedKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """However long the plan takes afterwards."""
-    monkeypatch.setattr(fleet, "_SILENCE", 60.0)
-    assert run(["plan", str(manifests(tmp_path / "all", {"prod": cluster.connect}, "orders"))]) == Exit.DONE
+    monkeypatch.setattr(clusters, "_CONNECT_NOTICE_DELAY_S", 60.0)
+    assert run(["plan", str(write_manifests(tmp_path / "all", {"prod": cluster.connect}, "orders"))]) == Exit.DONE
     assert capsys.readouterr().err == ""
 
 
 def test_several_clusters_have_a_line_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """At most; the remedy is in their documents, since an option could mean any of them."""
     with refusing() as one, hanging() as other:
-        folder = manifests(tmp_path / "all", {"a": one, "b": other}, "orders")
+        folder = write_manifests(tmp_path / "all", {"a": one, "b": other}, "orders")
         assert run(["plan", str(folder), "--connect-timeout", "0.5"]) == Exit.ERROR
     lines = capsys.readouterr().err.splitlines()
     tried = [line.split(",")[0] for line in lines if line.startswith("connecting")]

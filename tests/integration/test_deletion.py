@@ -9,21 +9,22 @@ from contextlib import contextmanager
 import pytest
 from kazoo.client import KazooClient
 
-from integration.scene import REPLICAS, Meddler, opened, witnessed
-from support import checker
-from support.proxy import Proxy
-from support.wishes import outcomes, planned, results, wish
-from topiarist.adapters.embedded import EmbeddedZooKeeper
-from topiarist.adapters.playground import Playground, Topic
-from topiarist.adapters.zookeeper import ZooKeeperCluster
-from topiarist.core.change import Plan
-from topiarist.core.plan import EVERY, Run
-from topiarist.core.state import Tombstone, TopicRecord
-from topiarist.core.waiting import Sight
+from integration.write_fixtures import REPLICAS, InterceptingProxy, connect_cluster, verify_changes
+from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
+from support.zookeeper import write_checker
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.errors import Reason
-from topiarist.reconcile import Outcome, Result
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import Plan
+from topiarist.model.progress import TopicProgress
+from topiarist.model.run_options import ALL_TOPICS, RunOptions
+from topiarist.model.state import DeletionRecord, OwnershipRecord
 
-ABSENT = wish("orders", ensure="Absent")
+ABSENT = topic_spec("orders", ensure="Absent")
 TOPIC, MARK, RECORD = "/brokers/topics/orders", "/admin/delete_topics/orders", "/topiarist/topics/orders"
 STATE = f"{TOPIC}/partitions/0/state"
 LOCK_TAKEN = 1
@@ -31,127 +32,127 @@ LOCK_TAKEN = 1
 
 
 @contextmanager
-def about_to_delete(cluster: Playground, proxy: Proxy) -> Iterator[tuple[ZooKeeperCluster, Plan]]:
+def about_to_delete(cluster: SimulatedKafka, proxy: Proxy) -> Iterator[tuple[ZooKeeperCluster, Plan]]:
     """A session through the proxy, with the plan that deletes the topic."""
-    with opened(proxy.through(cluster.connect)) as port:
-        yield port, planned(port, ABSENT)
+    with connect_cluster(proxy.through(cluster.connect)) as port:
+        yield port, plan_specs(port, ABSENT)
 
 
-def make_again(cluster: Playground, client: KazooClient) -> None:
+def make_again(cluster: SimulatedKafka, client: KazooClient) -> None:
     """Delete the topic and make it again, as others do: alike to the byte and in its versions, and another topic."""
     paths = (TOPIC, "/config/topics/orders", STATE)
     before = {path: client.get(path)[1] for path in paths}
     client.create(MARK)
-    cluster.settle()
+    cluster.wait_idle()
     cluster.add_topics(Topic("orders", REPLICAS, {}))
     after = {path: client.get(path)[1] for path in paths}
     assert {path: stat.version for path, stat in after.items()} == {path: stat.version for path, stat in before.items()}
     assert after[TOPIC].czxid > before[TOPIC].czxid
 
 
-def test_a_deletion_is_a_mark_and_a_tombstone(ours: Playground, proxy: Proxy) -> None:
+def test_a_deletion_is_a_mark_and_a_tombstone(ours: SimulatedKafka, proxy: Proxy) -> None:
     """One transaction; the controller does the rest. A second and a third run send no write."""
     with about_to_delete(ours, proxy) as (port, plan):
-        assert results(port, plan) == {"orders": Result.DONE}
+        assert apply_results(port, plan) == {"orders": Result.DONE}
         assert proxy.requests["multi"] == 1
-        ours.settle()
+        ours.wait_idle()
         writes = proxy.writes
         for _ in range(2):
-            again = planned(port, ABSENT)
-            assert (again.pending, again.refused) == (False, False)
-            assert results(port, again) == {}
+            again = plan_specs(port, ABSENT)
+            assert (again.has_changes, again.has_refusals) == (False, False)
+            assert apply_results(port, again) == {}
         assert proxy.writes == writes
-    tree = checker.look(ours.connect)
+    tree = write_checker.read_nodes(ours.connect)
     assert not [path for path in tree if path.startswith((TOPIC, MARK, "/config/topics/orders"))]
     record = json.loads(tree[RECORD].data or b"")
     assert record == {"version": 1, "owner": "default", "config": [], "ensure": "Absent"}
 
 
-@pytest.mark.parametrize("after", [TopicRecord("shop"), TopicRecord("default", ("retention.ms",))])
+@pytest.mark.parametrize("after", [OwnershipRecord("shop"), OwnershipRecord("default", ("retention.ms",))])
 def test_a_record_that_moved_since_the_plan_is_reported(
-    ours: Playground, client: KazooClient, proxy: Proxy, after: TopicRecord
+    ours: SimulatedKafka, client: KazooClient, proxy: Proxy, after: OwnershipRecord
 ) -> None:
     """The topic has got another owner, or other keys: not the topic that was planned for any more."""
-    record = {"version": 1, "owner": after.owner, "config": list(after.config)}
-    with witnessed(ours.connect, "orders"), about_to_delete(ours, proxy) as (port, plan):
+    record = {"version": 1, "owner": after.owner, "config": list(after.config_keys)}
+    with verify_changes(ours.connect, "orders"), about_to_delete(ours, proxy) as (port, plan):
         proxy.hold(LOCK_TAKEN, lambda: client.set(RECORD, json.dumps(record, separators=(",", ":")).encode()))
-        found = outcomes(port, plan)["orders"]
-        assert proxy.fired.is_set()
-    assert found.result is Result.MOVED
+        found = apply_outcomes(port, plan)["orders"]
+        assert proxy.triggered.is_set()
+    assert found.result is Result.CONFLICT
     assert "our record was" in found.message
 
 
-def test_a_new_leader_in_between_is_no_reason_to_stop(ours: Playground, client: KazooClient, proxy: Proxy) -> None:
+def test_a_new_leader_in_between_is_no_reason_to_stop(ours: SimulatedKafka, client: KazooClient, proxy: Proxy) -> None:
     """Partition 0's state has moved on: read and compared again, it is still the topic that was meant."""
     with about_to_delete(ours, proxy) as (port, plan):
         proxy.hold(LOCK_TAKEN + 1, lambda: client.set(STATE, client.get(STATE)[0]))
-        assert results(port, plan) == {"orders": Result.DONE}
-        assert proxy.fired.is_set()
+        assert apply_results(port, plan) == {"orders": Result.DONE}
+        assert proxy.triggered.is_set()
         assert proxy.requests["multi"] == 2
 
 
 def test_a_topic_that_the_controller_has_not_taken_over_is_not_deleted(
-    cluster: Playground, client: KazooClient, proxy: Proxy
+    cluster: SimulatedKafka, client: KazooClient, proxy: Proxy
 ) -> None:
     """The controller drops a mark for a topic that it does not know, and there is no state whose version could be
     checked: refused until a broker of it is there.
     """
     nowhere = {"version": 3, "partitions": {"0": [7, 8, 9]}, "adding_replicas": {}, "removing_replicas": {}}
     client.create(TOPIC, json.dumps(nowhere).encode())
-    cluster.settle()
-    with witnessed(cluster.connect, "orders"), opened(proxy.through(cluster.connect)) as port:
-        assert results(port, planned(port, wish("orders", partitions=1))) == {"orders": Result.DONE}
+    cluster.wait_idle()
+    with verify_changes(cluster.connect, "orders"), connect_cluster(proxy.through(cluster.connect)) as port:
+        assert apply_results(port, plan_specs(port, topic_spec("orders", partitions=1))) == {"orders": Result.DONE}
         multis = proxy.requests["multi"]
-        found = outcomes(port, planned(port, ABSENT))["orders"]
+        found = apply_outcomes(port, plan_specs(port, ABSENT))["orders"]
         assert proxy.requests["multi"] == multis
-    assert (found.result, found.reason) == (Result.REFUSED, Reason.NOT_TAKEN_OVER)
+    assert (found.result, found.reason) == (Result.REFUSED, Reason.NOT_INITIALIZED)
     assert not client.exists(MARK)
     assert not json.loads(client.get(RECORD)[0]).get("ensure")
 
 
-def test_another_owners_tombstone_is_theirs(ours: Playground) -> None:
+def test_another_owners_tombstone_is_theirs(ours: SimulatedKafka) -> None:
     """What they have deleted is not made again by us, unless we take it over; absent is absent for everybody."""
-    with opened(ours.connect) as port:
-        results(port, planned(port, ABSENT))
-        ours.settle()
-        shop, taking = Run(owner="shop"), Run(owner="shop", take_ownership=EVERY)
-        assert not planned(port, ABSENT, run=shop).topics
-        refused = planned(port, wish("orders"), run=shop)
+    with connect_cluster(ours.connect) as port:
+        apply_results(port, plan_specs(port, ABSENT))
+        ours.wait_idle()
+        shop, taking = RunOptions(owner="shop"), RunOptions(owner="shop", take_ownership=ALL_TOPICS)
+        assert not plan_specs(port, ABSENT, run=shop).topics
+        refused = plan_specs(port, topic_spec("orders"), run=shop)
         assert [finding.reason for finding in refused.topics[0].refusals] == [Reason.NOT_OWNED]
-        assert results(port, planned(port, wish("orders"), run=taking)) == {"orders": Result.DONE}
+        assert apply_results(port, plan_specs(port, topic_spec("orders"), run=taking)) == {"orders": Result.DONE}
         record = port.read().topics["orders"].valid_record
         assert record is not None
         assert record.owner == "shop"
 
 
-def test_a_tombstone_tells_who_deleted_and_when(ours: Playground, client: KazooClient) -> None:
+def test_a_tombstone_tells_who_deleted_and_when(ours: SimulatedKafka, client: KazooClient) -> None:
     """From the transaction on, as long as it stands: beside the topic until the controller has taken that away, and
     without it; in a session that remembers too. A topic that is made again has none.
     """
-    with opened(ours.connect) as port, opened(ours.connect) as other:
-        other.remember()
-        assert port.read().tombstones == other.read().tombstones == {}
-        with ours.held():
-            results(port, planned(port, ABSENT))
-            wanted = {"orders": Tombstone("default", client.get(RECORD)[1].mtime)}
+    with connect_cluster(ours.connect) as port, connect_cluster(ours.connect) as other:
+        other.enable_decode_cache()
+        assert port.read().deletion_records == other.read().deletion_records == {}
+        with ours.pause_controller():
+            apply_results(port, plan_specs(port, ABSENT))
+            wanted = {"orders": DeletionRecord("default", client.get(RECORD)[1].mtime)}
             assert "orders" in port.read().topics
-            assert port.read().tombstones == other.read().tombstones == wanted
-        ours.settle()
+            assert port.read().deletion_records == other.read().deletion_records == wanted
+        ours.wait_idle()
         assert "orders" not in port.read().topics
-        assert port.read().tombstones == other.read().tombstones == wanted
-        results(port, planned(port, wish("orders")))
-        assert port.read().tombstones == other.read().tombstones == {}
+        assert port.read().deletion_records == other.read().deletion_records == wanted
+        apply_results(port, plan_specs(port, topic_spec("orders")))
+        assert port.read().deletion_records == other.read().deletion_records == {}
 
 
-def test_internal_and_protected_topics_are_never_deleted(cluster: Playground) -> None:
+def test_internal_and_protected_topics_are_never_deleted(cluster: SimulatedKafka) -> None:
     """Not even with a record of ours, whatever the run allows."""
     names = ("__consumer_offsets", "connect-offsets", "_schemas")
     cluster.add_topics(*(Topic(name, REPLICAS, {}) for name in names))
-    with opened(cluster.connect) as port:
+    with connect_cluster(cluster.connect) as port:
         for name in names:
-            results(port, planned(port, wish(name)))
-        plan = planned(port, *(wish(name, ensure="Absent") for name in names))
-    assert not plan.pending
+            apply_results(port, plan_specs(port, topic_spec(name)))
+        plan = plan_specs(port, *(topic_spec(name, ensure="Absent") for name in names))
+    assert not plan.has_changes
     assert {topic.topic: topic.refusals[0].reason for topic in plan.topics} == {
         "__consumer_offsets": Reason.INTERNAL_TOPIC,
         "_schemas": Reason.PROTECTED_TOPIC,
@@ -160,7 +161,7 @@ def test_internal_and_protected_topics_are_never_deleted(cluster: Playground) ->
 
 
 def test_a_look_reads_the_mark_before_the_topic(
-    ours: Playground, zookeeper: EmbeddedZooKeeper, client: KazooClient
+    ours: SimulatedKafka, zookeeper: EmbeddedZooKeeper, client: KazooClient
 ) -> None:
     """The controller finishes between the two reads: the topic has gone or is marked, never there without its mark,
     which would be taken for a deletion that is disabled.
@@ -171,30 +172,30 @@ def test_a_look_reads_the_mark_before_the_topic(
         nonlocal reads
         reads += kind == "multiRead"
         if kind == "multiRead" and reads == 2:
-            ours.settle()
+            ours.wait_idle()
         return True
 
     ours.remove_broker(4)
     client.create(MARK)
-    ours.settle()
+    ours.wait_idle()
     identity = client.get(TOPIC)[1].czxid
-    meddler = Meddler(zookeeper.connect)
-    with meddler, opened(meddler.through(ours.connect)) as port:
-        assert port.look({"orders": ()})["orders"] == Sight(identity, True, (4,))
+    meddler = InterceptingProxy(zookeeper.connect)
+    with meddler, connect_cluster(meddler.through(ours.connect)) as port:
+        assert port.poll({"orders": ()})["orders"] == TopicProgress(identity, True, (4,))
         ours.brokers[4] = ours.brokers[1]._replace(id=4)
-        meddler.before = finish
+        meddler.may_forward = finish
         reads = 0
-        assert port.look({"orders": ()})["orders"] == Sight(None, True)
-        assert port.look({"orders": ()})["orders"] == Sight(None, False)
+        assert port.poll({"orders": ()})["orders"] == TopicProgress(None, True)
+        assert port.poll({"orders": ()})["orders"] == TopicProgress(None, False)
 
 
-def test_a_topic_in_a_very_odd_state_is_still_seen(ours: Playground, client: KazooClient) -> None:
+def test_a_topic_in_a_very_odd_state_is_still_seen(ours: SimulatedKafka, client: KazooClient) -> None:
     """What waits for a topic needs only its identity, its mark and, where they can be read, its brokers."""
     client.set(TOPIC, b'{"version":3,"partitions":{"0":[7]},"topic_id":7}')
-    with opened(ours.connect) as port:
-        assert port.look({"orders": (), "none": ()}) == {
-            "orders": Sight(client.get(TOPIC)[1].czxid, False),
-            "none": Sight(None, False),
+    with connect_cluster(ours.connect) as port:
+        assert port.poll({"orders": (), "none": ()}) == {
+            "orders": TopicProgress(client.get(TOPIC)[1].czxid, False),
+            "none": TopicProgress(None, False),
         }
 
 
@@ -210,20 +211,22 @@ MOVING = b'{"version":2,"partitions":{"0":[1,2,3]},"adding_replicas":{"0":[1]},"
     ],
     ids=["asked for", "begun"],
 )
-def test_a_look_sees_a_reassignment(ours: Playground, client: KazooClient, move: Callable[[KazooClient], None]) -> None:
+def test_a_look_sees_a_reassignment(
+    ours: SimulatedKafka, client: KazooClient, move: Callable[[KazooClient], None]
+) -> None:
     """Whether the controller has begun with it or not: a deletion waits for its end."""
-    with ours.held(), opened(ours.connect) as port:
+    with ours.pause_controller(), connect_cluster(ours.connect) as port:
         move(client)
-        assert port.look({"orders": ()})["orders"] == Sight(client.get(TOPIC)[1].czxid, False, reassigning=True)
+        assert port.poll({"orders": ()})["orders"] == TopicProgress(client.get(TOPIC)[1].czxid, False, reassigning=True)
 
 
-def test_nothing_else_of_the_run_is_held_up(ours: Playground) -> None:
+def test_nothing_else_of_the_run_is_held_up(ours: SimulatedKafka) -> None:
     """A deletion that is refused at the write does not keep the others from being done."""
     ours.add_topics(Topic("users", REPLICAS, {}))
-    with opened(ours.connect) as port:
-        results(port, planned(port, wish("users")))
-        plan = planned(port, ABSENT, wish("users", ensure="Absent"), wish("new"))
+    with connect_cluster(ours.connect) as port:
+        apply_results(port, plan_specs(port, topic_spec("users")))
+        plan = plan_specs(port, ABSENT, topic_spec("users", ensure="Absent"), topic_spec("new"))
         ours.client.delete(STATE)
-        found = outcomes(port, plan)
-    assert found.pop("orders")[1:3] == (Result.REFUSED, Reason.NOT_TAKEN_OVER)
+        found = apply_outcomes(port, plan)
+    assert found.pop("orders")[1:3] == (Result.REFUSED, Reason.NOT_INITIALIZED)
     assert found == {name: Outcome(name, Result.DONE) for name in ("users", "new")}

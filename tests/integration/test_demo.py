@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from support.checkout import ROOT
 from support.waiting import is_alive, wait_until
 
-DEMO = [sys.executable, str(Path(__file__).parents[2] / "tools" / "demo.py")]
+DEMO = [sys.executable, str(ROOT / "tools" / "demo.py")]
 
 
 def test_the_demo_shows_every_step(tmp_path: Path) -> None:

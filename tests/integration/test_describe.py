@@ -12,17 +12,17 @@ from kazoo.client import KazooClient
 from kazoo.security import ACL, make_acl
 
 from conftest import BROKERS
-from integration.protected import READ_ONLY, Protected
-from integration.scene import REPLICAS, Meddler, opened
-from support import checker
-from support.proxy import Proxy
-from support.wishes import planned, results, wish
-from topiarist.adapters import znodes
-from topiarist.adapters.embedded import EmbeddedZooKeeper
-from topiarist.adapters.playground import Playground, Topic
+from integration.protected_cluster import READ_ONLY, ProtectedCluster
+from integration.write_fixtures import REPLICAS, InterceptingProxy, connect_cluster
+from support.spec_builders import apply_results, plan_specs, topic_spec
+from support.zookeeper import write_checker
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+from topiarist.adapters.zookeeper.codec import own_znodes
 from topiarist.cli.main import run
-from topiarist.core.inspection import Inspection, Moving, PartitionState
-from topiarist.core.state import Fault, Freeze
+from topiarist.model.state import Freeze, PartitionState, ReadError, Reassignment, TopicInspection
 
 ORDERS = """\
 apiVersion: topiarist.dev/v1
@@ -50,7 +50,7 @@ def state(leader: int, *isr: int, **more: Any) -> bytes:
 
 
 @pytest.fixture
-def orders(cluster: Playground) -> Playground:
+def orders(cluster: SimulatedKafka) -> SimulatedKafka:
     """A cluster with the topic ``orders``."""
     cluster.add_topics(Topic("orders", REPLICAS, {"retention.ms": "5"}))
     return cluster
@@ -58,7 +58,7 @@ def orders(cluster: Playground) -> Playground:
 
 def freeze(client: KazooClient) -> None:
     client.create("/topiarist")
-    client.create("/topiarist/gate", znodes.encode_gate(Freeze("inventory", "ada")))
+    client.create("/topiarist/gate", own_znodes.encode_freeze(Freeze("inventory", "ada")))
 
 
 def migrate(client: KazooClient) -> None:
@@ -81,7 +81,7 @@ CLOSED: dict[str, tuple[str | None, Callable[[KazooClient], object]]] = {
 
 @pytest.mark.parametrize("case", CLOSED)
 def test_no_write_is_sent_in_any_case(
-    orders: Playground,
+    orders: SimulatedKafka,
     proxy: Proxy,
     client: KazooClient,
     tmp_path: Path,
@@ -92,20 +92,20 @@ def test_no_write_is_sent_in_any_case(
     (tmp_path / "orders.yaml").write_text(ORDERS)
     gate, change = CLOSED[case]
     change(client)
-    before = checker.look(orders.connect)
+    before = write_checker.read_nodes(orders.connect)
     words = ("orders", str(tmp_path), "--zookeeper", proxy.through(orders.connect), "--adopt=*")
     found = said(capsys, *words)
     assert proxy.writes == 0
-    assert checker.look(orders.connect) == before
+    assert write_checker.read_nodes(orders.connect) == before
     assert (found["gate"] or {}).get("reason") == gate
     assert found["pending"]["changes" if gate is None else "refusals"]
     assert [one["state"]["leader"] for one in found["partitions"]] == [1, 2]
 
 
-def test_read_only_credentials_are_enough(protected: Protected, capsys: Capture) -> None:
+def test_read_only_credentials_are_enough(protected: ProtectedCluster, capsys: Capture) -> None:
     """Everything that may be read by all is shown to anybody."""
     protected.playground.add_topics(Topic("orders", REPLICAS, {}))
-    protected.playground.settle()
+    protected.playground.wait_idle()
     protected.protect(READ_ONLY, make_acl("digest", "kafka:x", all=True))
     found = said(capsys, "orders", "--zookeeper", protected.playground.connect)
     assert (found["phase"], found["faults"]) == ("TakenOver", [])
@@ -120,11 +120,11 @@ def test_read_only_credentials_are_enough(protected: Protected, capsys: Capture)
         ("/config/topics/orders", "Unreadable"),
     ],
 )
-def test_what_may_not_be_read_is_named(protected: Protected, capsys: Capture, path: str, phase: str) -> None:
+def test_what_may_not_be_read_is_named(protected: ProtectedCluster, capsys: Capture, path: str, phase: str) -> None:
     """Each with its path; the rest is shown."""
     nobody: list[ACL] = [make_acl("digest", "kafka:x", all=True)]
     protected.playground.add_topics(Topic("orders", REPLICAS, {}))
-    protected.playground.settle()
+    protected.playground.wait_idle()
     protected.playground.client.set_acls(path, nobody)
     found = said(capsys, "orders", "--zookeeper", protected.playground.connect)
     assert found["phase"] == phase
@@ -132,7 +132,7 @@ def test_what_may_not_be_read_is_named(protected: Protected, capsys: Capture, pa
     assert all("no permission" in fault["why"] for fault in found["faults"])
 
 
-def test_a_topic_is_seen_through_its_life(orders: Playground, client: KazooClient, capsys: Capture) -> None:
+def test_a_topic_is_seen_through_its_life(orders: SimulatedKafka, client: KazooClient, capsys: Capture) -> None:
     """Waiting for a broker, taken over, growing, led otherwise, marked, gone: as the controller goes on."""
     at = ("--zookeeper", orders.connect)
     orders.remove_broker(6)
@@ -145,7 +145,7 @@ def test_a_topic_is_seen_through_its_life(orders: Playground, client: KazooClien
     found = said(capsys, "late", *at)
     assert found["conditions"] == {"Offline": 1}
     client.create("/admin/delete_topics/late", b"")
-    orders.settle()
+    orders.wait_idle()
     found = said(capsys, "late", *at)
     assert (found["phase"], found["waitsFor"]) == (
         "MarkedForDeletion",
@@ -155,7 +155,7 @@ def test_a_topic_is_seen_through_its_life(orders: Playground, client: KazooClien
     assert said(capsys, "late", *at, code=1)["phase"] == "Unknown"
 
 
-def test_states_are_read_as_brokers_leave_them(orders: Playground, client: KazooClient) -> None:
+def test_states_are_read_as_brokers_leave_them(orders: SimulatedKafka, client: KazooClient) -> None:
     """No leader, a smaller ISR, an unclean election, replicas on the move, odd nodes: all in one look."""
     client.set(STATE % 0, state(-1, 2))
     client.set(STATE % 1, state(3, 3, 4, leader_recovery_state=1))
@@ -168,33 +168,37 @@ def test_states_are_read_as_brokers_leave_them(orders: Playground, client: Kazoo
     request = '{"version":1,"partitions":[{"topic":"x","partition":0,"replicas":[1]},%s]}'
     ours = '{"topic":"orders","partition":1,"replicas":[5,6]}'
     client.create("/admin/reassign_partitions", (request % ours).encode())
-    orders.settle()
-    with opened(orders.connect) as port:
+    orders.wait_idle()
+    with connect_cluster(orders.connect) as port:
         found = port.inspect("orders")
         identity = port.read().topics["orders"].identity
-    assert found == Inspection(
+    assert found == TopicInspection(
         identity,
         {0: (4, 1, 2, 3), 1: (2, 3, 4)},
         {0: PartitionState(-1, (2,), 4, 1), 1: PartitionState(3, (3, 4), 4, 1, recovering=True)},
-        faults={7: Fault(STATE % 7, "it is empty")},
-        odd=(Fault("/brokers/topics/orders/partitions/x", '"x" is not an id (a decimal number from 0 to 2147483647)'),),
-        moving={0: Moving((4,))},
-        requested={1: (5, 6)},
+        partition_errors={7: ReadError(STATE % 7, "it is empty")},
+        other_errors=(
+            ReadError(
+                "/brokers/topics/orders/partitions/x", '"x" is not an id (a decimal number from 0 to 2147483647)'
+            ),
+        ),
+        reassignments={0: Reassignment((4,))},
+        requested_replicas={1: (5, 6)},
         topic_id=topic["topic_id"],
     )
 
 
-def test_a_topic_that_is_not_there_has_nothing(cluster: Playground) -> None:
+def test_a_topic_that_is_not_there_has_nothing(cluster: SimulatedKafka) -> None:
     """No identity and no partition."""
-    with opened(cluster.connect) as port:
-        assert port.inspect("none") == Inspection(None, {})
+    with connect_cluster(cluster.connect) as port:
+        assert port.inspect("none") == TopicInspection(None, {})
 
 
 def test_a_topic_that_grows_while_it_is_read_is_read_again(
-    orders: Playground, zookeeper: EmbeddedZooKeeper, client: KazooClient, capsys: Capture
+    orders: SimulatedKafka, zookeeper: EmbeddedZooKeeper, client: KazooClient, capsys: Capture
 ) -> None:
     """Values and partitions are of one moment: what was read before somebody's growth is not shown beside it."""
-    with Meddler(zookeeper.connect) as between:
+    with InterceptingProxy(zookeeper.connect) as between:
         reads = 0
 
         def grow(kind: str) -> bool:
@@ -207,14 +211,14 @@ def test_a_topic_that_grows_while_it_is_read_is_read_again(
                 client.set("/brokers/topics/orders", json.dumps(grown).encode(), version=stat.version)
             return True
 
-        between.before = grow
+        between.may_forward = grow
         found = said(capsys, "orders", "--zookeeper", between.through(orders.connect))
     assert reads == 4
     assert [one["partition"] for one in found["partitions"]] == [0, 1, 2]
     assert found["values"][0]["held"] == "3"
 
 
-def test_few_requests_for_one_topic_of_many(cluster: Playground, proxy: Proxy, capsys: Capture) -> None:
+def test_few_requests_for_one_topic_of_many(cluster: SimulatedKafka, proxy: Proxy, capsys: Capture) -> None:
     """The whole cluster in bulk reads, and a handful for the partitions of one topic."""
     cluster.add_topics(*(Topic(f"topic-{number:04}", REPLICAS, {}) for number in range(2000)))
     found = said(capsys, "topic-1000", "--zookeeper", proxy.through(cluster.connect))
@@ -223,7 +227,7 @@ def test_few_requests_for_one_topic_of_many(cluster: Playground, proxy: Proxy, c
     assert sum(number for kind, number in proxy.requests.items() if kind != "ping") < 60
 
 
-def test_pending_is_what_the_plan_says(orders: Playground, tmp_path: Path, capsys: Capture) -> None:
+def test_pending_is_what_the_plan_says(orders: SimulatedKafka, tmp_path: Path, capsys: Capture) -> None:
     """The same changes and refusals, with the same flags; and nothing once they are done."""
     (tmp_path / "orders.yaml").write_text(ORDERS)
     at = (str(tmp_path), "--zookeeper", orders.connect)
@@ -234,15 +238,15 @@ def test_pending_is_what_the_plan_says(orders: Playground, tmp_path: Path, capsy
         assert pending["recordAfter"] == topic["record"]["after"]
         for field in ("observed", "risk", "changes", "refusals", "notices"):
             assert pending[field] == topic[field], field
-    with opened(orders.connect) as port:
-        results(port, planned(port, wish("orders", partitions=3)))
-    orders.settle()
+    with connect_cluster(orders.connect) as port:
+        apply_results(port, plan_specs(port, topic_spec("orders", partitions=3)))
+    orders.wait_idle()
     found = said(capsys, "orders", *at)
     assert (found["pending"]["changes"], found["phase"], found["record"]["valid"]) == ([], "TakenOver", True)
 
 
 def test_what_could_not_be_read_is_not_said_to_lack_the_topic(
-    clusters: dict[str, Playground], chroot: str, tmp_path: Path, capsys: Capture
+    clusters: dict[str, SimulatedKafka], chroot: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """One of four clusters is none: the topic is missing on the three others, and a topic of one is still shown."""
     names = [*clusters, "wrong"]

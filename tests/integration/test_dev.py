@@ -17,10 +17,10 @@ from urllib.request import url2pathname
 import pytest
 import yaml
 
-from support.clients import connected
 from support.waiting import read_until
-from topiarist.adapters import playground
-from topiarist.adapters.embedded.guarded import free_port
+from support.zookeeper.client import connect_client
+from topiarist.adapters.devcluster import demo
+from topiarist.adapters.devcluster.child_process import free_port
 
 DEV = [sys.executable, "-m", "topiarist", "dev"]
 SCHEMA = re.compile(r"^# yaml-language-server: [$]schema=(\S+)$", re.MULTILINE)
@@ -51,7 +51,7 @@ def test_manifests_lead_to_the_cluster(tmp_path: Path) -> None:
         with running("--manifests", str(folder), "--name", "local", "--port", str(port)) as said:
             assert f"A cluster to play with is up:   127.0.0.1:{port}/kafka\n" in said
             document = yaml.safe_load((folder / "cluster.yaml").read_text())
-            with connected(f"127.0.0.1:{port}/kafka") as client:
+            with connect_client(f"127.0.0.1:{port}/kafka") as client:
                 ids.append(json.loads(client.get("/cluster/id")[0])["id"])
             assert (document["metadata"]["name"], document["spec"]["clusterId"]) == ("local", ids[-1])
             assert document["spec"]["zookeeper"] == {"connect": f"127.0.0.1:{port}/kafka"}
@@ -64,7 +64,7 @@ def test_manifests_lead_to_the_cluster(tmp_path: Path) -> None:
 
 def test_editors_find_the_schemas() -> None:
     """Each manifest names a schema by an address that leads to a file, wherever the manifest is."""
-    found = playground.manifests("local", "127.0.0.1:1/kafka", "id")
+    found = demo.render_manifests("local", "127.0.0.1:1/kafka", "id")
     assert sorted(found) == ["cluster.yaml", "topics/clicks.yaml", "topics/orders.yaml", "topics/payments.yaml"]
     for name, text in found.items():
         address = urlsplit(SCHEMA.findall(text)[0])

@@ -8,48 +8,50 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.fleets import lines, short, summary
-from support.proxy import Proxy
-from support.runs import address, ended, manifests
-from topiarist.adapters.playground import Playground
+from support.cli.runs import connect_string_of, run_topiarist, write_manifests
+from support.drift.small_fleet import read_rows, read_summary, row_keys
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 
 
-def test_a_live_report_is_that_of_snapshots(clusters: dict[str, Playground], proxy: Proxy, tmp_path: Path) -> None:
+def test_a_live_report_is_that_of_snapshots(clusters: dict[str, SimulatedKafka], proxy: Proxy, tmp_path: Path) -> None:
     """Findings of all clusters, the same but for the time; no write is sent."""
     connects = {name: proxy.through(cluster.connect) for name, cluster in clusters.items()}
-    folder = manifests(tmp_path / "all", connects, "orders", "on-a")
-    run = ended("drift", folder, "--live", "--out", tmp_path / "live", "--exit-code")
+    folder = write_manifests(tmp_path / "all", connects, "orders", "on-a")
+    run = run_topiarist("drift", folder, "--live", "--out", tmp_path / "live", "--exit-code")
     assert (run.code, run.out) == (3, "")
     assert proxy.writes == 0
-    ended("snapshot", folder, "--out", tmp_path / "taken")
-    run = ended("drift", folder, "--snapshots", tmp_path / "taken", "--out", tmp_path / "recorded", "--exit-code")
+    run_topiarist("snapshot", folder, "--out", tmp_path / "taken")
+    run = run_topiarist(
+        "drift", folder, "--snapshots", tmp_path / "taken", "--out", tmp_path / "recorded", "--exit-code"
+    )
     assert run.code == 3
     times = {"takenAt": "", "firstSeen": ""}
-    live, recorded = ([{**row, **times} for row in lines(tmp_path / name)] for name in ("live", "recorded"))
+    live, recorded = ([{**row, **times} for row in read_rows(tmp_path / name)] for name in ("live", "recorded"))
     assert live == recorded
-    assert ("b", "orders", "missing", "") in short(live)
-    assert ("b", "on-b", "unexpected", "") in short(live)
+    assert ("b", "orders", "missing", "") in row_keys(live)
+    assert ("b", "on-b", "unexpected", "") in row_keys(live)
 
 
 def test_a_cluster_that_cannot_be_reached_is_a_row(
-    clusters: dict[str, Playground], silent: socket.socket, tmp_path: Path
+    clusters: dict[str, SimulatedKafka], silent: socket.socket, tmp_path: Path
 ) -> None:
     """The others are compared, the run ends with 1, and the report does not say where the cluster would be."""
-    folder = manifests(tmp_path / "all", {"a": clusters["a"].connect, "z": address(silent)}, "orders")
-    run = ended("drift", folder, "--live", "--out", tmp_path / "report", "--connect-timeout", "1")
+    folder = write_manifests(tmp_path / "all", {"a": clusters["a"].connect, "z": connect_string_of(silent)}, "orders")
+    run = run_topiarist("drift", folder, "--live", "--out", tmp_path / "report", "--connect-timeout", "1")
     assert run.code == 1
     assert "error: cluster z: cannot reach ZooKeeper" in run.err
-    (row,) = [row for row in lines(tmp_path / "report") if row["cluster"] == "z"]
+    (row,) = [row for row in read_rows(tmp_path / "report") if row["cluster"] == "z"]
     assert (row["class"], row["topic"], row["message"]) == ("unknown", "", "could not be read (Unreachable)")
-    assert summary(tmp_path / "report")["clusters"] == {"wanted": 2, "compared": 1, "unknown": 1}
+    assert read_summary(tmp_path / "report")["clusters"] == {"wanted": 2, "compared": 1, "unknown": 1}
     for path in (tmp_path / "report").iterdir():
-        assert address(silent) not in path.read_text()
+        assert connect_string_of(silent) not in path.read_text()
         assert clusters["a"].connect.partition("/")[0] not in path.read_text()
 
 
-def test_a_small_report_starts_no_java(clusters: dict[str, Playground], tmp_path: Path) -> None:
+def test_a_small_report_starts_no_java(clusters: dict[str, SimulatedKafka], tmp_path: Path) -> None:
     """Nothing of Spark is loaded where this process does it all."""
-    folder = manifests(tmp_path / "all", {"a": clusters["a"].connect}, "orders")
+    folder = write_manifests(tmp_path / "all", {"a": clusters["a"].connect}, "orders")
     words = json.dumps(["drift", str(folder), "--live", "--out", str(tmp_path / "report"), "-q"])
     script = f"import sys; from topiarist.cli.main import run; run({words}); print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

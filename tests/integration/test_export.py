@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from conftest import BROKERS
-from support import checker
-from support.proxy import Proxy
-from topiarist.adapters.playground import Playground, Topic
+from support.zookeeper import write_checker
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.cli.main import run
-from topiarist.core.state import Release
+from topiarist.kafka.types import KafkaVersion
 
 REPLICAS = ((1, 2, 3), (2, 3, 4), (3, 4, 5))
 
@@ -29,21 +30,21 @@ def texts(folder: Path) -> dict[str, str]:
     return {str(file.relative_to(folder)): file.read_text() for file in folder.rglob("*.yaml")}
 
 
-def kafkas(connect: str) -> checker.Tree:
+def kafkas(connect: str) -> write_checker.Tree:
     """Every node of a cluster that is not ours, with its data and its last transaction."""
-    return {path: node for path, node in checker.look(connect).items() if not path.startswith("/topiarist")}
+    return {path: node for path, node in write_checker.read_nodes(connect).items() if not path.startswith("/topiarist")}
 
 
 @pytest.mark.parametrize("release", [(2, 4), (3, 9)])
 def test_an_exported_cluster_is_adopted_with_records_alone(
-    chroot: str, proxy: Proxy, tmp_path: Path, release: Release, capsys: pytest.CaptureFixture[str]
+    chroot: str, proxy: Proxy, tmp_path: Path, release: KafkaVersion, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Export and plan send no write; apply sends one transaction a topic, and no node of Kafka's is written at all.
 
     After that there is nothing to do, and an export gives the same files again.
     """
     folder, again = tmp_path / "prod", tmp_path / "again"
-    with Playground(chroot, BROKERS, release) as cluster:
+    with SimulatedKafka(chroot, BROKERS, release) as cluster:
         cluster.add_topics(*TOPICS)
         through = ["--zookeeper", proxy.through(cluster.connect)]
         before = kafkas(cluster.connect)
@@ -55,9 +56,9 @@ def test_an_exported_cluster_is_adopted_with_records_alone(
         assert run(["apply", str(folder), "--yes"]) == 0
         assert proxy.requests["multi"] == 4
         assert proxy.requests["setData"] == 0
-        cluster.settle()
+        cluster.wait_idle()
         assert kafkas(cluster.connect) == before
-        records = {path for path in checker.look(cluster.connect) if path.startswith("/topiarist/topics/")}
+        records = {path for path in write_checker.read_nodes(cluster.connect) if path.startswith("/topiarist/topics/")}
         assert records == {f"/topiarist/topics/{name}" for name in ("orders", "Users_v2", "clicks", "bare")}
         written = proxy.writes
         assert run(["plan", str(folder), "--exit-code"]) == 0
@@ -72,7 +73,7 @@ def test_an_exported_cluster_is_adopted_with_records_alone(
 
 
 def test_a_cluster_that_cannot_be_read_leaves_no_folder(
-    cluster: Playground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cluster: SimulatedKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A chroot that does not exist: the error, its code, and nothing in the place of the folder."""
     words = ["export", "--zookeeper", f"{cluster.connect}-not", "--out", str(tmp_path / "prod")]
@@ -82,7 +83,7 @@ def test_a_cluster_that_cannot_be_read_leaves_no_folder(
 
 
 def test_a_folder_that_is_in_use_is_seen_before_anything_is_read(
-    cluster: Playground, proxy: Proxy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Not even a connection is made."""
     (tmp_path / "notes.txt").touch()
@@ -110,7 +111,7 @@ def test_what_no_document_could_have_is_wrong_usage(
 
 def test_exports_of_two_clusters_plan_together(chroot: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Both hold the same topics: side by side in one folder they are adopted, and then nothing is to do."""
-    with Playground(f"{chroot}-a", BROKERS) as one, Playground(f"{chroot}-b", BROKERS) as other:
+    with SimulatedKafka(f"{chroot}-a", BROKERS) as one, SimulatedKafka(f"{chroot}-b", BROKERS) as other:
         other.client.set("/cluster/id", b'{"version": "1", "id": "another"}')
         for name, cluster in {"eu": one, "us": other}.items():
             cluster.add_topics(*TOPICS)
@@ -121,4 +122,4 @@ def test_exports_of_two_clusters_plan_together(chroot: str, tmp_path: Path, caps
         assert "All 2 clusters: 8 to adopt." in capsys.readouterr().out
         assert run(["plan", str(tmp_path / "all"), "--exit-code"]) == 0
         for cluster in (one, other):
-            cluster.settle()
+            cluster.wait_idle()

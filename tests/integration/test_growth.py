@@ -8,17 +8,17 @@ import pytest
 from kazoo.client import KazooClient
 
 from conftest import BROKERS
-from integration.scene import REPLICAS, opened, witnessed
-from support.proxy import Proxy
-from support.wishes import outcomes, planned, results, wish
-from topiarist.adapters import znodes
-from topiarist.adapters.playground import Playground, Topic
-from topiarist.adapters.playground.seed import add_topics, topic_bytes
-from topiarist.core.state import Release
+from integration.write_fixtures import REPLICAS, connect_cluster, verify_changes
+from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.seed import Topic, add_topics, topic_bytes
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.zookeeper.codec import paths, topics
 from topiarist.errors import Reason
-from topiarist.reconcile import Result
+from topiarist.kafka.types import KafkaVersion
+from topiarist.model.outcome import Result
 
-GROWN = wish("orders", partitions=4)
+GROWN = topic_spec("orders", partitions=4)
 TOPIC, MARK = "/brokers/topics/orders", "/admin/delete_topics/orders"
 ASSIGNMENT = {str(partition): list(replicas) for partition, replicas in enumerate(REPLICAS)}
 LOCK_TAKEN = 1
@@ -27,78 +27,78 @@ LOCK_TAKEN = 1
 
 def size(client: KazooClient) -> int:
     """How many partitions the topic has."""
-    return len(znodes.decode_topic(client.get(TOPIC)[0]).replicas)
+    return len(topics.decode_topic(client.get(TOPIC)[0]).replicas)
 
 
 @pytest.mark.parametrize("partition", [0, 1])
 def test_a_topic_of_which_a_partition_has_no_state_does_not_grow(
-    ours: Playground, client: KazooClient, proxy: Proxy, partition: int
+    ours: SimulatedKafka, client: KazooClient, proxy: Proxy, partition: int
 ) -> None:
     """Whichever it is: nothing is sent, and the reason is that of a deletion."""
-    client.delete(znodes.partition_state_path("orders", partition))
-    with witnessed(ours.connect), opened(proxy.through(ours.connect)) as port:
-        found = outcomes(port, planned(port, GROWN))["orders"]
+    client.delete(paths.partition_state_path("orders", partition))
+    with verify_changes(ours.connect), connect_cluster(proxy.through(ours.connect)) as port:
+        found = apply_outcomes(port, plan_specs(port, GROWN))["orders"]
         assert proxy.requests["multi"] == 0
-    assert (found.result, found.reason) == (Result.REFUSED, Reason.NOT_TAKEN_OVER)
+    assert (found.result, found.reason) == (Result.REFUSED, Reason.NOT_INITIALIZED)
     assert f"partition {partition}" in found.message
 
 
 def test_a_topic_made_again_in_between_does_not_get_the_node_of_the_earlier(
-    ours: Playground, client: KazooClient, proxy: Proxy
+    ours: SimulatedKafka, client: KazooClient, proxy: Proxy
 ) -> None:
     """Deleted and made again between read and write, at equal versions, before its controller has come to it: the new
     topic keeps its own replica lists and its own id.
     """
     before = client.get(TOPIC)[1].version
-    with ExitStack() as stack, opened(proxy.through(ours.connect)) as port:
+    with ExitStack() as stack, connect_cluster(proxy.through(ours.connect)) as port:
 
         def make_again() -> None:
             client.create(MARK)
-            ours.settle()
-            stack.enter_context(ours.held())
-            add_topics(client, [Topic("orders", REPLICAS[:1], {})], ours.release)
+            ours.wait_idle()
+            stack.enter_context(ours.pause_controller())
+            add_topics(client, [Topic("orders", REPLICAS[:1], {})], ours.version)
 
-        plan = planned(port, GROWN)
+        plan = plan_specs(port, GROWN)
         proxy.hold(LOCK_TAKEN + 1, make_again)
-        found = outcomes(port, plan)["orders"]
-        assert proxy.fired.is_set()
+        found = apply_outcomes(port, plan)["orders"]
+        assert proxy.triggered.is_set()
         data, stat = client.get(TOPIC)
-    assert (found.result, stat.version, before) == (Result.MOVED, 0, 0)
-    assert znodes.decode_topic(data).replicas == REPLICAS[:1]
+    assert (found.result, stat.version, before) == (Result.CONFLICT, 0, 0)
+    assert topics.decode_topic(data).replicas == REPLICAS[:1]
 
 
-def test_a_new_leader_in_between_is_no_reason_to_stop(ours: Playground, client: KazooClient, proxy: Proxy) -> None:
+def test_a_new_leader_in_between_is_no_reason_to_stop(ours: SimulatedKafka, client: KazooClient, proxy: Proxy) -> None:
     """Partition 0's state has moved on: read and compared again, the topic is still the one that was meant."""
-    state = znodes.partition_state_path("orders", 0)
-    with opened(proxy.through(ours.connect)) as port:
-        plan = planned(port, GROWN)
+    state = paths.partition_state_path("orders", 0)
+    with connect_cluster(proxy.through(ours.connect)) as port:
+        plan = plan_specs(port, GROWN)
         proxy.hold(LOCK_TAKEN + 1, lambda: client.set(state, client.get(state)[0]))
-        assert results(port, plan) == {"orders": Result.DONE}
-        assert (proxy.fired.is_set(), proxy.requests["multi"]) == (True, 2)
+        assert apply_results(port, plan) == {"orders": Result.DONE}
+        assert (proxy.triggered.is_set(), proxy.requests["multi"]) == (True, 2)
     assert size(client) == 4
 
 
-@pytest.mark.parametrize(("release", "refused"), [((3, 9), [Reason.NOT_TAKEN_OVER]), ((2, 7), [])])
+@pytest.mark.parametrize(("release", "refused"), [((3, 9), [Reason.NOT_INITIALIZED]), ((2, 7), [])])
 def test_a_topic_without_the_id_that_others_have_does_not_grow(
-    chroot: str, release: Release, refused: list[Reason]
+    chroot: str, release: KafkaVersion, refused: list[Reason]
 ) -> None:
     """Its controller will set the node again, to give it one. Where no topic has an id there is none to wait for."""
-    with Playground(chroot, BROKERS, release) as cluster, opened(chroot) as port:
+    with SimulatedKafka(chroot, BROKERS, release) as cluster, connect_cluster(chroot) as port:
         cluster.add_topics(Topic("orders", REPLICAS, {}), Topic("users", REPLICAS, {}))
         cluster.client.set(TOPIC, topic_bytes(ASSIGNMENT, None))
-        plan = planned(port, GROWN)
+        plan = plan_specs(port, GROWN)
         assert [finding.reason for finding in plan.topics[0].refusals] == refused
-        results(port, plan)
+        apply_results(port, plan)
         assert size(cluster.client) == (2 if refused else 4)
-    assert cluster.faults == []
+    assert cluster.controller_errors == []
 
 
-def test_an_id_that_goes_between_plan_and_write_is_a_conflict(ours: Playground, client: KazooClient) -> None:
+def test_an_id_that_goes_between_plan_and_write_is_a_conflict(ours: SimulatedKafka, client: KazooClient) -> None:
     """Another tool has set the node without it."""
-    with opened(ours.connect) as port:
-        plan = planned(port, GROWN)
+    with connect_cluster(ours.connect) as port:
+        plan = plan_specs(port, GROWN)
         client.set(TOPIC, topic_bytes(ASSIGNMENT, None))
-        found = outcomes(port, plan)["orders"]
-    assert found.result is Result.MOVED
+        found = apply_outcomes(port, plan)["orders"]
+    assert found.result is Result.CONFLICT
     assert "topic id" in found.message
     assert size(client) == 2

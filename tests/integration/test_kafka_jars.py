@@ -27,7 +27,7 @@ from pathlib import Path
 sys.path[:0] = sys.argv[2:]
 from support.kafka import jars
 jars.PINS = Path(sys.argv[1])
-print(jars.jars("3.9.2").name)
+print(jars.fetch_jars("3.9.2").name)
 """
 
 
@@ -54,18 +54,18 @@ def behave(script: Path, between: str) -> None:
 
 def test_jars_are_fetched_once(maven: Path) -> None:
     """The second time nothing is asked of Maven."""
-    folder = jars.jars("3.9.2")
+    folder = jars.fetch_jars("3.9.2")
     assert sorted(path.name for path in folder.iterdir()) == ["one.jar", "two.jar"]
     behave(maven, "exit 1")
-    assert jars.jars("3.9.2") == folder
+    assert jars.fetch_jars("3.9.2") == folder
 
 
 def test_a_cache_that_was_damaged_is_fetched_anew(maven: Path) -> None:
     """A jar that has gone or is another one is noticed."""
-    folder = jars.jars("3.9.2")
+    folder = jars.fetch_jars("3.9.2")
     (folder / "one.jar").write_text("something else")
     (folder / "two.jar").unlink()
-    assert (jars.jars("3.9.2") / "one.jar").read_text() == "one"
+    assert (jars.fetch_jars("3.9.2") / "one.jar").read_text() == "one"
     assert (folder / "two.jar").read_text() == "two"
     assert maven.exists()
 
@@ -83,8 +83,8 @@ def test_what_is_not_as_pinned_is_not_kept(maven: Path, between: str, words: str
     """A failure, a jar too much, one too few, another one: what is wrong is said, and nothing looks whole."""
     behave(maven, between)
     with pytest.raises(JarsError, match=words):
-        jars.jars("3.9.2")
-    assert [path.name for path in jars.cache().iterdir()] == ["lock"]
+        jars.fetch_jars("3.9.2")
+    assert [path.name for path in jars.cache_folder().iterdir()] == ["lock"]
 
 
 def test_an_interrupted_fetch_leaves_nothing_that_looks_whole(maven: Path, tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ def test_an_interrupted_fetch_leaves_nothing_that_looks_whole(maven: Path, tmp_p
         (tmp_path / "go").touch()
         said, _ = second.communicate()
     assert second.returncode == 0
-    assert jars.jars("3.9.2").name == said.strip()
-    assert sorted(path.name for path in jars.cache().iterdir()) == sorted([said.strip(), "lock"])
+    assert jars.fetch_jars("3.9.2").name == said.strip()
+    assert sorted(path.name for path in jars.cache_folder().iterdir()) == sorted([said.strip(), "lock"])
 
 
 def test_without_maven_one_line_says_so(maven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,11 +108,11 @@ def test_without_maven_one_line_says_so(maven: Path, monkeypatch: pytest.MonkeyP
     maven.unlink()
     monkeypatch.setenv("PATH", str(maven.parent))
     with pytest.raises(JarsError, match=r"^Maven is needed to fetch Kafka 3.9.2 and there is no mvn: install it .*$"):
-        jars.jars("3.9.2")
+        jars.fetch_jars("3.9.2")
 
 
 def test_only_what_is_pinned_is_fetched(maven: Path) -> None:
     """Another release is none of ours."""
     with pytest.raises(JarsError, match=r"Kafka 1.0.0 is not pinned; there are 2.4.1, "):
-        jars.jars("1.0.0")
+        jars.fetch_jars("1.0.0")
     assert maven.exists()

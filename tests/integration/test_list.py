@@ -9,11 +9,12 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_acl
 
-from integration.protected import READ_ONLY, Protected
-from integration.scene import REPLICAS
-from support import checker
-from support.proxy import Proxy
-from topiarist.adapters.playground import Playground, Topic
+from integration.protected_cluster import READ_ONLY, ProtectedCluster
+from integration.write_fixtures import REPLICAS
+from support.zookeeper import write_checker
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.cli.main import run
 
 Capture = pytest.CaptureFixture[str]
@@ -26,11 +27,11 @@ def said(capsys: Capture, *words: str) -> dict[str, dict[str, Any]]:
     return {one["topic"]: one for one in found["topics"]}
 
 
-def test_no_write_is_sent(cluster: Playground, proxy: Proxy, capsys: Capture) -> None:
+def test_no_write_is_sent(cluster: SimulatedKafka, proxy: Proxy, capsys: Capture) -> None:
     """A list reads, whatever it finds; ``get`` is the same command."""
     cluster.add_topics(Topic("orders", REPLICAS, {"retention.ms": "5"}), Topic("clicks", REPLICAS, {}))
-    cluster.settle()
-    before = checker.look(cluster.connect)
+    cluster.wait_idle()
+    before = write_checker.read_nodes(cluster.connect)
     address = proxy.through(cluster.connect)
     found = said(capsys, "--zookeeper", address)
     assert {name: one["states"] for name, one in found.items()} == {
@@ -40,13 +41,13 @@ def test_no_write_is_sent(cluster: Playground, proxy: Proxy, capsys: Capture) ->
     assert run(["get", "--zookeeper", address, "--topic", "orders"]) == 0
     assert "1 of 2 topics" in capsys.readouterr().out
     assert proxy.writes == 0
-    assert checker.look(cluster.connect) == before
+    assert write_checker.read_nodes(cluster.connect) == before
 
 
-def test_states_of_partitions(cluster: Playground, client: KazooClient, capsys: Capture) -> None:
+def test_states_of_partitions(cluster: SimulatedKafka, client: KazooClient, capsys: Capture) -> None:
     """One without a leader, one whose ISR is small, one with an odd state, one that the controller has not made."""
     cluster.add_topics(*(Topic(name, REPLICAS, {}) for name in ("no-leader", "small", "odd", "new")))
-    cluster.settle()
+    cluster.wait_idle()
     fields = {"controller_epoch": 1, "version": 1, "leader_epoch": 4}
     path = "/brokers/topics/{}/partitions/0/state"
     client.set(path.format("no-leader"), json.dumps({**fields, "leader": -1, "isr": []}).encode())
@@ -59,28 +60,28 @@ def test_states_of_partitions(cluster: Playground, client: KazooClient, capsys: 
         "no-leader": {"Offline", "UnderReplicated"},
         "small": {"UnderReplicated"},
         "odd": {"Unreadable"},
-        "new": {"NotTakenOver"},
+        "new": {"NotInitialized"},
     }
     assert (found["no-leader"]["offline"], found["small"]["underReplicated"]) == (1, 1)
 
 
-def test_a_topic_that_is_being_moved(cluster: Playground, client: KazooClient, capsys: Capture) -> None:
+def test_a_topic_that_is_being_moved(cluster: SimulatedKafka, client: KazooClient, capsys: Capture) -> None:
     """Replicas that are only added are not missed from the ISR, as in Kafka's own count."""
     cluster.add_topics(Topic("orders", ((1, 2),), {}))
-    cluster.settle()
+    cluster.wait_idle()
     node = json.loads(client.get("/brokers/topics/orders")[0])
     node |= {"partitions": {"0": [3, 1, 2]}, "adding_replicas": {"0": [3]}}
     client.set("/brokers/topics/orders", json.dumps(node).encode())
-    cluster.settle()
+    cluster.wait_idle()
     found = said(capsys, "--zookeeper", cluster.connect)["orders"]
     assert set(found["states"]) == {"Unowned", "Reassigning", "NotPreferredLeader"}
     assert found["replicaCounts"] == {"2": 1}
 
 
-def test_read_only_credentials_are_enough(protected: Protected, capsys: Capture) -> None:
+def test_read_only_credentials_are_enough(protected: ProtectedCluster, capsys: Capture) -> None:
     """Everything that may be read by all is shown to anybody; states that may not be read are not called well."""
     protected.playground.add_topics(Topic("orders", REPLICAS, {}), Topic("secret", REPLICAS, {}))
-    protected.playground.settle()
+    protected.playground.wait_idle()
     protected.protect(READ_ONLY, make_acl("digest", "kafka:x", all=True))
     protected.protect(make_acl("digest", "kafka:x", all=True), below="/brokers/topics/secret/partitions")
     found = said(capsys, "--zookeeper", protected.playground.connect)

@@ -15,17 +15,18 @@ import pytest
 from jsonschema import Draft7Validator
 from kazoo.client import KazooClient
 
-from integration.scene import FIRST
 from integration.test_writing_cli import manifests
-from support import checker
-from support.proxy import Proxy
+from integration.write_fixtures import FIRST_TOPIC_WRITE
 from support.waiting import wait_until
-from topiarist import schema
-from topiarist.adapters import znodes
-from topiarist.adapters.playground import Playground
-from topiarist.core.state import Freeze
+from support.zookeeper import write_checker
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.zookeeper.codec import own_znodes
+from topiarist.adapters.zookeeper.codec import topics as topics_
+from topiarist.model.state import Freeze
+from topiarist.schema import load
 
-VALIDATOR = Draft7Validator(schema.schema("report"))
+VALIDATOR = Draft7Validator(load.load_schema("report"))
 NAMES = [f"orders-{number:03}" for number in range(150)]
 
 
@@ -58,7 +59,7 @@ def apply(folder: Path, report: Path, *more: str, size: int = -1) -> subprocess.
     )
 
 
-def test_a_report_is_there_as_it_happens(cluster: Playground, proxy: Proxy, tmp_path: Path) -> None:
+def test_a_report_is_there_as_it_happens(cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path) -> None:
     """While the last topics are written the lines of the first can be read; at the end there is one for each."""
     report, seen = tmp_path / "report.jsonl", list[dict[str, Any]]()
     folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *NAMES)
@@ -67,7 +68,7 @@ def test_a_report_is_there_as_it_happens(cluster: Playground, proxy: Proxy, tmp_
         wait_until(lambda: len(lines(report)) > 1, "a line of the report")
         seen.extend(lines(report))
 
-    proxy.hold(FIRST + 140, look)
+    proxy.hold(FIRST_TOPIC_WRITE + 140, look)
     running = apply(folder, report)
     _, err = running.communicate(timeout=60)
     assert (running.returncode, err) == (0, "")
@@ -80,7 +81,7 @@ def test_a_report_is_there_as_it_happens(cluster: Playground, proxy: Proxy, tmp_
     assert (summary["results"], summary["exit"]) == ({"done": 150}, 0)
 
 
-def test_a_report_holds_no_address_and_no_path(cluster: Playground, tmp_path: Path) -> None:
+def test_a_report_holds_no_address_and_no_path(cluster: SimulatedKafka, tmp_path: Path) -> None:
     """Neither where ZooKeeper is, nor where anything lies on this machine."""
     folder = manifests(tmp_path, {"prod": cluster.connect}, "orders")
     running = apply(folder, tmp_path / "report.jsonl")
@@ -91,13 +92,13 @@ def test_a_report_holds_no_address_and_no_path(cluster: Playground, tmp_path: Pa
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_ends_its_report(
-    cluster: Playground, proxy: Proxy, tmp_path: Path, number: signal.Signals, code: int
+    cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     """Every topic has its line, and the summary has the code of the signal."""
     report = tmp_path / "report.jsonl"
     folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *NAMES)
     running = apply(folder, report)
-    proxy.hold(FIRST + 50, lambda: running.send_signal(number))
+    proxy.hold(FIRST_TOPIC_WRITE + 50, lambda: running.send_signal(number))
     running.communicate(timeout=60)
     assert running.returncode == code
     assert set(results(report).values()) == {"done", "not sent"}
@@ -105,7 +106,7 @@ def test_an_interrupted_run_ends_its_report(
     assert lines(report)[-1]["exit"] == code
 
 
-def test_a_killed_run_leaves_whole_lines(cluster: Playground, proxy: Proxy, tmp_path: Path) -> None:
+def test_a_killed_run_leaves_whole_lines(cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path) -> None:
     """No summary, but every line is one; a later run adds to them."""
     report = tmp_path / "report.jsonl"
     folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *NAMES)
@@ -115,7 +116,7 @@ def test_a_killed_run_leaves_whole_lines(cluster: Playground, proxy: Proxy, tmp_
         wait_until(lambda: len(report.read_text().splitlines()) > 1, "a line of the report")
         running.kill()
 
-    proxy.hold(FIRST + 140, kill)
+    proxy.hold(FIRST_TOPIC_WRITE + 140, kill)
     running.communicate(timeout=60)
     first, *others = [line["row"] for line in lines(report)]
     assert (first, set(others)) == ("header", {"topic"})
@@ -123,11 +124,11 @@ def test_a_killed_run_leaves_whole_lines(cluster: Playground, proxy: Proxy, tmp_
 
 
 def test_what_is_refused_and_what_ended_the_run_is_in_it(
-    cluster: Playground, client: KazooClient, tmp_path: Path
+    cluster: SimulatedKafka, client: KazooClient, tmp_path: Path
 ) -> None:
     """A frozen cluster: each topic with the reason, and what was held back."""
     client.create("/topiarist", b"")
-    client.create("/topiarist/gate", znodes.encode_gate(Freeze("moving racks")))
+    client.create("/topiarist/gate", own_znodes.encode_freeze(Freeze("moving racks")))
     report = tmp_path / "report.jsonl"
     running = apply(manifests(tmp_path, {"prod": cluster.connect}, "orders"), report)
     running.communicate(timeout=60)
@@ -137,7 +138,7 @@ def test_what_is_refused_and_what_ended_the_run_is_in_it(
     assert (summary["exit"], summary["results"]) == (4, {"refused": 1})
 
 
-def test_with_wait_a_created_topic_has_its_id(cluster: Playground, client: KazooClient, tmp_path: Path) -> None:
+def test_with_wait_a_created_topic_has_its_id(cluster: SimulatedKafka, client: KazooClient, tmp_path: Path) -> None:
     """As soon as the controller has given it: a second line, with what stands in the topic's node."""
     report = tmp_path / "report.jsonl"
     running = apply(manifests(tmp_path, {"prod": cluster.connect}, "a", "b"), report, "--wait")
@@ -153,7 +154,7 @@ def test_with_wait_a_created_topic_has_its_id(cluster: Playground, client: Kazoo
 
 
 def test_a_topic_that_appears_while_the_run_is_under_way_is_left_as_it_is(
-    cluster: Playground, proxy: Proxy, client: KazooClient, tmp_path: Path
+    cluster: SimulatedKafka, proxy: Proxy, client: KazooClient, tmp_path: Path
 ) -> None:
     """The plan showed its creation and nothing else: the run does nothing to it, says why, and ends with 5."""
     report = tmp_path / "report.jsonl"
@@ -161,17 +162,20 @@ def test_a_topic_that_appears_while_the_run_is_under_way_is_left_as_it_is(
 
     def meddle() -> None:
         client.create("/config/topics/b", b'{"version":1,"config":{"retention.ms":"7"}}')
-        client.create("/brokers/topics/b", znodes.encode_topic(((1,), (2,))))
+        client.create("/brokers/topics/b", topics_.encode_topic(((1,), (2,))))
 
     proxy.hold(1, meddle)
     running = apply(folder, report)
     out, _ = running.communicate(timeout=60)
-    cluster.settle()
-    tree = checker.look(cluster.connect)
+    cluster.wait_idle()
+    tree = write_checker.read_nodes(cluster.connect)
     found = {line["topic"]: line for line in lines(report) if line["row"] == "topic"}
     assert (running.returncode, results(report)) == (5, {"a": "done", "b": "moved"})
     assert found["b"]["message"] == "did not exist, and exists now"
     assert [change["kind"] for change in found["b"]["changes"]] == ["CreateTopic"]
     assert "did not exist, and exists now" in out
-    assert (len(checker.topics(tree)["b"]["partitions"]), checker.configs(tree)["b"]) == (2, {"retention.ms": "7"})
+    assert (len(write_checker.decode_topics(tree)["b"]["partitions"]), write_checker.decode_configs(tree)["b"]) == (
+        2,
+        {"retention.ms": "7"},
+    )
     assert "/topiarist/topics/b" not in tree

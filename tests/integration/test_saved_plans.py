@@ -13,16 +13,17 @@ from typing import NamedTuple
 
 import pytest
 
-from integration.scene import FIRST, OUR_WRITES, REPLICAS
 from integration.test_terminal import typed
-from support import checker
-from support.proxy import Proxy, When
-from topiarist.adapters import znodes
-from topiarist.adapters.playground import Playground, Topic
-from topiarist.adapters.playground.seed import config_bytes
+from integration.write_fixtures import FIRST_TOPIC_WRITE, REPLICAS, SETUP_WRITES
+from support.zookeeper import write_checker
+from support.zookeeper.proxy import CutTiming, Proxy
+from topiarist.adapters.devcluster.seed import Topic, config_bytes
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps
+from topiarist.adapters.zookeeper.codec import own_znodes
 from topiarist.cli.main import run
-from topiarist.core.state import Broker, Freeze
-from topiarist.render.document import dumps, fingerprint
+from topiarist.kafka.types import Broker
+from topiarist.model.state import Freeze
 
 TOPIC = """\
 apiVersion: topiarist.dev/v1
@@ -77,13 +78,13 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, cluster: Playground, capsys: pytest.CaptureFixture[str]) -> Desk:
+def desk(tmp_path: Path, cluster: SimulatedKafka, capsys: pytest.CaptureFixture[str]) -> Desk:
     """A desk before the cluster."""
     return Desk(tmp_path, cluster.connect, capsys)
 
 
 @pytest.fixture
-def kept(desk: Desk, cluster: Playground) -> Desk:
+def kept(desk: Desk, cluster: SimulatedKafka) -> Desk:
     """A plan that creates a topic, grows one and configures one, with keys that it only vouches for."""
     cluster.add_topics(
         Topic("grow", REPLICAS, {}),
@@ -98,42 +99,42 @@ def kept(desk: Desk, cluster: Playground) -> Desk:
     return desk
 
 
-def configs(cluster: Playground, name: str) -> dict[str, str]:
+def configs(cluster: SimulatedKafka, name: str) -> dict[str, str]:
     return dict(json.loads(cluster.client.get(f"/config/topics/{name}")[0])["config"])
 
 
-def test_a_plan_is_applied_from_its_file_alone(kept: Desk, cluster: Playground) -> None:
+def test_a_plan_is_applied_from_its_file_alone(kept: Desk, cluster: SimulatedKafka) -> None:
     """The manifests are gone; what was planned is done to the letter, and what may lose data is allowed by the plan."""
     planned = json.loads(Path(kept.kept).read_text())["clusters"][0]["topics"]
-    before = checker.look(cluster.connect)
+    before = write_checker.read_nodes(cluster.connect)
     said = kept.applies()
     assert (said.code, said.err) == (0, "")
     assert "Applied: 3 done." in said.out
-    after = checker.look(cluster.connect)
-    assert checker.problems(before, after, ("conf", "fresh", "grow")) == []
+    after = write_checker.read_nodes(cluster.connect)
+    assert write_checker.find_problems(before, after, ("conf", "fresh", "grow")) == []
     lists = {topic["topic"]: change["after"] for topic in planned for change in topic["changes"] if "after" in change}
-    assert list(checker.topics(after)["fresh"]["partitions"].values()) == lists["fresh"]["replicas"]
+    assert list(write_checker.decode_topics(after)["fresh"]["partitions"].values()) == lists["fresh"]["replicas"]
     assert configs(cluster, "conf") == {"retention.ms": "500", "segment.ms": "9000", "flush.ms": "5"}
 
 
-def test_the_file_says_nothing_of_the_machine(kept: Desk, cluster: Playground, tmp_path: Path) -> None:
+def test_the_file_says_nothing_of_the_machine(kept: Desk, cluster: SimulatedKafka, tmp_path: Path) -> None:
     """No address, no path, no user, no time; a second plan of the same is the same."""
     text = Path(kept.kept).read_text()
     host = cluster.connect.partition("/")[0]
     assert not re.search(rf"{re.escape(host)}|{re.escape(str(tmp_path))}|127\.0\.0\.1|yaml|20[0-9][0-9]-", text)
 
 
-def test_applied_twice_is_already_done(kept: Desk, proxy: Proxy, cluster: Playground) -> None:
+def test_applied_twice_is_already_done(kept: Desk, proxy: Proxy, cluster: SimulatedKafka) -> None:
     """The second time nothing is sent, not even a request for the lock, and the code is 0."""
     assert kept.applies().code == 0
-    cluster.settle()
+    cluster.wait_idle()
     said = kept.applies(connect=proxy.through(cluster.connect))
     assert said.code == 0
     assert "already done: conf, fresh, grow" in said.out
     assert proxy.writes == 0
 
 
-def test_a_report_has_all_that_the_file_has(kept: Desk, cluster: Playground, tmp_path: Path) -> None:
+def test_a_report_has_all_that_the_file_has(kept: Desk, cluster: SimulatedKafka, tmp_path: Path) -> None:
     """What was done, what was done already and what moved: a line for each topic, whether anything was sent or not."""
 
     def reported(*words: str) -> dict[str, str]:
@@ -147,32 +148,35 @@ def test_a_report_has_all_that_the_file_has(kept: Desk, cluster: Playground, tmp
     assert reported("--partial") == {"conf": "already so", "fresh": "moved", "grow": "already so"}
 
 
-@pytest.mark.parametrize(("write", "when"), [(2, When.BEFORE), (FIRST, When.AFTER), (FIRST + 1, When.BEFORE)])
+@pytest.mark.parametrize(
+    ("write", "when"),
+    [(2, CutTiming.BEFORE), (FIRST_TOPIC_WRITE, CutTiming.AFTER), (FIRST_TOPIC_WRITE + 1, CutTiming.BEFORE)],
+)
 def test_an_apply_that_was_cut_off_is_resumed(
-    kept: Desk, proxy: Proxy, cluster: Playground, write: int, when: When
+    kept: Desk, proxy: Proxy, cluster: SimulatedKafka, write: int, when: CutTiming
 ) -> None:
     """Whatever write the connection dies at for good, the same command finishes the plan; each topic is made once."""
-    before = checker.look(cluster.connect)
+    before = write_checker.read_nodes(cluster.connect)
     proxy.cut(write, when, refuse=True)
     assert kept.applies("--connect-timeout", "1", connect=proxy.through(cluster.connect)).code == 1
-    cluster.settle()
+    cluster.wait_idle()
     said = kept.applies()
     assert (said.code, said.err) == (0, "")
-    after = checker.look(cluster.connect)
-    assert checker.problems(before, after, ("conf", "fresh", "grow")) == []
+    after = write_checker.read_nodes(cluster.connect)
+    assert write_checker.find_problems(before, after, ("conf", "fresh", "grow")) == []
     assert len([path for path in after if path.startswith("/config/changes/")]) == 1
     assert "already done: conf, fresh, grow" in kept.applies().out
 
 
-def _set(path: str, data: bytes) -> Callable[[Playground], None]:
-    def act(cluster: Playground) -> None:
+def _set(path: str, data: bytes) -> Callable[[SimulatedKafka], None]:
+    def act(cluster: SimulatedKafka) -> None:
         cluster.client.set(path, data)
 
     return act
 
 
-def _place(*replicas: list[int]) -> Callable[[Playground], None]:
-    def act(cluster: Playground) -> None:
+def _place(*replicas: list[int]) -> Callable[[SimulatedKafka], None]:
+    def act(cluster: SimulatedKafka) -> None:
         topic = json.loads(cluster.client.get("/brokers/topics/grow")[0])
         topic["partitions"] = {str(partition): brokers for partition, brokers in enumerate(replicas)}
         cluster.client.set("/brokers/topics/grow", json.dumps(topic).encode())
@@ -180,37 +184,37 @@ def _place(*replicas: list[int]) -> Callable[[Playground], None]:
     return act
 
 
-def _again(cluster: Playground) -> None:
+def _again(cluster: SimulatedKafka) -> None:
     """Others delete a topic and make the very same again (F33)."""
     cluster.client.create("/admin/delete_topics/grow", b"")
-    cluster.settle()
+    cluster.wait_idle()
     cluster.add_topics(Topic("grow", REPLICAS, {}))
 
 
-def _gone(cluster: Playground) -> None:
+def _gone(cluster: SimulatedKafka) -> None:
     cluster.client.create("/admin/delete_topics/grow", b"")
-    cluster.settle()
+    cluster.wait_idle()
 
 
-def _broker(cluster: Playground) -> None:
+def _broker(cluster: SimulatedKafka) -> None:
     """One that is to get replicas, while another one comes."""
     (first, *_), *_ = json.loads(cluster.client.get("/brokers/topics/grow")[0])["partitions"].values()
     cluster.remove_broker(first)
     cluster.add_broker(Broker(9, "a"))
 
 
-def _rack(cluster: Playground) -> None:
+def _rack(cluster: SimulatedKafka) -> None:
     for broker in cluster.brokers.copy():
         cluster.remove_broker(broker)
         cluster.add_broker(Broker(broker, "elsewhere"))
 
 
-def _reassign(cluster: Playground) -> None:
+def _reassign(cluster: SimulatedKafka) -> None:
     request = {"version": 1, "partitions": [{"topic": "grow", "partition": 0, "replicas": [4, 5, 6]}]}
     cluster.client.create("/admin/reassign_partitions", json.dumps(request).encode())
 
 
-MOVES: dict[str, tuple[Callable[[Playground], None], str]] = {
+MOVES: dict[str, tuple[Callable[[SimulatedKafka], None], str]] = {
     "made": (lambda cluster: cluster.add_topics(Topic("fresh", REPLICAS, {})), "did not exist, and exists now"),
     "made again": (_again, "was deleted and made again: it is another topic now"),
     "deleted": (_gone, "existed, and is gone now"),
@@ -237,7 +241,7 @@ MOVES: dict[str, tuple[Callable[[Playground], None], str]] = {
 
 @pytest.mark.parametrize(("act", "words"), MOVES.values(), ids=MOVES.keys())
 def test_what_moved_is_named_and_nothing_is_sent(
-    kept: Desk, proxy: Proxy, cluster: Playground, act: Callable[[Playground], None], words: str
+    kept: Desk, proxy: Proxy, cluster: SimulatedKafka, act: Callable[[SimulatedKafka], None], words: str
 ) -> None:
     """One topic that is neither before nor after: named with what was and what is, no write at all, code 5."""
     act(cluster)
@@ -251,35 +255,35 @@ def test_what_moved_is_named_and_nothing_is_sent(
 
 
 @pytest.mark.parametrize("name", ["made again", "a key", "deleted"])
-def test_partial_does_what_still_stands(kept: Desk, cluster: Playground, name: str) -> None:
+def test_partial_does_what_still_stands(kept: Desk, cluster: SimulatedKafka, name: str) -> None:
     """With ``--partial`` the others are done, what moved is left as it is, and the code is still 5."""
     act, words = MOVES[name]
     act(cluster)
-    before = checker.look(cluster.connect)
+    before = write_checker.read_nodes(cluster.connect)
     said = kept.applies("--partial")
     assert said.code == 5
     assert "Applied: 2 done, 1 moved." in said.out
     assert words in " ".join(said.out.split())
     others = ("conf" if name != "a key" else "grow", "fresh")
-    assert checker.problems(before, checker.look(cluster.connect), others) == []
+    assert write_checker.find_problems(before, write_checker.read_nodes(cluster.connect), others) == []
 
 
-def _election(cluster: Playground) -> None:
-    cluster.elect(5)
+def _election(cluster: SimulatedKafka) -> None:
+    cluster.elect_controller(5)
 
 
-def _restart(cluster: Playground) -> None:
+def _restart(cluster: SimulatedKafka) -> None:
     broker = cluster.brokers[4]
     cluster.remove_broker(4)
     cluster.add_broker(broker)
 
 
-def _throttle(cluster: Playground) -> None:
+def _throttle(cluster: SimulatedKafka) -> None:
     values = {"retention.ms": "1000", "segment.ms": "9000", "follower.replication.throttled.replicas": "*"}
     cluster.client.set("/config/topics/conf", config_bytes(values))
 
 
-def _unrelated(cluster: Playground) -> None:
+def _unrelated(cluster: SimulatedKafka) -> None:
     values = {"retention.ms": "1000", "segment.ms": "9000", "max.message.bytes": "77"}
     cluster.client.set("/config/topics/conf", config_bytes(values))
 
@@ -288,7 +292,7 @@ VOIDS_NOTHING = (_election, _restart, _throttle, _unrelated)
 
 
 @pytest.mark.parametrize("act", VOIDS_NOTHING)
-def test_what_voids_nothing(kept: Desk, cluster: Playground, act: Callable[[Playground], None]) -> None:
+def test_what_voids_nothing(kept: Desk, cluster: SimulatedKafka, act: Callable[[SimulatedKafka], None]) -> None:
     """A controller's failover, a broker's restart, a throttle, an unrelated key: the plan is as true as before."""
     act(cluster)
     found = configs(cluster, "conf")
@@ -298,7 +302,7 @@ def test_what_voids_nothing(kept: Desk, cluster: Playground, act: Callable[[Play
     assert configs(cluster, "conf") == {**found, "retention.ms": "500"}
 
 
-def test_another_cluster_is_refused(kept: Desk, cluster: Playground, proxy: Proxy) -> None:
+def test_another_cluster_is_refused(kept: Desk, cluster: SimulatedKafka, proxy: Proxy) -> None:
     """A cluster with another id at the address: said, nothing written, code 1."""
     cluster.client.set("/cluster/id", b'{"version":"1","id":"AnotherClustersId00000"}')
     said = kept.applies(connect=proxy.through(cluster.connect))
@@ -308,7 +312,7 @@ def test_another_cluster_is_refused(kept: Desk, cluster: Playground, proxy: Prox
     assert proxy.writes == 0
 
 
-def test_the_same_cluster_below_another_chroot_is_refused(kept: Desk, clusters: dict[str, Playground]) -> None:
+def test_the_same_cluster_below_another_chroot_is_refused(kept: Desk, clusters: dict[str, SimulatedKafka]) -> None:
     """As brokers leave it behind that move to another chroot: the id is the same, and nobody reads it any more."""
     left = clusters["a"]
     left.client.set("/cluster/id", b'{"version":"1","id":"7sYkR0b2QIu1nT4mXc9pAw"}')
@@ -329,7 +333,7 @@ def test_a_plan_of_no_topics(desk: Desk) -> None:
     assert (said.code, said.err) == (1, "error: the plan has no cluster eu\n")
 
 
-def test_what_the_brokers_know_says_the_run(desk: Desk, cluster: Playground) -> None:
+def test_what_the_brokers_know_says_the_run(desk: Desk, cluster: SimulatedKafka) -> None:
     """A plan's file says which release and which keys of a vendor it was made for; the run that applies it decides."""
     cluster.add_topics(Topic("tiered", REPLICAS, {"confluent.tier": "x"}))
     document = {"apiVersion": "topiarist.dev/v1", "kind": "Cluster", "metadata": {"name": "eu"}}
@@ -342,9 +346,9 @@ def test_what_the_brokers_know_says_the_run(desk: Desk, cluster: Playground) -> 
         tiered="{partitions: 2, replicationFactor: 3, config: {flush.ms: 5}}",
     )
     desk.keeps("--clusters", str(eu))
-    held = checker.look(cluster.connect)
+    held = write_checker.read_nodes(cluster.connect)
     said = desk.applies("--partial")
-    assert (said.code, checker.look(cluster.connect)) == (5, held)
+    assert (said.code, write_checker.read_nodes(cluster.connect)) == (5, held)
     found = " ".join(said.out.split())
     assert found.count("ConfigInvalid") == found.count("with --clusters") == 1
     assert found.count("ConfigTooNew") == 1
@@ -355,29 +359,29 @@ def test_what_the_brokers_know_says_the_run(desk: Desk, cluster: Playground) -> 
 
 
 @pytest.mark.parametrize("reason", ["moving racks", ""])
-def test_a_frozen_cluster_is_left_alone(kept: Desk, cluster: Playground, proxy: Proxy, reason: str) -> None:
+def test_a_frozen_cluster_is_left_alone(kept: Desk, cluster: SimulatedKafka, proxy: Proxy, reason: str) -> None:
     """The gate is that of the moment: everything is held back, with who says so, and the code is that of a refusal."""
     cluster.client.create("/topiarist", b"")
-    cluster.client.create("/topiarist/gate", znodes.encode_gate(Freeze(reason)))
+    cluster.client.create("/topiarist/gate", own_znodes.encode_freeze(Freeze(reason)))
     said = kept.applies(connect=proxy.through(cluster.connect))
     assert said.code == 4
     assert f"closed: Frozen: the cluster is frozen{': ' * bool(reason)}{reason}" in said.out
     assert proxy.writes == 0
 
 
-def test_a_plan_of_a_frozen_cluster_says_what_held_it_back(kept: Desk, cluster: Playground) -> None:
+def test_a_plan_of_a_frozen_cluster_says_what_held_it_back(kept: Desk, cluster: SimulatedKafka) -> None:
     """Also when it is frozen no more: nothing is done that was not planned, and why is not left to be guessed."""
     cluster.client.create("/topiarist", b"")
-    cluster.client.create("/topiarist/gate", znodes.encode_gate(Freeze("moving racks")))
+    cluster.client.create("/topiarist/gate", own_znodes.encode_freeze(Freeze("moving racks")))
     kept.wants(fresh="{partitions: 2, replicationFactor: 3}")
     kept.keeps()
-    cluster.client.set("/topiarist/gate", znodes.encode_gate(None))
+    cluster.client.set("/topiarist/gate", own_znodes.encode_freeze(None))
     said = kept.applies()
     assert (said.code, cluster.client.exists("/brokers/topics/fresh")) == (4, None)
     assert "held back when the plan was made, so make it anew: the cluster is frozen: moving racks" in said.out
 
 
-def test_a_deletion_needs_a_second_word(desk: Desk, cluster: Playground) -> None:
+def test_a_deletion_needs_a_second_word(desk: Desk, cluster: SimulatedKafka) -> None:
     """The plan allows other losses but no deletion; with the run's word too it is done, and then it is done already."""
     cluster.add_topics(Topic("old", REPLICAS, {}))
     desk.wants(old="{partitions: 2, replicationFactor: 3}")
@@ -388,14 +392,14 @@ def test_a_deletion_needs_a_second_word(desk: Desk, cluster: Playground) -> None
     assert (said.code, cluster.client.exists("/brokers/topics/old") is None) == (4, False)
     assert "if it is meant: --allow-risk DataLoss=old" in said.out
     assert desk.applies(*LOSSES).code == 0
-    cluster.settle()
+    cluster.wait_idle()
     assert cluster.client.exists("/brokers/topics/old") is None
     said = desk.applies()
     assert said.code == 0
     assert "already done: old" in said.out
 
 
-def test_what_may_not_be_done_need_not_stand(desk: Desk, cluster: Playground) -> None:
+def test_what_may_not_be_done_need_not_stand(desk: Desk, cluster: SimulatedKafka) -> None:
     """A deletion without its second word is refused, and that its topic moved meanwhile holds nothing else back."""
     cluster.add_topics(Topic("grow", REPLICAS, {}))
     desk.wants(grow="{partitions: 2, replicationFactor: 3}")
@@ -421,7 +425,7 @@ def test_a_person_answers_for_a_plan(kept: Desk) -> None:
     assert code == 0
 
 
-def test_a_person_may_answer_for_a_deletion(desk: Desk, cluster: Playground) -> None:
+def test_a_person_may_answer_for_a_deletion(desk: Desk, cluster: SimulatedKafka) -> None:
     """The number of topics, typed, is the second word."""
     cluster.add_topics(Topic("old", REPLICAS, {}))
     desk.wants(old="{partitions: 2, replicationFactor: 3}")
@@ -430,11 +434,11 @@ def test_a_person_may_answer_for_a_deletion(desk: Desk, cluster: Playground) -> 
     desk.keeps()
     shown, code = typed(command(desk), "1")
     assert "1 topic may lose data. Type how many" in shown
-    cluster.settle()
+    cluster.wait_idle()
     assert (code, cluster.client.exists("/brokers/topics/old")) == (0, None)
 
 
-def test_what_moves_while_a_person_thinks_stops_the_plan(kept: Desk, cluster: Playground) -> None:
+def test_what_moves_while_a_person_thinks_stops_the_plan(kept: Desk, cluster: SimulatedKafka) -> None:
     """Read and compared again after the answer, before the first write: nothing is sent."""
 
     def answer() -> str:
@@ -448,27 +452,30 @@ def test_what_moves_while_a_person_thinks_stops_the_plan(kept: Desk, cluster: Pl
     assert cluster.client.exists("/brokers/topics/fresh") is None
 
 
-def compacted(cluster: Playground, name: str) -> None:
+def compacted(cluster: SimulatedKafka, name: str) -> None:
     """Somebody has a topic compacted."""
     cluster.client.set(f"/config/topics/{name}", config_bytes({"cleanup.policy": "compact"}))
 
 
-def test_a_plan_whose_risk_has_risen_is_not_applied(desk: Desk, cluster: Playground) -> None:
+def test_a_plan_whose_risk_has_risen_is_not_applied(desk: Desk, cluster: SimulatedKafka) -> None:
     """The file says Disruptive and a fresh plan would say DataLoss: nothing is sent; the message has both."""
     cluster.add_topics(Topic("grow", REPLICAS, {}))
     desk.wants(grow="{partitions: 4, replicationFactor: 3}", fresh="{partitions: 2, replicationFactor: 3}")
     desk.keeps()
     compacted(cluster, "grow")
-    before = checker.look(cluster.connect)
+    before = write_checker.read_nodes(cluster.connect)
     said = desk.applies()
-    assert (said.code, checker.look(cluster.connect)) == (5, before)
+    assert (said.code, write_checker.read_nodes(cluster.connect)) == (5, before)
     found = " ".join(said.out.split())
     assert "to add partitions was planned as Disruptive, and is DataLoss now: keys move to other partitions" in found
     assert desk.applies("--partial").code == 5
-    assert sorted(checker.topics(checker.look(cluster.connect))["grow"]["partitions"]) == ["0", "1"]
+    assert sorted(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))["grow"]["partitions"]) == [
+        "0",
+        "1",
+    ]
 
 
-def test_a_file_that_says_too_little_of_a_risk_is_not_believed(kept: Desk, cluster: Playground) -> None:
+def test_a_file_that_says_too_little_of_a_risk_is_not_believed(kept: Desk, cluster: SimulatedKafka) -> None:
     """Edited so that a change which may lose data counts as less: what it may cost is found out at the cluster."""
     content = json.loads(Path(kept.kept).read_text())
     (conf,) = (topic for topic in content["clusters"][0]["topics"] if topic["topic"] == "conf")
@@ -477,15 +484,15 @@ def test_a_file_that_says_too_little_of_a_risk_is_not_believed(kept: Desk, clust
         assert each["risk"] == "DataLoss"
         each.update(risk="Disruptive", because="nothing much")
     conf["risk"] = "Disruptive"
-    Path(kept.kept).write_text(dumps({**content, "fingerprint": fingerprint(content)}))
-    before = checker.look(cluster.connect)
+    Path(kept.kept).write_text(dumps({**content, "fingerprint": compute_fingerprint(content)}))
+    before = write_checker.read_nodes(cluster.connect)
     said = kept.applies()
-    assert (said.code, checker.look(cluster.connect)) == (5, before)
+    assert (said.code, write_checker.read_nodes(cluster.connect)) == (5, before)
     assert "retention.ms was planned as Disruptive, and is DataLoss now" in " ".join(said.out.split())
 
 
 @pytest.mark.parametrize("form", ["file", "manifests", "reviewed"])
-def test_a_risk_that_rises_while_a_person_thinks(desk: Desk, cluster: Playground, form: str) -> None:
+def test_a_risk_that_rises_while_a_person_thinks(desk: Desk, cluster: SimulatedKafka, form: str) -> None:
     """The answer is for what was shown, whatever form the apply has."""
     cluster.add_topics(Topic("grow", REPLICAS, {}))
     desk.wants(grow="{partitions: 4, replicationFactor: 3}")
@@ -501,12 +508,15 @@ def test_a_risk_that_rises_while_a_person_thinks(desk: Desk, cluster: Playground
     program = [sys.executable, "-m", "topiarist", "apply", "--zookeeper", desk.connect]
     shown, code = typed([*program, *words[form]], answer)
     assert "is DataLoss now" in " ".join(shown.split())
-    assert (code, len(checker.topics(checker.look(cluster.connect))["grow"]["partitions"])) == (5, 2)
+    assert (
+        code,
+        len(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))["grow"]["partitions"]),
+    ) == (5, 2)
 
 
 @pytest.mark.parametrize("form", ["file", "manifests", "reviewed"])
 def test_a_risk_that_rises_while_the_lock_is_waited_for(
-    desk: Desk, cluster: Playground, proxy: Proxy, form: str
+    desk: Desk, cluster: SimulatedKafka, proxy: Proxy, form: str
 ) -> None:
     """The run is allowed what was planned: with ``--yes`` and no word about data that may be lost."""
     cluster.add_topics(Topic("grow", REPLICAS, {}))
@@ -514,16 +524,19 @@ def test_a_risk_that_rises_while_the_lock_is_waited_for(
     desk.keeps()
     desk.wants(grow="{partitions: 4, replicationFactor: 3}")
     connect = proxy.through(cluster.connect)
-    proxy.hold(OUR_WRITES, lambda: compacted(cluster, "grow"))
+    proxy.hold(SETUP_WRITES, lambda: compacted(cluster, "grow"))
     words = {"file": ["--plan", desk.kept], "reviewed": [str(desk.folder), "--reviewed", desk.kept, *AS_PLANNED]}
     words["manifests"] = [str(desk.folder), *AS_PLANNED]
     said = desk.says("apply", "--yes", *words[form], connect=connect)
-    assert proxy.fired.is_set()
+    assert proxy.triggered.is_set()
     assert "is DataLoss now" in " ".join(said.out.split())
-    assert (said.code, len(checker.topics(checker.look(cluster.connect))["grow"]["partitions"])) == (5, 2)
+    assert (
+        said.code,
+        len(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))["grow"]["partitions"]),
+    ) == (5, 2)
 
 
-def test_what_was_not_shown_is_not_done(desk: Desk, cluster: Playground) -> None:
+def test_what_was_not_shown_is_not_done(desk: Desk, cluster: SimulatedKafka) -> None:
     """Done already when the plan was shown, and undone by others while a person thinks: nobody answered for it."""
     cluster.add_topics(*(Topic(name, REPLICAS, {"flush.ms": "5"}) for name in ("one", "two")))
     wanted = "{partitions: 2, replicationFactor: 3, config: {flush.ms: 9}}"
@@ -546,15 +559,15 @@ def test_what_was_not_shown_is_not_done(desk: Desk, cluster: Playground) -> None
     assert (code, configs(cluster, "two")) == (5, {"flush.ms": "5"})
 
 
-def test_a_file_that_leaves_out_its_brokers_is_not_believed(kept: Desk, cluster: Playground) -> None:
+def test_a_file_that_leaves_out_its_brokers_is_not_believed(kept: Desk, cluster: SimulatedKafka) -> None:
     """What it does not show of them was never compared: that they are there now does not say that they were then."""
     content = json.loads(Path(kept.kept).read_text())
     content["clusters"][0]["brokers"] = []
-    Path(kept.kept).write_text(dumps({**content, "fingerprint": fingerprint(content)}))
+    Path(kept.kept).write_text(dumps({**content, "fingerprint": compute_fingerprint(content)}))
     said = kept.applies()
     assert said.code == 4
     assert said.out.count("UnknownBrokers") == 2
-    assert "/brokers/topics/fresh" not in checker.look(cluster.connect)
+    assert "/brokers/topics/fresh" not in write_checker.read_nodes(cluster.connect)
 
 
 def test_a_share_is_one_of_the_topics_that_there_are(kept: Desk, tmp_path: Path) -> None:
@@ -564,7 +577,7 @@ def test_a_share_is_one_of_the_topics_that_there_are(kept: Desk, tmp_path: Path)
     (tmp_path / "cluster.yaml").write_text(json.dumps(manifest))
     content = json.loads(Path(kept.kept).read_text())
     content["clusters"][0]["unchanged"] = 10_000
-    Path(kept.kept).write_text(dumps({**content, "fingerprint": fingerprint(content)}))
+    Path(kept.kept).write_text(dumps({**content, "fingerprint": compute_fingerprint(content)}))
     said = kept.applies("--platform", str(tmp_path / "cluster.yaml"))
     assert (said.code, said.err) == (4, "--plan: policies are not judged again, they were when the plan was made\n")
     assert "2 of 2 existing topics changed, 50% allowed (changedShare)" in said.out
@@ -577,13 +590,13 @@ LATE = ("topic-250", "topic-251")
 
 
 def test_a_topic_that_moves_while_others_are_written_ends_the_sending(
-    desk: Desk, cluster: Playground, proxy: Proxy
+    desk: Desk, cluster: SimulatedKafka, proxy: Proxy
 ) -> None:
     """What was under way is finished; then nothing more is sent: done, moved and not sent are listed apart."""
     desk.wants(**dict.fromkeys(MANY, "{partitions: 1, replicationFactor: 1}"))
     desk.keeps()
     connect = proxy.through(cluster.connect)
-    proxy.hold(FIRST, lambda: cluster.add_topics(*(Topic(name, REPLICAS, {}) for name in LATE)))
+    proxy.hold(FIRST_TOPIC_WRITE, lambda: cluster.add_topics(*(Topic(name, REPLICAS, {}) for name in LATE)))
     said = desk.applies(connect=connect)
     assert said.code == 5
     match = re.search(r"Applied: (\d+) done, (\d+) moved, (\d+) not sent", said.out)
@@ -593,23 +606,23 @@ def test_a_topic_that_moves_while_others_are_written_ends_the_sending(
     assert "nothing more is sent: topic-250 moved" in said.err
     there = cluster.client.get_children("/topiarist/topics")
     assert len(there) == int(match[1])
-    cluster.settle()
+    cluster.wait_idle()
 
 
 def test_partial_goes_on_when_a_topic_moves_while_others_are_written(
-    desk: Desk, cluster: Playground, proxy: Proxy
+    desk: Desk, cluster: SimulatedKafka, proxy: Proxy
 ) -> None:
     """It was asked for what still stands, and that is what is done."""
     desk.wants(**dict.fromkeys(MANY, "{partitions: 1, replicationFactor: 1}"))
     desk.keeps()
     connect = proxy.through(cluster.connect)
-    proxy.hold(FIRST, lambda: cluster.add_topics(*(Topic(name, REPLICAS, {}) for name in LATE)))
+    proxy.hold(FIRST_TOPIC_WRITE, lambda: cluster.add_topics(*(Topic(name, REPLICAS, {}) for name in LATE)))
     said = desk.applies("--partial", connect=connect)
     assert (said.code, said.err) == (5, "")
     assert "Applied: 298 done, 2 moved." in said.out
 
 
-def test_what_was_reviewed_is_done_with_its_lists(desk: Desk, cluster: Playground) -> None:
+def test_what_was_reviewed_is_done_with_its_lists(desk: Desk, cluster: SimulatedKafka) -> None:
     """A broker came, so a new plan would place otherwise: the reviewed lists are written, and no key beside them."""
     cluster.add_topics(Topic("conf", REPLICAS, {"retention.ms": "1000"}))
     manifests = {
@@ -627,11 +640,14 @@ def test_what_was_reviewed_is_done_with_its_lists(desk: Desk, cluster: Playgroun
     assert said.code == 5
     assert "NotReviewed" in said.out
     assert "Applied: 2 done, 1 refused." in said.out
-    assert list(checker.topics(checker.look(cluster.connect))["fresh"]["partitions"].values()) == wanted
+    assert (
+        list(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))["fresh"]["partitions"].values())
+        == wanted
+    )
     assert configs(cluster, "conf") == {"retention.ms": "500"}
 
 
-def test_a_review_is_no_permission_for_a_deletion(desk: Desk, cluster: Playground) -> None:
+def test_a_review_is_no_permission_for_a_deletion(desk: Desk, cluster: SimulatedKafka) -> None:
     """It is for what may lose data otherwise; a deletion needs the run's own word too."""
     cluster.add_topics(Topic("old", REPLICAS, {}))
     desk.wants(old="{partitions: 2, replicationFactor: 3}")
@@ -646,7 +662,7 @@ def test_a_review_is_no_permission_for_a_deletion(desk: Desk, cluster: Playgroun
     assert (said.code, "already done: old" in said.out) == (0, True)
 
 
-def test_an_interrupted_apply_is_resumed(desk: Desk, cluster: Playground, proxy: Proxy) -> None:
+def test_an_interrupted_apply_is_resumed(desk: Desk, cluster: SimulatedKafka, proxy: Proxy) -> None:
     """Ctrl-C in the middle: what was done is found done by the same command, the rest is done."""
     desk.wants(**dict.fromkeys(MANY, "{partitions: 1, replicationFactor: 1}"))
     desk.keeps()
@@ -658,12 +674,12 @@ def test_an_interrupted_apply_is_resumed(desk: Desk, cluster: Playground, proxy:
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    proxy.hold(FIRST + 50, lambda: running.send_signal(signal.SIGINT))
+    proxy.hold(FIRST_TOPIC_WRITE + 50, lambda: running.send_signal(signal.SIGINT))
     out, _ = running.communicate(timeout=60)
     assert running.returncode == 130
     match = re.search(r"Applied: (\d+) done, \d+ not sent", out)
     assert match
-    cluster.settle()
+    cluster.wait_idle()
     said = desk.applies()
     assert said.code == 0
     assert f"Applied: {300 - int(match[1])} done, {match[1]} already so." in said.out

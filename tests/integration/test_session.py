@@ -11,17 +11,17 @@ from contextlib import contextmanager
 import pytest
 from kazoo.client import KazooClient
 
-from support.proxy import Connection, Proxy
 from support.waiting import wait_until
-from topiarist.adapters import znodes
-from topiarist.adapters.embedded import EmbeddedZooKeeper
-from topiarist.adapters.playground import Playground, Topic
-from topiarist.adapters.znodes import paths
-from topiarist.adapters.zookeeper.addresses import parse_connect
-from topiarist.adapters.zookeeper.head import read_head
-from topiarist.adapters.zookeeper.reading import read_state
-from topiarist.adapters.zookeeper.session import Session, open_session
-from topiarist.adapters.zookeeper.wire import read_nodes
+from support.zookeeper.proxy import Connection, Proxy
+from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+from topiarist.adapters.zookeeper.codec import paths
+from topiarist.adapters.zookeeper.connection.connect_string import parse_connect_string
+from topiarist.adapters.zookeeper.connection.session import Session, open_session
+from topiarist.adapters.zookeeper.read.bulk_read import read_znodes
+from topiarist.adapters.zookeeper.read.cluster_metadata import read_metadata
+from topiarist.adapters.zookeeper.read.state import read_state
 from topiarist.errors import Reason, TopiaristError
 
 REPLICAS = ((1, 2, 3), (2, 3, 4))
@@ -53,38 +53,38 @@ class HangingServer(Proxy):
         return super()._request(connection, body, first) and (first or struct.unpack_from("!i", body, 4)[0] != 22)
 
 
-def test_a_server_that_hangs_up_at_multiread_is_no_fault(cluster: Playground, zookeeper: EmbeddedZooKeeper) -> None:
+def test_a_server_that_hangs_up_at_multiread_is_no_fault(cluster: SimulatedKafka, zookeeper: EmbeddedZooKeeper) -> None:
     """ZooKeeper 3.5 closes the connection over an opcode it does not know: same session, one probe, everything read."""
     cluster.add_topics(Topic("orders", REPLICAS, {}))
     with OldServer(zookeeper.connect) as old, opened(old.through(cluster.connect)) as session:
         identity = session.client.client_id
-        assert list(read_state(session, max_buffer=1).state.topics) == ["orders"]
-        assert list(read_state(session, max_buffer=1).state.topics) == ["orders"]
-        assert (session.multiread, session.interruptions, session.lost) == (False, 1, False)
+        assert list(read_state(session, jute_max_buffer=1).state.topics) == ["orders"]
+        assert list(read_state(session, jute_max_buffer=1).state.topics) == ["orders"]
+        assert (session.supports_multiread, session.disconnects, session.lost) == (False, 1, False)
         assert session.client.client_id == identity
         assert old.requests["multiRead"] == 1
 
 
-def test_an_interrupted_reading_goes_on(cluster: Playground, proxy: Proxy) -> None:
+def test_an_interrupted_reading_goes_on(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """A connection that drops in the middle comes back with the same session, and nothing is missing or twice."""
     cluster.add_topics(*(Topic(f"topic-{number:04}", REPLICAS, {}) for number in range(900)))
-    names = [znodes.topic_path(f"topic-{number:04}") for number in range(900)]
+    names = [paths.topic_path(f"topic-{number:04}") for number in range(900)]
     for multiread in (True, False):
         with opened(proxy.through(cluster.connect)) as session:
-            expected = list(read_nodes(session, names))
-            session.multiread = multiread
-            answers = read_nodes(session, names)
+            expected = list(read_znodes(session, names))
+            session.supports_multiread = multiread
+            answers = read_znodes(session, names)
             found = [next(answers)]
             proxy.drop()
             found += answers
             assert found == expected
-            assert (session.interruptions, session.lost) == (1, False)
+            assert (session.disconnects, session.lost) == (1, False)
 
 
-def test_a_lost_session_stays_lost(cluster: Playground, proxy: Proxy) -> None:
+def test_a_lost_session_stays_lost(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """When the session has ended, reading fails with that reason, and no new session is opened behind our back."""
     with opened(proxy.through(cluster.connect)) as session:
-        read_head(session)
+        read_metadata(session)
         thief = KazooClient(cluster.connect, client_id=session.client.client_id)
         thief.start()
         thief.stop()
@@ -94,18 +94,18 @@ def test_a_lost_session_stays_lost(cluster: Playground, proxy: Proxy) -> None:
         wait_until(lambda: str(session.client.client_state) == "CLOSED", "the end of kazoo's thread")
         tried = len(proxy.connections)
         with pytest.raises(TopiaristError, match=r"the session with ZooKeeper at .* ended") as caught:
-            read_head(session)
+            read_metadata(session)
         assert caught.value.reason is Reason.SESSION_LOST
         assert not session.connected
         assert len(proxy.connections) == tried
 
 
-def test_a_connection_that_always_drops_is_given_up(cluster: Playground, zookeeper: EmbeddedZooKeeper) -> None:
+def test_a_connection_that_always_drops_is_given_up(cluster: SimulatedKafka, zookeeper: EmbeddedZooKeeper) -> None:
     """A request that never gets an answer ends with a reason instead of being tried for ever."""
     with HangingServer(zookeeper.connect) as hanging, opened(hanging.through(cluster.connect)) as session:
-        session.multiread = True
+        session.supports_multiread = True
         with pytest.raises(TopiaristError, match="dropped 5 times in a row") as caught:
-            list(read_nodes(session, [paths.CLUSTER_ID]))
+            list(read_znodes(session, [paths.CLUSTER_ID]))
         assert hanging.requests["multiRead"] == 5
     assert caught.value.reason is Reason.UNREACHABLE
 
@@ -146,11 +146,11 @@ def test_a_server_that_never_answers_is_given_up() -> None:
             open_session(f"127.0.0.1:{port}", 0.2)
 
 
-def test_kazoo_logs_nothing_of_a_session(cluster: Playground, caplog: pytest.LogCaptureFixture) -> None:
+def test_kazoo_logs_nothing_of_a_session(cluster: SimulatedKafka, caplog: pytest.LogCaptureFixture) -> None:
     """Even with everything logged, kazoo's messages, which have credentials in them, do not come through."""
     with caplog.at_level(logging.DEBUG):
         session = open_session(cluster.connect, 10.0)
-        read_head(session)
+        read_metadata(session)
         session.close()
     ours = [record for record in caplog.records if record.threadName != "playground"]
     assert not [record for record in ours if str(session.client.client_id) in record.getMessage()]
@@ -159,9 +159,9 @@ def test_kazoo_logs_nothing_of_a_session(cluster: Playground, caplog: pytest.Log
 
 def test_connect_strings_are_checked() -> None:
     """One chroot after the last host; anything else is wrong usage, before anything is sent anywhere."""
-    assert parse_connect("a:1,b,[::1]:3/x/y") == [("a", 1), ("b", 2181), ("::1", 3)]
-    assert parse_connect("a/") == parse_connect("a/k/") == [("a", 2181)]
+    assert parse_connect_string("a:1,b,[::1]:3/x/y") == [("a", 1), ("b", 2181), ("::1", 3)]
+    assert parse_connect_string("a/") == parse_connect_string("a/k/") == [("a", 2181)]
     for wrong in ("", "a:1/k,b:2/k", "a:x", "a:1,,b", "a:99999", " a:1", "a:1//k", "/k", "a:1/k//", "a:1/../k"):
         with pytest.raises(TopiaristError, match="is not a connect string") as caught:
-            parse_connect(wrong)
+            parse_connect_string(wrong)
         assert caught.value.reason is Reason.WRONG_USAGE

@@ -30,10 +30,12 @@ from hypothesis.stateful import (
 from kazoo.client import KazooClient
 
 from conftest import BROKERS
-from support import checker
-from topiarist.adapters import znodes
-from topiarist.adapters.embedded import EmbeddedZooKeeper
-from topiarist.adapters.playground import Playground, Topic
+from support.zookeeper import write_checker
+from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+from topiarist.adapters.zookeeper.codec import configs as configs_
+from topiarist.adapters.zookeeper.codec import paths
 from topiarist.cli.main import run
 
 TEAMS = ("payments", "search")
@@ -81,7 +83,7 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.stack = contextlib.ExitStack()
         connect = f"{self.server.connect}/stateful-{next(_chroots)}"
-        self.playground = self.stack.enter_context(Playground(connect, BROKERS))
+        self.playground = self.stack.enter_context(SimulatedKafka(connect, BROKERS))
         self.connect = connect
         self.client = KazooClient(connect)
         self.client.start()
@@ -201,20 +203,20 @@ class Machine(RuleBasedStateMachine):
     @rule(topic=st.sampled_from(TOPICS))
     def delete_outside(self, topic: str) -> None:
         """Somebody deletes a topic with Kafka's own tool."""
-        if self.client.exists(znodes.topic_path(topic)):
-            self.client.create(znodes.deletion_path(topic))
-        self.playground.settle()
+        if self.client.exists(paths.topic_path(topic)):
+            self.client.create(paths.deletion_request_path(topic))
+        self.playground.wait_idle()
 
     @rule(topic=st.sampled_from(TOPICS), config=configs)
     def configure_outside(self, topic: str, config: dict[str, str]) -> None:
         """Somebody sets a topic's config with Kafka's own tool."""
-        if self.client.exists(znodes.config_path(topic)):
-            self.client.set(znodes.config_path(topic), znodes.encode_config(config))
+        if self.client.exists(paths.config_path(topic)):
+            self.client.set(paths.config_path(topic), configs_.encode_config(config))
 
     @rule(broker=st.integers(1, 6))
     def fail_over(self, broker: int) -> None:
         """Another broker becomes the controller."""
-        self.playground.elect(broker)
+        self.playground.elect_controller(broker)
 
     @rule(team=st.sampled_from(TEAMS))
     def freeze(self, team: str) -> None:
@@ -232,23 +234,23 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def the_controller_is_content(self) -> None:
         """Nothing was written that the controller could not read."""
-        self.playground.settle()
-        assert self.playground.faults == []
+        self.playground.wait_idle()
+        assert self.playground.controller_errors == []
 
     def watched(self, words: list[str], scope: Scope) -> int:
         """Run a command and hold what it did against what it may do."""
-        self.playground.settle()
-        before = checker.look(self.connect)
+        self.playground.wait_idle()
+        before = write_checker.read_nodes(self.connect)
         code = self.command(words)
-        self.playground.settle()
-        after = checker.look(self.connect)
+        self.playground.wait_idle()
+        after = write_checker.read_nodes(self.connect)
         assert code in (0, 4, 5)
         if self.frozen:
             assert after == before
             return code
         deleted = {topic for topic in TOPICS if _gone(topic, before, after)}
         kept = {path: node for path, node in before.items() if not deleted.intersection(path.split("/"))}
-        assert checker.problems(kept, after, [*scope.wanted, *scope.release]) == []
+        assert write_checker.find_problems(kept, after, [*scope.wanted, *scope.release]) == []
         for topic in TOPICS:
             _judge(topic, before, after, scope)
         return code
@@ -288,9 +290,9 @@ class Machine(RuleBasedStateMachine):
         return folder
 
 
-def _judge(topic: str, before: checker.Tree, after: checker.Tree, scope: Scope) -> None:
+def _judge(topic: str, before: write_checker.Tree, after: write_checker.Tree, scope: Scope) -> None:
     """What a command did to one topic is what its manifest wants, and its run was allowed to do."""
-    ours = [znodes.topic_path(topic), znodes.config_path(topic), znodes.record_path(topic)]
+    ours = [paths.topic_path(topic), paths.config_path(topic), paths.record_path(topic)]
     if [before.get(path) for path in ours] == [after.get(path) for path in ours]:
         return
     record = _record(topic, before)
@@ -328,31 +330,31 @@ def _judge_config(
             assert spec.get("unmanagedConfig") == "Remove" or (record is not None and key in record["config"])
 
 
-def _gone(topic: str, before: checker.Tree, after: checker.Tree) -> bool:
-    path = znodes.topic_path(topic)
+def _gone(topic: str, before: write_checker.Tree, after: write_checker.Tree) -> bool:
+    path = paths.topic_path(topic)
     return path in before and (path not in after or after[path].czxid != before[path].czxid)
 
 
-def _record(topic: str, tree: checker.Tree) -> Mapping[str, Any] | None:
+def _record(topic: str, tree: write_checker.Tree) -> Mapping[str, Any] | None:
     """The record that counts: one at least as new as its topic."""
-    node, record = tree.get(znodes.topic_path(topic)), tree.get(znodes.record_path(topic))
+    node, record = tree.get(paths.topic_path(topic)), tree.get(paths.record_path(topic))
     if node is None or record is None or record.mzxid < node.czxid:
         return None
     found: Mapping[str, Any] = json.loads(record.data or b"")
     return found
 
 
-def _json(tree: checker.Tree, path: str) -> Mapping[str, Any]:
+def _json(tree: write_checker.Tree, path: str) -> Mapping[str, Any]:
     found: Mapping[str, Any] = json.loads(_data(tree, path) or b"{}")
     return found
 
 
-def _data(tree: checker.Tree, path: str) -> bytes | None:
+def _data(tree: write_checker.Tree, path: str) -> bytes | None:
     return tree[path].data if path in tree else None
 
 
-def _config(tree: checker.Tree, topic: str) -> Mapping[str, str]:
-    found: Mapping[str, str] = _json(tree, znodes.config_path(topic)).get("config", {})
+def _config(tree: write_checker.Tree, topic: str) -> Mapping[str, str]:
+    found: Mapping[str, str] = _json(tree, paths.config_path(topic)).get("config", {})
     return found
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from support import checker
-from topiarist.adapters.playground import Playground
+from support.zookeeper import write_checker
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 
 FULL, CLOSED = (
     "error: standard output cannot be written: No space left on device\n",
@@ -72,16 +72,16 @@ def test_stdout_that_fails(name: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ON_A_CLUSTER)
-def test_stdout_that_fails_before_anything_is_written(name: str, folder: Path, cluster: Playground) -> None:
+def test_stdout_that_fails_before_anything_is_written(name: str, folder: Path, cluster: SimulatedKafka) -> None:
     """A plan that nobody can read is not carried out."""
     for redirection, said in BROKEN.items():
         done = called(ON_A_CLUSTER[name].format(connect=cluster.connect), redirection, folder)
         assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
         assert done.stderr.endswith(said)
-    assert checker.topics(checker.look(cluster.connect)) == {}
+    assert write_checker.decode_topics(write_checker.read_nodes(cluster.connect)) == {}
 
 
-def test_a_reader_that_ends_after_the_plan(folder: Path, cluster: Playground) -> None:
+def test_a_reader_that_ends_after_the_plan(folder: Path, cluster: SimulatedKafka) -> None:
     """``apply | head -1``: all is done and said on stderr, the report is whole and has the exit code."""
     command = f"apply topics --zookeeper {cluster.connect} --yes --report report.jsonl --wait"
     line = f"set -o pipefail; {shlex.quote(sys.executable)} -m topiarist {command} | head -1; exit ${{PIPESTATUS[0]}}"
@@ -92,12 +92,12 @@ def test_a_reader_that_ends_after_the_plan(folder: Path, cluster: Playground) ->
     lines = [json.loads(text) for text in (folder / "report.jsonl").read_text().splitlines()]
     assert {row["topic"]: row["result"] for row in lines if "topic" in row} == {"orders": "done", "clicks": "done"}
     assert lines[-1]["exit"] == 1
-    assert sorted(checker.topics(checker.look(cluster.connect))) == ["clicks", "orders"]
+    assert sorted(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))) == ["clicks", "orders"]
 
 
 @pytest.mark.parametrize("redirection", BROKEN)
 def test_what_was_frozen_released_and_thawed_is_said_on_stderr(
-    redirection: str, folder: Path, cluster: Playground
+    redirection: str, folder: Path, cluster: SimulatedKafka
 ) -> None:
     """These write before they print: it is done, it is said, and the code is 1."""
     at = f"--zookeeper {cluster.connect}"
@@ -116,7 +116,7 @@ def test_what_was_frozen_released_and_thawed_is_said_on_stderr(
 
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
-def test_stderr_that_fails(redirection: str, folder: Path, cluster: Playground) -> None:
+def test_stderr_that_fails(redirection: str, folder: Path, cluster: SimulatedKafka) -> None:
     """The run goes on to its end; what could not be said makes its code 1, and what is printed is whole."""
     at = f"--zookeeper {cluster.connect}"
     done = called(f"apply topics {at} --yes --adopt nothing-of-this-name", redirection, folder)
@@ -127,7 +127,7 @@ def test_stderr_that_fails(redirection: str, folder: Path, cluster: Playground) 
     assert called("plan nowhere", redirection, folder).returncode == 1
 
 
-def test_all_streams_closed(folder: Path, cluster: Playground) -> None:
+def test_all_streams_closed(folder: Path, cluster: SimulatedKafka) -> None:
     """No file and no connection gets the number of a standard stream, so that nothing is written into one."""
     done = called(f"snapshot --zookeeper {cluster.connect} --out kept", "<&- >&- 2>&-", folder)
     assert done.returncode == 1  # it could not say what it wrote
@@ -136,7 +136,7 @@ def test_all_streams_closed(folder: Path, cluster: Playground) -> None:
     assert all(json.loads(row) for row in rows)
     done = called(f"apply topics --zookeeper {cluster.connect} --yes", "<&- >&- 2>&-", folder)
     assert done.returncode == 1
-    assert checker.topics(checker.look(cluster.connect)) == {}
+    assert write_checker.decode_topics(write_checker.read_nodes(cluster.connect)) == {}
 
 
 def test_stdin_that_is_closed(folder: Path) -> None:

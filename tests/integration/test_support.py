@@ -11,9 +11,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from support import checker
-from support.proxy import Proxy, When
-from topiarist.adapters.playground import Playground, Topic
+from support.zookeeper import write_checker
+from support.zookeeper.proxy import CutTiming, Proxy
+from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 
 
 @contextmanager
@@ -27,7 +28,7 @@ def connected(connect: str) -> Iterator[KazooClient]:
         client.close()
 
 
-def test_requests_are_counted_by_kind(cluster: Playground, proxy: Proxy) -> None:
+def test_requests_are_counted_by_kind(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """Reads are not writes, a transaction is one write, and answers are counted beside requests."""
     with connected(proxy.through(cluster.connect)) as client:
         client.get("/controller")
@@ -47,7 +48,7 @@ def test_requests_are_counted_by_kind(cluster: Playground, proxy: Proxy) -> None
     assert connection.replies["multi"] == connection.replies["getData"] == 1
 
 
-def test_watch_events_are_not_answers(cluster: Playground, proxy: Proxy, client: KazooClient) -> None:
+def test_watch_events_are_not_answers(cluster: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
     """What the server sends by itself is counted as an event."""
     with connected(proxy.through(cluster.connect)) as watching:
         watching.get_children("/consumers", watch=lambda _: None)
@@ -56,9 +57,11 @@ def test_watch_events_are_not_answers(cluster: Playground, proxy: Proxy, client:
         assert proxy.connections[0].replies["event"] == 1
 
 
-@pytest.mark.parametrize(("when", "applied"), [(When.BEFORE, False), (When.AFTER, True)], ids=["before", "after"])
+@pytest.mark.parametrize(
+    ("when", "applied"), [(CutTiming.BEFORE, False), (CutTiming.AFTER, True)], ids=["before", "after"]
+)
 def test_a_cut_breaks_exactly_the_chosen_write(
-    cluster: Playground, proxy: Proxy, client: KazooClient, when: When, applied: bool
+    cluster: SimulatedKafka, proxy: Proxy, client: KazooClient, when: CutTiming, applied: bool
 ) -> None:
     """The client loses its connection at the second write; only with AFTER has the server done it."""
     proxy.cut(2, when)
@@ -66,14 +69,14 @@ def test_a_cut_breaks_exactly_the_chosen_write(
         cut.create("/consumers/first", b"")
         with pytest.raises(ConnectionLoss):
             cut.create("/consumers/second", b"")
-    assert proxy.fired.is_set()
+    assert proxy.triggered.is_set()
     assert client.exists("/consumers/first")
     assert (client.exists("/consumers/second") is not None) == applied
 
 
-def test_after_a_cut_with_refuse_nobody_gets_in(cluster: Playground, proxy: Proxy) -> None:
+def test_after_a_cut_with_refuse_nobody_gets_in(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """Until reset the server looks as if it was gone."""
-    proxy.cut(1, When.BEFORE, refuse=True)
+    proxy.cut(1, CutTiming.BEFORE, refuse=True)
     with connected(proxy.through(cluster.connect)) as cut, pytest.raises(ConnectionLoss):
         cut.create("/consumers/first", b"")
     late = KazooClient(proxy.connect, connection_retry={"max_tries": 0})
@@ -85,16 +88,16 @@ def test_after_a_cut_with_refuse_nobody_gets_in(cluster: Playground, proxy: Prox
         again.get("/consumers/first")
 
 
-def test_a_held_write_sees_what_was_done_meanwhile(cluster: Playground, proxy: Proxy, client: KazooClient) -> None:
+def test_a_held_write_sees_what_was_done_meanwhile(cluster: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
     """Between a client's request and the server somebody else can be made to write first."""
     proxy.hold(1, lambda: client.set("/consumers", b"theirs"))
     with connected(proxy.through(cluster.connect)) as held:
         version = held.set("/consumers", b"ours").version
-    assert proxy.fired.is_set()
+    assert proxy.triggered.is_set()
     assert version == 2
 
 
-def test_what_a_held_action_raises_is_not_lost(cluster: Playground) -> None:
+def test_what_a_held_action_raises_is_not_lost(cluster: SimulatedKafka) -> None:
     """A barrier that fails makes its test fail."""
 
     def fail() -> None:
@@ -109,7 +112,7 @@ def test_what_a_held_action_raises_is_not_lost(cluster: Playground) -> None:
         proxy.__exit__()
 
 
-def test_a_delay_is_for_each_frame_and_not_for_all(cluster: Playground, proxy: Proxy) -> None:
+def test_a_delay_is_for_each_frame_and_not_for_all(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """Frames wait beside each other: all requests of a pipeline are under way before the first answer is back."""
     with connected(proxy.through(cluster.connect)) as client:
         client.get("/controller")
@@ -120,10 +123,10 @@ def test_a_delay_is_for_each_frame_and_not_for_all(cluster: Playground, proxy: P
         assert all(result.get(timeout=30) for result in pending)
 
 
-def test_the_checker_finds_nothing_wrong_with_kafka(cluster: Playground, client: KazooClient) -> None:
+def test_the_checker_finds_nothing_wrong_with_kafka(cluster: SimulatedKafka, client: KazooClient) -> None:
     """A topic created, one grown, one configured with its notification, all by the book: no complaint."""
     cluster.add_topics(Topic("grown", ((1, 2),)), Topic("configured", ((1, 2),)), Topic("foreign", ((1, 2),)))
-    before = checker.look(cluster.connect)
+    before = write_checker.read_nodes(cluster.connect)
     cluster.add_topics(Topic("created", ((1, 2), (2, 3))))
     rewrite(client, "/brokers/topics/grown", lambda topic: topic["partitions"].update({"1": [2, 3]}))
     transaction = client.transaction()
@@ -131,8 +134,13 @@ def test_the_checker_finds_nothing_wrong_with_kafka(cluster: Playground, client:
     notification = b'{"version":2,"entity_path":"topics/configured"}'
     transaction.create("/config/changes/config_change_", notification, sequence=True)
     transaction.commit()
-    cluster.settle()
-    assert checker.problems(before, checker.look(cluster.connect), {"created", "grown", "configured"}) == []
+    cluster.wait_idle()
+    assert (
+        write_checker.find_problems(
+            before, write_checker.read_nodes(cluster.connect), {"created", "grown", "configured"}
+        )
+        == []
+    )
 
 
 def rewrite(client: KazooClient, path: str, change: Callable[[dict[str, dict[str, object]]], object]) -> None:
@@ -213,11 +221,11 @@ HARM: dict[str, tuple[Callable[[KazooClient], object], str]] = {
 
 @pytest.mark.parametrize(("harm", "complaint"), HARM.values(), ids=HARM.keys())
 def test_the_checker_sees_every_kind_of_harm(
-    cluster: Playground, client: KazooClient, harm: Callable[[KazooClient], object], complaint: str
+    cluster: SimulatedKafka, client: KazooClient, harm: Callable[[KazooClient], object], complaint: str
 ) -> None:
     """Each planted harm is found and named."""
     cluster.add_topics(Topic("mine", ((1, 2), (2, 3))), Topic("foreign", ((1, 2),)))
-    before = checker.look(cluster.connect)
+    before = write_checker.read_nodes(cluster.connect)
     harm(client)
-    found = checker.problems(before, checker.look(cluster.connect), {"mine"})
+    found = write_checker.find_problems(before, write_checker.read_nodes(cluster.connect), {"mine"})
     assert any(complaint in problem for problem in found), found

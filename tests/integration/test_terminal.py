@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from support import checker
-from topiarist.adapters.playground import Playground, Topic
+from support.zookeeper import write_checker
+from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 
 REPLICAS = ((1, 2, 3), (2, 3, 4))
 
@@ -37,7 +38,7 @@ def manifests(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def words(cluster: Playground, manifests: Path, *more: str) -> list[str]:
+def words(cluster: SimulatedKafka, manifests: Path, *more: str) -> list[str]:
     """The command line of an apply."""
     program = [sys.executable, "-m", "topiarist", "apply", str(manifests)]
     return [*program, "--zookeeper", cluster.connect, "--kafka-version", "3.9", *more]
@@ -69,27 +70,27 @@ def typed(command: list[str], *answers: str | Callable[[], str]) -> tuple[str, i
     return shown.replace("\r\n", "\n"), os.waitstatus_to_exitcode(status)
 
 
-def test_a_person_is_asked_and_says_yes(cluster: Playground, manifests: Path) -> None:
+def test_a_person_is_asked_and_says_yes(cluster: SimulatedKafka, manifests: Path) -> None:
     """The plan is shown, the question names the number of topics, ``yes`` applies it."""
     shown, code = typed(words(cluster, manifests), "yes")
     assert "Plan: 1 to create." in shown
     assert "Apply to 1 topic? Type yes" in shown
     assert "Applied: 1 done." in shown
     assert code == 0
-    assert "orders" in checker.topics(checker.look(cluster.connect))
+    assert "orders" in write_checker.decode_topics(write_checker.read_nodes(cluster.connect))
 
 
 @pytest.mark.parametrize("answer", ["", "no", "y"])
-def test_anything_but_yes_writes_nothing(cluster: Playground, manifests: Path, answer: str) -> None:
+def test_anything_but_yes_writes_nothing(cluster: SimulatedKafka, manifests: Path, answer: str) -> None:
     """Only the whole word counts; the cluster is untouched and the exit code is 1."""
-    before = checker.look(cluster.connect)
+    before = write_checker.read_nodes(cluster.connect)
     shown, code = typed(words(cluster, manifests), answer)
     assert "not confirmed: nothing was written" in shown
     assert code == 1
-    assert checker.look(cluster.connect) == before
+    assert write_checker.read_nodes(cluster.connect) == before
 
 
-def test_data_loss_is_answered_for_by_its_number(cluster: Playground, manifests: Path) -> None:
+def test_data_loss_is_answered_for_by_its_number(cluster: SimulatedKafka, manifests: Path) -> None:
     """``yes`` does not cover what may lose data: the number of topics does."""
     cluster.add_topics(Topic("orders", REPLICAS, {"retention.ms": "604800000"}))
     shown, code = typed(words(cluster, manifests, "--adopt=*"), "yes")
@@ -100,7 +101,7 @@ def test_data_loss_is_answered_for_by_its_number(cluster: Playground, manifests:
     assert code == 0
 
 
-def test_without_a_terminal_somebody_must_have_said_yes(cluster: Playground, manifests: Path) -> None:
+def test_without_a_terminal_somebody_must_have_said_yes(cluster: SimulatedKafka, manifests: Path) -> None:
     """Nobody can be asked in a pipeline: wrong usage, before anything is read."""
     done = subprocess.run(
         words(cluster, manifests), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
@@ -109,7 +110,7 @@ def test_without_a_terminal_somebody_must_have_said_yes(cluster: Playground, man
     assert "--yes" in done.stderr
 
 
-def test_a_reader_that_goes_away_is_no_traceback(cluster: Playground, manifests: Path) -> None:
+def test_a_reader_that_goes_away_is_no_traceback(cluster: SimulatedKafka, manifests: Path) -> None:
     """``topiarist plan | head -0``: the exit code says that something went wrong, nothing else is said."""
     command = words(cluster, manifests)
     command[command.index("apply")] = "plan"

@@ -11,99 +11,109 @@ import json
 from kazoo.client import KazooClient
 from kazoo.security import make_acl
 
-from integration.scene import REPLICAS, WISHES, Meddler, mixed, opened, witnessed
-from support import checker
-from support.proxy import Proxy
-from support.wishes import planned, results, wish
-from topiarist.adapters.embedded import EmbeddedZooKeeper
-from topiarist.adapters.playground import Playground
-from topiarist.adapters.zookeeper.writing import FEW_IN_FLIGHT, MOST_IN_FLIGHT, WINDOW
-from topiarist.core.plan import EVERY, Run
+from integration.write_fixtures import (
+    DESIRED_SPECS,
+    REPLICAS,
+    InterceptingProxy,
+    connect_cluster,
+    create_mixed_topics,
+    verify_changes,
+)
+from support.spec_builders import apply_results, plan_specs, topic_spec
+from support.zookeeper import write_checker
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+from topiarist.adapters.zookeeper.write.writer import BATCH_SIZE, MAX_IN_FLIGHT, MIN_IN_FLIGHT
 from topiarist.errors import Reason
-from topiarist.reconcile import Result
+from topiarist.model.outcome import Result
+from topiarist.model.run_options import ALL_TOPICS, RunOptions
 
 
-def test_the_independent_reader_sees_what_the_plan_showed(cluster: Playground) -> None:
+def test_the_independent_reader_sees_what_the_plan_showed(cluster: SimulatedKafka) -> None:
     """Replica lists, configs and records stand in ZooKeeper as planned; foreign topics are byte-identical."""
-    names = mixed(cluster)
-    with witnessed(cluster.connect, *names), opened(cluster.connect) as port:
-        plan = planned(port, *WISHES)
-        assert set(results(port, plan).values()) == {Result.DONE}
-    tree = checker.look(cluster.connect)
+    names = create_mixed_topics(cluster)
+    with verify_changes(cluster.connect, *names), connect_cluster(cluster.connect) as port:
+        plan = plan_specs(port, *DESIRED_SPECS)
+        assert set(apply_results(port, plan).values()) == {Result.DONE}
+    tree = write_checker.read_nodes(cluster.connect)
     by_name = {topic.topic: topic for topic in plan.topics}
-    created = checker.topics(tree)["create"]["partitions"]
+    created = write_checker.decode_topics(tree)["create"]["partitions"]
     assert [tuple(created[str(p)]) for p in range(4)] == list(by_name["create"].new_replicas())
-    grown = checker.topics(tree)["grow"]["partitions"]
+    grown = write_checker.decode_topics(tree)["grow"]["partitions"]
     assert [tuple(grown[str(p)]) for p in range(5)] == [*REPLICAS, *by_name["grow"].new_replicas()]
-    assert checker.configs(tree)["configure"] == {"retention.ms": "2000", "flush.ms": "5"}
-    assert checker.configs(tree)["create"] == {"retention.ms": "5000"}
+    assert write_checker.decode_configs(tree)["configure"] == {"retention.ms": "2000", "flush.ms": "5"}
+    assert write_checker.decode_configs(tree)["create"] == {"retention.ms": "5000"}
     record = json.loads(tree["/topiarist/topics/configure"].data or b"")
     assert record == {"version": 2, "owner": "default", "config": {"retention.ms": "2000"}, "partitions": 2}
 
 
-def test_a_plan_sends_no_write(cluster: Playground, proxy: Proxy) -> None:
+def test_a_plan_sends_no_write(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """Planning with a lot to do sends reads only, so that read-only credentials are enough."""
-    mixed(cluster)
-    with opened(proxy.through(cluster.connect)) as port:
-        assert planned(port, *WISHES).pending
+    create_mixed_topics(cluster)
+    with connect_cluster(proxy.through(cluster.connect)) as port:
+        assert plan_specs(port, *DESIRED_SPECS).has_changes
     assert proxy.writes == 0
     assert proxy.requests["multiRead"] > 0
 
 
-def test_a_second_run_sends_no_write(cluster: Playground, proxy: Proxy) -> None:
+def test_a_second_run_sends_no_write(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """Idempotence, counted at the wire: not even the lock is taken."""
-    mixed(cluster)
-    with opened(cluster.connect) as port:
-        results(port, planned(port, *WISHES))
-    cluster.settle()
-    with opened(proxy.through(cluster.connect)) as port:
-        plan = planned(port, *WISHES)
-        assert not plan.pending
-        assert results(port, plan) == {}
+    create_mixed_topics(cluster)
+    with connect_cluster(cluster.connect) as port:
+        apply_results(port, plan_specs(port, *DESIRED_SPECS))
+    cluster.wait_idle()
+    with connect_cluster(proxy.through(cluster.connect)) as port:
+        plan = plan_specs(port, *DESIRED_SPECS)
+        assert not plan.has_changes
+        assert apply_results(port, plan) == {}
     assert proxy.writes == 0
 
 
-def test_one_transaction_for_each_topic(cluster: Playground, proxy: Proxy) -> None:
+def test_one_transaction_for_each_topic(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """Four topics are four transactions; the rest is our root, the lock, and its release."""
-    mixed(cluster)
-    with opened(proxy.through(cluster.connect)) as port:
-        results(port, planned(port, *WISHES))
+    create_mixed_topics(cluster)
+    with connect_cluster(proxy.through(cluster.connect)) as port:
+        apply_results(port, plan_specs(port, *DESIRED_SPECS))
     assert proxy.requests["multi"] == 4
     assert proxy.requests["create"] == 5
     assert proxy.requests["delete"] == 1
 
 
-def test_new_nodes_have_the_permissions_of_their_siblings(cluster: Playground, client: KazooClient) -> None:
+def test_new_nodes_have_the_permissions_of_their_siblings(cluster: SimulatedKafka, client: KazooClient) -> None:
     """Topics, configs, notifications and our own nodes are as open or closed as what stands beside them."""
-    mixed(cluster)
+    create_mixed_topics(cluster)
     acl = [make_acl("world", "anyone", read=True, create=True, delete=True, write=True)]
     for parent in ("/brokers/topics", "/config/topics", "/config/changes"):
         client.set_acls(parent, acl)
-    with opened(cluster.connect) as port:
-        results(port, planned(port, *WISHES))
+    with connect_cluster(cluster.connect) as port:
+        apply_results(port, plan_specs(port, *DESIRED_SPECS))
     change = f"/config/changes/{client.get_children('/config/changes')[0]}"
     paths = ("/brokers/topics/create", "/config/topics/create", change, "/topiarist", "/topiarist/topics/create")
     assert {path: client.get_acls(path)[0] for path in paths} == dict.fromkeys(paths, acl)
 
 
-def test_an_owner_cannot_touch_anothers_topics(cluster: Playground) -> None:
+def test_an_owner_cannot_touch_anothers_topics(cluster: SimulatedKafka) -> None:
     """Two teams with different owners on one cluster are refused each other's topics, until one takes over."""
-    mixed(cluster)
-    with opened(cluster.connect) as port:
-        results(port, planned(port, *WISHES))
-        other = planned(port, wish("configure", config={"retention.ms": 9}), run=Run(owner="team-b"))
+    create_mixed_topics(cluster)
+    with connect_cluster(cluster.connect) as port:
+        apply_results(port, plan_specs(port, *DESIRED_SPECS))
+        other = plan_specs(port, topic_spec("configure", config={"retention.ms": 9}), run=RunOptions(owner="team-b"))
         assert [finding.reason for finding in other.topics[0].refusals] == [Reason.NOT_OWNED]
-        taken = Run(owner="team-b", take_ownership=EVERY)
-        assert results(port, planned(port, wish("configure", config={"retention.ms": 9}), run=taken)) == {
-            "configure": Result.DONE
-        }
-    assert json.loads(checker.look(cluster.connect)["/topiarist/topics/configure"].data or b"")["owner"] == "team-b"
+        taken = RunOptions(owner="team-b", take_ownership=ALL_TOPICS)
+        assert apply_results(
+            port, plan_specs(port, topic_spec("configure", config={"retention.ms": 9}), run=taken)
+        ) == {"configure": Result.DONE}
+    assert (
+        json.loads(write_checker.read_nodes(cluster.connect)["/topiarist/topics/configure"].data or b"")["owner"]
+        == "team-b"
+    )
 
 
-def test_no_more_is_under_way_than_keeps_a_server_busy(cluster: Playground, zookeeper: EmbeddedZooKeeper) -> None:
+def test_no_more_is_under_way_than_keeps_a_server_busy(cluster: SimulatedKafka, zookeeper: EmbeddedZooKeeper) -> None:
     """However many topics there are, and however far away the server is: others who ask it wait behind them."""
     under_way = []
-    meddler = Meddler(zookeeper.connect)
+    meddler = InterceptingProxy(zookeeper.connect)
 
     def look(kind: str) -> bool:
         if kind == "multi":
@@ -111,8 +121,8 @@ def test_no_more_is_under_way_than_keeps_a_server_busy(cluster: Playground, zook
         return True
 
     meddler.delay = 0.05
-    with meddler, opened(meddler.through(cluster.connect)) as port:
-        plan = planned(port, *(wish(f"topic-{number}", partitions=1) for number in range(WINDOW)))
-        meddler.before = look
-        assert set(results(port, plan).values()) == {Result.DONE}
-    assert FEW_IN_FLIGHT < max(under_way) <= MOST_IN_FLIGHT
+    with meddler, connect_cluster(meddler.through(cluster.connect)) as port:
+        plan = plan_specs(port, *(topic_spec(f"topic-{number}", partitions=1) for number in range(BATCH_SIZE)))
+        meddler.may_forward = look
+        assert set(apply_results(port, plan).values()) == {Result.DONE}
+    assert MIN_IN_FLIGHT < max(under_way) <= MAX_IN_FLIGHT

@@ -13,14 +13,14 @@ import pytest
 from kazoo.client import KazooClient
 
 from conftest import BROKERS
-from integration.scene import FIRST, Meddler
-from support import checker
-from support.proxy import Proxy
+from integration.write_fixtures import FIRST_TOPIC_WRITE, InterceptingProxy
 from support.waiting import wait_until
-from topiarist.adapters import znodes
-from topiarist.adapters.embedded import EmbeddedZooKeeper
-from topiarist.adapters.playground import Playground
-from topiarist.core.state import Freeze
+from support.zookeeper import write_checker
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+from topiarist.adapters.zookeeper.codec import own_znodes
+from topiarist.model.state import Freeze
 
 CLUSTER = """\
 apiVersion: topiarist.dev/v1
@@ -58,7 +58,7 @@ def apply(folder: Path, *more: str) -> subprocess.Popen[str]:
 
 
 def test_one_cluster_of_several_that_fails_is_named_and_the_others_are_done(
-    zookeeper: EmbeddedZooKeeper, cluster: Playground, tmp_path: Path
+    zookeeper: EmbeddedZooKeeper, cluster: SimulatedKafka, tmp_path: Path
 ) -> None:
     """Unreachable, no cluster at all, and one in order: that one is done, both errors are said, the code is 1."""
     with socket.socket() as probe:
@@ -71,11 +71,11 @@ def test_one_cluster_of_several_that_fails_is_named_and_the_others_are_done(
     assert f"error: cluster away: cannot reach ZooKeeper at {nobody}" in err
     assert "error: cluster wrong: the chroot /no-such-chroot does not exist" in err
     assert "Applied: 1 done." in out
-    assert sorted(checker.topics(checker.look(cluster.connect))) == ["orders"]
+    assert sorted(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))) == ["orders"]
 
 
 def test_an_error_comes_after_what_was_done_before_it(
-    cluster: Playground, proxy: Proxy, client: KazooClient, tmp_path: Path
+    cluster: SimulatedKafka, proxy: Proxy, client: KazooClient, tmp_path: Path
 ) -> None:
     """Frozen in the middle: the summary adds up, the reason stands on stderr, and the code is that of a refusal."""
     names = [f"orders-{number:03}" for number in range(120)]
@@ -83,10 +83,10 @@ def test_an_error_comes_after_what_was_done_before_it(
     def freeze() -> None:
         wait_until(lambda: client.exists("/brokers/topics/orders-019"), "the transactions before this one")
         client.set(
-            "/topiarist/gate", znodes.encode_gate(Freeze("maintenance until noon", "ada", "2026-01-31T12:00:00Z"))
+            "/topiarist/gate", own_znodes.encode_freeze(Freeze("maintenance until noon", "ada", "2026-01-31T12:00:00Z"))
         )
 
-    proxy.hold(FIRST + 20, freeze)
+    proxy.hold(FIRST_TOPIC_WRITE + 20, freeze)
     running = apply(manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *names))
     out, err = running.communicate(timeout=60)
     assert "Applied: 20 done, 100 not sent." in out
@@ -95,11 +95,11 @@ def test_an_error_comes_after_what_was_done_before_it(
 
 
 def test_a_lock_that_is_held_says_that_nothing_was_sent(
-    cluster: Playground, client: KazooClient, tmp_path: Path
+    cluster: SimulatedKafka, client: KazooClient, tmp_path: Path
 ) -> None:
     """The topics are counted as not sent: they were not done, and there was something to do."""
     client.create("/topiarist/lock/run-", makepath=True, sequence=True)
-    client.create("/topiarist/gate", znodes.encode_gate(None))
+    client.create("/topiarist/gate", own_znodes.encode_freeze(None))
     client.create("/topiarist/topics")
     running = apply(manifests(tmp_path, {"prod": cluster.connect}, "orders"), "--lock-timeout", "0.2")
     out, err = running.communicate(timeout=60)
@@ -110,10 +110,10 @@ def test_a_lock_that_is_held_says_that_nothing_was_sent(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_while_reading_writes_nothing(
-    zookeeper: EmbeddedZooKeeper, cluster: Playground, tmp_path: Path, number: signal.Signals
+    zookeeper: EmbeddedZooKeeper, cluster: SimulatedKafka, tmp_path: Path, number: signal.Signals
 ) -> None:
     """Before anything is written a signal ends the run at once: no write, no traceback, the code of the signal."""
-    between = Meddler(zookeeper.connect)
+    between = InterceptingProxy(zookeeper.connect)
     with between:
         running = apply(manifests(tmp_path, {"prod": between.through(cluster.connect)}, "orders"))
 
@@ -122,7 +122,7 @@ def test_an_interrupt_while_reading_writes_nothing(
                 running.send_signal(number)
             return kind != "multiRead"
 
-        between.before = interrupt
+        between.may_forward = interrupt
         out, err = running.communicate(timeout=60)
         assert between.writes == 0
     assert "Traceback" not in err
@@ -131,17 +131,17 @@ def test_an_interrupt_while_reading_writes_nothing(
 
 
 def test_an_interrupt_leaves_the_clusters_behind_alone(
-    cluster: Playground, chroot: str, proxy: Proxy, tmp_path: Path
+    cluster: SimulatedKafka, chroot: str, proxy: Proxy, tmp_path: Path
 ) -> None:
     """Ctrl-C at the first of two clusters: in the second nothing is made, not even nodes of our own."""
     names = [f"orders-{number:03}" for number in range(300)]
-    with Playground(f"{chroot}-behind", BROKERS) as second:
+    with SimulatedKafka(f"{chroot}-behind", BROKERS) as second:
         second.client.set("/cluster/id", b'{"version":"1","id":"AnotherClustersId00000"}')
         clusters = {"a": proxy.through(cluster.connect), "b": second.connect}
         running = apply(manifests(tmp_path, clusters, *names))
         proxy.hold(50, lambda: running.send_signal(signal.SIGINT))
         out, err = running.communicate(timeout=60)
-        assert not [path for path in checker.look(second.connect) if path.startswith("/topiarist")]
+        assert not [path for path in write_checker.read_nodes(second.connect) if path.startswith("/topiarist")]
     assert running.returncode == 130
     assert "Traceback" not in err
     assert re.search(r"Applied: \d+ done, \d+ not sent\.", out)

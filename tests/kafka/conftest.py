@@ -14,50 +14,50 @@ from typing import Any
 
 import pytest
 
-from support.kafka.bed import Bed, Fresh
 from support.kafka.clients import Clients, ConfigParser
 from support.kafka.cluster import Cluster
 from support.kafka.jars import NEWEST
+from support.kafka.kafka_fixture import KafkaFixture, KafkaFixtureFactory
 from support.kafka.programs import Program
 from support.kafka.zookeeper import ZooKeeper
 
 RELEASES = tuple(os.environ.get("TOPIARIST_KAFKA", "3.9.2 2.8.2 2.4.1").split())
 
-RACKED: dict[int, str | None] = {1: "b", 2: "a", 4: "c", 7: "b", 9: "a"}
+RACKED_BROKERS: dict[int, str | None] = {1: "b", 2: "a", 4: "c", 7: "b", 9: "a"}
 """Racks of different size, whose names are not in the order of the brokers' ids, and ids with holes."""
 
-BARE: dict[int, str | None] = {3: None, 5: None, 6: None}
+RACKLESS_BROKERS: dict[int, str | None] = {3: None, 5: None, 6: None}
 
-AUTOMATIC: dict[str, object] = {
+AUTO_CREATE_PROPERTIES: dict[str, object] = {
     "auto.create.topics.enable": "true",
     "num.partitions": 3,
     "default.replication.factor": 2,
 }
 """Brokers that make a topic as soon as somebody writes to it."""
 
-LIMIT = 600
+TEST_TIMEOUT_S = 600
 """Seconds for one test with the clusters that it starts: only what hangs takes this long."""
 
-_measured: list[str] = []
+_reported_figures: list[str] = []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give tests of this folder the time that brokers may need on a busy machine."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.timeout(LIMIT))
+            item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say what was measured."""
-    for line in _measured:
+    for line in _reported_figures:
         terminalreporter.write_line(f"measured: {line}")
 
 
 @pytest.fixture
 def report() -> Callable[[str], None]:
     """Have a figure shown at the end of the run: it is no part of what is asserted."""
-    return _measured.append
+    return _reported_figures.append
 
 
 @pytest.fixture(scope="session")
@@ -84,14 +84,14 @@ def server(release: str) -> Iterator[ZooKeeper]:
 @pytest.fixture(scope="session")
 def racked_cluster(server: ZooKeeper, release: str) -> Iterator[Cluster]:
     """Five brokers in three racks."""
-    with Cluster(server, release, RACKED, chroot="/kafka/racked") as cluster:
+    with Cluster(server, release, RACKED_BROKERS, chroot="/kafka/racked") as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def bare_cluster(server: ZooKeeper, release: str) -> Iterator[Cluster]:
     """Three brokers without racks."""
-    with Cluster(server, release, BARE, chroot="/bare") as cluster:
+    with Cluster(server, release, RACKLESS_BROKERS, chroot="/bare") as cluster:
         yield cluster
 
 
@@ -99,36 +99,36 @@ def bare_cluster(server: ZooKeeper, release: str) -> Iterator[Cluster]:
 def automatic_cluster(server: ZooKeeper, release: str) -> Iterator[Cluster]:
     """Three brokers in racks of their own, which make topics automatically."""
     racks = {1: "a", 2: "b", 3: "c"}
-    with Cluster(server, release, racks, chroot="/kafka/automatic", properties=AUTOMATIC) as cluster:
+    with Cluster(server, release, racks, chroot="/kafka/automatic", properties=AUTO_CREATE_PROPERTIES) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def racked(racked_cluster: Cluster, program: Program, tmp_path: Path) -> Bed:
+def racked(racked_cluster: Cluster, program: Program, tmp_path: Path) -> KafkaFixture:
     """The cluster with racks, and what is needed to work with it."""
-    return Bed(racked_cluster, Clients(program, racked_cluster.bootstrap), tmp_path)
+    return KafkaFixture(racked_cluster, Clients(program, racked_cluster.bootstrap), tmp_path)
 
 
 @pytest.fixture
-def bare(bare_cluster: Cluster, program: Program, tmp_path: Path) -> Bed:
+def bare(bare_cluster: Cluster, program: Program, tmp_path: Path) -> KafkaFixture:
     """The cluster without racks, and what is needed to work with it."""
-    return Bed(bare_cluster, Clients(program, bare_cluster.bootstrap), tmp_path)
+    return KafkaFixture(bare_cluster, Clients(program, bare_cluster.bootstrap), tmp_path)
 
 
 @pytest.fixture
-def automatic(automatic_cluster: Cluster, program: Program, tmp_path: Path) -> Bed:
+def automatic(automatic_cluster: Cluster, program: Program, tmp_path: Path) -> KafkaFixture:
     """The cluster that makes topics automatically, and what is needed to work with it."""
-    return Bed(automatic_cluster, Clients(program, automatic_cluster.bootstrap), tmp_path)
+    return KafkaFixture(automatic_cluster, Clients(program, automatic_cluster.bootstrap), tmp_path)
 
 
 @pytest.fixture
-def fresh(program: Program, tmp_path: Path) -> Fresh:
+def fresh(program: Program, tmp_path: Path) -> KafkaFixtureFactory:
     """A cluster that is nobody's but the test's: ``with fresh("3.9.2", {1: None}, properties={...}) as bed:``."""
 
     @contextmanager
-    def make(release: str, racks: dict[int, str | None], **options: Any) -> Iterator[Bed]:
+    def make(release: str, racks: dict[int, str | None], **options: Any) -> Iterator[KafkaFixture]:
         with ZooKeeper(release) as server, Cluster(server, release, racks, **options) as cluster:
-            yield Bed(cluster, Clients(program, cluster.bootstrap), tmp_path)
+            yield KafkaFixture(cluster, Clients(program, cluster.bootstrap), tmp_path)
 
     return make
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from kafka.conftest import AUTOMATIC
-from kafka.seen import Seen, manifests, seen
-from support import checker
-from support.kafka.bed import Bed
+from kafka.conftest import AUTO_CREATE_PROPERTIES
+from kafka.topiarist_runs import PlannedTopic, manifest_folder, plan_topics
+from support.cli.runs import run_topiarist
 from support.kafka.clients import Clients
 from support.kafka.cluster import Cluster
+from support.kafka.kafka_fixture import KafkaFixture
 from support.kafka.programs import Program
 from support.kafka.zookeeper import ZooKeeper
-from support.proxy import Connection, Proxy
-from support.runs import ended
+from support.zookeeper import write_checker
+from support.zookeeper.proxy import Connection, Proxy
 from topiarist.errors import Exit
 
 SAME: dict[str, Any] = {"partitions": 3, "replicationFactor": 2}
@@ -44,13 +44,13 @@ class OnTheWay(Proxy):
     meanwhile: Callable[[], None] = staticmethod(lambda: None)
 
     def _write(self, connection: Connection, xid: int, body: bytes) -> bool:
-        if self.needle in body and not self.fired.is_set():
-            self._run(self.meanwhile)
+        if self.needle in body and not self.triggered.is_set():
+            self._run_action(self.meanwhile)
         return super()._write(connection, xid, body)
 
 
 @pytest.fixture
-def between(automatic: Bed) -> Iterator[Proxy]:
+def between(automatic: KafkaFixture) -> Iterator[Proxy]:
     """A proxy between topiarist and ZooKeeper; our own nodes are there already."""
     automatic.declare({"first-of-all": SAME})
     automatic.apply("--adopt=*")
@@ -58,25 +58,25 @@ def between(automatic: Bed) -> Iterator[Proxy]:
         yield proxy
 
 
-def declare(bed: Bed, topics: dict[str, dict[str, Any]], proxy: Proxy) -> None:
+def declare(bed: KafkaFixture, topics: dict[str, dict[str, Any]], proxy: Proxy) -> None:
     """Replace the manifests; ZooKeeper is behind the proxy."""
     bed.declare(topics, zookeeper={"connect": proxy.through(bed.kafka.connect)})
 
 
-def written_to(bed: Bed, *names: str) -> None:
+def written_to(bed: KafkaFixture, *names: str) -> None:
     """Write to topics that are not there, as a producer does that knows only their names."""
     for name in names:
         assert bed.clients.produce({name: 1}, "first") == {name: [0]}
 
 
-def check_whole(bed: Bed, names: list[str]) -> None:
+def check_whole(bed: KafkaFixture, names: list[str]) -> None:
     """Brokers host the topics with the sizes of ``SAME``, and have kept the message that was acknowledged."""
-    found = bed.described(names)
+    found = bed.describe_in_sync(names)
     assert {(len(topic.partitions), len(topic.replicas[0])) for topic in found.values()} == {(3, 2)}
     assert bed.clients.consume(dict.fromkeys(names, 1)) == {name: [["first"]] for name in names}
 
 
-def test_f09_a_topic_that_appears_under_a_saved_plan(automatic: Bed) -> None:
+def test_f09_a_topic_that_appears_under_a_saved_plan(automatic: KafkaFixture) -> None:
     """Made for a producer after the plan was saved: nothing at all is sent, and the topics that moved are named."""
     bed = automatic
     bed.declare({"saved-a": SAME, "saved-b": OTHER})
@@ -85,18 +85,23 @@ def test_f09_a_topic_that_appears_under_a_saved_plan(automatic: Bed) -> None:
         "saved-b": "CreateTopic",
     }
     written_to(bed, "saved-b")
-    before = checker.look(bed.kafka.connect)
-    clusters = str(manifests(bed) / "all.yaml")
-    said = ended("apply", "--plan", bed.folder / "plan.json", "--clusters", clusters, "--yes")
-    assert said.code == Exit.MOVED, said
+    before = write_checker.read_nodes(bed.kafka.connect)
+    clusters = str(manifest_folder(bed) / "all.yaml")
+    said = run_topiarist("apply", "--plan", bed.folder / "plan.json", "--clusters", clusters, "--yes")
+    assert said.code == Exit.CONFLICT, said
     assert "saved-b" in said.out
     assert "did not exist, and exists now" in " ".join(said.out.split())
-    assert checker.topics(checker.look(bed.kafka.connect)) == checker.topics(before)
-    assert seen(manifests(bed)) == {"saved-a": Seen(("CreateTopic",)), "saved-b": Seen((), ("NotAdopted",))}
+    assert write_checker.decode_topics(write_checker.read_nodes(bed.kafka.connect)) == write_checker.decode_topics(
+        before
+    )
+    assert plan_topics(manifest_folder(bed)) == {
+        "saved-a": PlannedTopic(("CreateTopic",)),
+        "saved-b": PlannedTopic((), ("NotAdopted",)),
+    }
     check_whole(bed, ["saved-b"])
 
 
-def test_f09_a_topic_that_appears_before_its_transaction(automatic: Bed, between: Proxy) -> None:
+def test_f09_a_topic_that_appears_before_its_transaction(automatic: KafkaFixture, between: Proxy) -> None:
     """Made for a producer after we had read that it is not there: moved, and nothing of it is touched. The next run
     adopts what does not differ, and leaves alone what differs until it is said to be meant; no message is lost.
     """
@@ -105,24 +110,27 @@ def test_f09_a_topic_that_appears_before_its_transaction(automatic: Bed, between
     between.reset()
     between.hold(TRANSACTION, lambda: written_to(bed, "late-a-same", "late-b-other"))
     said = bed.run("apply", "--yes")
-    assert between.fired.is_set()
-    assert said.code == Exit.MOVED, said
-    assert seen(manifests(bed)) == {"late-a-same": Seen(("Adopt",)), "late-b-other": Seen((), ("NotAdopted",))}
+    assert between.triggered.is_set()
+    assert said.code == Exit.CONFLICT, said
+    assert plan_topics(manifest_folder(bed)) == {
+        "late-a-same": PlannedTopic(("TakeOwnership",)),
+        "late-b-other": PlannedTopic((), ("NotAdopted",)),
+    }
     assert bed.run("apply", "--yes").code == Exit.REFUSED
-    assert seen(manifests(bed)) == {"late-b-other": Seen((), ("NotAdopted",))}
+    assert plan_topics(manifest_folder(bed)) == {"late-b-other": PlannedTopic((), ("NotAdopted",))}
     written_to(bed, "late-c-ours")
     names = ["late-a-same", "late-b-other", "late-c-ours"]
     check_whole(bed, names)
-    tree = checker.look(bed.kafka.connect)
+    tree = write_checker.read_nodes(bed.kafka.connect)
     assert [f"/topiarist/topics/{name}" in tree for name in names] == [True, False, True]
-    assert checker.configs(tree)["late-b-other"] == {}
+    assert write_checker.decode_configs(tree)["late-b-other"] == {}
     bed.apply("--adopt=late-b-*")
     assert bed.clients.overrides(names)["late-b-other"] == {"flush.ms": "1000"}
     assert bed.run("plan", "--exit-code").code == Exit.DONE
     check_whole(bed, names)
 
 
-def test_a_race_that_nobody_referees(automatic: Bed, between: Proxy, report: Callable[[str], None]) -> None:
+def test_a_race_that_nobody_referees(automatic: KafkaFixture, between: Proxy, report: Callable[[str], None]) -> None:
     """A producer writes to thirty topics while they are being created: each belongs to one of the two, whole, with
     every message that was acknowledged; and one more run has all of them as they are declared.
     """
@@ -144,17 +152,17 @@ def test_a_race_that_nobody_referees(automatic: Bed, between: Proxy, report: Cal
     producer.join()
     between.reset()
     assert wrong == []
-    assert said.code in (Exit.DONE, Exit.MOVED), said
-    tree = checker.look(bed.kafka.connect)
+    assert said.code in (Exit.DONE, Exit.CONFLICT), said
+    tree = write_checker.read_nodes(bed.kafka.connect)
     ours = [name for name in names if f"/topiarist/topics/{name}" in tree]
-    found = seen(manifests(bed))
+    found = plan_topics(manifest_folder(bed))
     assert {name: one.refusals for name, one in found.items() if one.refusals} == {
         name: ("NotAdopted",) for name in names if name not in ours
     }
     check_whole(bed, names)
     report(f"Kafka {bed.kafka.release}: of {RACING} topics {len(ours)} were made by us, the others for a producer")
     bed.apply("--adopt=*")
-    assert seen(manifests(bed)) == {}
+    assert plan_topics(manifest_folder(bed)) == {}
     assert set(map(str, bed.clients.overrides(names).values())) == {str({"flush.ms": "1000"})}
     check_whole(bed, names)
 
@@ -165,13 +173,13 @@ def test_a_broker_that_writes_over_what_we_have_made(
     """A broker has seen that a topic is not there, and writes its empty config over ours, which came in between: its
     own creation then fails and ours stands, without its config. The next plan says so, and an apply puts it back.
     """
-    settings = AUTOMATIC | {"default.replication.factor": 1, "zookeeper.session.timeout.ms": SESSION}
+    settings = AUTO_CREATE_PROPERTIES | {"default.replication.factor": 1, "zookeeper.session.timeout.ms": SESSION}
     with (
         OnTheWay(server.connect) as proxy,
         Cluster(server, release, {}, chroot="/kafka/behind", properties=settings) as kafka,
     ):
         kafka.start(1, properties={"zookeeper.connect": proxy.through(kafka.connect)})
-        bed = Bed(kafka, Clients(program, kafka.bootstrap), tmp_path)
+        bed = KafkaFixture(kafka, Clients(program, kafka.bootstrap), tmp_path)
         bed.declare({"overwritten": {"partitions": 5, "replicationFactor": 1, "config": {"flush.ms": 1000}}})
 
         def create() -> None:
@@ -179,9 +187,11 @@ def test_a_broker_that_writes_over_what_we_have_made(
 
         proxy.needle, proxy.meanwhile = b"/config/topics/overwritten", create
         written_to(bed, "overwritten")
-        assert proxy.fired.is_set()
-        assert len(bed.described(["overwritten"])["overwritten"].partitions) == 5
-        assert seen(manifests(bed)) == {"overwritten": Seen(("flush.ms None -> 1000",), (), ("ChangedOutside",))}
+        assert proxy.triggered.is_set()
+        assert len(bed.describe_in_sync(["overwritten"])["overwritten"].partitions) == 5
+        assert plan_topics(manifest_folder(bed)) == {
+            "overwritten": PlannedTopic(("flush.ms None -> 1000",), (), ("ModifiedExternally",))
+        }
         bed.apply()
         assert bed.clients.overrides(["overwritten"]) == {"overwritten": {"flush.ms": "1000"}}
         assert bed.run("plan", "--exit-code").code == Exit.DONE

@@ -12,15 +12,22 @@ from typing import Any
 
 import pytest
 
-from kafka.scenes import RACKS, Scene, check_messages, counted, first, mixed
-from support.kafka.bed import Bed
+from kafka.broker_fault_fixture import (
+    RACKS,
+    BrokerFaultFixture,
+    check_messages,
+    create_mixed_topics,
+    result_counts,
+    run_after_transactions,
+)
 from support.kafka.clients import Clients
 from support.kafka.cluster import Cluster
 from support.kafka.jars import NEWEST
-from support.kafka.moves import done, held_back
+from support.kafka.kafka_fixture import KafkaFixture
 from support.kafka.programs import Program
+from support.kafka.reassignments import throttled_reassignment, wait_for_reassignments
 from support.kafka.zookeeper import ZooKeeper
-from support.proxy import Proxy
+from support.zookeeper.proxy import Proxy
 from topiarist.errors import Exit
 
 
@@ -32,10 +39,10 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def scene(cluster: Cluster, program: Program, tmp_path: Path) -> Iterator[Scene]:
+def scene(cluster: Cluster, program: Program, tmp_path: Path) -> Iterator[BrokerFaultFixture]:
     """The cluster with a proxy before its ZooKeeper, for topiarist only; a test that fails leaves no broker dead."""
     with Proxy(cluster.zookeeper.connect) as proxy:
-        yield Scene(Bed(cluster, Clients(program, cluster.bootstrap), tmp_path), proxy)
+        yield BrokerFaultFixture(KafkaFixture(cluster, Clients(program, cluster.bootstrap), tmp_path), proxy)
     for broker in RACKS:
         if not cluster.brokers[broker].alive:
             revive(cluster, broker)
@@ -47,66 +54,66 @@ def revive(cluster: Cluster, broker: int) -> None:
     cluster.start(broker)
 
 
-def test_f10_the_controller_is_killed_in_the_middle(scene: Scene) -> None:
+def test_f10_the_controller_is_killed_in_the_middle(scene: BrokerFaultFixture) -> None:
     """``kill -9`` of the controller when half of 200 topics is written: what it has not taken over the next one does,
     under whose epoch the run goes on. What would get a replica on the dead broker is a conflict; a run after its return
     does it.
     """
-    topics = mixed(scene, "f10", new=160, there=40, size=(1, 3))
+    topics = create_mixed_topics(scene, "f10", new=160, existing=40, size=(1, 3))
     before, controller = scene.tree(), scene.kafka.controller()
-    first(scene, 100, lambda: scene.kafka.kill(controller))
+    run_after_transactions(scene, 100, lambda: scene.kafka.kill(controller))
     said = scene.apply("--wait", "--wait-ahead", "20")
-    assert scene.proxy.fired.is_set()
-    results = counted(said)
-    assert said.code == Exit.MOVED, said
+    assert scene.proxy.triggered.is_set()
+    results = result_counts(said)
+    assert said.code == Exit.CONFLICT, said
     assert results.keys() == {"done", "moved"}
     assert sum(results.values()) == len(topics)
     assert results["done"] >= 100
     assert f"broker {controller}" in said.out
     assert scene.kafka.controller() != controller
-    assert len(scene.there(topics)) == len(topics) - results["moved"]
+    assert len(scene.partition_counts(topics)) == len(topics) - results["moved"]
     revive(scene.kafka, controller)
-    scene.settle(before, topics)
+    scene.finish_and_verify(before, topics)
     check_messages(scene, topics)
 
 
-def test_f13_a_reassignment_is_running(scene: Scene) -> None:
+def test_f13_a_reassignment_is_running(scene: BrokerFaultFixture) -> None:
     """Begun after the plan was kept, or before it is made: that topic does not grow, the others do. When it is over, it
     does, and Kafka has moved what it was to move.
     """
     lists = dict.fromkeys(("f13-moving", "f13-growing"), ((1, 2), (2, 1)))
-    assert scene.bed.clients.create(lists) == {}
-    scene.bed.described(lists)
+    assert scene.kafka_fixture.clients.create(lists) == {}
+    scene.kafka_fixture.describe_in_sync(lists)
     topics = {name: {"partitions": 4, "replicationFactor": 2} for name in (*lists, "f13-new", "f13-late")}
     scene.declare({name: spec for name, spec in topics.items() if name != "f13-late"})
-    scene.bed.plan("--adopt=*")
+    scene.kafka_fixture.plan("--adopt=*")
     before = {path: node for path, node in scene.tree().items() if path != "/brokers/topics/f13-moving"}
-    with held_back(scene.bed, {"f13-moving": (3, 2)}):
+    with throttled_reassignment(scene.kafka_fixture, {"f13-moving": (3, 2)}):
         said = scene.apply_plan("--partial")
-        assert (said.code, counted(said)) == (Exit.MOVED, {"done": 2, "moved": 1}), said
+        assert (said.code, result_counts(said)) == (Exit.CONFLICT, {"done": 2, "moved": 1}), said
         assert "its replicas are being reassigned now" in said.out
         scene.declare(topics)
         said = scene.apply()
         # What is refused is its growth; adopted it is all the same.
-        assert (said.code, counted(said)) == (Exit.REFUSED, {"done": 2, "refused": 1}), said
+        assert (said.code, result_counts(said)) == (Exit.REFUSED, {"done": 2, "refused": 1}), said
         assert "being reassigned" in said.out
-        assert scene.there(topics) == {"f13-moving": 2, "f13-growing": 4, "f13-new": 4, "f13-late": 4}
-        assert scene.bed.clients.moving() == {"f13-moving": {"0": [[3], [1]]}}
-    done(scene.bed)
-    scene.settle(before, topics)
-    grown = scene.bed.described(topics)["f13-moving"].replicas
+        assert scene.partition_counts(topics) == {"f13-moving": 2, "f13-growing": 4, "f13-new": 4, "f13-late": 4}
+        assert scene.kafka_fixture.clients.ongoing_reassignments() == {"f13-moving": {"0": [[3], [1]]}}
+    wait_for_reassignments(scene.kafka_fixture)
+    scene.finish_and_verify(before, topics)
+    grown = scene.kafka_fixture.describe_in_sync(topics)["f13-moving"].replicas
     assert grown[:2] == ((3, 2), (2, 1))
 
 
-def test_f14_a_broker_is_killed_and_one_comes_between_plan_and_apply(scene: Scene) -> None:
+def test_f14_a_broker_is_killed_and_one_comes_between_plan_and_apply(scene: BrokerFaultFixture) -> None:
     """Nothing of the plan is written; with ``--partial`` what does not need the broker. Once it is back the rest of the
     very same plan is done, and the new broker has nothing.
     """
-    topics = mixed(scene, "f14", new=20, there=4, size=(1, 2))
+    topics = create_mixed_topics(scene, "f14", new=20, existing=4, size=(1, 2))
     before, lost, come = scene.tree(), 4, 5
     planned = {
         name: [list(replicas) for change in changes for replicas in replica_lists(change)]
-        for name, changes in scene.bed.plan("--adopt=*").items()
+        for name, changes in scene.kafka_fixture.plan("--adopt=*").items()
     }
     needing = {name for name, lists in planned.items() if any(lost in replicas for replicas in lists)}
     assert len(needing) in range(1, len(topics))
@@ -115,19 +122,22 @@ def test_f14_a_broker_is_killed_and_one_comes_between_plan_and_apply(scene: Scen
     scene.kafka.wait(lambda: scene.kafka.registered() == {1, 2, 3, 5}, "one broker to go and one to come")
     scene.proxy.reset()
     said = scene.apply_plan()
-    assert (said.code, scene.proxy.writes) == (Exit.MOVED, 0), said
+    assert (said.code, scene.proxy.writes) == (Exit.CONFLICT, 0), said
     said = scene.apply_plan("--partial")
-    assert (said.code, counted(said)) == (Exit.MOVED, {"done": len(topics) - len(needing), "moved": len(needing)}), said
+    assert (said.code, result_counts(said)) == (
+        Exit.CONFLICT,
+        {"done": len(topics) - len(needing), "moved": len(needing)},
+    ), said
     assert f"broker {lost} was registered, and is not now" in said.out
-    anew = scene.bed.run("plan", "--adopt=*").out
+    anew = scene.kafka_fixture.run("plan", "--adopt=*").out
     assert "BrokersMissing" in anew
     assert f"{len(needing)} refused, {len(topics) - len(needing)} unchanged" in anew, anew
     revive(scene.kafka, lost)
     said = scene.apply_plan("--wait")
     assert said.code == Exit.DONE, said
-    scene.settle(before, topics)
+    scene.finish_and_verify(before, topics)
     check_messages(scene, topics)
-    found = {name: topic.replicas for name, topic in scene.bed.described(topics).items()}
+    found = {name: topic.replicas for name, topic in scene.kafka_fixture.describe_in_sync(topics).items()}
     assert {name: list(map(list, found[name][-len(lists) :])) for name, lists in planned.items() if lists} == {
         name: lists for name, lists in planned.items() if lists
     }
@@ -142,23 +152,23 @@ def replica_lists(change: Mapping[str, Any]) -> list[list[int]]:
     return list(after.get("replicas") or after.get("newReplicas") or ())
 
 
-def test_f15_zookeeper_is_killed_in_the_middle(scene: Scene, report: Callable[[str], None]) -> None:
+def test_f15_zookeeper_is_killed_in_the_middle(scene: BrokerFaultFixture, report: Callable[[str], None]) -> None:
     """``kill -9`` of the only server, with the same data and port at once again: sessions go on, and so does the run,
     unless the server was away for longer than its session lasts: then it names what it does not know.
     """
-    topics = mixed(scene, "f15", new=56, there=4, size=(1, 2))
+    topics = create_mixed_topics(scene, "f15", new=56, existing=4, size=(1, 2))
     before = scene.tree()
-    first(scene, 30, scene.kafka.zookeeper.restart)
+    run_after_transactions(scene, 30, scene.kafka.zookeeper.restart)
     said = scene.apply("--wait")
-    assert scene.proxy.fired.is_set()
-    results = counted(said)
+    assert scene.proxy.triggered.is_set()
+    results = result_counts(said)
     report(f"ZooKeeper killed and restarted in the middle of {len(topics)} topics: {results}")
     assert sum(results.values()) == len(topics)
     if said.code != Exit.DONE:
         assert said.code == Exit.ERROR
         assert "ended in the middle of the work" in said.err, said
         assert results.keys() <= {"done", "unknown", "not sent"}
-    assert len(scene.there(topics)) >= results["done"]
+    assert len(scene.partition_counts(topics)) >= results["done"]
     scene.kafka.wait(lambda: scene.kafka.registered() == RACKS.keys(), "all brokers to be registered again")
-    scene.settle(before, topics)
+    scene.finish_and_verify(before, topics)
     check_messages(scene, topics)

@@ -11,14 +11,13 @@ from itertools import product
 
 import pytest
 
-from kafka.values import texts
-from support.kafka.bed import Bed
-from support.kafka.clients import ConfigParser, Judgement
-from topiarist.core import configs
-from topiarist.core.configs import CONFIGS
-from topiarist.core.rules import config_problem
-from topiarist.core.spec import ClusterSpec
-from topiarist.core.state import Release
+from kafka.config_samples import all_candidate_values
+from support.kafka.clients import ConfigCheck, ConfigParser
+from support.kafka.kafka_fixture import KafkaFixture
+from topiarist.kafka import config_rules, config_values
+from topiarist.kafka.config_table import TOPIC_CONFIGS
+from topiarist.kafka.types import KafkaVersion
+from topiarist.model.spec import ClusterSpec
 
 LISTED = ("4.0-IV0", "4.0-IV1")
 """Kafka 3.9 lists versions of what was to become 4.0; ours end with the release. It is deprecated and ignored."""
@@ -33,41 +32,46 @@ ON, OFF = ({"remote.log.storage.system.enable": text} for text in ("true", "fals
 
 
 @pytest.fixture(scope="module")
-def version(release: str) -> Release:
+def version(release: str) -> KafkaVersion:
     """The release as our table has it."""
     major, minor, _ = release.split(".")
     return int(major), int(minor)
 
 
 @pytest.fixture(scope="module")
-def judged(parser: ConfigParser, version: Release) -> dict[tuple[str, str], Judgement]:
+def judged(parser: ConfigParser, version: KafkaVersion) -> dict[tuple[str, str], ConfigCheck]:
     """What Kafka says of every text of every config that the release knows."""
-    cases = [(name, text) for name in CONFIGS if configs.known(name, version) for text in texts(CONFIGS[name], version)]
-    return dict(zip(cases, parser.judge([{name: text} for name, text in cases]), strict=True))
+    cases = [
+        (name, text)
+        for name in TOPIC_CONFIGS
+        if config_rules.is_supported(name, version)
+        for text in all_candidate_values(TOPIC_CONFIGS[name], version)
+    ]
+    return dict(zip(cases, parser.check([{name: text} for name, text in cases]), strict=True))
 
 
-def test_the_names_are_those_of_the_release(parser: ConfigParser, version: Release) -> None:
+def test_the_names_are_those_of_the_release(parser: ConfigParser, version: KafkaVersion) -> None:
     """No more and no fewer."""
-    assert {name for name in CONFIGS if configs.known(name, version)} == parser.names()
+    assert {name for name in TOPIC_CONFIGS if config_rules.is_supported(name, version)} == parser.names()
 
 
-def test_every_text_means_the_same(judged: Mapping[tuple[str, str], Judgement], version: Release) -> None:
+def test_every_text_means_the_same(judged: Mapping[tuple[str, str], ConfigCheck], version: KafkaVersion) -> None:
     """What we read is what Kafka reads, and what it refuses we refuse; values are shown in the same form."""
     differences: dict[tuple[str, str], object] = {}
     for (name, text), kafka in judged.items():
-        ours = configs.check(name, text, version)
-        alone = configs.conflicts({name: text}, version, OFF)
+        ours = config_values.check_value(name, text, version)
+        alone = config_rules.find_conflicts({name: text}, version, OFF)
         if explained(name, text, version):
             continue
-        if bool(ours or alone) != bool(kafka.refused or kafka.broken):
-            differences[name, text] = (ours, alone, kafka.refused, kafka.broken)
-        elif not (ours or alone) and configs.canonical_text(name, text) != kafka.values[name]:
-            differences[name, text] = (configs.canonical_text(name, text), kafka.values[name])
+        if bool(ours or alone) != bool(kafka.refusal or kafka.load_error):
+            differences[name, text] = (ours, alone, kafka.refusal, kafka.load_error)
+        elif not (ours or alone) and config_values.canonical_text(name, text) != kafka.values[name]:
+            differences[name, text] = (config_values.canonical_text(name, text), kafka.values[name])
     assert differences == {}
     assert len(judged) > 5000
 
 
-def explained(name: str, text: str, version: Release) -> bool:
+def explained(name: str, text: str, version: KafkaVersion) -> bool:
     """Whether this is a difference that we know, and that no manifest can bring about."""
     return (
         (name == "message.format.version" and text in LISTED and version >= (3, 9))
@@ -77,21 +81,21 @@ def explained(name: str, text: str, version: Release) -> bool:
 
 
 def test_what_a_manifest_may_hold_harms_no_broker(
-    judged: Mapping[tuple[str, str], Judgement], version: Release
+    judged: Mapping[tuple[str, str], ConfigCheck], version: KafkaVersion
 ) -> None:
     """Topiarist is stricter than Kafka at places, never laxer."""
-    cluster = ClusterSpec(release=version, broker_config=OFF)
+    cluster = ClusterSpec(version=version, broker_config=OFF)
     harmful = {
-        (name, text): (kafka.refused, kafka.broken)
+        (name, text): (kafka.refusal, kafka.load_error)
         for (name, text), kafka in judged.items()
-        if (kafka.refused or kafka.broken)
-        and not config_problem(cluster, name, text)
-        and not configs.conflicts({name: text}, version, OFF)
+        if (kafka.refusal or kafka.load_error)
+        and not cluster.config_rules.config_problem(name, text)
+        and not config_rules.find_conflicts({name: text}, version, OFF)
     }
     assert harmful == {}
 
 
-def maps(release: Release) -> Iterator[dict[str, str]]:
+def maps(release: KafkaVersion) -> Iterator[dict[str, str]]:
     """Overrides that bear on each other: all combinations of a few values, and of their absence."""
     choices = (
         {"min.compaction.lag.ms": ("0", "5", "6"), "max.compaction.lag.ms": ("5", "1"), "cleanup.policy": ("compact",)},
@@ -113,30 +117,30 @@ def maps(release: Release) -> Iterator[dict[str, str]]:
         },
     )
     for choice in choices:
-        known = {name: values for name, values in choice.items() if configs.known(name, release)}
+        known = {name: values for name, values in choice.items() if config_rules.is_supported(name, release)}
         for combination in product(*((None, *values) for values in known.values())):
             yield {name: text for name, text in zip(known, combination, strict=True) if text is not None}
 
 
 @pytest.mark.parametrize("tiered", [False, True], ids=["without-remote-storage", "with-remote-storage"])
-def test_what_fits_together_does_so_for_kafka(parser: ConfigParser, version: Release, tiered: bool) -> None:
+def test_what_fits_together_does_so_for_kafka(parser: ConfigParser, version: KafkaVersion, tiered: bool) -> None:
     """Overrides that bear on each other: what we accept Kafka takes and loads, the rest it does not."""
     cases = list(maps(version))
     differences = []
-    for config, kafka in zip(cases, parser.judge(cases, tiered=tiered), strict=True):
-        ours = configs.conflicts(config, version, ON if tiered else OFF)
-        if bool(ours) != bool(kafka.refused or kafka.broken):
-            differences.append((config, ours, kafka.refused, kafka.broken))
+    for config, kafka in zip(cases, parser.check(cases, tiered=tiered), strict=True):
+        ours = config_rules.find_conflicts(config, version, ON if tiered else OFF)
+        if bool(ours) != bool(kafka.refusal or kafka.load_error):
+            differences.append((config, ours, kafka.refusal, kafka.load_error))
     assert differences == []
 
 
-def test_brokers_say_what_their_parser_says(bare: Bed, judged: Mapping[tuple[str, str], Judgement]) -> None:
+def test_brokers_say_what_their_parser_says(bare: KafkaFixture, judged: Mapping[tuple[str, str], ConfigCheck]) -> None:
     """Asked over the wire to create topics with these configs, brokers refuse the same: the parser is the right one."""
     names = {f"asked-{number}": case for number, case in enumerate(judged)}
-    found = bare.clients.would_create({topic: dict([case]) for topic, case in names.items()})
+    found = bare.clients.validate_create({topic: dict([case]) for topic, case in names.items()})
     differences = {
         case: (judged[case], found.get(topic))
         for topic, case in names.items()
-        if bool(judged[case].refused or judged[case].broken) != (topic in found)
+        if bool(judged[case].refusal or judged[case].load_error) != (topic in found)
     }
     assert differences == {}

@@ -6,14 +6,14 @@ import re
 import time
 from collections.abc import Callable, Mapping
 
-from kafka.values import edges
-from support.kafka.bed import Bed
+from kafka.config_samples import edge_values
 from support.kafka.jars import NEWEST
-from topiarist.core import configs
-from topiarist.core.configs import CONFIGS
-from topiarist.core.rules import min_isr_above
-from topiarist.core.state import Release
+from support.kafka.kafka_fixture import KafkaFixture
 from topiarist.errors import Exit
+from topiarist.kafka import config_rules, config_values
+from topiarist.kafka.config_rules import is_min_isr_above
+from topiarist.kafka.config_table import TOPIC_CONFIGS
+from topiarist.kafka.types import KafkaVersion
 
 KEY = "max.message.bytes"
 """A config whose effect can be seen at once, on every leader: larger messages are refused."""
@@ -35,19 +35,19 @@ TOO_LATE = {
 """Values that let only those messages through that arrive within the millisecond."""
 
 
-def release_of(bed: Bed) -> Release:
+def release_of(bed: KafkaFixture) -> KafkaVersion:
     """The release as our table of configs has it."""
     major, minor = bed.kafka.version.split(".")
     return int(major), int(minor)
 
 
-def test_brokers_follow_a_change_at_once(racked: Bed, report: Callable[[str], None]) -> None:
+def test_brokers_follow_a_change_at_once(racked: KafkaFixture, report: Callable[[str], None]) -> None:
     """Set, changed, removed: every leader acts on the value, and Kafka's own tools show it; nothing is restarted."""
     leaders = [[broker] for broker in racked.kafka.racks]
     small, large = "s" * 150, "l" * 5000
     racked.declare({"followed": {"replicaAssignment": leaders}})
     racked.apply()
-    racked.described(["followed"])
+    racked.describe_in_sync(["followed"])
     pids = {broker: process.pid for broker, process in racked.kafka.brokers.items()}
     for what, value, taken, refused in (
         ("set", 300, small, large),
@@ -68,7 +68,7 @@ def test_brokers_follow_a_change_at_once(racked: Bed, report: Callable[[str], No
     assert {broker: process.pid for broker, process in racked.kafka.brokers.items()} == pids
 
 
-def followed(bed: Bed, value: str | None, taken: str, refused: str) -> float:
+def followed(bed: KafkaFixture, value: str | None, taken: str, refused: str) -> float:
     """Seconds until Kafka's API shows a value (None: the default) and all leaders take and refuse as they should."""
     begin, leaders = time.monotonic(), len(bed.kafka.racks)
 
@@ -83,11 +83,13 @@ def followed(bed: Bed, value: str | None, taken: str, refused: str) -> float:
     return time.monotonic() - begin
 
 
-def edge_cases(release: Release) -> dict[str, dict[str, str]]:
+def edge_cases(release: KafkaVersion) -> dict[str, dict[str, str]]:
     """A map of overrides for each edge of each config of a release, if topiarist accepts it, by a topic's name."""
     found = {}
-    for name, definition in CONFIGS.items():
-        for number, text in enumerate(edges(definition, release) if configs.known(name, release) else ()):
+    for name, definition in TOPIC_CONFIGS.items():
+        for number, text in enumerate(
+            edge_values(definition, release) if config_rules.is_supported(name, release) else ()
+        ):
             config = {name: text}
             if name.startswith("local.retention."):  # must not be more than what is kept in all
                 config[name.removeprefix("local.")] = text if release < (3, 6) else "-1"
@@ -96,13 +98,16 @@ def edge_cases(release: Release) -> dict[str, dict[str, str]]:
     return found
 
 
-def acceptable(config: Mapping[str, str], release: Release) -> bool:
+def acceptable(config: Mapping[str, str], release: KafkaVersion) -> bool:
     """Whether topiarist would give these overrides to a topic of one replica."""
-    wrong = [configs.check(key, text, release) or configs.stricter(key, text) for key, text in config.items()]
-    return not any(wrong) and not configs.conflicts(config, release) and not min_isr_above(config, 1)
+    wrong = [
+        config_values.check_value(key, text, release) or config_values.check_manifest_value(key, text)
+        for key, text in config.items()
+    ]
+    return not any(wrong) and not config_rules.find_conflicts(config, release) and not is_min_isr_above(config, 1)
 
 
-def test_every_edge_is_taken_up_and_survives_a_restart(bare: Bed) -> None:
+def test_every_edge_is_taken_up_and_survives_a_restart(bare: KafkaFixture) -> None:
     """Each value at the edge of what topiarist accepts, given to a new topic and to one that is there: brokers host the
     topics, show the values, take messages (or say why not), and start again with all of them.
     """
@@ -113,7 +118,7 @@ def test_every_edge_is_taken_up_and_survives_a_restart(bare: Bed) -> None:
     everything = {f"new.{name}": config for name, config in cases.items()} | later
     bare.declare({name: dict(place) for name in later})
     bare.apply()
-    bare.described(later)
+    bare.describe_in_sync(later)
     bare.declare({name: {**place, "config": config} for name, config in everything.items()})
     bare.apply("--allow-risk", "DataLoss")
     check_edges(bare, everything, "before")
@@ -123,11 +128,12 @@ def test_every_edge_is_taken_up_and_survives_a_restart(bare: Bed) -> None:
     assert bare.run("plan", "--exit-code").code == Exit.DONE
 
 
-def check_edges(bed: Bed, cases: Mapping[str, Mapping[str, str]], value: str) -> None:
+def check_edges(bed: KafkaFixture, cases: Mapping[str, Mapping[str, str]], value: str) -> None:
     """All topics are hosted and show their values, and a message gets through wherever one can."""
-    bed.described(cases)
+    bed.describe_in_sync(cases)
     shown = {
-        name: {key: configs.canonical_text(key, text) for key, text in config.items()} for name, config in cases.items()
+        name: {key: config_values.canonical_text(key, text) for key, text in config.items()}
+        for name, config in cases.items()
     }
     assert bed.clients.overrides(cases) == shown
     offsets = bed.clients.produce(dict.fromkeys(cases, 1), value)
@@ -139,7 +145,7 @@ def check_edges(bed: Bed, cases: Mapping[str, Mapping[str, str]], value: str) ->
     assert {name: error for name, error in told.items() if may.get(name) != error} == must
 
 
-def errors(bed: Bed, broker: int) -> list[str]:
+def errors(bed: KafkaFixture, broker: int) -> list[str]:
     """What a broker has logged as an error since it was last started, but for messages that it did not take."""
-    lines = bed.kafka.brokers[broker].log().splitlines()
+    lines = bed.kafka.brokers[broker].read_log().splitlines()
     return [line for line in lines if " ERROR " in line and "Error processing append operation" not in line][:10]

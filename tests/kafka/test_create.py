@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from kafka.values import another
-from support.kafka.bed import Bed
+from kafka.config_samples import non_default_value
 from support.kafka.clients import Topic
-from topiarist.core.configs import CONFIGS, canonical_text, known
-from topiarist.core.state import Release
+from support.kafka.kafka_fixture import KafkaFixture
 from topiarist.errors import Exit
+from topiarist.kafka.config_rules import is_supported
+from topiarist.kafka.config_table import TOPIC_CONFIGS
+from topiarist.kafka.config_values import canonical_text
+from topiarist.kafka.types import KafkaVersion
 
 SIZES = ((1, 1), (1, 3), (2, 2), (3, 3), (7, 1), (12, 3), (31, 2), (100, 3))
 """Partitions and replicas."""
@@ -22,18 +24,22 @@ LEGACY_ID = (2, 8)
 """The release from which on the controller gives every topic an id."""
 
 
-def release_of(bed: Bed) -> Release:
+def release_of(bed: KafkaFixture) -> KafkaVersion:
     """The release as our table of configs has it."""
     major, minor = bed.kafka.version.split(".")
     return int(major), int(minor)
 
 
-def every_config(release: Release) -> dict[str, str]:
+def every_config(release: KafkaVersion) -> dict[str, str]:
     """Every topic config that a release knows, each with a value that is not Kafka's default."""
-    return {name: another(definition, release) for name, definition in CONFIGS.items() if known(name, release)}
+    return {
+        name: non_default_value(definition, release)
+        for name, definition in TOPIC_CONFIGS.items()
+        if is_supported(name, release)
+    }
 
 
-def created(bed: Bed, topics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def created(bed: KafkaFixture, topics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Plan and apply; what the plan showed, by topic: ``replicas`` and ``config``."""
     bed.declare(topics)
     changes = bed.plan()
@@ -42,9 +48,9 @@ def created(bed: Bed, topics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict
     return {name: only["after"] for name, (only,) in changes.items()}
 
 
-def check(bed: Bed, planned: Mapping[str, Mapping[str, Any]]) -> dict[str, Topic]:
+def check(bed: KafkaFixture, planned: Mapping[str, Mapping[str, Any]]) -> dict[str, Topic]:
     """Hold what the brokers and Kafka's own tool show against what was planned, and send messages through."""
-    found = bed.described(planned)
+    found = bed.describe_in_sync(planned)
     replicas = {name: tuple(map(tuple, topic["replicas"])) for name, topic in planned.items()}
     assert {name: topic.replicas for name, topic in found.items()} == replicas
     assert {name: [one.id for one in topic.partitions] for name, topic in found.items()} == {
@@ -57,8 +63,8 @@ def check(bed: Bed, planned: Mapping[str, Mapping[str, Any]]) -> dict[str, Topic
     assert bed.clients.overrides(planned) == configs
     has_id = release_of(bed) >= LEGACY_ID
     assert {name: topic.id is not None for name, topic in found.items()} == dict.fromkeys(planned, has_id)
-    bed.write(replicas, "first")
-    assert bed.messages(replicas) == {name: [["first"]] * len(lists) for name, lists in replicas.items()}
+    bed.write_messages(replicas, "first")
+    assert bed.read_messages(replicas) == {name: [["first"]] * len(lists) for name, lists in replicas.items()}
     shown = describe(bed)
     for name, lists in replicas.items():
         assert shown[name][0] == lists
@@ -66,7 +72,7 @@ def check(bed: Bed, planned: Mapping[str, Mapping[str, Any]]) -> dict[str, Topic
     return found
 
 
-def describe(bed: Bed) -> dict[str, tuple[tuple[tuple[int, ...], ...], dict[str, str]]]:
+def describe(bed: KafkaFixture) -> dict[str, tuple[tuple[tuple[int, ...], ...], dict[str, str]]]:
     """Replica lists and configs of all topics, as ``kafka-topics.sh --describe`` prints them."""
     said = bed.kafka.tool("kafka-topics", "--bootstrap-server", bed.kafka.bootstrap, "--describe")
     assert said.code == 0, said
@@ -85,7 +91,7 @@ def describe(bed: Bed) -> dict[str, tuple[tuple[tuple[int, ...], ...], dict[str,
 
 
 @pytest.mark.parametrize("layout", ["racked", "bare"])
-def test_what_was_planned_is_what_kafka_shows(layout: str, racked: Bed, bare: Bed) -> None:
+def test_what_was_planned_is_what_kafka_shows(layout: str, racked: KafkaFixture, bare: KafkaFixture) -> None:
     """Sizes from 1 to 100 partitions, explicit lists, every config: made, described, written to and read; then all is
     done, and a second plan is empty.
     """
@@ -106,12 +112,12 @@ def test_what_was_planned_is_what_kafka_shows(layout: str, racked: Bed, bare: Be
     assert bed.run("plan", "--exit-code").code == Exit.DONE
 
 
-def test_a_topic_gets_the_id_that_the_controller_keeps(racked: Bed) -> None:
+def test_a_topic_gets_the_id_that_the_controller_keeps(racked: KafkaFixture) -> None:
     """The id of a topic that we made outlives a change of the controller, which knows it from ZooKeeper only."""
     planned = created(racked, {"kept-id": {"partitions": 2, "replicationFactor": 3}})
     before = check(racked, planned)["kept-id"].id
     controller = racked.kafka.controller()
     racked.kafka.restart(controller)
-    assert racked.described(["kept-id"])["kept-id"].id == before
-    racked.write({"kept-id": [0, 1]}, "second")
-    assert racked.messages({"kept-id": [0, 1]}) == {"kept-id": [["first", "second"]] * 2}
+    assert racked.describe_in_sync(["kept-id"])["kept-id"].id == before
+    racked.write_messages({"kept-id": [0, 1]}, "second")
+    assert racked.read_messages({"kept-id": [0, 1]}) == {"kept-id": [["first", "second"]] * 2}

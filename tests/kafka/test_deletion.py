@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from kafka.looks import agreed, look
-from support.kafka.bed import Bed
+from kafka.describe_comparison import describe_topic, wait_for_agreement
+from support.cli.runs import RunResult, start_topiarist
 from support.kafka.clients import Clients
 from support.kafka.cluster import Cluster
+from support.kafka.kafka_fixture import KafkaFixture
 from support.kafka.programs import Program
 from support.kafka.zookeeper import ZooKeeper
-from support.runs import Ended, start
 from topiarist.errors import Exit
 
 ABSENT = {"ensure": "Absent"}
@@ -24,42 +24,42 @@ MEANT = ("--yes", "--allow-risk", "DataLoss")
 WAITING = "waiting for the controller to delete 1 topic, at most 300 s without progress\n"
 
 
-def nodes(bed: Bed, topic: str) -> set[str]:
+def nodes(bed: KafkaFixture, topic: str) -> set[str]:
     """What ZooKeeper has of a topic that is Kafka's."""
     paths = {f"/brokers/topics/{topic}", f"/config/topics/{topic}", f"/admin/delete_topics/{topic}"}
     return {path for path in paths if bed.kafka.client.exists(path)}
 
 
-def folders(bed: Bed, topic: str) -> set[str]:
+def folders(bed: KafkaFixture, topic: str) -> set[str]:
     """The folders of a topic's partitions on all brokers, without those that are renamed, to be removed in the end."""
     logs = [broker.folder / "data" for broker in bed.kafka.brokers.values()]
     return {path.name for log in logs for path in log.glob(f"{topic}-*") if not path.name.endswith("-delete")}
 
 
-def running(bed: Bed, *words: str) -> Popen[str]:
+def running(bed: KafkaFixture, *words: str) -> Popen[str]:
     """A run that has begun to wait for a deletion."""
-    run = start("apply", bed.folder / "manifests", *MEANT, "--wait", *words)
+    run = start_topiarist("apply", bed.folder / "manifests", *MEANT, "--wait", *words)
     assert run.stderr
     said = run.stderr.readline()
     assert said == WAITING, said + run.communicate()[1]
     return run
 
 
-def end(run: Popen[str]) -> Ended:
+def end(run: Popen[str]) -> RunResult:
     """How a run ends, which nothing holds up any more."""
     out, err = run.communicate(timeout=90)
-    return Ended(run.returncode, out, err)
+    return RunResult(run.returncode, out, err)
 
 
-def made(bed: Bed, topics: dict[str, dict[str, Any]]) -> None:
+def made(bed: KafkaFixture, topics: dict[str, dict[str, Any]]) -> None:
     """Make topics, and write a message to each partition."""
     bed.declare(topics)
     bed.apply("--wait")
-    found = bed.described(topics)
-    bed.write({name: topic.replicas for name, topic in found.items()}, "old")
+    found = bed.describe_in_sync(topics)
+    bed.write_messages({name: topic.replicas for name, topic in found.items()}, "old")
 
 
-def test_gone_is_gone(bare: Bed) -> None:
+def test_gone_is_gone(bare: KafkaFixture) -> None:
     """A broker stands still: the run waits. It goes on: the run ends, and at that moment nothing is left of the topic.
     Declared once more it is another topic, with another id and without any message.
     """
@@ -67,7 +67,7 @@ def test_gone_is_gone(bare: Bed) -> None:
     spec = {"replicaAssignment": [brokers, brokers[::-1]], "config": {"retention.ms": 77_000_000}}
     slow = next(broker for broker in brokers if broker != bare.kafka.controller())
     made(bare, {"gone": spec, "kept": spec})
-    before = bare.described(["gone", "kept"])
+    before = bare.describe_in_sync(["gone", "kept"])
     assert folders(bare, "gone") == {"gone-0", "gone-1"}
     bare.declare({"gone": ABSENT, "kept": spec})
     bare.kafka.pause(slow)
@@ -85,42 +85,42 @@ def test_gone_is_gone(bare: Bed) -> None:
     assert (said.code, said.err.splitlines()[-1]) == (Exit.DONE, "1 topic gone"), said
     assert "Applied: 1 done." in said.out
     bare.kafka.wait(lambda: bare.clients.describe(["gone"]) == {"gone": None}, "the brokers to forget the topic")
-    assert look(bare, "gone").phase == "Deleted"
+    assert describe_topic(bare, "gone").phase == "Deleted"
     assert bare.run("plan", "--exit-code").code == Exit.DONE
 
     bare.declare({"gone": spec, "kept": spec})
     bare.apply("--wait")
-    after = bare.described(["gone", "kept"])
+    after = bare.describe_in_sync(["gone", "kept"])
     assert after["kept"].id == before["kept"].id
     assert after["gone"].id is None or after["gone"].id != before["gone"].id
     assert (after["gone"].id is None) == (before["gone"].id is None)
-    bare.write({"gone": [0, 1]}, "new")
-    assert bare.messages({"gone": [0, 1], "kept": [0, 1]}) == {"gone": [["new"]] * 2, "kept": [["old"]] * 2}
-    assert agreed(bare, "gone").phase == "TakenOver"
+    bare.write_messages({"gone": [0, 1]}, "new")
+    assert bare.read_messages({"gone": [0, 1], "kept": [0, 1]}) == {"gone": [["new"]] * 2, "kept": [["old"]] * 2}
+    assert wait_for_agreement(bare, "gone").phase == "TakenOver"
 
 
 @pytest.fixture
-def disabled(server: ZooKeeper, release: str, program: Program, tmp_path: Path) -> Iterator[Bed]:
+def disabled(server: ZooKeeper, release: str, program: Program, tmp_path: Path) -> Iterator[KafkaFixture]:
     """A broker with ``delete.topic.enable=false``."""
     properties = {"delete.topic.enable": "false"}
     with Cluster(server, release, {1: None}, chroot="/disabled", properties=properties) as cluster:
-        yield Bed(cluster, Clients(program, cluster.bootstrap), tmp_path)
+        yield KafkaFixture(cluster, Clients(program, cluster.bootstrap), tmp_path)
 
 
-def test_deletion_is_disabled(disabled: Bed) -> None:
+def test_deletion_is_disabled(disabled: KafkaFixture) -> None:
     """The mark goes, the topic and its messages stay, and the run says what that means; so do those after it, which
     write nothing. Declared once more it is ours as before.
     """
     spec = {"partitions": 2, "replicationFactor": 1}
     made(disabled, {"stays": spec})
-    before = disabled.described(["stays"])
+    before = disabled.describe_in_sync(["stays"])
     disabled.declare({"stays": ABSENT})
     said = end(running(disabled))
     assert said.code == Exit.REFUSED, said
     why = "the mark has gone and the topic is still there: the brokers have delete.topic.enable=false"
     assert f"refused: {why} reason DeletionDisabled" in " ".join(said.out.split())
     assert nodes(disabled, "stays") == {"/brokers/topics/stays", "/config/topics/stays"}
-    assert agreed(disabled, "stays").phase == "DeletionDisabled"
+    assert wait_for_agreement(disabled, "stays").phase == "DeletionDisabled"
     versions = seen(disabled)
     again = disabled.run("apply", *MEANT, "--wait")
     assert again.code == Exit.REFUSED, again
@@ -130,18 +130,18 @@ def test_deletion_is_disabled(disabled: Bed) -> None:
     disabled.declare({"stays": spec})
     disabled.apply("--wait")
     assert disabled.run("plan", "--exit-code").code == Exit.DONE
-    assert disabled.described(["stays"]) == before
-    assert disabled.messages({"stays": [0, 1]}) == {"stays": [["old"]] * 2}
+    assert disabled.describe_in_sync(["stays"]) == before
+    assert disabled.read_messages({"stays": [0, 1]}) == {"stays": [["old"]] * 2}
 
 
-def seen(bed: Bed) -> dict[str, int]:
+def seen(bed: KafkaFixture) -> dict[str, int]:
     """When the nodes of the topic ``stays`` were last written, and our root."""
     paths = ("/brokers/topics/stays", "/config/topics/stays", "/topiarist/topics/stays", "/topiarist/lock")
     stats = {path: bed.kafka.client.get(path)[1] for path in paths}
     return {path: max(stat.mzxid, stat.pzxid) for path, stat in stats.items()}
 
 
-def test_a_replica_on_a_broker_that_is_away(bare: Bed) -> None:
+def test_a_replica_on_a_broker_that_is_away(bare: KafkaFixture) -> None:
     """The controller keeps the topic marked: the run says for whom it waits and that it is not finished, a second one
     waits on, and a third one is refused to make the topic anew. With the broker back it goes.
     """
@@ -160,8 +160,8 @@ def test_a_replica_on_a_broker_that_is_away(bare: Bed) -> None:
             assert f"not finished: still marked for deletion: {waits}" in words
             assert "reason DeletionInProgress" in words
         assert nodes(bare, "lingers") == {f"/{path}/lingers" for path in ("brokers/topics", "config/topics", MARKS)}
-        found = look(bare, "lingers")
-        assert (found.phase, found.waits) == ("MarkedForDeletion", waits)
+        found = describe_topic(bare, "lingers")
+        assert (found.phase, found.waits_for) == ("MarkedForDeletion", waits)
         bare.declare({"lingers": spec})
         refused = bare.run("plan", "--format", "json")
         (topic,) = json.loads(refused.out)["clusters"][0]["topics"]

@@ -7,26 +7,26 @@ from typing import Any
 
 from kazoo.client import TransactionRequest
 
-from kafka.looks import Look, agreed, look
-from support.kafka.bed import Bed, Fresh
+from kafka.describe_comparison import DescribeResult, describe_topic, wait_for_agreement
 from support.kafka.cluster import Cluster
 from support.kafka.jars import NEWEST
-from support.kafka.moves import done, held_back
-from support.proxy import Proxy
+from support.kafka.kafka_fixture import KafkaFixture, KafkaFixtureFactory
+from support.kafka.reassignments import throttled_reassignment, wait_for_reassignments
+from support.zookeeper.proxy import Proxy
 from topiarist.errors import Exit
 
 TRANSACTION = 6
 """The first write of a run on a new cluster that is about a topic: before it come our own four nodes and the lock."""
 
 
-def other_than_controller(bed: Bed) -> list[int]:
+def other_than_controller(bed: KafkaFixture) -> list[int]:
     """The brokers that may go without an election, sorted."""
     return sorted(set(bed.kafka.racks) - {bed.kafka.controller()})
 
 
-def well(seen: Look, partitions: int) -> bool:
+def well(seen: DescribeResult, partitions: int) -> bool:
     """Whether a topic is simply well."""
-    return (seen.code, seen.phase, seen.waits, seen.said["conditions"], len(seen.states)) == (
+    return (seen.code, seen.phase, seen.waits_for, seen.document["conditions"], len(seen.partition_states)) == (
         Exit.DONE,
         "TakenOver",
         "",
@@ -35,22 +35,22 @@ def well(seen: Look, partitions: int) -> bool:
     )
 
 
-def test_a_topic_that_is_well_and_grows(bare: Bed) -> None:
+def test_a_topic_that_is_well_and_grows(bare: KafkaFixture) -> None:
     """Made by us, grown by us, grown by Kafka: each time with its id, its configs, all leaders and ISRs."""
     spec = {"replicationFactor": 2, "config": {"min.insync.replicas": 2, "retention.ms": "+86400000"}}
     for partitions in (3, 5):
         bare.declare({"seen-well": {"partitions": partitions, **spec}})
         bare.apply("--wait")
-        bare.described(["seen-well"])
-        seen = agreed(bare, "seen-well")
+        bare.describe_in_sync(["seen-well"])
+        seen = wait_for_agreement(bare, "seen-well")
         assert well(seen, partitions), seen
     assert bare.clients.grow({"seen-well": 20}) == {}
-    bare.grown({"seen-well": 20})
-    bare.described(["seen-well"])
-    assert well(agreed(bare, "seen-well"), 20)
+    bare.describe_grown({"seen-well": 20})
+    bare.describe_in_sync(["seen-well"])
+    assert well(wait_for_agreement(bare, "seen-well"), 20)
 
 
-def test_a_broker_that_is_away(bare: Bed) -> None:
+def test_a_broker_that_is_away(bare: KafkaFixture) -> None:
     """Its partitions are under-replicated, under min ISR or offline, not taken over at all if they are new, and what is
     deleted waits for it: each as Kafka has it. When it is back, all is well but the leaders.
     """
@@ -64,55 +64,59 @@ def test_a_broker_that_is_away(bare: Bed) -> None:
     }
     bare.declare(topics)
     bare.apply()
-    bare.described(topics)
-    bare.write({name: spec["replicaAssignment"] for name, spec in topics.items()}, "before")
+    bare.describe_in_sync(topics)
+    bare.write_messages({name: spec["replicaAssignment"] for name, spec in topics.items()}, "before")
     bare.kafka.stop(away)
     try:
         check_without(bare, away)
         bare.declare({**topics, "seen-new": {"replicaAssignment": [[away], [other], [third]]}})
         bare.apply("--allow-unknown-brokers", "--wait")
-        seen = agreed(bare, "seen-new")
-        assert (seen.phase, seen.waits) == ("PartlyTakenOver", f"broker {away}, not registered")
-        assert seen.having("NotTakenOver") == {0}
+        seen = wait_for_agreement(bare, "seen-new")
+        assert (seen.phase, seen.waits_for) == ("PartlyTakenOver", f"broker {away}, not registered")
+        assert seen.partitions_with("NotInitialized") == {0}
         assert bare.clients.delete(["seen-leaving"]) == {}
-        bare.kafka.wait(lambda: look(bare, "seen-leaving").phase == "MarkedForDeletion", "the mark")
-        seen = look(bare, "seen-leaving")
-        assert (seen.said["message"], seen.waits) == (
+        bare.kafka.wait(lambda: describe_topic(bare, "seen-leaving").phase == "MarkedForDeletion", "the mark")
+        seen = describe_topic(bare, "seen-leaving")
+        assert (seen.document["message"], seen.waits_for) == (
             "marked for deletion by others",
             f"broker {away}, with replicas of it, is not registered",
         )
     finally:
         bare.kafka.start(away)
     left = {name: spec for name, spec in topics.items() if name != "seen-leaving"}
-    bare.described([*left, "seen-new"])
-    bare.kafka.wait(lambda: look(bare, "seen-leaving").phase == "DeletedOutside", "the topic that was marked to go")
-    assert well(agreed(bare, "seen-new"), 3)
-    assert well(agreed(bare, "seen-alone"), 2)
-    led_by_others = agreed(bare, "seen-short")
-    assert (led_by_others.phase, led_by_others.said["conditions"]) == ("TakenOver", {"NotPreferredLeader": 1})
-    assert agreed(bare, "seen-least").said["conditions"] == {"NotPreferredLeader": 1}
+    bare.describe_in_sync([*left, "seen-new"])
+    bare.kafka.wait(
+        lambda: describe_topic(bare, "seen-leaving").phase == "DeletedExternally", "the topic that was marked to go"
+    )
+    assert well(wait_for_agreement(bare, "seen-new"), 3)
+    assert well(wait_for_agreement(bare, "seen-alone"), 2)
+    led_by_others = wait_for_agreement(bare, "seen-short")
+    assert (led_by_others.phase, led_by_others.document["conditions"]) == ("TakenOver", {"NotPreferredLeader": 1})
+    assert wait_for_agreement(bare, "seen-least").document["conditions"] == {"NotPreferredLeader": 1}
 
 
-def check_without(bed: Bed, away: int) -> None:
+def check_without(bed: KafkaFixture, away: int) -> None:
     """The topics of which the broker ``away`` has replicas."""
     bed.kafka.wait(lambda: away not in bed.clients.racks(), "the brokers to know that one of them is away")
     short = until(bed, "seen-short", "UnderReplicated", {0, 1, 2})
-    assert (short.phase, short.waits, short.said["brokersMissing"]) == ("TakenOver", "", [away])
-    assert short.said["conditions"] == {"UnderReplicated": 3, "NotPreferredLeader": 1}
+    assert (short.phase, short.waits_for, short.document["brokersMissing"]) == ("TakenOver", "", [away])
+    assert short.document["conditions"] == {"UnderReplicated": 3, "NotPreferredLeader": 1}
     least = until(bed, "seen-least", "UnderMinIsr", {0})
-    assert least.said["conditions"] == {"UnderMinIsr": 1, "UnderReplicated": 1, "NotPreferredLeader": 1}
+    assert least.document["conditions"] == {"UnderMinIsr": 1, "UnderReplicated": 1, "NotPreferredLeader": 1}
     alone = until(bed, "seen-alone", "Offline", {0})
-    assert alone.said["conditions"] == {"Offline": 1}
+    assert alone.document["conditions"] == {"Offline": 1}
     assert f"offline: waits for {away}, the last in sync" in alone.text
 
 
-def until(bed: Bed, topic: str, condition: str, partitions: set[int]) -> Look:
+def until(bed: KafkaFixture, topic: str, condition: str, partitions: set[int]) -> DescribeResult:
     """What describe and Kafka say of a topic, once they see it in a condition."""
-    bed.kafka.wait(lambda: look(bed, topic).having(condition) == partitions, f"{topic} to be {condition}")
-    return agreed(bed, topic)
+    bed.kafka.wait(
+        lambda: describe_topic(bed, topic).partitions_with(condition) == partitions, f"{topic} to be {condition}"
+    )
+    return wait_for_agreement(bed, topic)
 
 
-def test_reassignments(bare: Bed) -> None:
+def test_reassignments(bare: KafkaFixture) -> None:
     """What is added and what is removed is shown as long as it takes. A mark does not wait for that; but a controller
     that takes over and finds both lets each wait for the other, until somebody takes the mark away and it takes over
     once more.
@@ -121,29 +125,33 @@ def test_reassignments(bare: Bed) -> None:
     topics = ("seen-moving", "seen-going", "seen-stuck")
     bare.declare({name: {"replicaAssignment": [[one, two], [two, one]]} for name in topics})
     bare.apply()
-    bare.described(topics)
-    with held_back(bare, dict.fromkeys(topics, (three, two))):
-        seen = agreed(bare, "seen-moving")
-        (moving, _) = seen.said["partitions"]
+    bare.describe_in_sync(topics)
+    with throttled_reassignment(bare, dict.fromkeys(topics, (three, two))):
+        seen = wait_for_agreement(bare, "seen-moving")
+        (moving, _) = seen.document["partitions"]
         assert (moving["replicas"], moving["adding"], moving["removing"]) == ([three, two, one], [three], [one])
         assert moving["conditions"][0] == {"condition": "Reassigning", "message": f"adding {three}, removing {one}"}
-        assert (seen.phase, seen.having("UnderReplicated")) == ("TakenOver", set())
+        assert (seen.phase, seen.partitions_with("UnderReplicated")) == ("TakenOver", set())
         assert bare.clients.delete(["seen-going"]) == {}
-        bare.kafka.wait(lambda: look(bare, "seen-going").phase == "DeletedOutside", "the first topic to go")
+        bare.kafka.wait(
+            lambda: describe_topic(bare, "seen-going").phase == "DeletedExternally", "the first topic to go"
+        )
         assert bare.clients.describe(["seen-going"]) == {"seen-going": None}
         mark = "/admin/delete_topics/seen-stuck"
         elect(bare, lambda transaction: transaction.create(mark, b""))
-    bare.kafka.wait(lambda: bare.clients.moving().keys() == {"seen-stuck"}, "the other reassignment to be done")
-    assert well(agreed(bare, "seen-moving"), 2)
-    stuck = look(bare, "seen-stuck")
-    assert (stuck.phase, stuck.waits) == ("MarkedForDeletion", "its replicas are being reassigned")
-    assert stuck.having("Reassigning") == {0}
+    bare.kafka.wait(
+        lambda: bare.clients.ongoing_reassignments().keys() == {"seen-stuck"}, "the other reassignment to be done"
+    )
+    assert well(wait_for_agreement(bare, "seen-moving"), 2)
+    stuck = describe_topic(bare, "seen-stuck")
+    assert (stuck.phase, stuck.waits_for) == ("MarkedForDeletion", "its replicas are being reassigned")
+    assert stuck.partitions_with("Reassigning") == {0}
     elect(bare, lambda transaction: transaction.delete(mark))
-    done(bare)
-    assert well(agreed(bare, "seen-stuck"), 2)
+    wait_for_reassignments(bare)
+    assert well(wait_for_agreement(bare, "seen-stuck"), 2)
 
 
-def elect(bed: Bed, change: Callable[[TransactionRequest], object]) -> None:
+def elect(bed: KafkaFixture, change: Callable[[TransactionRequest], object]) -> None:
     """Take its office from the controller and change something before there is another one."""
     transaction = bed.kafka.client.transaction()
     transaction.delete("/controller")
@@ -153,7 +161,7 @@ def elect(bed: Bed, change: Callable[[TransactionRequest], object]) -> None:
     bed.kafka.wait(lambda: bed.clients.controller() == controller, "the brokers to know their controller")
 
 
-def test_a_topic_that_no_controller_has_seen_yet(fresh: Fresh) -> None:
+def test_a_topic_that_no_controller_has_seen_yet(fresh: KafkaFixtureFactory) -> None:
     """All brokers stand still at the very moment of its creation: it is there, and nothing has taken it over, nor has
     anybody when their sessions are over; when they go on, they do.
     """
@@ -164,25 +172,25 @@ def test_a_topic_that_no_controller_has_seen_yet(fresh: Fresh) -> None:
             through = {"connect": proxy.through(kafka.connect)}
             bed.declare({"unseen": {"partitions": 3, "replicationFactor": 2}}, zookeeper=through)
             bed.apply()
-            assert proxy.fired.is_set()
-        early = look(bed, "unseen")
-        there = early.said["controller"] is not None
-        assert (early.phase, early.having("NotTakenOver")) == ("NotTakenOver", {0, 1, 2})
-        assert early.waits == ("the controller is at it" if there else "there is no controller")
+            assert proxy.triggered.is_set()
+        early = describe_topic(bed, "unseen")
+        there = early.document["controller"] is not None
+        assert (early.phase, early.partitions_with("NotInitialized")) == ("NotInitialized", {0, 1, 2})
+        assert early.waits_for == ("the controller is at it" if there else "there is no controller")
         kafka.wait(lambda: not kafka.registered() and not kafka.client.exists("/controller"), "the sessions to end")
-        late = look(bed, "unseen")
-        assert (late.phase, late.waits, late.said["brokersMissing"]) == (
-            "NotTakenOver",
+        late = describe_topic(bed, "unseen")
+        assert (late.phase, late.waits_for, late.document["brokersMissing"]) == (
+            "NotInitialized",
             "there is no controller",
             [1, 2],
         )
-        assert late.said["gate"]["reason"] == "NoController"
+        assert late.document["gate"]["reason"] == "NoController"
         for broker in kafka.racks:
             kafka.resume(broker)
-        bed.described(["unseen"])
-        seen = agreed(bed, "unseen")
-        assert (seen.phase, seen.waits, len(seen.states)) == ("TakenOver", "", 3)
-        assert seen.said["conditions"].keys() <= {"NotPreferredLeader"}  # who comes back first leads
+        bed.describe_in_sync(["unseen"])
+        seen = wait_for_agreement(bed, "unseen")
+        assert (seen.phase, seen.waits_for, len(seen.partition_states)) == ("TakenOver", "", 3)
+        assert seen.document["conditions"].keys() <= {"NotPreferredLeader"}  # who comes back first leads
 
 
 def pause(kafka: Cluster) -> None:

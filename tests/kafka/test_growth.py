@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
-from support.kafka.bed import Bed
+from support.kafka.kafka_fixture import KafkaFixture
 from topiarist.errors import Exit
 
 CASES = {"racked": 20, "bare": 10, "gone": 12}
@@ -59,21 +59,21 @@ def cases(kind: str, seed: str, brokers: Collection[int], widest: int) -> list[C
     return found
 
 
-def make(bed: Bed, pairs: Sequence[Case]) -> None:
+def make(bed: KafkaFixture, pairs: Sequence[Case]) -> None:
     """Make all pairs, wait for them, and write a message to each partition that topiarist will not touch."""
     lists = {name: case.lists for case in pairs for name in (case.name, case.twin)}
     assert bed.clients.create(lists) == {}
-    bed.described(lists)
-    bed.write({case.name: case.lists for case in pairs}, "before")
+    bed.describe_in_sync(lists)
+    bed.write_messages({case.name: case.lists for case in pairs}, "before")
 
 
-def grow(bed: Bed, pairs: Sequence[Case], *words: str) -> None:
+def grow(bed: KafkaFixture, pairs: Sequence[Case], *words: str) -> None:
     """Let topiarist and Kafka each make one of each pair grow, and hold them against each other and the plan."""
     bed.declare({case.name: case.spec for case in pairs})
     changes = bed.plan("--adopt=*", *words)
     bed.apply_plan()
     assert bed.clients.grow({case.twin: case.total for case in pairs}) == {}
-    found = bed.grown({name: case.total for case in pairs for name in (case.name, case.twin)})
+    found = bed.describe_grown({name: case.total for case in pairs for name in (case.name, case.twin)})
     planned = {
         name: tuple(map(tuple, change["after"]["newReplicas"]))
         for name, of_topic in changes.items()
@@ -85,18 +85,18 @@ def grow(bed: Bed, pairs: Sequence[Case], *words: str) -> None:
     assert ours == {case.name: found[case.twin].replicas for case in pairs}
 
 
-def check_messages(bed: Bed, pairs: Sequence[Case]) -> None:
+def check_messages(bed: KafkaFixture, pairs: Sequence[Case]) -> None:
     """What was written before is still there, and every partition, old or new, takes messages and gives them back."""
-    found = bed.described([case.name for case in pairs])
+    found = bed.describe_in_sync([case.name for case in pairs])
     replicas = {name: topic.replicas for name, topic in found.items()}
-    bed.write(replicas, "after")
-    read = bed.messages(replicas)
+    bed.write_messages(replicas, "after")
+    read = bed.read_messages(replicas)
     for case in pairs:
         old, new = [["before", "after"]] * len(case.lists), [["after"]] * (case.total - len(case.lists))
         assert read[case.name] == old + new
 
 
-def test_growth_across_racks_is_kafkas(racked: Bed) -> None:
+def test_growth_across_racks_is_kafkas(racked: KafkaFixture) -> None:
     """Random lists on five brokers in three uneven racks."""
     pairs = cases("racked", racked.kafka.release, racked.kafka.racks, widest=5)
     make(racked, pairs)
@@ -104,7 +104,7 @@ def test_growth_across_racks_is_kafkas(racked: Bed) -> None:
     check_messages(racked, pairs)
 
 
-def test_growth_without_racks_is_kafkas(bare: Bed) -> None:
+def test_growth_without_racks_is_kafkas(bare: KafkaFixture) -> None:
     """Random lists on three brokers that have no racks."""
     pairs = cases("bare", bare.kafka.release, bare.kafka.racks, widest=3)
     make(bare, pairs)
@@ -112,20 +112,20 @@ def test_growth_without_racks_is_kafkas(bare: Bed) -> None:
     check_messages(bare, pairs)
 
 
-def test_growth_of_what_kafka_has_placed(racked: Bed) -> None:
+def test_growth_of_what_kafka_has_placed(racked: KafkaFixture) -> None:
     """Topics that brokers placed at a random start, out of a list of brokers in their own order."""
     sizes = {f"grow-placed-{number}": (number + 1, number % 3 + 1) for number in range(8)}
-    assert racked.clients.create_anywhere(sizes) == {}
-    placed = racked.described(sizes)
+    assert racked.clients.create_unassigned(sizes) == {}
+    placed = racked.describe_in_sync(sizes)
     pairs = [Case(name, topic.replicas, 2 * len(topic.replicas) + 3) for name, topic in placed.items()]
     assert racked.clients.create({case.twin: case.lists for case in pairs}) == {}
-    racked.described([case.twin for case in pairs])
-    racked.write({case.name: case.lists for case in pairs}, "before")
+    racked.describe_in_sync([case.twin for case in pairs])
+    racked.write_messages({case.name: case.lists for case in pairs}, "before")
     grow(racked, pairs)
     check_messages(racked, pairs)
 
 
-def test_growth_while_brokers_are_gone_is_kafkas(racked: Bed) -> None:
+def test_growth_while_brokers_are_gone_is_kafkas(racked: KafkaFixture) -> None:
     """Two of five brokers are gone: nothing is done until that is said to be meant; then new replicas lie as Kafka puts
     them on the others, and more replicas than brokers are refused, as by Kafka.
     """
@@ -151,7 +151,7 @@ def test_growth_while_brokers_are_gone_is_kafkas(racked: Bed) -> None:
     check_messages(racked, pairs)
 
 
-def refusals(bed: Bed, *words: str) -> Mapping[str, str]:
+def refusals(bed: KafkaFixture, *words: str) -> Mapping[str, str]:
     """The reasons for which a plan refuses topics; nothing is written."""
     said = bed.run("plan", "--format", "json", "--adopt=*", *words)
     assert said.code == Exit.DONE, said

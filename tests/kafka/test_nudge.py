@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import time
 
-from support.kafka.bed import Bed
-from support.runs import ended
+from support.cli.runs import run_topiarist
+from support.kafka.kafka_fixture import KafkaFixture
 from topiarist.errors import Exit
 
 LOST = ("nudged", "nudged-too")
@@ -16,7 +16,7 @@ LONG_ENOUGH = 3.0
 """Seconds in which a controller that looks at a topic would have come to it."""
 
 
-def test_a_topic_that_the_controller_has_lost_is_taken_over(bare: Bed) -> None:
+def test_a_topic_that_the_controller_has_lost_is_taken_over(bare: KafkaFixture) -> None:
     """Nothing but the nudge makes the controller look: not the odd node that goes, nor another name beside it. Brokers
     then host the topic as any other.
     """
@@ -32,11 +32,11 @@ def test_a_topic_that_the_controller_has_lost_is_taken_over(bare: Bed) -> None:
     time.sleep(LONG_ENOUGH)
     assert not [name for name in LOST if client.exists(f"/brokers/topics/{name}/partitions/0/state")]
     where = ("--zookeeper", bare.kafka.connect, "--yes")
-    said = ended("nudge", *LOST, *where)
+    said = run_topiarist("nudge", *LOST, *where)
     assert said.code == Exit.DONE, said
-    described = bare.described(LOST)
+    described = bare.describe_in_sync(LOST)
     assert all(topic is not None and len(topic.partitions) == 2 for topic in described.values())
-    again = ended("nudge", *LOST, *where)
+    again = run_topiarist("nudge", *LOST, *where)
     assert (again.code, again.err.count("no nudge is needed")) == (Exit.DONE, 2)
     client.create("/admin/delete_topics/nudged", b"")
     client.create("/admin/delete_topics/nudged-too", b"")

@@ -17,18 +17,19 @@ from pathlib import Path
 import pytest
 
 from conftest import BROKERS
-from kubernetes.estate import Estate, Place, clear_topics
-from kubernetes.resources import cluster, create, topic
-from kubernetes.scene import Scene
-from kubernetes.stage import Stage
-from support.clients import connected
-from support.kube import ROOT, ApiServer, NoGo, binaries, install_definitions
-from support.kubeapi import Api, documents, text
-from support.operator import Operator
-from support.planted import files_must_be_clean
+from kubernetes.fixtures.fault_fixture import FaultFixture
+from kubernetes.fixtures.operator_fixture import OperatorFixture
+from kubernetes.fixtures.resources import cluster, create, topic
+from kubernetes.fixtures.shared_operator_fixture import SharedOperator, SharedOperatorFixture, clear_topics
+from support.checkout import ROOT
+from support.kubernetes.api_client import ApiClient, load_documents, to_yaml
+from support.kubernetes.operator_process import OperatorProcess
+from support.kubernetes.server import ApiServer, MissingToolsError, binaries, install_definitions
+from support.secret_scanner import assert_no_secrets_in_files
 from support.waiting import wait_until
-from topiarist.adapters.embedded import EmbeddedZooKeeper
-from topiarist.adapters.playground import Playground
+from support.zookeeper.client import connect_client
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 LIMIT = 600
 """Seconds for one test: only what hangs takes this long."""
@@ -48,7 +49,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """The API server, which knows our kinds."""
     try:
         binaries()
-    except NoGo as missing:
+    except MissingToolsError as missing:
         if os.environ.get("CI") == "true":
             pytest.fail(str(missing))
         pytest.skip(str(missing))
@@ -62,26 +63,26 @@ def namespace(server: ApiServer, request: pytest.FixtureRequest) -> Iterator[str
     """A namespace that is nobody's but the test's; the Topics of any go with it."""
     words = re.sub("[^a-z0-9]+", "-", request.node.name.lower())[:50].strip("-")
     name = f"{words}-{next(_numbers)}"
-    server.admin.make("/api/v1/namespaces", {"metadata": {"name": name}})
+    server.admin.create_object("/api/v1/namespaces", {"metadata": {"name": name}})
     yield name
     clear_topics(server.admin)
 
 
 @pytest.fixture
-def api(server: ApiServer, namespace: str) -> Api:
+def api(server: ApiServer, namespace: str) -> ApiClient:
     """Somebody who may do everything, at home in the test's namespace."""
     return server.api("admin", namespace)
 
 
 @pytest.fixture
-def stage(server: ApiServer, zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> Iterator[Stage]:
+def stage(server: ApiServer, zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> Iterator[FaultFixture]:
     """For one test."""
     with ExitStack() as stack:
-        yield Stage(server, zookeeper, stack, tmp_path)
+        yield FaultFixture(server, zookeeper, stack, tmp_path)
 
 
 @pytest.fixture(scope="session")
-def server_api(server: ApiServer) -> Api:
+def server_api(server: ApiServer) -> ApiClient:
     """Somebody who may do everything, for requests that leave nothing behind."""
     return server.admin
 
@@ -89,12 +90,12 @@ def server_api(server: ApiServer) -> Api:
 @pytest.fixture(scope="session")
 def config_admission(server: ApiServer) -> None:
     """The admission policies that ship with the definitions, for all but what has the label ``unjudged``."""
-    made = documents(ROOT / "manifests" / "admission" / "config.yaml")
+    made = load_documents(ROOT / "manifests" / "admission" / "config.yaml")
     for one in made:
         if one["kind"] == "ValidatingAdmissionPolicyBinding":
             passed = {"matchExpressions": [{"key": "unjudged", "operator": "DoesNotExist"}]}
             one["spec"]["matchResources"] = {"objectSelector": passed}
-    done = server.admin.kubectl("apply", "-f", "-", given=text(made))
+    done = server.admin.kubectl("apply", "-f", "-", given=to_yaml(made))
     assert done.returncode == 0, done.stderr
     for body in (topic(config={"/": 1}), cluster(brokerConfig={"/": 1})):
         refused = partial(create, server.admin, "default", body, keep=False)
@@ -109,40 +110,42 @@ def zookeeper() -> Iterator[EmbeddedZooKeeper]:
 
 
 @pytest.fixture
-def scene(server: ApiServer, api: Api, namespace: str, zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> Iterator[Scene]:
+def scene(
+    server: ApiServer, api: ApiClient, namespace: str, zookeeper: EmbeddedZooKeeper, tmp_path: Path
+) -> Iterator[OperatorFixture]:
     """All of it at work, and nothing declared yet."""
     connect = f"{zookeeper.connect}/{namespace}"
     with (
-        Playground(connect, BROKERS) as kafka,
-        connected(connect) as client,
-        Operator(server, namespace, tmp_path / "operator") as operator,
+        SimulatedKafka(connect, BROKERS) as kafka,
+        connect_client(connect) as client,
+        OperatorProcess(server, namespace, tmp_path / "operator") as operator,
     ):
-        yield Scene(api, namespace, kafka, client)
-        assert operator.process.alive, operator.process.log()
-        assert "Traceback" not in operator.process.log(), operator.process.log()
+        yield OperatorFixture(api, namespace, kafka, client)
+        assert operator.process.alive, operator.process.read_log()
+        assert "Traceback" not in operator.process.read_log(), operator.process.read_log()
 
 
 @pytest.fixture(scope="module")
 def estate(
     server: ApiServer, zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Estate]:
+) -> Iterator[SharedOperator]:
     """One operator for all tests of this file; at its end it is alive, has logged nothing but JSON, and no secrets."""
     home, folder = f"estate-{next(_numbers)}", tmp_path_factory.mktemp("estate")
-    server.admin.make("/api/v1/namespaces", {"metadata": {"name": home}})
-    with Operator(server, home, folder, "--period", "1") as operator:
-        yield Estate(server, zookeeper, operator, home, folder)
-        log = operator.process.log()
+    server.admin.create_object("/api/v1/namespaces", {"metadata": {"name": home}})
+    with OperatorProcess(server, home, folder, "--period", "1") as operator:
+        yield SharedOperator(server, zookeeper, operator, home, folder)
+        log = operator.process.read_log()
         assert operator.process.alive, log
     assert "Traceback" not in log, log
     assert all(isinstance(json.loads(line), dict) for line in log.splitlines())
-    files_must_be_clean(folder)
+    assert_no_secrets_in_files(folder)
 
 
 @pytest.fixture
-def place(estate: Estate, api: Api, namespace: str) -> Iterator[Place]:
+def place(estate: SharedOperator, api: ApiClient, namespace: str) -> Iterator[SharedOperatorFixture]:
     """A Kafka cluster that is nobody's but the test's, not declared yet."""
     connect = f"{estate.zookeeper.connect}/{namespace}"
-    with Playground(connect, BROKERS) as kafka, connected(connect) as client:
-        found = Place(estate, api, namespace, kafka, client)
+    with SimulatedKafka(connect, BROKERS) as kafka, connect_client(connect) as client:
+        found = SharedOperatorFixture(estate, api, namespace, kafka, client)
         yield found
-        found.leave()
+        found.delete_cluster()

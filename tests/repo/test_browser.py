@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from support.checkout import ROOT
+
 SCRIPT = ROOT / "tools" / "browser.sh"
 
 

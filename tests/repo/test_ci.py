@@ -8,14 +8,16 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
-from support.pages import ROOT, table
+from support.checkout import ROOT
+from support.repo.pages import table
+from topiarist.cli.main import cli
 
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 HOOKS: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
@@ -104,7 +106,9 @@ def test_samples_say_what_topiarist_understands(sample: Path) -> None:
     found += [f"validate {shlex.join(hook['args'])}" for hook in hooks]
     assert bool(found) is (sample.name not in WITHOUT_A_COMMAND)
     for name, *words in map(shlex.split, found):
-        known = import_module(f"topiarist.cli.{name}").command.make_context(name, words).params
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        known = command.make_context(name, words).params
         (place,) = known["platform"] or known["paths"]
         assert Path(place).name == "platform"
         assert known["clusters"] == ()

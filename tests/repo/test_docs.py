@@ -11,10 +11,12 @@ from pathlib import Path
 import click
 import pytest
 
-from support.pages import PAGES, ROOT, anchors, blocks, code, links, table
+from support.checkout import ROOT
+from support.repo.pages import PAGES, anchors, blocks, code, links, table
 from topiarist.cli.main import COMMANDS, cli
 from topiarist.errors import Exit, Reason
-from topiarist.kubernetes import annotation, events, summaries
+from topiarist.kubernetes import annotations as annotations_
+from topiarist.kubernetes.status import cluster, events
 
 PACKAGE = ROOT / "operator" / "topiarist"
 OPERATIONS = ROOT / "docs" / "operations.md"
@@ -91,7 +93,7 @@ def test_every_make_target_exists(page: Path) -> None:
 def test_every_manifest_shown_is_valid(page: Path) -> None:
     """What a reader copies from a page passes ``validate``."""
     for block in blocks(page.read_text()):
-        if block.kind == "yaml" and "apiVersion" in block.text:
+        if block.language == "yaml" and "apiVersion" in block.text:
             words = [sys.executable, "-m", "topiarist", "validate", "-"]
             done = subprocess.run(words, input=block.text, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
@@ -132,12 +134,12 @@ def test_every_command_is_described() -> None:
 
 def test_every_reason_is_explained() -> None:
     """Each reason that the code gives has one row, with its exit code and whether to try again; no other has."""
-    sources = "".join(file.read_text() for file in PACKAGE.rglob("*.py") if file.name != "errors.py")
+    sources = "".join(file.read_text() for file in PACKAGE.rglob("*.py") if file != PACKAGE / "errors.py")
     given = {name for name in Reason.__members__ if f"Reason.{name}" in sources} | {"INVALID_MANIFEST"}
     rows = table(OPERATIONS.read_text(), "reason")
     listed = [(row[0], row[1], row[2]) for row in rows]
     wanted = [
-        (reason.value, str(int(reason.exit)), "yes" if reason.retryable else "no")
+        (reason.value, str(int(reason.exit_code)), "yes" if reason.retryable else "no")
         for name, reason in Reason.__members__.items()
         if name in given
     ]
@@ -147,7 +149,7 @@ def test_every_reason_is_explained() -> None:
 
 def test_every_annotation_is_explained() -> None:
     """Those by which the operator is told something, and no others."""
-    known = {name for names in annotation.KNOWN.values() for name in names}
+    known = {name for names in annotations_.ANNOTATIONS_BY_KIND.values() for name in names}
     assert {row[0] for row in table(KUBERNETES.read_text(), "annotation")} == {
         f"topiarist.dev/{name}" for name in known
     }
@@ -156,14 +158,19 @@ def test_every_annotation_is_explained() -> None:
 def test_every_event_is_explained() -> None:
     """Those that have a word of their own; the others have that of their reason."""
     listed = {row[0] for row in table(KUBERNETES.read_text(), "event")}
-    assert {*events._DONE.values(), *events._WARNINGS.values(), "DriftDetected", "DriftCorrected"} <= listed
+    assert {
+        *events._CHANGE_REASONS.values(),
+        *events._WARNING_REASONS.values(),
+        "DriftDetected",
+        "DriftCorrected",
+    } <= listed
 
 
 def test_every_reason_to_look_into_exists() -> None:
     """What the operator's guide says to do about, apart from what is no reason at all."""
     rows = table(KUBERNETES.read_text(), "reason")
     named = {word for row in rows[1:] for word in re.findall(r"\w+", row[0])}
-    assert named <= {summaries.INVALID_RULE, *(reason.value for reason in Reason)}
+    assert named <= {cluster.INVALID_RULE, *(reason.value for reason in Reason)}
     operators = {row[0] for row in table(OPERATIONS.read_text(), "reason") if row[3].startswith("in Kubernetes:")}
     assert operators <= named
 
@@ -186,7 +193,7 @@ def test_the_demo_is_what_make_demo_runs() -> None:
     """``make demo`` has nothing beyond the script that the integration tests run."""
     recipe = re.search(r"^demo:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert recipe
-    assert recipe[1] == "\t@$(BIN)/python tools/demo.py\n"
+    assert recipe[1] == "\t@$(SCRIPT) demo\n"
 
 
 FIGURES = {

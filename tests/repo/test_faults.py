@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.pages import ROOT
+from support.checkout import ROOT
 
 TOOL = ROOT / "tools" / "fault_matrix.py"
 MATRIX = tomllib.loads((ROOT / "tests" / "faults" / "matrix.toml").read_text())
@@ -26,7 +26,7 @@ def names(folder: str) -> list[str]:
     """The tests of a folder, without ``test_``."""
     return [
         line.removeprefix("def test_").partition("(")[0]
-        for path in (ROOT / "tests" / folder).glob("test_*.py")
+        for path in (ROOT / "tests" / folder).rglob("test_*.py")
         for line in path.read_text().splitlines()
         if line.startswith("def test_")
     ]

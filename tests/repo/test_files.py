@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from support.checkout import ROOT
 
 HOSTS = {"topiarist.dev", "www.apache.org", "json-schema.org", "127.0.0.1", "localhost", "github.com"}
 """The only hosts that a file of ours may name with a scheme: where a licence or a schema has its name from, and where

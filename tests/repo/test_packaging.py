@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from support.packages import build, cloned
-from support.pages import ROOT
+from support.checkout import ROOT
+from support.repo.packages import build, copy_sources
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a clone has of the files that packaging needs, symlinks as symlinks."""
-    return cloned(tmp_path_factory.mktemp("clone"))
+    return copy_sources(tmp_path_factory.mktemp("clone"))
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def data_files(parent: Path) -> dict[str, bytes]:
     schemas = {f"schemas/{file.name}": file.read_bytes() for file in (parent / "schemas").glob("*.json")}
     demo = parent / "manifests" / "demo"
     package = parent / "operator" / "topiarist"
-    assets = (file for file in (package / "drift" / "assets").rglob("*") if file.is_file())
+    assets = (file for file in (package / "drift" / "outputs" / "assets").rglob("*") if file.is_file())
     return (
         schemas
         | {f"demo/{file.relative_to(demo)}": file.read_bytes() for file in demo.rglob("*.yaml")}
@@ -59,7 +59,7 @@ def test_the_wheel_holds_schemas_demo_and_every_module(clone: Path, wheel: zipfi
     found = contents(wheel)
     data = data_files(clone)
     assert {"schemas/topic.json", "schemas/cluster.json", "demo/cluster.yaml", "demo/topics/orders.yaml"} <= set(data)
-    assert {"drift/assets/page.html", "drift/assets/third-party/chart.LICENSE.md"} <= set(data)
+    assert {"drift/outputs/assets/page.html", "drift/outputs/assets/third-party/chart.LICENSE.md"} <= set(data)
     assert {name: found.get(f"topiarist/{name}") for name in data} == data
     source = clone / "operator"
     modules = {str(file.relative_to(source)) for file in source.rglob("*.py")}

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from support.pages import ROOT, blocks
-from support.walkthrough import COMMAND, Story, shown_outputs, tell
+from support.checkout import ROOT
+from support.repo.pages import blocks
+from support.repo.walkthrough import COMMAND, PageRun, output_blocks, run_page
 
 WALKED = (ROOT / "README.md", ROOT / "docs" / "adopting.md")
 
@@ -20,32 +21,32 @@ each_page = pytest.mark.parametrize("page", WALKED, ids=lambda page: page.stem)
 
 
 @pytest.fixture(scope="module")
-def stories() -> dict[Path, Story]:
+def stories() -> dict[Path, PageRun]:
     """The pages that were walked through so far."""
     return {}
 
 
 @pytest.fixture
-def story(page: Path, stories: dict[Path, Story], tmp_path_factory: pytest.TempPathFactory) -> Story:
+def story(page: Path, stories: dict[Path, PageRun], tmp_path_factory: pytest.TempPathFactory) -> PageRun:
     """A page, run in an empty folder that has the ``.venv`` of this interpreter; each page once."""
     if page not in stories:
         folder = tmp_path_factory.mktemp("newcomer")
         (folder / ".venv").symlink_to(sys.prefix)
-        stories[page] = tell(page.read_text(), folder)
+        stories[page] = run_page(page.read_text(), folder)
         if os.environ.get("TOPIARIST_GOLDEN") == "write":
             _write(page, stories[page])
     return stories[page]
 
 
-def _write(page: Path, story: Story) -> None:
+def _write(page: Path, story: PageRun) -> None:
     text = page.read_text()
-    for shown in reversed(shown_outputs(text)):
+    for shown in reversed(output_blocks(text)):
         text = text[: shown.start] + story.output(shown) + text[shown.start + len(shown.text) :]
     page.write_text(text)
 
 
 @each_page
-def test_every_command_ends_with_the_code_that_the_page_says(page: Path, story: Story) -> None:
+def test_every_command_ends_with_the_code_that_the_page_says(page: Path, story: PageRun) -> None:
     """Blocks without a word about it end with 0."""
     assert len(story.codes) >= 5, page
     for text, expected, found in story.codes:
@@ -53,24 +54,24 @@ def test_every_command_ends_with_the_code_that_the_page_says(page: Path, story: 
 
 
 @each_page
-def test_every_command_was_run(page: Path, story: Story) -> None:
+def test_every_command_was_run(page: Path, story: PageRun) -> None:
     """No block ended before its last command."""
-    marked = [block for block in blocks(page.read_text()) if block.mark.startswith("run")]
+    marked = [block for block in blocks(page.read_text()) if block.marker.startswith("run")]
     wanted = [line for block in marked for line in COMMAND.findall(block.text)]
     assert [printed.command for printed in story.printed] == [line for line in wanted if "topiarist dev" not in line]
 
 
 @each_page
-def test_what_is_shown_is_what_is_printed(page: Path, story: Story) -> None:
+def test_what_is_shown_is_what_is_printed(page: Path, story: PageRun) -> None:
     """Plans, manifests and complaints on the pages are the product's own words, to the letter."""
-    shown = shown_outputs(page.read_text())
+    shown = output_blocks(page.read_text())
     assert len(shown) >= 3
     for block in shown:
-        assert block.text == story.output(block), f"{block.mark}: not so; make golden writes it anew"
+        assert block.text == story.output(block), f"{block.marker}: not so; make golden writes it anew"
 
 
 @each_page
-def test_a_second_run_finds_nothing_to_do(page: Path, story: Story) -> None:
+def test_a_second_run_finds_nothing_to_do(page: Path, story: PageRun) -> None:
     """What each page says of the plan after its applies."""
     said = [printed.text for printed in story.printed if printed.command.endswith(" --exit-code")]
     assert "No changes: 3 topics are as they should be." in said[0], page
@@ -80,7 +81,7 @@ def test_a_second_run_finds_nothing_to_do(page: Path, story: Story) -> None:
 def test_every_shell_block_is_run_or_says_why_not(page: Path) -> None:
     """A block without a mark may only call make, whose targets another test knows; others say why they are not run."""
     for block in blocks(page.read_text()):
-        if block.kind == "sh" and not block.mark:
+        if block.language == "sh" and not block.marker:
             assert all(line.startswith("make ") for line in block.text.splitlines()), block.text
-        elif block.kind == "sh":
-            assert block.mark.startswith(("run", "not run: ", "checked elsewhere")), block.mark
+        elif block.language == "sh":
+            assert block.marker.startswith(("run", "not run: ", "checked elsewhere")), block.marker

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from integration.conftest import clusters, silent
-from topiarist.drift.spark_local import session
+from topiarist.drift.spark.session import create_local_session
 
 __all__ = ["clusters", "silent"]
 
@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Spark in a JVM of its own, with small partitions: what is tested is what it finds."""
-    started = session("1g")
+    started = create_local_session("1g")
     started.conf.set("spark.sql.shuffle.partitions", "2")
     yield started
     started.stop()

@@ -8,7 +8,7 @@ import pytest
 from py4j.protocol import Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkRuntimeError
 
-from topiarist.drift.spark_errors import in_words
+from topiarist.drift.spark.errors import translate_errors
 from topiarist.errors import Reason, TopiaristError
 
 
@@ -72,7 +72,7 @@ TRACE = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g(
 )
 def test_an_error_of_spark_is_one_line(error: Exception, said: str) -> None:
     """The innermost cause, in words where it is known; never a stack."""
-    with pytest.raises(TopiaristError) as raised, in_words():
+    with pytest.raises(TopiaristError) as raised, translate_errors():
         raise error
     message = str(raised.value.args[0])
     assert said in message
@@ -83,14 +83,14 @@ def test_an_error_of_spark_is_one_line(error: Exception, said: str) -> None:
 
 def test_errors_of_ours_stay_as_they_are() -> None:
     """They are in words already."""
-    with pytest.raises(TopiaristError) as raised, in_words():
+    with pytest.raises(TopiaristError) as raised, translate_errors():
         raise TopiaristError(Reason.UNWRITABLE, "x: cannot be written")
     assert raised.value.reason is Reason.UNWRITABLE
 
 
 def test_what_it_was_about_comes_first() -> None:
     """An address, as it was given, and a reason that goes with it."""
-    with pytest.raises(TopiaristError) as raised, in_words(Reason.UNREADABLE, "s3a://bucket/a"):
+    with pytest.raises(TopiaristError) as raised, translate_errors(Reason.UNREADABLE, "s3a://bucket/a"):
         raise java("AccessControlException", "Permission denied")
     assert str(raised.value).startswith(
         "s3a://bucket/a: Spark may not do this (AccessControlException: Permission denied"

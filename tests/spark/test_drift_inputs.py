@@ -14,14 +14,23 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from support.fleets import LISTS, asked, described, held, holding, lines, recorded, short, summary
-from support.snapshots import lines as snapshot_lines
-from support.snapshots import written
+from support.drift.small_fleet import (
+    REPLICA_LISTS,
+    cluster_state,
+    owned_topic,
+    read_rows,
+    read_summary,
+    row_keys,
+    topic_document,
+    write_manifests,
+    write_snapshot,
+)
+from support.snapshots import snapshot_lines, write_snapshot_rows
 from topiarist.cli.main import run
-from topiarist.core.spec import ClusterSpec
-from topiarist.core.state import TopicState
-from topiarist.drift import columns
-from topiarist.drift.spark_inputs import Stored
+from topiarist.drift.spark import columns
+from topiarist.drift.spark.inputs import SparkSnapshotInventory
+from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import TopicState
 
 NAMES = ("clicks", "orders", "users")
 
@@ -48,11 +57,20 @@ def store(spark: SparkSession, tmp_path: Path) -> Store:
 @pytest.fixture
 def manifests(store: Store, tmp_path: Path) -> Path:
     """Three clusters: one as asked, one that differs, one without a snapshot; what there is lies in the store."""
-    us = holding("us", held("clicks", {"retention.ms": "5"}), held("orders", replicas=LISTS[:2]), held("old"))
-    recorded(store.folder / "snapshots" / "a", "us", us)
-    recorded(store.folder / "snapshots", "eu", holding("eu", *map(held, NAMES), TopicState("guest", 9, LISTS)))
+    us = cluster_state(
+        "us",
+        owned_topic("clicks", {"retention.ms": "5"}),
+        owned_topic("orders", replicas=REPLICA_LISTS[:2]),
+        owned_topic("old"),
+    )
+    write_snapshot(store.folder / "snapshots" / "a", "us", us)
+    write_snapshot(
+        store.folder / "snapshots",
+        "eu",
+        cluster_state("eu", *map(owned_topic, NAMES), TopicState("guest", 9, REPLICA_LISTS)),
+    )
     names = ["eu", "gone", "us"]
-    return described(tmp_path / "manifests", names, *(asked(name, names) for name in NAMES))
+    return write_manifests(tmp_path / "manifests", names, *(topic_document(name, names) for name in NAMES))
 
 
 def texts(out: Path, store: Store) -> dict[str, str]:
@@ -64,7 +82,7 @@ def texts(out: Path, store: Store) -> dict[str, str]:
 def as_table(spark: SparkSession, snapshots: Path, table: Path) -> Path:
     """The same snapshots as Parquet, as the page says how."""
     found = [str(path) for path in snapshots.rglob("*.jsonl")]
-    spark.read.schema(columns.rows()).json(found).repartition(3).write.mode("append").parquet(str(table))
+    spark.read.schema(columns.snapshot_row_type()).json(found).repartition(3).write.mode("append").parquet(str(table))
     return table
 
 
@@ -80,11 +98,11 @@ def test_reports_from_store_to_store_are_the_same(manifests: Path, store: Store,
     assert reported(manifests, here, tmp_path / "one", "-q") == 1
     assert reported(manifests, there, latest, "-q") == 1
     assert texts(store.folder / "reports" / "latest", store) == texts(tmp_path / "one", store)
-    recorded(here, "eu", holding("eu", held("clicks")), hours=1)
+    write_snapshot(here, "eu", cluster_state("eu", owned_topic("clicks")), hours=1)
     assert reported(manifests, here, tmp_path / "two", "-q", "--previous", tmp_path / "one") == 1
     assert reported(manifests, there, latest, "-q", "--previous", latest) == 1
     assert texts(store.folder / "reports" / "latest", store) == texts(tmp_path / "two", store)
-    assert summary(tmp_path / "two")["findings"]["standing"] > 0
+    assert read_summary(tmp_path / "two")["findings"]["standing"] > 0
     assert [path.name for path in (store.folder / "reports").iterdir() if path.suffix != ".crc"] == ["latest"]
     parts = (store.folder / "reports" / "latest" / "findings.parquet").rglob("*.parquet")
     assert {path.name for path in parts} == {"part.parquet"}
@@ -100,7 +118,7 @@ def test_what_is_broken_in_a_store_is_named_by_its_address(manifests: Path, stor
         path.write_text("".join(broken))
         assert reported(manifests, store.folder / "snapshots", tmp_path / "here", "-q") == 1
         assert reported(manifests, f"{store.address}/snapshots", tmp_path / "there", "-q") == 1
-        found = lines(tmp_path / "there", "broken.jsonl")
+        found = read_rows(tmp_path / "there", "broken.jsonl")
         assert {one["file"].startswith(store.address) for one in found} == {True}
         assert texts(tmp_path / "there", store) == texts(tmp_path / "here", store)
 
@@ -113,22 +131,22 @@ def test_a_table_is_as_good_as_files(spark: SparkSession, manifests: Path, store
     for place in (store.folder / "tables", f"{store.address}/tables", store.folder / "tables" / "all.parquet"):
         assert reported(manifests, place, tmp_path / "table", "-q") == 1
         assert texts(tmp_path / "table", store) == wanted
-    recorded(store.folder / "tables", "eu", holding("eu"), hours=1)
+    write_snapshot(store.folder / "tables", "eu", cluster_state("eu"), hours=1)
     assert reported(manifests, store.folder / "tables", tmp_path / "both", "-q") == 1
-    assert ("eu", "clicks", "missing", "") in short(lines(tmp_path / "both"))
-    (old,) = summary(tmp_path / "both")["inputs"]["superseded"]
+    assert ("eu", "clicks", "missing", "") in row_keys(read_rows(tmp_path / "both"))
+    (old,) = read_summary(tmp_path / "both")["inputs"]["superseded"]
     assert (old["cluster"], old["newer"]) == ("eu", str(store.folder / "tables" / "eu.jsonl"))
 
 
 def test_nothing_is_lost_in_a_table(spark: SparkSession, tmp_path: Path) -> None:
     """Every field of a snapshot in which nothing is at its default comes back as it was, and so does every kind."""
     (tmp_path / "snapshots").mkdir()
-    written(tmp_path / "snapshots", snapshot_lines())
+    write_snapshot_rows(tmp_path / "snapshots", snapshot_lines())
     table = as_table(spark, tmp_path / "snapshots", tmp_path / "all.parquet")
-    found = Stored(spark, [str(table)], {"eu": ClusterSpec("eu")})
-    rows = found.local("eu").read_text().splitlines()
+    found = SparkSnapshotInventory(spark, [str(table)], {"eu": ClusterSpec("eu")})
+    rows = found.local_path("eu").read_text().splitlines()
     assert sorted(map(_plain, rows)) == sorted(_plain(line.decode()) for line in snapshot_lines())
-    assert set(columns.rows().names) == {name for row in map(json.loads, rows) for name in row}
+    assert set(columns.snapshot_row_type().names) == {name for row in map(json.loads, rows) for name in row}
 
 
 def _plain(line: str) -> str:
@@ -156,11 +174,11 @@ def test_of_two_times_in_a_table_the_newer_counts(
 ) -> None:
     """And this is said; the rows of the older one are nobody's."""
     table = as_table(spark, store.folder / "snapshots", store.folder / "all.parquet")
-    recorded(tmp_path / "later", "us", holding("us", *map(held, NAMES)), hours=2)
+    write_snapshot(tmp_path / "later", "us", cluster_state("us", *map(owned_topic, NAMES)), hours=2)
     as_table(spark, tmp_path / "later", table)
     assert reported(manifests, table, tmp_path / "report", "-q") == 1
-    assert [row for row in lines(tmp_path / "report") if row["cluster"] == "us"] == []
-    (old,) = summary(tmp_path / "report")["inputs"]["superseded"]
+    assert [row for row in read_rows(tmp_path / "report") if row["cluster"] == "us"] == []
+    (old,) = read_summary(tmp_path / "report")["inputs"]["superseded"]
     assert (old["cluster"], old["takenAt"]) == ("us", "2025-01-31T12:00:00Z")
 
 
@@ -172,9 +190,9 @@ def test_rows_that_a_table_lacks_are_not_missing(
     (store.folder / "snapshots" / "eu.jsonl").write_text("".join(line for line in whole if '"orders"' not in line))
     table = as_table(spark, store.folder / "snapshots", store.folder / "all.parquet")
     assert reported(manifests, table, tmp_path / "report", "-q") == 1
-    assert ("eu", "orders", "unknown", "") in short(lines(tmp_path / "report"))
-    (broken,) = lines(tmp_path / "report", "broken.jsonl")
-    assert (broken["line"], broken["why"]) == (0, "was cut off: found 3 rows after the first, wanted 4")
+    assert ("eu", "orders", "unknown", "") in row_keys(read_rows(tmp_path / "report"))
+    (broken,) = read_rows(tmp_path / "report", "broken.jsonl")
+    assert (broken["line"], broken["message"]) == (0, "was cut off: found 3 rows after the first, wanted 4")
     assert broken["file"].startswith(str(table))
 
 
@@ -189,10 +207,10 @@ def test_a_table_that_was_cut_off_is_one_line(
     capfd.readouterr()
     assert reported(manifests, table, tmp_path / "report") == 1
     said = capfd.readouterr().err
-    assert {(one["line"], one["why"]) for one in lines(tmp_path / "report", "broken.jsonl")} == {
+    assert {(one["line"], one["message"]) for one in read_rows(tmp_path / "report", "broken.jsonl")} == {
         (0, "found no end of a Parquet file: it was cut off, or is none")
     }
-    assert short(lines(tmp_path / "report")) == [(name, "", "unknown", "") for name in ("eu", "gone", "us")]
+    assert row_keys(read_rows(tmp_path / "report")) == [(name, "", "unknown", "") for name in ("eu", "gone", "us")]
     assert "\tat " not in said
     assert "Traceback" not in said
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from support.fleets import lines, short, summary
-from support.proxy import Proxy
-from support.runs import address, document, manifests
-from topiarist.adapters.playground import Playground
+from support.cli.runs import connect_string_of, document, write_manifests
+from support.drift.small_fleet import read_rows, read_summary, row_keys
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.cli.main import run
 
 TIMES = {"takenAt": "", "firstSeen": ""}
@@ -22,60 +22,64 @@ def reported(folder: Path, out: Path, *words: str) -> int:
 
 
 @pytest.mark.usefixtures("spark")
-def test_executors_read_what_this_process_reads(clusters: dict[str, Playground], proxy: Proxy, tmp_path: Path) -> None:
+def test_executors_read_what_this_process_reads(
+    clusters: dict[str, SimulatedKafka], proxy: Proxy, tmp_path: Path
+) -> None:
     """All findings, the same but for the time, whichever engine; each cluster is read once, and no write is sent."""
     connects = {name: proxy.through(cluster.connect) for name, cluster in clusters.items()}
-    folder = manifests(tmp_path / "all", connects, "orders", "on-a")
+    folder = write_manifests(tmp_path / "all", connects, "orders", "on-a")
     assert reported(folder, tmp_path / "python", "--exit-code") == 3
     before = len(proxy.connections)
     assert reported(folder, tmp_path / "spark", "--exit-code", "--engine", "spark") == 3
     assert len(proxy.connections) - before == len(clusters)
     assert proxy.writes == 0
-    found = [[{**row, **TIMES} for row in lines(tmp_path / name)] for name in ("python", "spark")]
+    found = [[{**row, **TIMES} for row in read_rows(tmp_path / name)] for name in ("python", "spark")]
     assert found[0] == found[1]
-    assert ("b", "orders", "missing", "") in short(found[1])
-    assert ("b", "on-b", "unexpected", "") in short(found[1])
+    assert ("b", "orders", "missing", "") in row_keys(found[1])
+    assert ("b", "on-b", "unexpected", "") in row_keys(found[1])
     names = {path.name for path in (tmp_path / "spark").iterdir()}
     assert names == {path.name for path in (tmp_path / "python").iterdir()} | {"findings.parquet"}
 
 
 @pytest.mark.usefixtures("spark")
 def test_a_cluster_that_no_executor_reaches_is_a_row(
-    clusters: dict[str, Playground], silent: socket.socket, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    clusters: dict[str, SimulatedKafka], silent: socket.socket, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The others are compared; whoever started the job is told why, and the report does not say where it would be."""
-    folder = manifests(tmp_path / "all", {"a": clusters["a"].connect, "z": address(silent)}, "orders")
+    folder = write_manifests(tmp_path / "all", {"a": clusters["a"].connect, "z": connect_string_of(silent)}, "orders")
     assert reported(folder, tmp_path / "report", "--engine", "spark") == 1
     assert "error: cluster z: cannot reach ZooKeeper" in capsys.readouterr().err
-    (row,) = [row for row in lines(tmp_path / "report") if row["cluster"] == "z"]
+    (row,) = [row for row in read_rows(tmp_path / "report") if row["cluster"] == "z"]
     assert (row["class"], row["topic"], row["message"]) == ("unknown", "", "could not be read (Unreachable)")
-    assert summary(tmp_path / "report")["clusters"] == {"wanted": 2, "compared": 1, "unknown": 1}
+    assert read_summary(tmp_path / "report")["clusters"] == {"wanted": 2, "compared": 1, "unknown": 1}
     for path in (tmp_path / "report").rglob("*"):
         data = path.read_bytes() if path.is_file() else b""
-        assert address(silent).encode() not in data
+        assert connect_string_of(silent).encode() not in data
         assert clusters["a"].connect.partition("/")[0].encode() not in data
 
 
 @pytest.mark.usefixtures("spark")
 def test_if_no_cluster_is_reached_there_is_a_report_too(silent: socket.socket, tmp_path: Path) -> None:
     """A row for each, and none of anything else."""
-    folder = manifests(tmp_path / "all", {"y": address(silent), "z": address(silent)}, "orders")
+    folder = write_manifests(
+        tmp_path / "all", {"y": connect_string_of(silent), "z": connect_string_of(silent)}, "orders"
+    )
     assert reported(folder, tmp_path / "report", "-q", "--engine", "spark") == 1
-    assert short(lines(tmp_path / "report")) == [("y", "", "unknown", ""), ("z", "", "unknown", "")]
+    assert row_keys(read_rows(tmp_path / "report")) == [("y", "", "unknown", ""), ("z", "", "unknown", "")]
 
 
 @pytest.mark.usefixtures("spark")
-def test_secrets_are_read_by_whoever_enters(clusters: dict[str, Playground], tmp_path: Path) -> None:
+def test_secrets_are_read_by_whoever_enters(clusters: dict[str, SimulatedKafka], tmp_path: Path) -> None:
     """A task is told where a password is, never what it is: without the file there is no way in."""
     password = tmp_path / "password"
     login = {"username": "somebody", "password": {"file": str(password)}}
-    folder = manifests(tmp_path / "all", {"a": clusters["a"].connect}, "on-a")
+    folder = write_manifests(tmp_path / "all", {"a": clusters["a"].connect}, "on-a")
     cluster = document("Cluster", "a", zookeeper={"connect": clusters["a"].connect, "digest": login})
     (folder / "clusters.yaml").write_text(cluster)
     password.write_text("secret")
     assert reported(folder, tmp_path / "report", "-q", "--engine", "spark") == 0
-    assert summary(tmp_path / "report")["clusters"]["compared"] == 1
+    assert read_summary(tmp_path / "report")["clusters"]["compared"] == 1
     password.unlink()
     assert reported(folder, tmp_path / "report", "-q", "--engine", "spark") == 1
-    (row,) = lines(tmp_path / "report")
+    (row,) = read_rows(tmp_path / "report")
     assert row["message"] == "could not be read (CredentialsInvalid)"

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from support.waiting import wait_until
-from topiarist.drift.spark_local import without_greeting
+from topiarist.drift.spark.session import suppress_banner
 
 GREETING = "WARNING: Using incubator modules"
 
@@ -22,7 +22,7 @@ def say(words: str, code: int = 0) -> None:
 
 def test_a_greeting_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
     """Nor is it later; what we say ourselves after the start is."""
-    with without_greeting():
+    with suppress_banner():
         say(GREETING)
     print("and on", file=sys.stderr)
     assert capfd.readouterr().err == "and on\n"
@@ -30,7 +30,7 @@ def test_a_greeting_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_why_it_did_not_start_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
     """All that was said, before the error is."""
-    with pytest.raises(subprocess.CalledProcessError), without_greeting():
+    with pytest.raises(subprocess.CalledProcessError), suppress_banner():
         say("there is no Java", code=1)
     assert capfd.readouterr().err == "there is no Java\n"
 
@@ -39,7 +39,7 @@ def test_what_it_says_later_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
     """A process that was started meanwhile goes on, and draws its bars."""
     greeting = f"import sys; print({GREETING!r}, file=sys.stderr, flush=True); print(flush=True)"
     command = [sys.executable, "-c", f"{greeting}; input(); sys.stderr.write('bars')"]
-    with without_greeting():
+    with suppress_banner():
         started = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert started.stdout
         started.stdout.readline()
@@ -56,6 +56,6 @@ def test_what_it_says_later_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
 def test_stderr_is_what_it_was() -> None:
     """The same file as before, whatever became of it meanwhile."""
     before = os.fstat(2)
-    with without_greeting():
+    with suppress_banner():
         assert os.fstat(2).st_ino != before.st_ino
     assert (os.fstat(2).st_dev, os.fstat(2).st_ino) == (before.st_dev, before.st_ino)

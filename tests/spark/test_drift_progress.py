@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from support import drifted
-from support.heldpython import HeldPython
-from support.standalone import QUICKLY
+from support.drift import drifted_fleet
+from support.spark.cluster import FAST_START_OPTIONS
+from support.spark.pausable_python import PausablePython
 
 PATIENCE = 300.0
 """Seconds until something must have been drawn."""
@@ -22,16 +22,16 @@ PATIENCE = 300.0
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """The JVMs of these few jobs do not compile what they run once."""
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--driver-java-options '{QUICKLY}' pyspark-shell")
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--driver-java-options '{FAST_START_OPTIONS}' pyspark-shell")
 
 
 @pytest.fixture
-def fleet(tmp_path: Path) -> drifted.Sample:
+def fleet(tmp_path: Path) -> drifted_fleet.DriftedFleet:
     """Some clusters."""
-    return drifted.make(tmp_path / "fleet", 4, 60, 1)
+    return drifted_fleet.make_fleet(tmp_path / "fleet", 4, 60, 1)
 
 
-def words(fleet: drifted.Sample, out: Path) -> list[str]:
+def words(fleet: drifted_fleet.DriftedFleet, out: Path) -> list[str]:
     """The command line of a report by Spark."""
     command = [sys.executable, "-m", "topiarist", "drift", str(fleet.manifests), "--engine", "spark"]
     return [*command, "--snapshots", str(fleet.snapshots), "--out", str(out)]
@@ -51,17 +51,17 @@ def shown(terminal: int, until: str = "") -> str:
     return text
 
 
-def test_a_person_sees_how_far_it_is(fleet: drifted.Sample, tmp_path: Path) -> None:
+def test_a_person_sees_how_far_it_is(fleet: drifted_fleet.DriftedFleet, tmp_path: Path) -> None:
     """Stages are drawn while they last, and the last word is the report's; no word of Spark's log."""
-    python = HeldPython(tmp_path)
-    python.hold()
+    python = PausablePython(tmp_path)
+    python.pause()
     command = words(fleet, tmp_path / "report")
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ.update(TERM="dumb", PYSPARK_PYTHON=str(python.script))
         os.execv(command[0], command)
     drawn = shown(terminal, "[Stage ")
-    python.release()
+    python.resume()
     after = shown(terminal)
     os.close(terminal)
     _, status = os.waitpid(pid, 0)
@@ -71,7 +71,7 @@ def test_a_person_sees_how_far_it_is(fleet: drifted.Sample, tmp_path: Path) -> N
     assert os.waitstatus_to_exitcode(status) == 1
 
 
-def test_a_log_has_no_bars(fleet: drifted.Sample, tmp_path: Path) -> None:
+def test_a_log_has_no_bars(fleet: drifted_fleet.DriftedFleet, tmp_path: Path) -> None:
     """Where nobody looks there are our own words and no others."""
     done = subprocess.run(words(fleet, tmp_path / "report"), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")

@@ -10,35 +10,51 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from support import drifted
-from support.fleets import LISTS, asked, described, held, holding, lines, recorded, report, summary
-from topiarist.core.state import TopicState
+from support.drift import drifted_fleet
+from support.drift.small_fleet import (
+    REPLICA_LISTS,
+    cluster_state,
+    owned_topic,
+    read_rows,
+    read_summary,
+    run_drift,
+    topic_document,
+    write_manifests,
+    write_snapshot,
+)
+from topiarist.model.state import TopicState
 
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Path:
     """Three clusters, one as asked, one that differs in all sorts of ways, one without a snapshot."""
     snapshots = tmp_path / "snapshots"
-    us = holding(
+    us = cluster_state(
         "us",
-        held("clicks.v1", {"retention.ms": "5"}, changed_outside=True),
-        held("old"),
-        held("orders", replicas=LISTS[:2]),
-        TopicState("guest", 9, LISTS),
-        TopicState("users_v1", 9, LISTS),
-        TopicState("connect-offsets", 9, LISTS),
-        TopicState("__consumer_offsets", 9, LISTS),
+        owned_topic("clicks.v1", {"retention.ms": "5"}, modified_externally=True),
+        owned_topic("old"),
+        owned_topic("orders", replicas=REPLICA_LISTS[:2]),
+        TopicState("guest", 9, REPLICA_LISTS),
+        TopicState("users_v1", 9, REPLICA_LISTS),
+        TopicState("connect-offsets", 9, REPLICA_LISTS),
+        TopicState("__consumer_offsets", 9, REPLICA_LISTS),
     )
-    recorded(snapshots, "us", us)
-    recorded(snapshots, "eu", holding("eu", *(held(name) for name in ("clicks.v1", "orders", "users.v1"))))
+    write_snapshot(snapshots, "us", us)
+    write_snapshot(
+        snapshots, "eu", cluster_state("eu", *(owned_topic(name) for name in ("clicks.v1", "orders", "users.v1")))
+    )
     names = ["eu", "gone", "us"]
-    topics = (asked(name.replace(".", "-"), names, topicName=name) for name in ("clicks.v1", "orders", "users.v1"))
-    return described(tmp_path / "manifests", names, *topics)
+    topics = (
+        topic_document(name.replace(".", "-"), names, topicName=name) for name in ("clicks.v1", "orders", "users.v1")
+    )
+    return write_manifests(tmp_path / "manifests", names, *topics)
 
 
 def both(manifests: Path, tmp_path: Path) -> None:
     """Run both engines and compare all that they write."""
-    codes = {engine: report(manifests, tmp_path / engine, "-q", "--engine", engine) for engine in ("python", "spark")}
+    codes = {
+        engine: run_drift(manifests, tmp_path / engine, "-q", "--engine", engine) for engine in ("python", "spark")
+    }
     assert codes["python"] == codes["spark"]
     for path in filter(Path.is_file, (tmp_path / "python").iterdir()):
         assert (tmp_path / "spark" / path.name).read_text() == path.read_text(), path.name
@@ -48,15 +64,15 @@ def both(manifests: Path, tmp_path: Path) -> None:
 def test_the_reports_are_the_same(fleet: Path, tmp_path: Path) -> None:
     """Also where names collide: the missing topic says with which, and the one that is there is unexpected."""
     both(fleet, tmp_path)
-    assert summary(tmp_path / "spark")["findings"]["byReason"] == {"NameCollision": 1}
+    assert read_summary(tmp_path / "spark")["findings"]["byReason"] == {"NameCollision": 1}
 
 
 @pytest.mark.usefixtures("spark")
 def test_a_sample_fleet_is_the_same(tmp_path: Path) -> None:
     """Drift of every kind on clusters of one sort, and what is uneven, to the byte."""
-    sample = drifted.make(tmp_path, clusters=9, topics=50, each=4)
+    sample = drifted_fleet.make_fleet(tmp_path, clusters=9, topics=50, per_kind=4)
     both(sample.manifests, tmp_path)
-    found = summary(tmp_path / "spark")
+    found = read_summary(tmp_path / "spark")
     assert len(sample.expected) == found["findings"]["total"]
     assert found["uneven"]["total"] > 10
 
@@ -64,15 +80,23 @@ def test_a_sample_fleet_is_the_same(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("spark")
 def test_topics_of_no_size_are_the_same(tmp_path: Path) -> None:
     """Specs that leave sizes open fit topics of all sizes: how they differ between clusters is found all the same."""
-    sizes = {"a": LISTS, "b": LISTS[:2], "c": LISTS, "d": ((1,), (2,), (3,)), "e": ((1, 2), (1, 2, 3), (2, 3))}
+    sizes = {
+        "a": REPLICA_LISTS,
+        "b": REPLICA_LISTS[:2],
+        "c": REPLICA_LISTS,
+        "d": ((1,), (2,), (3,)),
+        "e": ((1, 2), (1, 2, 3), (2, 3)),
+    }
     for name, lists in sizes.items():
-        topics = (held(topic, {"retention.ms": "5"}, replicas=lists) for topic in ("both", "narrow", "open", "wide"))
-        recorded(tmp_path / "snapshots", name, holding(name, *topics))
+        topics = (
+            owned_topic(topic, {"retention.ms": "5"}, replicas=lists) for topic in ("both", "narrow", "open", "wide")
+        )
+        write_snapshot(tmp_path / "snapshots", name, cluster_state(name, *topics))
     open_, config = {"partitions": None, "replicationFactor": None}, {"config": {"retention.ms": 5}}
     given: dict[str, dict[str, Any]] = {"both": {}, "narrow": {"replicationFactor": None}, "open": open_}
     given["wide"] = {"partitions": None, "overrides": [{"clusters": ["b"], "partitions": 2}]}
-    made = [asked(name, sizes, **config, **fields) for name, fields in given.items()]
-    manifests = described(tmp_path / "manifests", sizes, *(text.replace(": null", ": 3") for text in made))
+    made = [topic_document(name, sizes, **config, **fields) for name, fields in given.items()]
+    manifests = write_manifests(tmp_path / "manifests", sizes, *(text.replace(": null", ": 3") for text in made))
     path = manifests / "all.yaml"
     wanted = [json.loads(document) for document in path.read_text().split("\n---\n")]
     for body in wanted:
@@ -82,7 +106,7 @@ def test_topics_of_no_size_are_the_same(tmp_path: Path) -> None:
             del body["spec"][field]
     path.write_text("\n---\n".join(map(json.dumps, wanted)))
     both(manifests, tmp_path)
-    found = {(one["topic"], one["field"]) for one in summary(tmp_path / "spark")["uneven"]["topics"]}
+    found = {(one["topic"], one["field"]) for one in read_summary(tmp_path / "spark")["uneven"]["topics"]}
     every = {(name, field) for name in given for field in ("partitions", "replicationFactor")}
     assert found == every - {("wide", "partitions")}  # there the manifest asks for it
 
@@ -90,13 +114,13 @@ def test_topics_of_no_size_are_the_same(tmp_path: Path) -> None:
 def test_findings_are_there_as_parquet(spark: SparkSession, fleet: Path, tmp_path: Path) -> None:
     """Every field of every line, by the day on which the cluster was read; the same files from a second run."""
     for name in ("one", "two"):
-        report(fleet, tmp_path / name, "-q", "--engine", "spark")
+        run_drift(fleet, tmp_path / name, "-q", "--engine", "spark")
     place = tmp_path / "one" / "findings.parquet"
     rows = spark.read.parquet(str(place))
     made = [row.asDict() for row in rows.collect()]
     assert {str(row.pop("date")) for row in made} == {"2025-01-31"}
     key = itemgetter("cluster", "topic", "class", "field")
-    assert sorted(made, key=key) == sorted(lines(tmp_path / "one"), key=key)
+    assert sorted(made, key=key) == sorted(read_rows(tmp_path / "one"), key=key)
     files = sorted(path.relative_to(place) for path in place.rglob("*") if path.is_file())
     assert files == [Path("date=2025-01-31/part.parquet")]
     for file in files:
@@ -111,5 +135,5 @@ def test_what_is_broken_is_named_by_its_line(spark: SparkSession, fleet: Path, t
     for broken in ([*whole[:2], "{\n", *whole[3:]], whole[:3], [*whole[:-1], whole[-1][:40]], twice):
         path.write_text("".join(broken))
         both(fleet, tmp_path)
-        assert summary(tmp_path / "spark")["inputs"]["broken"] > 0
+        assert read_summary(tmp_path / "spark")["inputs"]["broken"] > 0
     assert spark.sparkContext.getConf().get("spark.ui.enabled") == "false"

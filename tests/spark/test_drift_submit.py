@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from support import drifted
-from support.fleets import lines, summary
-from support.heldpython import HeldPython
-from support.packages import build, cloned
-from support.standalone import Standalone, environment, finished
+from support.drift import drifted_fleet
+from support.drift.small_fleet import read_rows, read_summary
+from support.repo.packages import build, copy_sources
+from support.spark.cluster import StandaloneCluster, environment, wait_for_run
+from support.spark.pausable_python import PausablePython
 from support.waiting import wait_until
 from topiarist.cli.main import run
 
@@ -31,33 +31,33 @@ PATIENCE = 300.0
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, with the entry script out of it beside it."""
     folder = tmp_path_factory.mktemp("wheel")
-    wheel = build(cloned(tmp_path_factory.mktemp("clone")), "wheel", folder)
+    wheel = build(copy_sources(tmp_path_factory.mktemp("clone")), "wheel", folder)
     with zipfile.ZipFile(wheel) as archive:
-        (folder / "submit.py").write_bytes(archive.read("topiarist/submit.py"))
+        (folder / "submit.py").write_bytes(archive.read("topiarist/spark_submit.py"))
     return wheel
 
 
 @pytest.fixture(scope="module")
-def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
     """A master and two workers."""
-    with Standalone(tmp_path_factory.mktemp("standalone")) as cluster:
+    with StandaloneCluster(tmp_path_factory.mktemp("standalone")) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> drifted.Sample:
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> drifted_fleet.DriftedFleet:
     """Eight clusters that differ in every way, one of them without a snapshot."""
-    return drifted.make(tmp_path_factory.mktemp("fleet"), 8, 60, 3)
+    return drifted_fleet.make_fleet(tmp_path_factory.mktemp("fleet"), 8, 60, 3)
 
 
 @pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> HeldPython:
+def bare(tmp_path_factory: pytest.TempPathFactory) -> PausablePython:
     """A Python for executors that has nothing installed: what it finds is what was sent to it."""
-    return HeldPython(tmp_path_factory.mktemp("bare"), "-S")
+    return PausablePython(tmp_path_factory.mktemp("bare"), "-S")
 
 
 def job(
-    cluster: Standalone, package: Path, bare: HeldPython, fleet: drifted.Sample, out: Path
+    cluster: StandaloneCluster, package: Path, bare: PausablePython, fleet: drifted_fleet.DriftedFleet, out: Path
 ) -> subprocess.Popen[str]:
     """The report of the fleet, submitted."""
     words = (fleet.manifests, "--snapshots", fleet.snapshots, "--out", out)
@@ -67,22 +67,22 @@ def job(
 
 @pytest.fixture(scope="module")
 def whole(
-    standalone: Standalone,
+    standalone: StandaloneCluster,
     package: Path,
-    bare: HeldPython,
-    fleet: drifted.Sample,
+    bare: PausablePython,
+    fleet: drifted_fleet.DriftedFleet,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """The report of a job that lost nothing."""
     out = tmp_path_factory.mktemp("whole") / "report"
-    done = finished(job(standalone, package, bare, fleet, out))
+    done = wait_for_run(job(standalone, package, bare, fleet, out))
     assert done.code == 1, done
     # Spark hands on all that Python says on one stream.
     assert done.out.splitlines() == [
         "cluster cluster-0007: not compared: there is no snapshot of it",
         f"{out}: {len(fleet.expected)} findings on 7 clusters",
     ]
-    assert bare.callers
+    assert bare.caller_pids
     return out
 
 
@@ -95,7 +95,7 @@ def require_table(spark: SparkSession, out: Path) -> None:
     """Raise unless the findings are all there as Parquet too."""
     place = out / "findings.parquet"
     made = [row.asDict() for row in spark.read.parquet(str(place)).drop("date").collect()]
-    assert made == lines(out)
+    assert made == read_rows(out)
     files = [str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()]
     assert files == ["date=2025-01-31/part.parquet"]
 
@@ -109,10 +109,10 @@ def test_the_package_is_that_of_the_wheel(package: Path) -> None:
 
 
 def test_a_submitted_job_writes_the_same_report(
-    spark: SparkSession, whole: Path, fleet: drifted.Sample, tmp_path: Path
+    spark: SparkSession, whole: Path, fleet: drifted_fleet.DriftedFleet, tmp_path: Path
 ) -> None:
     """What was made to differ and nothing else, in the same bytes as in one process."""
-    assert {(row["cluster"], row["topic"], row["class"], row["field"]) for row in lines(whole)} == fleet.expected
+    assert {(row["cluster"], row["topic"], row["class"], row["field"]) for row in read_rows(whole)} == fleet.expected
     words = ("--snapshots", fleet.snapshots, "--out", tmp_path / "here", "-q", "--engine", "python")
     assert run(["drift", str(fleet.manifests), *map(str, words)]) == 1
     assert content(whole) == content(tmp_path / "here")
@@ -122,10 +122,10 @@ def test_a_submitted_job_writes_the_same_report(
 
 def test_f31_a_worker_is_lost_in_the_middle_of_the_job(  # noqa: PLR0913
     spark: SparkSession,
-    standalone: Standalone,
+    standalone: StandaloneCluster,
     package: Path,
-    bare: HeldPython,
-    fleet: drifted.Sample,
+    bare: PausablePython,
+    fleet: drifted_fleet.DriftedFleet,
     whole: Path,
     tmp_path: Path,
 ) -> None:
@@ -133,23 +133,23 @@ def test_f31_a_worker_is_lost_in_the_middle_of_the_job(  # noqa: PLR0913
 
     The report is complete, and equal to that of a job that lost nothing.
     """
-    bare.hold()
+    bare.pause()
     running = job(standalone, package, bare, fleet, tmp_path / "report")
     try:
         wait_until(
-            lambda: running.poll() is not None or bare.callers, "an executor that starts Python", patience=PATIENCE
+            lambda: running.poll() is not None or bare.caller_pids, "an executor that starts Python", timeout=PATIENCE
         )
         assert running.poll() is None
-        executor = bare.callers[0]
+        executor = bare.caller_pids[0]
         (lost,) = [worker for worker in standalone.workers if worker.group == os.getpgid(executor)]
         lost.kill()
         standalone.workers.remove(lost)
     finally:
-        bare.release()
-    done = finished(running)
+        bare.resume()
+    done = wait_for_run(running)
     assert done.code == 1, done
     assert "Traceback" not in done.out
-    assert standalone.master.said("Removing worker|got disassociated")
+    assert standalone.master.find_in_log("Removing worker|got disassociated")
     assert content(tmp_path / "report") == content(whole)
     require_table(spark, tmp_path / "report")
-    assert summary(tmp_path / "report")["clusters"] == {"wanted": 8, "compared": 7, "unknown": 1}
+    assert read_summary(tmp_path / "report")["clusters"] == {"wanted": 8, "compared": 7, "unknown": 1}

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from support.states import CLUSTER_ID, six_brokers, spec, topic
-from topiarist.core.change import Change, ConfigItem, Finding, Plan, Risk, TopicPlan, Verdict
-from topiarist.core.state import TopicRecord
-from topiarist.render.page import Page
-from topiarist.render.text import plans
+from topiarist.model.plan import Change, ConfigItem, Issue, Plan, Risk, RiskAssessment, TopicPlan
+from topiarist.model.state import OwnershipRecord
+from topiarist.output.text.layout import TextLayout
+from topiarist.output.text.plan import format_plans
 
 HEADER = f"prod-eu   cluster {CLUSTER_ID}, 6 brokers in 3 racks,\n          controller 1 at epoch 42\n\n"
-KEYS_MOVE = Verdict(Risk.DISRUPTIVE, "keys will map to other partitions")
-LOSES = Verdict(Risk.DATA_LOSS, "messages older than 1 hour will be deleted")
-HOUR = ConfigItem("retention.ms", "86400000", "3600000", LOSES)
-OURS = TopicRecord("default")
+KEY_REMAPPING_RISK = RiskAssessment(Risk.DISRUPTIVE, "keys will map to other partitions")
+DATA_LOSS_RISK = RiskAssessment(Risk.DATA_LOSS, "messages older than 1 hour will be deleted")
+RETENTION_CHANGE = ConfigItem("retention.ms", "86400000", "3600000", DATA_LOSS_RISK)
+OWN_RECORD = OwnershipRecord("default")
 
 
 def plan(*topics: TopicPlan, unchanged: int = 812) -> Plan:
@@ -28,20 +28,20 @@ def plan(*topics: TopicPlan, unchanged: int = 812) -> Plan:
     )
 
 
-def existing(name: str, *changes: Change, findings: tuple[Finding, ...] = ()) -> TopicPlan:
+def existing_topic_plan(name: str, *changes: Change, findings: tuple[Issue, ...] = ()) -> TopicPlan:
     """A topic of ours with these changes and refusals; its manifest is ``topics/NAME.yaml``."""
     return TopicPlan(
         topic=name,
         before=topic(name),
-        record_before=OURS,
-        record_after=OURS,
+        record_before=OWN_RECORD,
+        record_after=OWN_RECORD,
         changes=changes,
         refusals=findings,
-        spec=spec(name, places={("spec", "partitions"): (9, 15)}),
+        spec=spec(name, positions={("spec", "partitions"): (9, 15)}),
     )
 
 
-def shown(found: Plan, *, verbose: bool = False, width: int = 80) -> str:
+def render_plan(shown_plan: Plan, *, verbose: bool = False, width: int = 80) -> str:
     """The text of one plan below its header."""
-    text = plans([found], Page(verbose=verbose, width=width))
+    text = format_plans([shown_plan], TextLayout(verbose=verbose, width=width))
     return text.removeprefix(HEADER)

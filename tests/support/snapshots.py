@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from topiarist.adapters.snapshot import Snapshot, dump
-from topiarist.core.state import Broker, ClusterState, Fault, Gate, Room, TopicRecord, TopicState
+from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot
 from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import Broker
+from topiarist.model.state import ClusterState, ListSizes, OwnershipRecord, ReadError, TopicState, WriteBlock
 
-TAKEN = datetime(2025, 1, 31, 12, 0, 59, tzinfo=UTC)
+SNAPSHOT_TIME = datetime(2025, 1, 31, 12, 0, 59, tzinfo=UTC)
 
-WHOLE = ClusterState(
+FULL_STATE = ClusterState(
     cluster_id="7sYk",
     brokers=(Broker(1, "a"), Broker(2, ""), Broker(3)),
     topics={
@@ -23,46 +24,49 @@ WHOLE = ClusterState(
             {"retention.ms": "1", "": "\n\u202e\x1b[2J"},
             partition_ids=(0, 2, 7),
             topic_id="IvlLS4OaQluDznKjP0kYgQ",
-            reassigning=(2, 7),
-            record=TopicRecord("k8s/a/b", ("cleanup.policy", "retention.ms"), absent=True),
+            reassigning_partitions=(2, 7),
+            record=OwnershipRecord("k8s/a/b", ("cleanup.policy", "retention.ms"), deleted=True),
             record_valid=True,
-            changed_outside=True,
+            modified_externally=True,
             unknown_fields=("vendor",),
         ),
         "orders": TopicState("orders", 7, ((1,),)),
     },
-    location="/kafka",
+    chroot="/kafka",
     controller=3,
     controller_epoch=42,
-    gate=Gate(Reason.FROZEN, "the cluster is frozen: until noon"),
-    deleting=frozenset({"odd", "gone", "broken"}),
-    reassigning=frozenset({"orders", "never"}),
-    records={"kept": TopicRecord("default", (), absent=True), "lost": TopicRecord("other", ("a", "b"))},
-    faults={"broken": Fault("/brokers/topics/broken", "it is not JSON")},
+    write_block=WriteBlock(Reason.FROZEN, "the cluster is frozen: until noon"),
+    pending_deletions=frozenset({"odd", "gone", "broken"}),
+    reassigning_topics=frozenset({"orders", "never"}),
+    dangling_records={
+        "kept": OwnershipRecord("default", (), deleted=True),
+        "lost": OwnershipRecord("other", ("a", "b")),
+    },
+    topic_errors={"broken": ReadError("/brokers/topics/broken", "it is not JSON")},
     broker_defaults={"log.retention.ms": "-1"},
-    release_at_least=(3, 9),
-    room=Room(100, 200, 300),
+    min_version=(3, 9),
+    list_sizes=ListSizes(100, 200, 300),
     warnings=("/feature cannot be read: it is empty",),
-    gives_ids=True,
-    stale_requests=frozenset({"never"}),
+    assigns_topic_ids=True,
+    stale_reassignments=frozenset({"never"}),
     next_identity=99,
 )
 """Nothing in it is at its default."""
 
 
-def lines(state: ClusterState = WHOLE, name: str = "eu") -> list[bytes]:
+def snapshot_lines(state: ClusterState = FULL_STATE, name: str = "eu") -> list[bytes]:
     """The lines of a snapshot."""
-    return list(dump(Snapshot(name, TAKEN, state)))
+    return list(dump_snapshot(Snapshot(name, SNAPSHOT_TIME, state)))
 
 
-def written(folder: Path, rows: Iterable[bytes], name: str = "eu.jsonl") -> Path:
+def write_snapshot_rows(folder: Path, rows: Iterable[bytes], name: str = "eu.jsonl") -> Path:
     """A file with these lines."""
     path = folder / name
     path.write_bytes(b"".join(rows))
     return path
 
 
-def told(work: Callable[..., object], *arguments: object) -> str:
+def snapshot_error(work: Callable[..., object], *arguments: object) -> str:
     """The error that a snapshot gives, which is one for a person; empty if there is none."""
     error = None
     try:

@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from topiarist.core.spec import ClusterSpec, Manifest, TopicSpec, merge
-from topiarist.core.state import Applied, Broker, ClusterState, Replicas, TopicRecord, TopicState
-from topiarist.errors import Path, Place
+from topiarist.desired.merge import merge
+from topiarist.errors import FieldPath, Location
+from topiarist.kafka.types import Broker, Replicas
+from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
+from topiarist.model.state import AppliedSpec, ClusterState, OwnershipRecord, TopicState
 
 CLUSTER_ID = "7sYkPq0hTmWZkS3m1oX9Lw"
 
 
-class Written(NamedTuple):
+class PositionedSource(NamedTuple):
     """A source whose places are told: line and column by path; the nearest ancestor counts, line 1 if there is none."""
 
     file: str
-    places: Mapping[Path, tuple[int, int]] = {}
+    positions: Mapping[FieldPath, tuple[int, int]] = {}
 
-    def place(self, path: Path = ()) -> Place:
+    def locate(self, path: FieldPath = ()) -> Location:
         """The place of ``path`` or of what it is in."""
-        while path and path not in self.places:
+        while path and path not in self.positions:
             path = path[:-1]
-        return Place(self.file, *self.places.get(path, (1, 1)))
+        return Location(self.file, *self.positions.get(path, (1, 1)))
 
 
 def six_brokers() -> tuple[Broker, ...]:
@@ -30,7 +32,7 @@ def six_brokers() -> tuple[Broker, ...]:
     return tuple(Broker(number, "abc"[(number - 1) % 3]) for number in range(1, 7))
 
 
-def spread(partitions: int, factor: int = 3, brokers: int = 6) -> tuple[Replicas, ...]:
+def spread_replicas(partitions: int, factor: int = 3, brokers: int = 6) -> tuple[Replicas, ...]:
     """Plain round-robin replica lists over brokers 1 to ``brokers``: [1,2,3], [2,3,4] and so on."""
     return tuple(tuple((first + step) % brokers + 1 for step in range(factor)) for first in range(partitions))
 
@@ -40,32 +42,35 @@ def topic(
     replicas: int | Sequence[Replicas] = 3,
     *,
     config: Mapping[str, str] | None = None,
-    ours: Sequence[str] | None = (),
+    managed_keys: Sequence[str] | None = (),
     owner: str = "default",
-    met: TopicSpec | None = None,
+    applied_spec: TopicSpec | None = None,
     **fields: Any,
 ) -> TopicState:
-    """A topic with so many partitions, or with these replica lists; with a record of ours over the keys ``ours``.
+    """A topic with so many partitions, or with these replica lists; with a record of ours over the keys
+    ``managed_keys``.
 
-    ``ours`` None means that there is no record; ``met`` is the spec that the topic was as asked by, if the record knows
-    one. Further fields are those of ``TopicState``.
+    ``managed_keys`` None means that there is no record; ``applied_spec`` is the spec that the topic was as asked by, if
+    the record knows one. Further fields are those of ``TopicState``.
     """
-    fields.setdefault("record_valid", ours is not None)
+    fields.setdefault("record_valid", managed_keys is not None)
     return TopicState(
         name=name,
         identity=fields.pop("identity", 1),
-        replicas=spread(replicas) if isinstance(replicas, int) else tuple(replicas),
+        replicas=spread_replicas(replicas) if isinstance(replicas, int) else tuple(replicas),
         config=dict(config or {}),
-        record=None if ours is None else _record(owner, ours, met),
+        record=None if managed_keys is None else _make_record(owner, managed_keys, applied_spec),
         **fields,
     )
 
 
-def _record(owner: str, ours: Sequence[str], met: TopicSpec | None) -> TopicRecord:
-    if met is None:
-        return TopicRecord(owner, tuple(sorted(ours)))
-    applied = Applied(met.partitions, tuple(sorted(met.config.items())), met.remove_unmanaged)
-    return TopicRecord(owner, tuple(sorted({*ours, *met.config})), applied=applied)
+def _make_record(owner: str, managed_keys: Sequence[str], applied_spec: TopicSpec | None) -> OwnershipRecord:
+    if applied_spec is None:
+        return OwnershipRecord(owner, tuple(sorted(managed_keys)))
+    applied = AppliedSpec(
+        applied_spec.partitions, tuple(sorted(applied_spec.config.items())), applied_spec.remove_unmanaged
+    )
+    return OwnershipRecord(owner, tuple(sorted({*managed_keys, *applied_spec.config})), applied=applied)
 
 
 def cluster(*topics: TopicState, **fields: Any) -> ClusterState:
@@ -78,20 +83,24 @@ def cluster(*topics: TopicState, **fields: Any) -> ClusterState:
 
 
 def manifest(
-    name: str, fields: Mapping[str, Any], *, kind: str = "Topic", places: Mapping[Path, tuple[int, int]] | None = None
+    name: str,
+    fields: Mapping[str, Any],
+    *,
+    kind: str = "Topic",
+    positions: Mapping[FieldPath, tuple[int, int]] | None = None,
 ) -> Manifest:
     """A document with this spec; its places are in ``topics/NAME.yaml``, or ``clusters.yaml`` for other kinds."""
     file = f"topics/{name}.yaml" if kind == "Topic" else "clusters.yaml"
-    return Manifest(kind, name, "", {}, fields, Written(file, places or {}))
+    return Manifest(kind, name, "", {}, fields, PositionedSource(file, positions or {}))
 
 
 def spec(
     name: str,
     on: ClusterSpec | None = None,
     *,
-    places: Mapping[Path, tuple[int, int]] | None = None,
+    positions: Mapping[FieldPath, tuple[int, int]] | None = None,
     **fields: Any,
 ) -> TopicSpec:
     """What a manifest with these fields (as manifests name them) asks for on a cluster; if silent, 3 partitions x 3."""
     fields = {"partitions": 3, "replicationFactor": 3} | fields
-    return merge(manifest(name, fields, places=places), on or ClusterSpec())
+    return merge(manifest(name, fields, positions=positions), on or ClusterSpec())

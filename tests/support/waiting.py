@@ -8,20 +8,22 @@ import time
 from collections.abc import Callable
 from typing import IO
 
-PATIENCE = 30.0
+DEFAULT_TIMEOUT_S = 30.0
 """Seconds; only a test that fails waits this long."""
 
 
-def wait_until(condition: Callable[[], object], what: str, *, patience: float = PATIENCE, pause: float = 0.005) -> None:
+def wait_until(
+    condition: Callable[[], object], what: str, *, timeout: float = DEFAULT_TIMEOUT_S, interval: float = 0.005
+) -> None:
     """Return once ``condition()`` is true; raises ``AssertionError`` with ``what`` if it never is.
 
-    ``pause`` is between two looks: longer where a look costs whoever is looked at.
+    ``interval`` is between two looks: longer where a look costs whoever is looked at.
     """
     never = threading.Event()
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while not condition():
-        assert time.monotonic() < deadline, f"waited {patience:.0f} s in vain for: {what}"
-        never.wait(pause)
+        assert time.monotonic() < deadline, f"waited {timeout:.0f} s in vain for: {what}"
+        never.wait(interval)
 
 
 def read_until(stream: IO[str], word: str) -> str:

@@ -6,16 +6,15 @@ import subprocess
 import sys
 import tomllib
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 
 import topiarist
+from support.checkout import ROOT
 from topiarist import extras
 from topiarist.cli.main import run
 from topiarist.errors import Exit
 
-ROOT = Path(__file__).parents[2]
 EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
@@ -40,7 +39,7 @@ def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
 @pytest.mark.parametrize("extra", [name for name in EXTRAS if name != "dev"])
 def test_requirements_are_those_of_the_project(extra: str) -> None:
     """As ``pyproject.toml`` has them, so that pip can be called with them."""
-    assert sorted(extras.requirements(extra).values()) == sorted(EXTRAS[extra])
+    assert sorted(extras.read_requirements(extra).values()) == sorted(EXTRAS[extra])
 
 
 def test_the_operator_without_its_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,7 +54,7 @@ def test_the_operator_without_its_extra(monkeypatch: pytest.MonkeyPatch, capsys:
 def test_the_operator_without_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every package is named where none is installed."""
     without(monkeypatch, "aiohttp", "cel-expr-python", "kopf", "prometheus-client", "python-json-logger")
-    said = str(extras.missing("operator", "this"))
+    said = str(extras.missing_packages_error("operator", "this"))
     assert all(f"'{requirement}'" in said for requirement in EXTRAS["operator"])
     assert "topiarist[" not in said
 
@@ -63,7 +62,7 @@ def test_the_operator_without_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_playground_without_pyspark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """What is missing is named, and no package of topiarist's name on a registry."""
     without(monkeypatch, "pyspark")
-    monkeypatch.setattr("topiarist.adapters.embedded.importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("topiarist.adapters.devcluster.zookeeper_server.importlib.util.find_spec", lambda _: None)
     assert run(["dev"]) == Exit.ERROR
     assert capsys.readouterr().err == (
         "error: a ZooKeeper on this machine, whose jars PySpark brings, needs packages that are not installed: "
@@ -78,7 +77,7 @@ def test_where_the_project_is_only_unpacked(monkeypatch: pytest.MonkeyPatch) -> 
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "requires", requires)
-    assert str(extras.missing("operator", "this")) == (
+    assert str(extras.missing_packages_error("operator", "this")) == (
         "this needs packages that are not installed: install topiarist with its extra operator (extra operator)"
     )
 

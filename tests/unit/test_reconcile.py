@@ -8,12 +8,15 @@ from dataclasses import replace
 import pytest
 
 from support.states import cluster, spec, topic
-from topiarist.core.change import Finding, Plan, TopicPlan
-from topiarist.core.plan import Run, make_plan
-from topiarist.core.spec import ClusterSpec
-from topiarist.core.state import ClusterState
 from topiarist.errors import Exit, Reason, TopiaristError
-from topiarist.reconcile import Hooks, Outcome, Pace, Report, Result, carry_out, complete, survey
+from topiarist.model.outcome import Outcome, ReconcileReport, Result
+from topiarist.model.plan import Issue, Plan, TopicPlan
+from topiarist.model.run_options import RunOptions
+from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import ClusterState
+from topiarist.planning.planner import make_plan
+from topiarist.ports import Throttle
+from topiarist.reconcile import ApplyHooks, apply_plan, read_and_plan, require_all_topics_planned
 
 SPECS = [spec("a"), spec("b"), spec("c")]
 LOST = TopiaristError(Reason.SESSION_LOST, "gone")
@@ -34,33 +37,35 @@ class Scripted:
             raise LOST
         return cluster()
 
-    def apply(self, plan: Plan, stop: Callable[[], bool], pace: Pace | None = None) -> Iterator[Outcome]:
+    def apply(self, plan: Plan, stop: Callable[[], bool], throttle: Throttle | None = None) -> Iterator[Outcome]:
         """The script."""
-        topics = iter(plan.to_do())
+        topics = iter(plan.actionable_topics())
         for step in self._steps:
             if isinstance(step, TopiaristError):
                 raise step
-            reason = Reason.STATE_CONFLICT if step is Result.MOVED else None
+            reason = Reason.STATE_CONFLICT if step is Result.CONFLICT else None
             yield Outcome(next(topics).topic, step, reason)
 
 
-def ran(*steps: Step, told: list[Outcome] | None = None, heard: list[tuple[str, Outcome]] | None = None) -> Report:
+def ran(
+    *steps: Step, told: list[Outcome] | None = None, heard: list[tuple[str, Outcome]] | None = None
+) -> ReconcileReport:
     """A run over three topics that are to be created."""
-    hooks = Hooks(
-        tell=(told if told is not None else []).append,
-        settled=lambda topic, outcome: (heard if heard is not None else []).append((topic.topic, outcome)),
+    hooks = ApplyHooks(
+        on_outcome=(told if told is not None else []).append,
+        on_final_outcome=lambda topic, outcome: (heard if heard is not None else []).append((topic.topic, outcome)),
     )
     scripted = Scripted(*steps)
-    return carry_out(scripted, hooks, survey(scripted, ClusterSpec(), SPECS, Run()))
+    return apply_plan(scripted, hooks, read_and_plan(scripted, ClusterSpec(), SPECS, RunOptions()))
 
 
-def found(report: Report) -> dict[str, Result]:
+def found(report: ReconcileReport) -> dict[str, Result]:
     """Results by topic; none may stand twice."""
     assert len(report.outcomes) == len({outcome.topic for outcome in report.outcomes})
     return {outcome.topic: outcome.result for outcome in report.outcomes}
 
 
-DONE, MOVED, NOT_SENT = Result.DONE, Result.MOVED, Result.NOT_SENT
+DONE, MOVED, NOT_SENT = Result.DONE, Result.CONFLICT, Result.SKIPPED
 
 
 def test_a_run_that_cannot_begin_says_that_nothing_was_sent() -> None:
@@ -68,7 +73,7 @@ def test_a_run_that_cannot_begin_says_that_nothing_was_sent() -> None:
     report = ran(TopiaristError(Reason.LOCKED, "held"))
     assert found(report) == {"a": NOT_SENT, "b": NOT_SENT, "c": NOT_SENT}
     assert report.error is not None
-    assert (report.error.reason, report.exit) == (Reason.LOCKED, Exit.ERROR)
+    assert (report.error.reason, report.exit_code) == (Reason.LOCKED, Exit.ERROR)
 
 
 def test_outcomes_before_the_end_are_kept() -> None:
@@ -84,22 +89,22 @@ def test_what_moved_is_reported_and_nothing_else_is_done() -> None:
     """A topic that is not as it was planned from is not read or planned again: the next run does it."""
     report = ran(DONE, MOVED, Result.FAILED)
     assert (found(report), report.error) == ({"a": DONE, "b": MOVED, "c": Result.FAILED}, None)
-    assert ran(DONE, MOVED, DONE).exit is Exit.MOVED
+    assert ran(DONE, MOVED, DONE).exit_code is Exit.CONFLICT
 
 
 def test_another_cluster_at_the_address_ends_the_run() -> None:
     """``clusterId`` is compared before anything is planned."""
     with pytest.raises(TopiaristError, match="wanted other"):
-        survey(Scripted(), ClusterSpec(cluster_id="other"), SPECS, Run())
-    meant = survey(Scripted(), ClusterSpec(cluster_id=cluster().cluster_id), SPECS, Run())
-    assert len(list(meant.to_do())) == len(SPECS)
+        read_and_plan(Scripted(), ClusterSpec(cluster_id="other"), SPECS, RunOptions())
+    meant = read_and_plan(Scripted(), ClusterSpec(cluster_id=cluster().cluster_id), SPECS, RunOptions())
+    assert len(list(meant.actionable_topics())) == len(SPECS)
 
 
 def test_a_refusal_of_an_observed_topic_is_no_failure() -> None:
     """Nothing was to be done to it: the run ends as if it were not there."""
-    plan = make_plan(cluster(topic("a")), ClusterSpec(), [spec("a", partitions=1, mode="Observe")], Run())
+    plan = make_plan(cluster(topic("a")), ClusterSpec(), [spec("a", partitions=1, mode="Observe")], RunOptions())
     assert plan.topics[0].refusals
-    assert Report(plan).exit is Exit.DONE
+    assert ReconcileReport(plan).exit_code is Exit.DONE
 
 
 FROZEN, MOVED_ERROR = TopiaristError(Reason.FROZEN, "frozen"), TopiaristError(Reason.STATE_CONFLICT, "moved")
@@ -109,18 +114,18 @@ FROZEN, MOVED_ERROR = TopiaristError(Reason.FROZEN, "frozen"), TopiaristError(Re
     ("results", "error", "refused", "code"),
     [
         ([], None, False, Exit.DONE),
-        ([DONE, Result.ALREADY, NOT_SENT], None, False, Exit.DONE),
+        ([DONE, Result.UNCHANGED, NOT_SENT], None, False, Exit.DONE),
         ([DONE], None, True, Exit.REFUSED),
         ([Result.REFUSED], None, False, Exit.REFUSED),
-        ([MOVED], None, True, Exit.MOVED),
+        ([MOVED], None, True, Exit.CONFLICT),
         ([Result.FAILED, MOVED], None, True, Exit.ERROR),
         ([Result.UNKNOWN, MOVED], None, True, Exit.ERROR),
         ([DONE], FROZEN, False, Exit.REFUSED),
-        ([MOVED], FROZEN, False, Exit.MOVED),
+        ([MOVED], FROZEN, False, Exit.CONFLICT),
         ([Result.FAILED], FROZEN, False, Exit.ERROR),
         ([Result.UNKNOWN], FROZEN, False, Exit.ERROR),
         ([Result.UNKNOWN], MOVED_ERROR, False, Exit.ERROR),
-        ([], MOVED_ERROR, True, Exit.MOVED),
+        ([], MOVED_ERROR, True, Exit.CONFLICT),
         ([MOVED], LOST, True, Exit.ERROR),
     ],
 )
@@ -128,12 +133,12 @@ def test_the_exit_code_is_the_highest_with_errors_before_all(
     results: list[Result], error: TopiaristError | None, refused: bool, code: Exit
 ) -> None:
     """Unknown counts as an error; an error that ended the run counts by its reason, and hides nothing worse."""
-    plan = make_plan(cluster(), ClusterSpec(), SPECS, Run())
+    plan = make_plan(cluster(), ClusterSpec(), SPECS, RunOptions())
     if refused:
-        first = replace(plan.topics[0], refusals=(Finding(Reason.NOT_OWNED, "is another's"),))
+        first = replace(plan.topics[0], refusals=(Issue(Reason.NOT_OWNED, "is another's"),))
         plan = replace(plan, topics=(first, *plan.topics[1:]))
     outcomes = tuple(Outcome(f"topic-{number}", result) for number, result in enumerate(results))
-    assert Report(plan, outcomes, error).exit is code
+    assert ReconcileReport(plan, outcomes, error).exit_code is code
 
 
 @pytest.mark.parametrize("steps", [[DONE] * 3, [DONE, MOVED, MOVED], [MOVED, LOST], [LOST]])
@@ -147,14 +152,14 @@ def test_every_topic_is_settled_once(steps: list[Step]) -> None:
 
 def test_what_was_not_reviewed_has_a_code_of_its_own() -> None:
     """It is for a reviewer, not for the author: 5, also beside other refusals."""
-    refusals = tuple(Finding(reason, "no") for reason in (Reason.TOO_LARGE, Reason.NOT_REVIEWED))
+    refusals = tuple(Issue(reason, "no") for reason in (Reason.TOO_LARGE, Reason.NOT_REVIEWED))
     topics = tuple(replace(made, refusals=(refusal,)) for made, refusal in zip(_two(), refusals, strict=True))
-    assert Report(replace(_plan(), topics=topics)).exit is Exit.MOVED
-    assert Report(replace(_plan(), topics=topics[:1])).exit is Exit.REFUSED
+    assert ReconcileReport(replace(_plan(), topics=topics)).exit_code is Exit.CONFLICT
+    assert ReconcileReport(replace(_plan(), topics=topics[:1])).exit_code is Exit.REFUSED
 
 
 def _plan() -> Plan:
-    return make_plan(cluster(), ClusterSpec(), SPECS, Run())
+    return make_plan(cluster(), ClusterSpec(), SPECS, RunOptions())
 
 
 def _two() -> tuple[TopicPlan, ...]:
@@ -163,30 +168,32 @@ def _two() -> tuple[TopicPlan, ...]:
 
 def test_a_plan_that_has_lost_a_topic_is_none() -> None:
     """Each topic that was asked for counts once, as something to do, refused or unchanged; else the run fails."""
-    plan = make_plan(cluster(topic("a", ours=None)), ClusterSpec(), [*SPECS, spec("d", config={"x": "1"})], Run())
+    plan = make_plan(
+        cluster(topic("a", managed_keys=None)), ClusterSpec(), [*SPECS, spec("d", config={"x": "1"})], RunOptions()
+    )
     specs = [*SPECS, spec("d")]
-    assert complete(plan, specs) is plan
+    assert require_all_topics_planned(plan, specs) is plan
     for wrong in (
         replace(plan, topics=plan.topics[1:]),
         replace(plan, topics=(plan.topics[1], *plan.topics[1:])),
         replace(plan, unchanged=plan.unchanged + 1),
     ):
         with pytest.raises(TopiaristError, match="topics, wanted one for each of 4") as caught:
-            complete(wrong, specs)
+            require_all_topics_planned(wrong, specs)
         assert caught.value.reason is Reason.INCOMPLETE
     with pytest.raises(TopiaristError, match="found results for 4 topics, wanted one for each of 3"):
-        complete(plan, SPECS)
+        require_all_topics_planned(plan, SPECS)
 
 
 def test_a_survey_is_complete() -> None:
     """A topic that is asked for twice ends the run before anything is shown."""
     with pytest.raises(TopiaristError, match="wanted one for each of 4"):
-        survey(Scripted(), ClusterSpec(), [*SPECS, SPECS[0]], Run())
+        read_and_plan(Scripted(), ClusterSpec(), [*SPECS, SPECS[0]], RunOptions())
 
 
 def test_a_notice_is_no_result() -> None:
     """A topic of which there is only something to say counts among the unchanged ones, and once."""
     seen, wanted = cluster(topic("a", config={"segment.ms": "5"})), [spec("a")]
-    plan = make_plan(seen, ClusterSpec(), wanted, Run())
+    plan = make_plan(seen, ClusterSpec(), wanted, RunOptions())
     assert (plan.topics[0].notices != (), plan.unchanged) == (True, 1)
-    assert complete(plan, wanted) is plan
+    assert require_all_topics_planned(plan, wanted) is plan

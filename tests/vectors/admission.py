@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from topiarist.core import configs, explicit, names
-from topiarist.core.assignment import (
-    assign,
-    expand,
+from topiarist.kafka import config_rules, config_values, explicit_assignment, names
+from topiarist.kafka.placement import (
+    assign_replicas,
+    count_new_partitions,
+    derive_start_and_shift,
+    expand_assignment,
     expansion_start,
-    new_partitions,
-    partition_zero,
-    placement_brokers,
-    starting_point,
+    partition_zero_replicas,
+    prepare_brokers,
 )
-from topiarist.core.state import Broker, Release, Replicas
+from topiarist.kafka.types import Broker, KafkaVersion, Replicas
 
 Input = Mapping[str, Any]
-Seen = dict[str, object]
+VectorResult = dict[str, object]
 
 CLUSTER_METADATA = "__cluster_metadata"
 
@@ -35,19 +35,19 @@ class RefusedError(Exception):
         self.kind = kind
 
 
-def create(given: Input, release: Release) -> Seen:
+def create(given: Input, release: KafkaVersion) -> VectorResult:
     """A new topic, placed by Kafka or with explicit lists (then Kafka checks them after the name)."""
     topic = given.get("topic", "t")
-    lists = _explicit(given)
+    lists = _explicit_lists(given)
     if lists is not None and any(given.get(name, -1) != -1 for name in ("n_partitions", "replication_factor")):
         raise RefusedError("illegal_argument" if "cli" in given else "invalid_request")
     if topic == CLUSTER_METADATA and release >= (3, 3):
         raise RefusedError("invalid_request")
-    placed = _placed(given, topic) if lists is None else lists
+    placed = _place_topic(given, topic) if lists is None else lists
     _check_name(given, topic, release)
     if lists is not None:
-        explicit.check_create(lists)
-    stored = texts(given.get("configs", {}))
+        explicit_assignment.check_create(lists)
+    stored = config_texts(given.get("configs", {}))
     check_configs(stored, release, {})
     widths = {len(replicas) for replicas in placed.values()}
     return {
@@ -57,37 +57,37 @@ def create(given: Input, release: Release) -> Seen:
         "partition_count": len(placed),
         "replicas_per_partition": widths.pop(),
         "configs": stored,
-        "we_should": "reject" if any(explicit.problems(placed)) else "accept",
+        "we_should": "reject" if any(explicit_assignment.find_errors(placed)) else "accept",
     }
 
 
-def grow(given: Input) -> Seen:
+def grow(given: Input) -> VectorResult:
     """More partitions for a topic, placed by Kafka or explicitly."""
     if given.get("topic") in names.INTERNAL_TOPICS:
         raise RefusedError("illegal_argument")
-    brokers = placement_brokers(brokers_of(given), "enforced")
-    existing = _existing(given)
+    brokers = prepare_brokers(brokers_of(given), "enforced")
+    existing = _existing_assignment(given)
     if not existing:
         raise RefusedError("unknown_topic_or_partition")
     lists = [tuple(replicas) for replicas in given["assignments"]] if "assignments" in given else None
     if "cli" in given:
-        lists = list(explicit.parse_cli_assignment(given["cli"]))[len(existing) :]
+        lists = list(explicit_assignment.parse_cli_assignment(given["cli"]))[len(existing) :]
     total = int(given["n_partitions"]) if "n_partitions" in given else len(existing) + len(lists or ())
     if lists is not None:
-        return new_lists(existing, explicit.check_expand(brokers, existing, lists, total))
+        return expansion_result(existing, explicit_assignment.check_expand(brokers, existing, lists, total))
     return expansion(brokers, existing, total)
 
 
-def expansion(brokers: Sequence[Broker], existing: Mapping[int, Replicas], total: int) -> Seen:
+def expansion(brokers: Sequence[Broker], existing: Mapping[int, Replicas], total: int) -> VectorResult:
     """Kafka's own expansion, with where it starts."""
-    added = expand(brokers, existing, total)
-    leader = partition_zero(existing)[0]
-    start = expansion_start(placement_brokers(brokers, "enforced"), leader)
-    assert len(added) == new_partitions(existing, total)
-    return {**new_lists(existing, added), "start_index": start, "start_partition_id": len(existing)}
+    added = expand_assignment(brokers, existing, total)
+    leader = partition_zero_replicas(existing)[0]
+    start = expansion_start(prepare_brokers(brokers, "enforced"), leader)
+    assert len(added) == count_new_partitions(existing, total)
+    return {**expansion_result(existing, added), "start_index": start, "start_partition_id": len(existing)}
 
 
-def new_lists(existing: Mapping[int, Replicas], added: Sequence[Replicas]) -> Seen:
+def expansion_result(existing: Mapping[int, Replicas], added: Sequence[Replicas]) -> VectorResult:
     """The result of an expansion in the words of the vectors."""
     fresh = {str(partition): list(replicas) for partition, replicas in enumerate(added, len(existing))}
     return {
@@ -99,7 +99,7 @@ def new_lists(existing: Mapping[int, Replicas], added: Sequence[Replicas]) -> Se
     }
 
 
-def delete(given: Input) -> Seen:
+def delete(given: Input) -> VectorResult:
     """A deletion, as Kafka's ZooKeeper command line lets it pass."""
     topic = given.get("topic", "t")
     if topic in names.INTERNAL_TOPICS:
@@ -109,19 +109,19 @@ def delete(given: Input) -> Seen:
     return {"valid": True}
 
 
-def broker_metadatas(given: Input) -> Seen:
+def broker_metadatas(given: Input) -> VectorResult:
     """The brokers that a placement uses, by rack mode."""
     wanted = given.get("broker_list")
     brokers = [broker for broker in brokers_of(given) if wanted is None or broker.id in wanted]
-    chosen = placement_brokers(brokers, given.get("mode", "enforced"))
+    chosen = prepare_brokers(brokers, given.get("mode", "enforced"))
     return {"valid": True, "brokers": [{"id": broker.id, "rack": broker.rack} for broker in chosen]}
 
 
-def check_configs(config: Mapping[str, str], release: Release, settings: Mapping[str, str]) -> None:
+def check_configs(config: Mapping[str, str], release: KafkaVersion, settings: Mapping[str, str]) -> None:
     """Every value by itself, then all of them together."""
-    if any(configs.check(name, text, release) for name, text in config.items()):
+    if any(config_values.check_value(name, text, release) for name, text in config.items()):
         raise RefusedError("invalid_config")
-    if configs.conflicts(config, release, settings):
+    if config_rules.find_conflicts(config, release, settings):
         raise RefusedError("invalid_config")
 
 
@@ -134,14 +134,14 @@ def brokers_of(given: Input) -> list[Broker]:
     return [Broker(number, "a" if racked and number else None) for number in range(count)]
 
 
-def texts(config: Mapping[str, object]) -> dict[str, str]:
+def config_texts(config: Mapping[str, object]) -> dict[str, str]:
     """Config values as the text that Kafka gets."""
     return {name: value if isinstance(value, str) else str(value).lower() for name, value in config.items()}
 
 
-def _explicit(given: Input) -> dict[int, Replicas] | None:
+def _explicit_lists(given: Input) -> dict[int, Replicas] | None:
     if "cli" in given:
-        return dict(enumerate(explicit.parse_cli_assignment(given["cli"])))
+        return dict(enumerate(explicit_assignment.parse_cli_assignment(given["cli"])))
     if "assignment_entries" in given:
         return {int(partition): tuple(replicas) for partition, replicas in given["assignment_entries"]}
     if "assignment" in given:
@@ -149,19 +149,19 @@ def _explicit(given: Input) -> dict[int, Replicas] | None:
     return None
 
 
-def _placed(given: Input, topic: str) -> dict[int, Replicas]:
+def _place_topic(given: Input, topic: str) -> dict[int, Replicas]:
     brokers, mode = brokers_of(given), given.get("mode", "enforced")
     # An incomplete set of racks is found last, by the placement itself.
-    chosen = sorted(brokers, key=lambda broker: broker.id) if mode == "enforced" else placement_brokers(brokers, mode)
-    start, shift = starting_point(topic, chosen)
+    chosen = sorted(brokers, key=lambda broker: broker.id) if mode == "enforced" else prepare_brokers(brokers, mode)
+    start, shift = derive_start_and_shift(topic, chosen)
     factor = int(given.get("replication_factor", 1))
     count = int(given.get("n_partitions", 1))
-    return dict(enumerate(assign(chosen, count, replication_factor=factor, start=start, shift=shift)))
+    return dict(enumerate(assign_replicas(chosen, count, replication_factor=factor, start=start, shift=shift)))
 
 
-def _check_name(given: Input, topic: str, release: Release) -> None:
+def _check_name(given: Input, topic: str, release: KafkaVersion) -> None:
     existing: Collection[str] = given.get("existing_topics", ())
-    if names.name_problem(topic):
+    if names.topic_name_problem(topic):
         raise RefusedError("invalid_topic")
     if topic in given.get("marked_for_deletion", ()) and release >= (3, 1):
         raise RefusedError("topic_exists")
@@ -170,11 +170,11 @@ def _check_name(given: Input, topic: str, release: Release) -> None:
     if names.has_collision_chars(topic):
         if topic in existing:
             raise RefusedError("topic_exists")
-        if any(names.collide(topic, other) for other in existing):
+        if any(names.has_collision(topic, other) for other in existing):
             raise RefusedError("invalid_topic")
 
 
-def _existing(given: Input) -> dict[int, Replicas]:
+def _existing_assignment(given: Input) -> dict[int, Replicas]:
     if "existing" in given:
         return {int(partition): tuple(replicas) for partition, replicas in given["existing"].items()}
     width = int(given.get("replication_factor", 1))

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from typing import Any, TypeVar
 
-from topiarist.adapters import znodes
-from topiarist.core import configs, explicit, names
-from topiarist.core.assignment import AssignmentError, assign, rack_alternated
-from topiarist.core.state import Release, Replicas
+from topiarist.adapters.zookeeper.codec import cluster, configs, own_znodes, paths, strict_json, topics
+from topiarist.kafka import config_rules, config_table, config_values, explicit_assignment, names
+from topiarist.kafka.placement import AssignmentError, alternate_racks, assign_replicas
+from topiarist.kafka.types import KafkaVersion, Replicas
 from vectors import admission
-from vectors.admission import Input, RefusedError, Seen, brokers_of, texts
-from vectors.properties import Placed
+from vectors.admission import Input, RefusedError, VectorResult, brokers_of, config_texts
+from vectors.properties import PlacementResult
 
 UNSUPPORTED = {
     "config": frozenset({"append", "subtract", "alter", "roundtrip"}),
@@ -38,38 +38,38 @@ UNSUPPORTED = {
 """Operations that the product does not have: reassignment, describing, what a controller does, incremental configs."""
 
 _Node = TypeVar("_Node")
-_MOST_STARTS = 4096
-_END: Seen = {}
+_MAX_STARTS = 4096
+_END: VectorResult = {}
 _RESERVED_IDS = ("0" * 32, "0" * 31 + "1")
 
 
-def run(kind: str, given: Input, release: Release) -> Iterator[Seen]:
+def run(kind: str, given: Input, release: KafkaVersion) -> Iterator[VectorResult]:
     """What the product makes of a vector; refusals are results with ``error``. ``KeyError`` for an unknown kind."""
-    results = _SEVERAL[kind](given) if kind in _SEVERAL else iter([])
-    if kind not in _SEVERAL:
-        yield _guarded(lambda: _ONE[kind](given, release))
+    results = _MULTIPLE_RESULTS[kind](given) if kind in _MULTIPLE_RESULTS else iter([])
+    if kind not in _MULTIPLE_RESULTS:
+        yield _result_or_error(lambda: _SINGLE_RESULT[kind](given, release))
         return
-    while (seen := _guarded(lambda: next(results, _END))) is not _END:
+    while (seen := _result_or_error(lambda: next(results, _END))) is not _END:
         yield seen
         if "error" in seen:
             return
 
 
-def _guarded(work: Callable[[], Seen]) -> Seen:
+def _result_or_error(work: Callable[[], VectorResult]) -> VectorResult:
     try:
         return work()
     except (AssignmentError, RefusedError) as error:
         return {"error": error.kind}
 
 
-def _assign(given: Input) -> Iterator[Seen]:
+def _assign(given: Input) -> Iterator[VectorResult]:
     brokers = brokers_of(given)
     first = int(given.get("start_partition_id", 0))
     count, factor = int(given["n_partitions"]), int(given["replication_factor"])
     for start, shift in _starts(given, len(brokers)):
-        lists = assign(brokers, count, replication_factor=factor, start=start, shift=shift, first=first)
+        lists = assign_replicas(brokers, count, replication_factor=factor, start=start, shift=shift, first=first)
         placed = dict(enumerate(lists, max(0, first)))
-        yield {"valid": True, "assignment": _json(placed), "placed": Placed(placed, brokers, tuple(placed))}
+        yield {"valid": True, "assignment": _json(placed), "placed": PlacementResult(placed, brokers, tuple(placed))}
 
 
 def _starts(given: Input, brokers: int) -> Iterator[tuple[int, int]]:
@@ -81,123 +81,128 @@ def _starts(given: Input, brokers: int) -> Iterator[tuple[int, int]]:
         return
     starts = range(brokers) if start < 0 else (start,)
     shifts = range(brokers) if shift < 0 else (shift,)
-    step = len(starts) * len(shifts) // _MOST_STARTS + 1
+    step = len(starts) * len(shifts) // _MAX_STARTS + 1
     pairs = list(product(starts, shifts))[::step]
     yield from pairs or [(0, 0)]
 
 
-def _expand(given: Input) -> Iterator[Seen]:
+def _expand(given: Input) -> Iterator[VectorResult]:
     brokers = brokers_of(given)
-    for existing, before in _before(given):
+    for existing, before in _initial_assignments(given):
         seen = admission.expansion(brokers, existing, int(given["n_partitions"]))
         fresh: Any = seen["new_partitions"]
         whole = {**existing, **{int(partition): tuple(replicas) for partition, replicas in fresh.items()}}
         new = tuple(map(int, fresh))
-        yield {**seen, "before": before, "placed": Placed(whole, brokers, new)}
+        yield {**seen, "before": before, "placed": PlacementResult(whole, brokers, new)}
 
 
-def _before(given: Input) -> Iterator[tuple[dict[int, Replicas], Placed | None]]:
+def _initial_assignments(given: Input) -> Iterator[tuple[dict[int, Replicas], PlacementResult | None]]:
     """The topic before it grows: as given, or as any creation may have left it."""
     if "create" not in given:
         yield {int(partition): tuple(replicas) for partition, replicas in given["existing"].items()}, None
         return
     for made in _assign({"brokers": given["brokers"], **given["create"]}):
         placed = made["placed"]
-        assert isinstance(placed, Placed)
+        assert isinstance(placed, PlacementResult)
         yield dict(placed.assignment), placed
 
 
-def _alternate(given: Input, _release: Release) -> Seen:
-    return {"valid": True, "order": list(rack_alternated(brokers_of(given)))}
+def _alternate(given: Input, _release: KafkaVersion) -> VectorResult:
+    return {"valid": True, "order": list(alternate_racks(brokers_of(given)))}
 
 
-def _topic_name(given: Input, _release: Release) -> Seen:
+def _topic_name(given: Input, _release: KafkaVersion) -> VectorResult:
     match given.get("op", "validate"):
         case "validate":
-            if names.name_problem(given["name"]):
+            if names.topic_name_problem(given["name"]):
                 raise RefusedError("invalid_topic")
             return {"valid": True}
         case "has_collision_chars":
             return {"result": names.has_collision_chars(given["name"])}
         case "unify":
-            return {"result": names.collision_key(given["name"])}
+            return {"result": names.metric_name(given["name"])}
         case "collide":
-            return {"result": names.collide(given["a"], given["b"])}
+            return {"result": names.has_collision(given["a"], given["b"])}
     raise KeyError(given["op"])
 
 
-def _config(given: Input, release: Release) -> Seen:
+def _config(given: Input, release: KafkaVersion) -> VectorResult:
     match given.get("op", "validate"):
         case "validate":
             name = given["name"]
-            if given["value"] is None or configs.check(name, text := texts(given)["value"], release):
+            if given["value"] is None or config_values.check_value(name, text := config_texts(given)["value"], release):
                 raise RefusedError("invalid_config")
-            return {"valid": True, "canonical": configs.canonical_text(name, text), "stored": text}
+            return {"valid": True, "canonical": config_values.canonical_text(name, text), "stored": text}
         case "validate_set":
-            settings = {"remote.log.storage.system.enable": "false", **texts(given.get("broker", {}))}
-            config, stored = texts(given["configs"]), texts(given.get("existing", {}))
+            settings = {"remote.log.storage.system.enable": "false", **config_texts(given.get("broker", {}))}
+            config, stored = config_texts(given["configs"]), config_texts(given.get("existing", {}))
             admission.check_configs(config, release, settings)
-            if any(configs.forbidden_change(name, stored[name], config.get(name), release) for name in stored):
+            if any(
+                config_rules.forbidden_change_reason(name, stored[name], config.get(name), release) for name in stored
+            ):
                 raise RefusedError("invalid_config")
             return {"valid": True}
         case "effective":
-            config, settings = texts(given["configs"]), texts(given.get("broker", {}))
-            values = {name: configs.effective(name, config, settings, release) for name in configs.CONFIGS}
+            config, settings = config_texts(given["configs"]), config_texts(given.get("broker", {}))
+            values = {
+                name: config_rules.effective_value(name, config, settings, release)
+                for name in config_table.TOPIC_CONFIGS
+            }
             plain = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in values.items()}
             return {"valid": True, "effective": plain}
     raise KeyError(given["op"])
 
 
-def _validate(given: Input, release: Release) -> Seen:
+def _validate(given: Input, release: KafkaVersion) -> VectorResult:
     return _OPERATIONS[given["op"]](given, release)
 
 
-def _parse_cli(given: Input, _release: Release) -> Seen:
-    return {"valid": True, "assignment": _json(dict(enumerate(explicit.parse_cli_assignment(given["cli"]))))}
+def _parse_cli(given: Input, _release: KafkaVersion) -> VectorResult:
+    return {"valid": True, "assignment": _json(dict(enumerate(explicit_assignment.parse_cli_assignment(given["cli"]))))}
 
 
-def _decode_broker(given: Input, _release: Release) -> Seen:
-    node = _decoded(lambda: znodes.decode_broker(int(given["id"]), _raw(given)))
+def _decode_broker(given: Input, _release: KafkaVersion) -> VectorResult:
+    node = _decode_or_refuse(lambda: cluster.decode_broker(int(given["id"]), _raw(given)))
     return {"valid": True, "id": node.id, "rack": node.rack, "endpoints": list(node.endpoints), "version": node.version}
 
 
-def _decode_topic(given: Input, _release: Release) -> Seen:
-    node = _decoded(lambda: znodes.decode_topic(_raw(given)))
+def _decode_topic(given: Input, _release: KafkaVersion) -> VectorResult:
+    node = _decode_or_refuse(lambda: topics.decode_topic(_raw(given)))
     return {
         "valid": True,
         "assignment": _json(dict(zip(node.partition_ids, node.replicas, strict=True))),
         "topic_id": node.topic_id,
-        "reassigning": bool(node.reassigning),
+        "reassigning": bool(node.reassigning_partitions),
         "version": node.version,
     }
 
 
-def _decode_config(given: Input, _release: Release) -> Seen:
-    return {"valid": True, "configs": dict(_decoded(lambda: znodes.decode_config(_raw(given))))}
+def _decode_config(given: Input, _release: KafkaVersion) -> VectorResult:
+    return {"valid": True, "configs": dict(_decode_or_refuse(lambda: configs.decode_config(_raw(given))))}
 
 
-def _decode_reassign(given: Input, _release: Release) -> Seen:
-    entries = _decoded(lambda: znodes.decode_reassign(_raw(given)))
+def _decode_reassign(given: Input, _release: KafkaVersion) -> VectorResult:
+    entries = _decode_or_refuse(lambda: cluster.decode_requested_reassignments(_raw(given)))
     return {"valid": True, "partitions": [[topic, partition, list(target)] for topic, partition, target in entries]}
 
 
-def _encode_notification(given: Input, _release: Release) -> Seen:
-    raw = _decoded(lambda: znodes.encode_change_notification(given["entity_path"]))
-    return {"path": f"{znodes.paths.CHANGE_PREFIX}{0:010d}", "bytes": raw.decode()}
+def _encode_notification(given: Input, _release: KafkaVersion) -> VectorResult:
+    raw = _decode_or_refuse(lambda: own_znodes.encode_change_notification(given["entity_path"]))
+    return {"path": f"{paths.CONFIG_CHANGE_PREFIX}{0:010d}", "bytes": raw.decode()}
 
 
-def _topic_id(given: Input, _release: Release) -> Seen:
+def _topic_id(given: Input, _release: KafkaVersion) -> VectorResult:
     try:
-        found = znodes.topic_id_bytes(given["value"]).hex()
-    except znodes.ZnodeError as error:
+        found = topics.topic_id_bytes(given["value"]).hex()
+    except strict_json.ZnodeError as error:
         raise RefusedError("illegal_argument") from error
     return {"valid": True, "hex": found, "reserved": found in _RESERVED_IDS}
 
 
-def _decoded(work: Callable[[], _Node]) -> _Node:
+def _decode_or_refuse(work: Callable[[], _Node]) -> _Node:
     try:
         return work()
-    except znodes.ZnodeError as error:
+    except strict_json.ZnodeError as error:
         raise RefusedError("malformed") from error
 
 
@@ -210,14 +215,14 @@ def _json(assignment: Mapping[int, Replicas]) -> dict[str, list[int]]:
     return {str(partition): list(replicas) for partition, replicas in assignment.items()}
 
 
-_SEVERAL: Mapping[str, Callable[[Input], Iterator[Seen]]] = {"assign": _assign, "expand": _expand}
-_ONE: Mapping[str, Callable[[Input, Release], Seen]] = {
+_MULTIPLE_RESULTS: Mapping[str, Callable[[Input], Iterator[VectorResult]]] = {"assign": _assign, "expand": _expand}
+_SINGLE_RESULT: Mapping[str, Callable[[Input, KafkaVersion], VectorResult]] = {
     "alternate": _alternate,
     "topic_name": _topic_name,
     "config": _config,
     "validate": _validate,
 }
-_OPERATIONS: Mapping[str, Callable[[Input, Release], Seen]] = {
+_OPERATIONS: Mapping[str, Callable[[Input, KafkaVersion], VectorResult]] = {
     "create": admission.create,
     "create_explicit": admission.create,
     "expand": lambda given, _release: admission.grow(given),

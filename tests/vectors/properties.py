@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from topiarist.core.state import Broker, Replicas
+from topiarist.kafka.types import Broker, Replicas
 
 
-class Placed(NamedTuple):
+class PlacementResult(NamedTuple):
     """A topic as it lies: all partitions, the brokers it may use, and which partitions are new."""
 
     assignment: Mapping[int, Replicas]
@@ -17,9 +17,9 @@ class Placed(NamedTuple):
     new: tuple[int, ...]
 
 
-def broken(wanted: Mapping[str, object], placed: Placed) -> str:
+def first_violation(expected: Mapping[str, object], placed: PlacementResult) -> str:
     """Name the first property that does not hold, with what was found instead; empty if all hold."""
-    for name, value in wanted.items():
+    for name, value in expected.items():
         measure = _MEASURES.get(name)
         if measure is None:
             return f"property {name} is not known here"
@@ -29,30 +29,30 @@ def broken(wanted: Mapping[str, object], placed: Placed) -> str:
     return ""
 
 
-def _leaders(placed: Placed) -> set[object]:
+def _leader_counts(placed: PlacementResult) -> set[object]:
     count = Counter(replicas[0] for replicas in placed.assignment.values())
     return {count[broker.id] for broker in placed.brokers}
 
 
-def _replicas(placed: Placed) -> set[object]:
+def _replica_counts(placed: PlacementResult) -> set[object]:
     count = Counter(broker for replicas in placed.assignment.values() for broker in replicas)
     return {count[broker.id] for broker in placed.brokers}
 
 
-def _racks(placed: Placed) -> set[object]:
+def _rack_counts(placed: PlacementResult) -> set[object]:
     racks = {broker.id: broker.rack for broker in placed.brokers}
     return {len({racks[broker] for broker in replicas}) for replicas in placed.assignment.values()}
 
 
-def _distinct(placed: Placed) -> set[object]:
+def _has_distinct_brokers(placed: PlacementResult) -> set[object]:
     return {len(set(replicas)) == len(replicas) for replicas in placed.assignment.values()}
 
 
-_MEASURES: Mapping[str, Callable[[Placed], set[object]]] = {
-    "no_duplicate_broker_in_partition": _distinct,
-    "distinct_racks_per_partition": _racks,
-    "leaders_per_broker": _leaders,
-    "replicas_per_broker": _replicas,
+_MEASURES: Mapping[str, Callable[[PlacementResult], set[object]]] = {
+    "no_duplicate_broker_in_partition": _has_distinct_brokers,
+    "distinct_racks_per_partition": _rack_counts,
+    "leaders_per_broker": _leader_counts,
+    "replicas_per_broker": _replica_counts,
     "replicas_per_partition": lambda placed: {len(replicas) for replicas in placed.assignment.values()},
     "partition_count": lambda placed: {len(placed.assignment)},
     "new_partition_ids": lambda placed: {placed.new},

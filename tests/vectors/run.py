@@ -19,18 +19,17 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent / "operator")]
 
-from topiarist.core.configvalues import NEWEST  # noqa: E402
-from topiarist.core.state import Release  # noqa: E402
+from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion  # noqa: E402
 from vectors import kinds  # noqa: E402
-from vectors.properties import Placed, broken  # noqa: E402
+from vectors.properties import PlacementResult, first_violation  # noqa: E402
 
-COPY = HERE / "kafka-cases.json"
-SHARED = HERE.parent.parent.parent / "shared" / "golden" / "kafka-cases.json"
+LOCAL_VECTORS = HERE / "kafka-cases.json"
+SHARED_VECTORS = HERE.parent.parent.parent / "shared" / "golden" / "kafka-cases.json"
 
-ALIASES = {"broker_not_available": {"broker_not_available", "invalid_replica_assignment"}}
+EQUIVALENT_ERRORS = {"broker_not_available": {"broker_not_available", "invalid_replica_assignment"}}
 """Kafka has two doors for an expansion with an unknown broker, and a word at each."""
 
-ASIDE = frozenset({"one_creator_may_get"})
+IGNORED_EXPECTATIONS = frozenset({"one_creator_may_get"})
 """Expectations about a race between two writers, which no pure function can show."""
 
 
@@ -39,8 +38,8 @@ class Outcome(NamedTuple):
 
     label: str
     name: str
-    verdict: str
-    why: str = ""
+    status: str
+    message: str = ""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -49,36 +48,38 @@ def main(arguments: Sequence[str]) -> int:
     unreadable = 0
     for path in [Path(argument) for argument in arguments] or default_files():
         try:
-            vectors = read(path)
+            vectors = read_vectors(path)
         except (OSError, ValueError) as error:
             print(f"{path}: cannot be read: {error}")
             unreadable += 1
             continue
         print(f"{path}: {len(vectors)} vectors")
-        outcomes += [judge(vector, index) for index, vector in enumerate(vectors)]
-    for line in report(outcomes):
+        outcomes += [run_vector(vector, index) for index, vector in enumerate(vectors)]
+    for line in report_lines(outcomes):
         print(line)
-    failed = sum(outcome.verdict == "failed" for outcome in outcomes)
+    failed = sum(outcome.status == "failed" for outcome in outcomes)
     return 1 if failed or unreadable else 0
 
 
 def default_files() -> list[Path]:
     """The copy beside this script; the shared original too if it is there and has other bytes."""
-    return [path for path in (SHARED,) if path.exists() and path.read_bytes() != COPY.read_bytes()] + [COPY]
+    return [path for path in (SHARED_VECTORS,) if path.exists() and path.read_bytes() != LOCAL_VECTORS.read_bytes()] + [
+        LOCAL_VECTORS
+    ]
 
 
-def read(path: Path) -> list[Any]:
+def read_vectors(path: Path) -> list[Any]:
     """The vectors of a file, whatever they are. Raises ``ValueError`` if it is not JSON, ``OSError`` if not there."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".jsonl":
-        return [_json(line) for line in text.split("\n") if line.strip()]
-    found = _json(text)
+        return [_parse_json(line) for line in text.split("\n") if line.strip()]
+    found = _parse_json(text)
     if not isinstance(found, list):
         raise ValueError("found something else than a JSON list of vectors")
     return found
 
 
-def judge(vector: Any, index: int = 0) -> Outcome:
+def run_vector(vector: Any, index: int = 0) -> Outcome:
     """Run one vector. An odd one is a failed one: nothing that it holds ends the run."""
     if not isinstance(vector, dict):
         return Outcome("odd", f"number {index}", "failed", f"found {type(vector).__name__}, wanted an object")
@@ -95,18 +96,18 @@ def judge(vector: Any, index: int = 0) -> Outcome:
     return Outcome(label, name, "failed" if why else "passed", why)
 
 
-def report(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def report_lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Lines for people: each failure, the unsupported by name, counts per kind, and the sum at the end."""
     for outcome in outcomes:
-        if outcome.verdict == "failed":
-            yield f"FAILED {outcome.label} {outcome.name}: {outcome.why}"
-    counts = Counter((outcome.label, outcome.verdict) for outcome in outcomes)
+        if outcome.status == "failed":
+            yield f"FAILED {outcome.label} {outcome.name}: {outcome.message}"
+    counts = Counter((outcome.label, outcome.status) for outcome in outcomes)
     for label in sorted({outcome.label for outcome in outcomes}):
         words = [f"{counts[label, verdict]} {verdict}" for verdict in ("passed", "failed", "unsupported")]
         yield f"{label}: {', '.join(words)}"
-    aside = [f"{outcome.name} ({outcome.label})" for outcome in outcomes if outcome.verdict == "unsupported"]
+    aside = [f"{outcome.name} ({outcome.label})" for outcome in outcomes if outcome.status == "unsupported"]
     yield f"unsupported: {len(aside)}" + (f": {', '.join(aside)}" if aside else "")
-    total = Counter(outcome.verdict for outcome in outcomes)
+    total = Counter(outcome.status for outcome in outcomes)
     yield f"{total['passed']} passed, {total['failed']} failed"
 
 
@@ -117,55 +118,55 @@ def _difference(kind: str, given: Mapping[str, Any], expected: Mapping[str, Any]
     times = 0
     for seen in kinds.run(kind, given, _release(given)):
         times += 1
-        if why := _unlike(expected, seen):
+        if why := _mismatch(expected, seen):
             return why
     return "" if times else "nothing came of it"
 
 
-def _unlike(expected: Mapping[str, Any], seen: Mapping[str, Any]) -> str:
+def _mismatch(expected: Mapping[str, Any], seen: Mapping[str, Any]) -> str:
     if "error" in expected or "error" in seen:
-        words = ALIASES.get(str(seen.get("error")), {seen.get("error")})
-        shown = f"expected {_shown(expected)}, seen {seen.get('error', 'no error')}"
+        words = EQUIVALENT_ERRORS.get(str(seen.get("error")), {seen.get("error")})
+        shown = f"expected {_format_value(expected)}, seen {seen.get('error', 'no error')}"
         return "" if expected.get("error") in words else shown
     for name, want in expected.items():
-        if name in ASIDE:
+        if name in IGNORED_EXPECTATIONS:
             continue
-        why = _properties(want, seen) if name == "property" else _unlike_field(name, want, seen)
+        why = _property_mismatch(want, seen) if name == "property" else _field_mismatch(name, want, seen)
         if why:
             return why
     return ""
 
 
-def _properties(wanted: Mapping[str, Any], seen: Mapping[str, Any]) -> str:
+def _property_mismatch(wanted: Mapping[str, Any], seen: Mapping[str, Any]) -> str:
     placed, before = seen.get("placed"), seen.get("before")
-    if not isinstance(placed, Placed):
+    if not isinstance(placed, PlacementResult):
         return "it has no placement that could have properties"
     own = {name: _hashable(value) for name, value in wanted.items() if name not in ("after_create", "after_expand")}
     if "after_create" in wanted:
-        if not isinstance(before, Placed):
+        if not isinstance(before, PlacementResult):
             return "there was no creation before"
-        if why := broken(wanted["after_create"], before):
+        if why := first_violation(wanted["after_create"], before):
             return f"after the creation, {why}"
-    return broken({**own, **wanted.get("after_expand", {})}, placed)
+    return first_violation({**own, **wanted.get("after_expand", {})}, placed)
 
 
-def _unlike_field(name: str, want: Any, seen: Mapping[str, Any]) -> str:
+def _field_mismatch(name: str, want: Any, seen: Mapping[str, Any]) -> str:
     if name not in seen:
-        return f"expected {name} {_shown(want)}, of which nothing is seen"
+        return f"expected {name} {_format_value(want)}, of which nothing is seen"
     have = seen[name]
     if name == "effective":
         have = {key: have.get(key) for key in want}
     if name == "replica_sets":
         want = {key: sorted(value) for key, value in want.items()}
-    return "" if _same(want, have) else f"expected {name} {_shown(want)}, seen {_shown(have)}"
+    return "" if _is_equal_json(want, have) else f"expected {name} {_format_value(want)}, seen {_format_value(have)}"
 
 
-def _same(want: Any, have: Any) -> bool:
+def _is_equal_json(want: Any, have: Any) -> bool:
     """Equality of JSON values, in which true is not 1; a number may be expected where a text is shown."""
     if isinstance(want, dict) and isinstance(have, dict):
-        return want.keys() == have.keys() and all(_same(want[key], have[key]) for key in want)
+        return want.keys() == have.keys() and all(_is_equal_json(want[key], have[key]) for key in want)
     if isinstance(want, list) and isinstance(have, list):
-        return len(want) == len(have) and all(map(_same, want, have))
+        return len(want) == len(have) and all(map(_is_equal_json, want, have))
     if isinstance(want, bool) or isinstance(have, bool):
         return want is have or str(want).lower() == have
     if isinstance(want, str) and isinstance(have, list):
@@ -177,17 +178,17 @@ def _same(want: Any, have: Any) -> bool:
     return bool(want == have)
 
 
-def _release(given: Mapping[str, Any]) -> Release:
+def _release(given: Mapping[str, Any]) -> KafkaVersion:
     """The Kafka release that a vector speaks of; the newest with ZooKeeper if it says none."""
     numbers = re.findall(r"[0-9]+", str(given.get("kafka", given.get("release", ""))))
-    return (int(numbers[0]), int(numbers[1])) if len(numbers) > 1 else NEWEST
+    return (int(numbers[0]), int(numbers[1])) if len(numbers) > 1 else MAX_KAFKA_VERSION
 
 
-def _json(text: str) -> Any:
-    return json.loads(text, parse_float=Decimal, parse_int=_integer)
+def _parse_json(text: str) -> Any:
+    return json.loads(text, parse_float=Decimal, parse_int=_parse_integer)
 
 
-def _integer(digits: str) -> object:
+def _parse_integer(digits: str) -> object:
     return int(digits) if len(digits) < 4000 else Decimal(digits)
 
 
@@ -195,7 +196,7 @@ def _hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     text = json.dumps(value, default=str)
     return text if len(text) <= 400 else f"{text[:400]}..."
 

@@ -20,12 +20,12 @@ ASSIGN = {
 
 def test_every_vector_passes_or_is_about_what_the_product_does_not_do() -> None:
     """No committed vector fails, and what is left out is exactly the list of operations that the product has not."""
-    outcomes = [run.judge(vector) for vector in run.read(run.COPY)]
-    assert [outcome for outcome in outcomes if outcome.verdict == "failed"] == []
-    aside = {outcome.label for outcome in outcomes if outcome.verdict == "unsupported"}
+    outcomes = [run.run_vector(vector) for vector in run.read_vectors(run.LOCAL_VECTORS)]
+    assert [outcome for outcome in outcomes if outcome.status == "failed"] == []
+    aside = {outcome.label for outcome in outcomes if outcome.status == "unsupported"}
     named = {f"{kind} {operation}" for kind, operations in kinds.UNSUPPORTED.items() for operation in operations}
     assert aside == named - {"config roundtrip"}
-    assert sum(outcome.verdict == "passed" for outcome in outcomes) == 249
+    assert sum(outcome.status == "passed" for outcome in outcomes) == 249
 
 
 @pytest.mark.parametrize(
@@ -49,15 +49,15 @@ def test_every_vector_passes_or_is_about_what_the_product_does_not_do() -> None:
 )
 def test_a_wrong_or_odd_vector_fails_and_says_why(change: dict[str, Any]) -> None:
     """Wrong values, unknown words and broken shapes are failures with a reason, never passes and never crashes."""
-    outcome = run.judge(ASSIGN | change)
-    assert outcome.verdict == "failed"
-    assert outcome.why
+    outcome = run.run_vector(ASSIGN | change)
+    assert outcome.status == "failed"
+    assert outcome.message
 
 
 @pytest.mark.parametrize("vector", [None, 3, "text", [], {}, {"id": "x"}])
 def test_what_is_no_vector_fails(vector: object) -> None:
     """Anything may stand in a file."""
-    assert run.judge(vector, 4).verdict == "failed"
+    assert run.run_vector(vector, 4).status == "failed"
 
 
 def test_lists_and_lines_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,13 +97,13 @@ def test_an_unreadable_file_ends_with_one(tmp_path: Path, capsys: pytest.Capture
 
 def test_huge_numbers_are_read() -> None:
     """Numbers beyond any machine's range, whole and broken, reach the product as the text that they are."""
-    value = run._json(
+    value = run._parse_json(
         '{"kind": "config", "input": {"op": "validate", "name": "retention.ms", "value": %s}}' % ("9" * 5000)
     )
-    assert run.judge(value | {"expected": {"error": "invalid_config"}}).verdict == "passed"
-    ratio = {"op": "validate", "name": "min.cleanable.dirty.ratio", "value": run._json("0.50")}
+    assert run.run_vector(value | {"expected": {"error": "invalid_config"}}).status == "passed"
+    ratio = {"op": "validate", "name": "min.cleanable.dirty.ratio", "value": run._parse_json("0.50")}
     expected = {"valid": True, "canonical": "0.5"}
-    assert run.judge({"kind": "config", "input": ratio, "expected": expected}).verdict == "passed"
+    assert run.run_vector({"kind": "config", "input": ratio, "expected": expected}).status == "passed"
 
 
 def test_a_random_start_means_every_start() -> None:
@@ -111,6 +111,6 @@ def test_a_random_start_means_every_start() -> None:
     brokers = [{"id": number} for number in range(3)]
     given = {"brokers": brokers, "n_partitions": 3, "replication_factor": 2, "start_index": -1}
     vector = {"id": "x", "kind": "assign", "input": given, "expected": {"property": {"leaders_per_broker": 1}}}
-    assert run.judge(vector).verdict == "passed"
+    assert run.run_vector(vector).status == "passed"
     some = {"assignment": {"0": [0, 1], "1": [1, 2], "2": [2, 0]}}
-    assert run.judge(vector | {"expected": some}).verdict == "failed"
+    assert run.run_vector(vector | {"expected": some}).status == "failed"

@@ -16,22 +16,22 @@ from typing import Any
 
 MARKER = "<!-- topiarist apply -->"
 
-LARGEST = 60_000
+MAX_BYTES = 60_000
 """Bytes of the text: GitHub takes 65,536 characters for a comment, and this leaves room for a key in the marker."""
 
-LONGEST = 500
+MAX_MESSAGE_CHARACTERS = 500
 """Characters of one message."""
 
-FINE = ("done", "already so")
+SUCCESS_RESULTS = ("done", "already so")
 """Results that leave nothing to do."""
 
-NAMED = ("4", "5")
+EXPLAINED_EXIT_CODES = ("4", "5")
 """Exit codes whose reasons stand at the topics: something was refused, or a topic changed."""
 
 Row = dict[str, Any]
 
 
-def rows(text: str) -> Iterator[Row]:
+def parse_rows(text: str) -> Iterator[Row]:
     """Yield the lines of a report; what was cut off in the middle of a line is left out."""
     for line in text.splitlines():
         try:
@@ -42,12 +42,12 @@ def rows(text: str) -> Iterator[Row]:
             yield found
 
 
-def code(text: object) -> str:
+def code_span(text: object) -> str:
     """Return text as a code span in a table: no mention, no link, no other markup, one line."""
     plain = "".join(character if character.isprintable() else " " for character in str(text))
     plain = " ".join(plain.split())
-    if len(plain) > LONGEST:
-        plain = f"{plain[:LONGEST]} ..."
+    if len(plain) > MAX_MESSAGE_CHARACTERS:
+        plain = f"{plain[:MAX_MESSAGE_CHARACTERS]} ..."
     longest = max((len(run) for run in re.findall("`+", plain)), default=0)
     fence = "`" * (longest + 1)
     space = " " if plain[:1] == "`" or plain[-1:] == "`" else ""
@@ -65,49 +65,51 @@ def title(summary: Row | None, topics: Sequence[Row], exit_code: str) -> str:
         return f"### Cut off, or not begun: {told or 'no topic'}. {log}"
     if exit_code == "0":
         return f"### Applied: {told or 'nothing to do'}."
-    return f"### Not all applied: {told or 'no topic'}." + ("" if exit_code in NAMED else f" {log}")
+    return f"### Not all applied: {told or 'no topic'}." + ("" if exit_code in EXPLAINED_EXIT_CODES else f" {log}")
 
 
 def table(topics: Iterable[Row]) -> list[str]:
     """Return a row for each topic: what is left to do, and why."""
     return [
-        f"| {code(topic.get('topic'))} | {code(topic.get('cluster') or '')} | {code(topic.get('result'))} "
-        f"| {code(topic.get('reason') or '')} | {code(topic.get('message') or '')} |"
+        f"| {code_span(topic.get('topic'))} | {code_span(topic.get('cluster') or '')} "
+        f"| {code_span(topic.get('result'))} | {code_span(topic.get('reason') or '')} "
+        f"| {code_span(topic.get('message') or '')} |"
         for topic in topics
     ]
 
 
 def outcome(text: str, exit_code: str) -> str:
     """Return the whole: the topics with something left to do by row, the others by name as far as there is room."""
-    found = list(rows(text))
+    found = list(parse_rows(text))
     topics = [row for row in found if row.get("row") == "topic"]
     summary = next((row for row in found if row.get("row") == "summary"), None)
-    left = [topic for topic in topics if topic.get("result") not in FINE]
-    done = [topic for topic in topics if topic.get("result") in FINE]
+    left = [topic for topic in topics if topic.get("result") not in SUCCESS_RESULTS]
+    done = [topic for topic in topics if topic.get("result") in SUCCESS_RESULTS]
     lines = [MARKER, title(summary, topics, exit_code), ""]
-    room = LARGEST - sum(len(line.encode()) + 1 for line in lines) - 500
+    room = MAX_BYTES - sum(len(line.encode()) + 1 for line in lines) - 500
     if left:
         head = ["| topic | cluster | result | reason | message |", "| --- | --- | --- | --- | --- |"]
-        kept = fitting(table(left), room)
+        kept = fit_lines(table(left), room)
         room -= sum(len(line.encode()) + 1 for line in kept)
         lines += [*head, *kept, ""]
         if len(kept) < len(left):
             lines += [f"{len(left) - len(kept)} more with something left to do: see the report of the run.", ""]
     if done:
-        names = fitting(
-            [f"- {code(topic.get('topic'))} {code(topic.get('cluster') or '')}".rstrip() for topic in done], room
+        names = fit_lines(
+            [f"- {code_span(topic.get('topic'))} {code_span(topic.get('cluster') or '')}".rstrip() for topic in done],
+            room,
         )
         more = [f"- and {len(done) - len(names)} more: see the report of the run"] if len(names) < len(done) else []
         lines += ["<details><summary>Topics that are as declared</summary>", "", *names, *more, "", "</details>", ""]
     return "\n".join(lines)
 
 
-def fitting(lines: Sequence[str], room: int) -> list[str]:
+def fit_lines(lines: Sequence[str], max_bytes: int) -> list[str]:
     """Return as many of the first lines as have room, in bytes."""
     kept = []
     for line in lines:
-        room -= len(line.encode()) + 1
-        if room < 0:
+        max_bytes -= len(line.encode()) + 1
+        if max_bytes < 0:
             break
         kept.append(line)
     return kept

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
-from topiarist.core.change import Plan, TopicPlan
-from topiarist.core.evolve import Position, evolve
-from topiarist.core.inspection import Inspection
-from topiarist.core.standings import standings
-from topiarist.core.state import ClusterState, TopicState
-from topiarist.core.waiting import Sight, brings, sight
 from topiarist.errors import Reason
-from topiarist.reconcile import Outcome, Pace, Result
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import Plan, TopicPlan
+from topiarist.model.progress import TopicProgress, build_topic_progress, partitions_to_initialize
+from topiarist.model.state import ClusterState, TopicInspection, TopicState
+from topiarist.planning.preconditions import Validity, check_plan
+from topiarist.planning.simulate import simulate
+from topiarist.ports import Throttle
 
 
 class MemoryCluster:
@@ -29,33 +29,37 @@ class MemoryCluster:
         """The state as it is."""
         return self.state
 
-    def apply(self, plan: Plan, stop: Callable[[], bool], pace: Pace | None = None) -> Iterator[Outcome]:
+    def apply(self, plan: Plan, stop: Callable[[], bool], throttle: Throttle | None = None) -> Iterator[Outcome]:
         """Evolve topic by topic, with the same comparison by value as the real cluster."""
-        topics = sorted(plan.to_do(), key=lambda topic: bool(brings(topic))) if pace else plan.to_do()
+        topics = (
+            sorted(plan.actionable_topics(), key=lambda topic: bool(partitions_to_initialize(topic)))
+            if throttle
+            else plan.actionable_topics()
+        )
         for topic in topics:
-            while pace and brings(topic) and not stop() and not pace.take(topic):
-                pace.rest()
-            yield Outcome(topic.topic, Result.NOT_SENT) if stop() else self._apply(plan, topic)
+            while throttle and partitions_to_initialize(topic) and not stop() and not throttle.try_acquire(topic):
+                throttle.wait()
+            yield Outcome(topic.topic, Result.SKIPPED) if stop() else self._apply_topic(plan, topic)
 
-    def look(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, Sight]:
+    def poll(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:
         """The topics as they are; the controller is as fast as we are."""
-        return {name: sight(self.state, name, partitions) for name, partitions in topics.items()}
+        return {name: build_topic_progress(self.state, name, partitions) for name, partitions in topics.items()}
 
     def inspect(self, topic: str) -> None:
         """Nothing: a state does not hold what a controller has made of its topics."""
 
-    def inspect_all(self, topics: Collection[TopicState]) -> Mapping[str, Inspection]:
+    def inspect_all(self, topics: Collection[TopicState]) -> Mapping[str, TopicInspection]:
         """Return nothing, as ``inspect`` does."""
         return {}
 
-    def _apply(self, plan: Plan, topic: TopicPlan) -> Outcome:
-        if self.state.gate.reason:
-            return Outcome(topic.topic, Result.REFUSED, self.state.gate.reason, self.state.gate.message)
-        ((_, stands),) = standings(replace(plan, topics=(topic,)), self.state)
-        if stands.position is Position.MOVED:
-            return Outcome(topic.topic, Result.MOVED, Reason.STATE_CONFLICT, stands.message)
-        if stands.position is Position.AFTER:
-            return Outcome(topic.topic, Result.ALREADY)
-        self.state = evolve(self.state, [topic])
+    def _apply_topic(self, plan: Plan, topic: TopicPlan) -> Outcome:
+        if self.state.write_block.reason:
+            return Outcome(topic.topic, Result.REFUSED, self.state.write_block.reason, self.state.write_block.message)
+        ((_, stands),) = check_plan(replace(plan, topics=(topic,)), self.state)
+        if stands.validity is Validity.CONFLICT:
+            return Outcome(topic.topic, Result.CONFLICT, Reason.STATE_CONFLICT, stands.message)
+        if stands.validity is Validity.ALREADY_APPLIED:
+            return Outcome(topic.topic, Result.UNCHANGED)
+        self.state = simulate(self.state, [topic])
         self.writes += 1
         return Outcome(topic.topic, Result.DONE)

@@ -1,5 +1,1 @@
-"""The command line: one thin module per command. Parses, calls, prints; decides nothing.
-
-``options`` has the flags and makes ``Settings`` of them, ``inputs`` turns paths into specs, ``terminal`` knows how to
-talk to a person. Each command is imported only when it is called, so that ``--help`` answers at once.
-"""
+"""The command line. `main` has the list of commands; each command is a module of `commands`, or `apply`."""

@@ -11,126 +11,133 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from topiarist.cli import terminal
-from topiarist.core.change import Plan
-from topiarist.errors import Complaint
-from topiarist.render import complaints as complaints_
-from topiarist.settings import Settings
+from topiarist.cli.settings import Settings
+from topiarist.errors import Diagnostic
+from topiarist.model.plan import Plan
+from topiarist.output import diagnostics as complaints_
 
 if TYPE_CHECKING:
-    from topiarist.core.description import Description
-    from topiarist.render.listing import Listed
+    from topiarist.inspection.describe import Description
+    from topiarist.inspection.list import TopicList
 
 
-def plans_text(plans: Sequence[Plan], settings: Settings, *, applying: bool = False) -> str:
+def format_plans_as_text(plans: Sequence[Plan], settings: Settings, *, applying: bool = False) -> str:
     """Return plans as text: whole, with ``-q`` a line for each topic, with ``--summary`` how they end."""
-    page = terminal.page(sys.stdout, settings)
+    page = terminal.make_layout(sys.stdout, settings)
     if settings.summary or settings.verbosity < 0:
-        from topiarist.render import short
+        from topiarist.output.text import short
 
-        return (short.ends if settings.summary else short.lines)(plans, page, applying=applying)
-    from topiarist.render import text
+        return (short.format_summaries if settings.summary else short.format_topic_lines)(
+            plans, page, applying=applying
+        )
+    from topiarist.output.text import plan
 
-    return text.plans(plans, page, applying=applying)
-
-
-def _text(plans: Sequence[Plan], _failed: Sequence[str], settings: Settings) -> str:
-    return plans_text(plans, settings)
+    return plan.format_plans(plans, page, applying=applying)
 
 
-def _json(plans: Sequence[Plan], failed: Sequence[str], _settings: Settings) -> str:
+def _format_plans_text(plans: Sequence[Plan], _failed_clusters: Sequence[str], settings: Settings) -> str:
+    return format_plans_as_text(plans, settings)
+
+
+def _format_plans_json(plans: Sequence[Plan], failed_clusters: Sequence[str], _settings: Settings) -> str:
     """The document; none at all where no cluster could be planned."""
-    from topiarist.render.document import document, dumps
+    from topiarist.adapters.saved_plans.encode import dumps, encode_plans
 
-    return dumps(document(plans)) if plans or not failed else ""
-
-
-def _markdown(plans: Sequence[Plan], failed: Sequence[str], _settings: Settings) -> str:
-    from topiarist.render import markdown
-
-    return markdown.plans(plans, failed, str(Path.cwd()))
+    return dumps(encode_plans(plans)) if plans or not failed_clusters else ""
 
 
-def _github(plans: Sequence[Plan], failed: Sequence[str], _settings: Settings) -> str:
-    from topiarist.render import github
+def _format_plans_markdown(plans: Sequence[Plan], failed_clusters: Sequence[str], _settings: Settings) -> str:
+    from topiarist.output.markdown import plan as plan_
 
-    return github.plans(plans, failed, str(Path.cwd()))
+    return plan_.format_plans(plans, failed_clusters, str(Path.cwd()))
 
 
-PLANS: Mapping[str, Callable[[Sequence[Plan], Sequence[str], Settings], str]] = {
-    "text": _text,
-    "json": _json,
-    "markdown": _markdown,
-    "github": _github,
+def _format_plans_github(plans: Sequence[Plan], failed_clusters: Sequence[str], _settings: Settings) -> str:
+    from topiarist.output.ci import github
+
+    return github.format_plans(plans, failed_clusters, str(Path.cwd()))
+
+
+PLAN_FORMATS: Mapping[str, Callable[[Sequence[Plan], Sequence[str], Settings], str]] = {
+    "text": _format_plans_text,
+    "json": _format_plans_json,
+    "markdown": _format_plans_markdown,
+    "github": _format_plans_github,
 }
 """Plans of a run, and the clusters that could not be planned, in each format of ``plan``."""
 
 
-def _described_text(_topic: str, found: Sequence[Description], settings: Settings) -> str:
-    from topiarist.render import described
+def _format_descriptions_text(_topic: str, descriptions: Sequence[Description], settings: Settings) -> str:
+    from topiarist.output.text import describe
 
-    return described.descriptions(found, terminal.page(sys.stdout, settings))
-
-
-def _described_json(topic: str, found: Sequence[Description], _settings: Settings) -> str:
-    from topiarist.render import describing
-    from topiarist.render.document import dumps
-
-    return dumps(describing.document(topic, found))
+    return describe.format_descriptions(descriptions, terminal.make_layout(sys.stdout, settings))
 
 
-DESCRIPTIONS: Mapping[str, Callable[[str, Sequence[Description], Settings], str]] = {
-    "text": _described_text,
-    "json": _described_json,
+def _format_descriptions_json(topic: str, descriptions: Sequence[Description], _settings: Settings) -> str:
+    from topiarist.adapters.saved_plans.encode import dumps
+    from topiarist.output.json import describe as describe_
+
+    return dumps(describe_.encode_descriptions(topic, descriptions))
+
+
+DESCRIPTION_FORMATS: Mapping[str, Callable[[str, Sequence[Description], Settings], str]] = {
+    "text": _format_descriptions_text,
+    "json": _format_descriptions_json,
 }
 """The word that a topic was asked for by, and the topic on each cluster, in each format of ``describe``."""
 
 
-def _listed_text(found: Sequence[Listed], settings: Settings) -> str:
-    from topiarist.render import listed
+def _format_lists_text(listings: Sequence[TopicList], settings: Settings) -> str:
+    from topiarist.output.text import list
 
-    return listed.lists(found, terminal.page(sys.stdout, settings), cut=sys.stdout.isatty() and settings.verbosity < 1)
-
-
-def _listed_json(found: Sequence[Listed], _settings: Settings) -> str:
-    from topiarist.render import listing
-    from topiarist.render.document import dumps
-
-    return dumps(listing.document(found))
+    return list.format_lists(
+        listings, terminal.make_layout(sys.stdout, settings), truncate=sys.stdout.isatty() and settings.verbosity < 1
+    )
 
 
-LISTS: Mapping[str, Callable[[Sequence[Listed], Settings], str]] = {"text": _listed_text, "json": _listed_json}
+def _format_lists_json(listings: Sequence[TopicList], _settings: Settings) -> str:
+    from topiarist.adapters.saved_plans.encode import dumps
+    from topiarist.output.json import list as list_
+
+    return dumps(list_.encode_lists(listings))
+
+
+LIST_FORMATS: Mapping[str, Callable[[Sequence[TopicList], Settings], str]] = {
+    "text": _format_lists_text,
+    "json": _format_lists_json,
+}
 """The topics of clusters, in each format of ``list``."""
 
 
-Complaints = Sequence[Complaint]
+Diagnostics = Sequence[Diagnostic]
 
 
-def _complaints_json(found: Complaints, warnings: Complaints, more: int) -> str:
-    return complaints_.to_json(found, warnings, more=more)
+def _format_diagnostics_json(errors: Diagnostics, warnings: Diagnostics, suppressed_count: int) -> str:
+    return complaints_.to_json(errors, warnings, suppressed_count=suppressed_count)
 
 
-def _complaints_markdown(found: Complaints, _warnings: Complaints, more: int) -> str:
-    from topiarist.render import markdown
+def _format_diagnostics_markdown(errors: Diagnostics, _warnings: Diagnostics, suppressed_count: int) -> str:
+    from topiarist.output.markdown import plan as plan_
 
-    return markdown.complaints(found, more, str(Path.cwd()))
-
-
-def _complaints_github(found: Complaints, warnings: Complaints, more: int) -> str:
-    from topiarist.render import github
-
-    return github.complaints(found, warnings, more, str(Path.cwd()))
+    return plan_.format_diagnostics(errors, suppressed_count, str(Path.cwd()))
 
 
-def _complaints_sarif(found: Complaints, warnings: Complaints, more: int) -> str:
-    from topiarist.render.sarif import to_sarif
+def _format_diagnostics_github(errors: Diagnostics, warnings: Diagnostics, suppressed_count: int) -> str:
+    from topiarist.output.ci import github
 
-    return to_sarif(found, warnings, more=more, root=str(Path.cwd()))
+    return github.format_diagnostics(errors, warnings, suppressed_count, str(Path.cwd()))
 
 
-COMPLAINTS: Mapping[str, Callable[[Complaints, Complaints, int], str]] = {
-    "json": _complaints_json,
-    "markdown": _complaints_markdown,
-    "github": _complaints_github,
-    "sarif": _complaints_sarif,
+def _format_diagnostics_sarif(errors: Diagnostics, warnings: Diagnostics, suppressed_count: int) -> str:
+    from topiarist.output.ci.sarif import to_sarif
+
+    return to_sarif(errors, warnings, suppressed_count=suppressed_count, root=str(Path.cwd()))
+
+
+DIAGNOSTIC_FORMATS: Mapping[str, Callable[[Diagnostics, Diagnostics, int], str]] = {
+    "json": _format_diagnostics_json,
+    "markdown": _format_diagnostics_markdown,
+    "github": _format_diagnostics_github,
+    "sarif": _format_diagnostics_sarif,
 }
 """What is wrong with manifests, warnings, and how many were only counted, in each format but text."""

@@ -8,35 +8,37 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any
 
-_STDERR = 2
+_STDERR_FD = 2
 
 
 class Interrupt:
     """Watches for SIGINT and SIGTERM while it is entered. ``code`` is the exit code once one came, else 0."""
 
     def __init__(self) -> None:
-        self.code = 0
-        self._before: dict[signal.Signals, Any] = {}
+        self.exit_code = 0
+        self._previous_handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interrupt:
         for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._on_signal)
+            self._previous_handlers[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)
 
-    def happened(self) -> bool:
+    def has_happened(self) -> bool:
         """Whether the run should end."""
-        return self.code != 0
+        return self.exit_code != 0
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.code:
-            os._exit(self.code)
-        self.code = 128 + number
+        if self.exit_code:
+            os._exit(self.exit_code)
+        self.exit_code = 128 + number
         # Not through a stream of Python's: it may be in the middle of a write, and then refuses another one.
         with suppress(OSError):
-            os.write(_STDERR, b"\nending: what is under way is finished, nothing more is sent (again to end at once)\n")
+            os.write(
+                _STDERR_FD, b"\nending: what is under way is finished, nothing more is sent (again to end at once)\n"
+            )

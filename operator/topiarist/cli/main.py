@@ -13,9 +13,9 @@ import click
 
 from topiarist import __version__
 from topiarist.cli import streams, terminal
-from topiarist.core.values import quoted
 from topiarist.errors import Exit, TopiaristError
-from topiarist.reconcile import worst
+from topiarist.model.outcome import worst_exit_code
+from topiarist.text import quote
 
 COMMANDS = {
     "validate": "Check manifests without a cluster.",
@@ -36,6 +36,13 @@ COMMANDS = {
     "completion": "Print the completion script for a shell.",
 }
 
+_COMMAND_MODULES = {
+    "apply": ("apply.command", "command"),
+    "release": ("commands.unmanage", "command"),
+    "thaw": ("commands.freeze", "thaw_command"),
+}
+"""Module and attribute of the commands that are not ``command`` in the module of their name."""
+
 ALIASES = {"get": "list"}
 """Other words for commands, not listed by themselves."""
 
@@ -53,7 +60,7 @@ class LazyGroup(click.Group):
         """As click does it, with the command that was probably meant."""
         if args and args[0] not in COMMANDS | ALIASES:
             close = get_close_matches(args[0], COMMANDS, n=1)
-            ctx.fail(f"no such command: {quoted(args[0])}" + (f"; did you mean {close[0]}?" if close else ""))
+            ctx.fail(f"no such command: {quote(args[0])}" + (f"; did you mean {close[0]}?" if close else ""))
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -61,7 +68,8 @@ class LazyGroup(click.Group):
         name = ALIASES.get(cmd_name, cmd_name)
         if name not in COMMANDS:
             return None
-        command = import_module(f"topiarist.cli.{name}").command
+        module, attribute = _COMMAND_MODULES.get(name, (f"commands.{name}", "command"))
+        command = getattr(import_module(f"topiarist.cli.{module}"), attribute)
         assert isinstance(command, click.Command)
         return command
 
@@ -100,10 +108,10 @@ def cli() -> None:
     """
 
 
-def run(words: list[str]) -> int:
+def run(arguments: list[str]) -> int:
     """Run one command line; its exit code."""
     try:
-        code = cli.main(words, prog_name="topiarist", standalone_mode=False)
+        code = cli.main(arguments, prog_name="topiarist", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of standard output has ended: head, less
         code = Exit.ERROR
@@ -112,12 +120,12 @@ def run(words: list[str]) -> int:
         code = Exit.USAGE if isinstance(error, click.UsageError) else Exit.ERROR
     except (click.Abort, KeyboardInterrupt):
         if sys.stderr.isatty():
-            terminal.say("")  # the cursor stands behind a question, or behind ^C
-        terminal.say("interrupted: nothing was written")
+            terminal.log("")  # the cursor stands behind a question, or behind ^C
+        terminal.log("interrupted: nothing was written")
         code = 130
     except TopiaristError as error:
-        terminal.fail(error)
-        code = error.reason.exit
+        terminal.print_error(error)
+        code = error.reason.exit_code
     return int(code or Exit.DONE)
 
 
@@ -125,8 +133,8 @@ def main() -> None:
     """The entry point of the command and of ``python -m topiarist``."""
     # One command is one short life: collecting garbage among the objects of a large plan costs a third of its time.
     gc.disable()
-    guarded = streams.guard()
+    guarded = streams.replace_standard_streams()
     code = run(sys.argv[1:])
-    if any(stream.failed for stream in guarded) and code <= max(Exit):
-        code = int(worst([Exit(code), Exit.ERROR]))
+    if any(stream.failure for stream in guarded) and code <= max(Exit):
+        code = int(worst_exit_code([Exit(code), Exit.ERROR]))
     sys.exit(code)

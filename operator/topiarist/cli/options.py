@@ -13,24 +13,22 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from topiarist.core.backlog import AHEAD
-from topiarist.core.change import Risk
-from topiarist.core.names import name_problem
-from topiarist.core.plan import EVERY
-from topiarist.core.policy import Allowance
-from topiarist.core.state import Release
-from topiarist.core.values import quoted
-from topiarist.settings import Settings
+from topiarist.cli.settings import Settings
+from topiarist.kafka.names import topic_name_problem
+from topiarist.kafka.types import KafkaVersion
+from topiarist.model.plan import Risk
+from topiarist.model.run_options import ALL_TOPICS, MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskApproval
+from topiarist.text import quote
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PATTERN = re.compile(r"[A-Za-z0-9._*?\[\]!-]+")
-OWNER = re.compile(r"[A-Za-z0-9._/-]{1,200}")
-MOST_WORDS = 300
-RELEASE = re.compile(r"([23])[.]([0-9])([.][0-9]+)?")
+TOPIC_PATTERN_REGEX = re.compile(r"[A-Za-z0-9._*?\[\]!-]+")
+OWNER_REGEX = re.compile(r"[A-Za-z0-9._/-]{1,200}")
+MAX_TEXT_LENGTH = 300
+KAFKA_VERSION_REGEX = re.compile(r"([23])[.]([0-9])([.][0-9]+)?")
 
 
-class Option(click.Option):
+class NonBlankOption(click.Option):
     """An option that takes no blank value, neither from the command line nor from the environment.
 
     A blank value usually comes from an unset variable. Without this check it would lift a restriction: ``--cluster ""``
@@ -46,29 +44,29 @@ class Option(click.Option):
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         """Convert the value to the option's type; raise ``click.BadParameter`` if it, or a part of it, is blank."""
-        given = self.name and ctx.get_parameter_source(self.name) in _GIVEN
-        if given and any(isinstance(part, str) and not part.strip() for part in _parts(value)):
+        given = self.name and ctx.get_parameter_source(self.name) in _EXPLICIT_SOURCES
+        if given and any(isinstance(part, str) and not part.strip() for part in _as_sequence(value)):
             raise click.BadParameter("found an empty value: leave the option out, or give it a value", ctx, self)
         return super().type_cast_value(ctx, value)
 
 
-class Paths(click.Argument):
+class NonBlankArgument(click.Argument):
     """An argument that takes no blank word."""
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         """Convert the words to the argument's type; raise ``click.BadParameter`` if one is blank."""
-        if any(isinstance(part, str) and not part.strip() for part in _parts(value)):
+        if any(isinstance(part, str) and not part.strip() for part in _as_sequence(value)):
             raise click.BadParameter("found an empty value: leave it out, or give it a value", ctx, self)
         return super().type_cast_value(ctx, value)
 
 
-option = partial(click.option, cls=Option)
-argument = partial(click.argument, cls=Paths)
+option = partial(click.option, cls=NonBlankOption)
+argument = partial(click.argument, cls=NonBlankArgument)
 
-_GIVEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+_EXPLICIT_SOURCES = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
 
-def _parts(value: Any) -> Sequence[Any]:
+def _as_sequence(value: Any) -> Sequence[Any]:
     return value if isinstance(value, (tuple, list)) else (value,)
 
 
@@ -89,70 +87,72 @@ class Command(click.Command):
                 formatter.write(f"  {line}\n")
 
 
-def _release(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Release | None:
+def _parse_kafka_version(_ctx: click.Context, _param: click.Parameter, value: str | None) -> KafkaVersion | None:
     if value is None:
         return None
-    match = RELEASE.fullmatch(value)
+    match = KAFKA_VERSION_REGEX.fullmatch(value)
     release = (int(match[1]), int(match[2])) if match else (0, 0)
     if not (2, 4) <= release <= (3, 9):
-        raise click.BadParameter(f"found {quoted(value)}, wanted a Kafka release from 2.4 to 3.9")
+        raise click.BadParameter(f"found {quote(value)}, wanted a Kafka release from 2.4 to 3.9")
     return release
 
 
-def _owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    if not OWNER.fullmatch(value) or value.startswith("k8s/"):
+def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    if not OWNER_REGEX.fullmatch(value) or value.startswith("k8s/"):
         raise click.BadParameter(
-            f"found {quoted(value)}, wanted 1 to 200 letters, digits, . _ - /, and not k8s/ at the beginning "
+            f"found {quote(value)}, wanted 1 to 200 letters, digits, . _ - /, and not k8s/ at the beginning "
             "(the operator's)"
         )
     return value
 
 
-def _any_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    if not OWNER.fullmatch(value):
-        raise click.BadParameter(f"found {quoted(value)}, wanted 1 to 200 letters, digits, . _ - /")
+def _check_any_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    if not OWNER_REGEX.fullmatch(value):
+        raise click.BadParameter(f"found {quote(value)}, wanted 1 to 200 letters, digits, . _ - /")
     return value
 
 
-def _brokers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> frozenset[int]:
+def _parse_brokers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> frozenset[int]:
     words = [] if value is None else [word.strip() for word in value.split(",")]
     if wrong := [word for word in words if not re.fullmatch(r"[0-9]{1,9}", word)]:
-        raise click.BadParameter(f"found {quoted(wrong[0])}, wanted broker ids: 1,2,3")
+        raise click.BadParameter(f"found {quote(wrong[0])}, wanted broker ids: 1,2,3")
     return frozenset(map(int, words))
 
 
-def _risks(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[Allowance, ...]:
-    classes = {risk.word: risk for risk in Risk}
+def _parse_risk_approvals(
+    _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
+) -> tuple[RiskApproval, ...]:
+    classes = {risk.label: risk for risk in Risk}
     found = []
     for value in values:
         word, named, names = value.partition("=")
         if word not in classes:
-            raise click.BadParameter(f"found {quoted(word)}, wanted one of {', '.join(classes)}")
-        topics = tuple(names.split(",")) if named else EVERY
-        if problem := next(filter(None, map(name_problem, topics if named else ())), ""):
-            raise click.BadParameter(f"{quoted(value)}: {problem}; to mean every topic, write {word} without =")
-        found.append(Allowance(classes[word], topics))
+            raise click.BadParameter(f"found {quote(word)}, wanted one of {', '.join(classes)}")
+        topics = tuple(names.split(",")) if named else ALL_TOPICS
+        if problem := next(filter(None, map(topic_name_problem, topics if named else ())), ""):
+            raise click.BadParameter(f"{quote(value)}: {problem}; to mean every topic, write {word} without =")
+        found.append(RiskApproval(classes[word], topics))
     return tuple(found)
 
 
-def _patterns(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+def _check_patterns(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     """Check patterns of topic names: a word that no topic name could fit was meant as something else."""
     for value in values:
-        if value.startswith("-") or not PATTERN.fullmatch(value):
+        if value.startswith("-") or not TOPIC_PATTERN_REGEX.fullmatch(value):
             raise click.BadParameter(
-                f"found {quoted(value)}, wanted a topic name or a pattern such as 'orders.*'; for every topic: "
+                f"found {quote(value)}, wanted a topic name or a pattern such as 'orders.*'; for every topic: "
                 f"{param.opts[0]} '*'"
             )
     return values
 
 
-def _line(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    if not value.strip() or not value.isprintable() or len(value) > MOST_WORDS:
-        raise click.BadParameter(f"found {quoted(value)}, wanted one line of text, at most {MOST_WORDS} characters")
+def _parse_line(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    if not value.strip() or not value.isprintable() or len(value) > MAX_TEXT_LENGTH:
+        raise click.BadParameter(f"found {quote(value)}, wanted one line of text, at most {MAX_TEXT_LENGTH} characters")
     return value.strip()
 
 
-def _user() -> str:
+def _user_name() -> str:
     """The name of whoever runs this; empty, which no option takes, if the system has none."""
     try:
         return getpass.getuser()
@@ -160,14 +160,14 @@ def _user() -> str:
         return ""
 
 
-def _option(*names: str, **settings: Any) -> Callable[[F], F]:
+def _option_with_env(*names: str, **settings: Any) -> Callable[[F], F]:
     """An option whose environment twin is its long name."""
     long = next(name for name in names if name.startswith("--")).split("/")[0]
     variable = "TOPIARIST_" + long.removeprefix("--").upper().replace("-", "_")
     return option(*names, envvar=variable, show_envvar=False, **settings)
 
 
-def _group(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+def _combine_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     def add(function: F) -> F:
         for each in reversed(options):
             function = each(function)
@@ -177,31 +177,37 @@ def _group(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 
 
 paths = argument("paths", nargs=-1, type=click.Path(), metavar="[PATH]...")
-_clusters = _option(
+_clusters_option = _option_with_env(
     "--clusters", multiple=True, type=click.Path(), metavar="FILE", help="More manifests, of kind Cluster."
 )
-volume = _group(
+verbosity = _combine_options(
     option("-q", "--quiet", is_flag=True, help="Only the product, no remarks; of a plan, one line a topic."),
     option("-v", "--verbose", count=True, help="Say more: every replica list, every notice."),
 )
 
-manifests = _group(
+manifests = _combine_options(
     paths,
-    _clusters,
-    _option("--platform", multiple=True, type=click.Path(), metavar="PATH", help="Clusters, policies: only from here."),
-    _option("--cluster", metavar="NAME", help="Only this cluster; topics of the others are counted."),
-    _option("--kafka-version", callback=_release, metavar="X.Y", help="The brokers' release, 2.4 to 3.9."),
-    volume,
+    _clusters_option,
+    _option_with_env(
+        "--platform", multiple=True, type=click.Path(), metavar="PATH", help="Clusters, policies: only from here."
+    ),
+    _option_with_env("--cluster", metavar="NAME", help="Only this cluster; topics of the others are counted."),
+    _option_with_env(
+        "--kafka-version", callback=_parse_kafka_version, metavar="X.Y", help="The brokers' release, 2.4 to 3.9."
+    ),
+    verbosity,
 )
 
-clusters = _group(_clusters, _option("--cluster", metavar="NAME", help="Only this cluster."))
+clusters = _combine_options(_clusters_option, _option_with_env("--cluster", metavar="NAME", help="Only this cluster."))
 """Where clusters are found by a command that is not about topics in manifests; ``paths`` may be beside it."""
 
-require_topics = _option("--require-topics", is_flag=True, help="End with 1 if the paths hold no Topic.")
+require_topics = _option_with_env("--require-topics", is_flag=True, help="End with 1 if the paths hold no Topic.")
 
-connection = _group(
-    _option("--zookeeper", default="", metavar="CONNECT", help="host:port,host:port/chroot of the only cluster."),
-    _option(
+connection = _combine_options(
+    _option_with_env(
+        "--zookeeper", default="", metavar="CONNECT", help="host:port,host:port/chroot of the only cluster."
+    ),
+    _option_with_env(
         "--connect-timeout",
         type=click.FloatRange(0.1, 600),
         default=10.0,
@@ -213,8 +219,8 @@ connection = _group(
 
 summary = option("--summary", is_flag=True, help="Print only how each plan ends.")
 
-recorded = _group(
-    _option(
+snapshot = _combine_options(
+    _option_with_env(
         "--snapshot",
         default="",
         type=click.Path(),
@@ -223,54 +229,58 @@ recorded = _group(
     ),
 )
 
-owner = _option(
-    "--owner", default="default", callback=_owner, show_default=True, help="Who this run is, in the records."
+owner = _option_with_env(
+    "--owner", default="default", callback=_check_owner, show_default=True, help="Who this run is, in the records."
 )
 
-any_owner = _option(
+any_owner = _option_with_env(
     "--owner",
     default="default",
-    callback=_any_owner,
+    callback=_check_any_owner,
     show_default=True,
     help="Whose records count as ours; k8s/... is an operator.",
 )
 """For a command that writes to no cluster: it may look with an operator's eyes."""
 
-ownership = _group(
+ownership = _combine_options(
     owner,
-    _option(
+    _option_with_env(
         "--take-ownership",
         multiple=True,
-        callback=_patterns,
+        callback=_check_patterns,
         metavar="PATTERN",
         help="Take over topics of other owners: by name, or '*' for all.",
     ),
 )
 
-planning = _group(
+planning = _combine_options(
     ownership,
-    _option(
+    _option_with_env(
         "--adopt",
         multiple=True,
-        callback=_patterns,
+        callback=_check_patterns,
         metavar="PATTERN",
         help="Take over topics that exist and differ: by name, or '*' for all.",
     ),
-    _option(
+    _option_with_env(
         "--recreate",
         multiple=True,
-        callback=_patterns,
+        callback=_check_patterns,
         metavar="PATTERN",
         help="Recreate topics that another client has deleted: by name, or '*' for all.",
     ),
-    _option("--partial", is_flag=True, help="Do what a budget does not count; with --plan, what still stands."),
-    _option("--without-brokers", callback=_brokers, metavar="ID,...", help="These brokers get no new replicas."),
-    _option(
+    _option_with_env(
+        "--partial", is_flag=True, help="Do what a budget does not count; with --plan, what still stands."
+    ),
+    _option_with_env(
+        "--without-brokers", callback=_parse_brokers, metavar="ID,...", help="These brokers get no new replicas."
+    ),
+    _option_with_env(
         "--allow-unknown-brokers", is_flag=True, help="Accept replicaAssignment to brokers that are not registered."
     ),
 )
 
-lock_timeout = _option(
+lock_timeout = _option_with_env(
     "--lock-timeout",
     type=click.FloatRange(0, 3600),
     default=60.0,
@@ -279,9 +289,11 @@ lock_timeout = _option(
     help="Seconds to wait for another run to end.",
 )
 
-waiting = _group(
-    _option("--wait", is_flag=True, help="Wait until the controller has taken new partitions over, or deleted topics."),
-    _option(
+waiting = _combine_options(
+    _option_with_env(
+        "--wait", is_flag=True, help="Wait until the controller has taken new partitions over, or deleted topics."
+    ),
+    _option_with_env(
         "--wait-timeout",
         type=click.FloatRange(0, 86_400),
         default=300.0,
@@ -289,26 +301,28 @@ waiting = _group(
         show_default=True,
         help="With --wait: seconds without any progress, then it is given up.",
     ),
-    _option(
+    _option_with_env(
         "--wait-ahead",
         type=click.IntRange(1, 1_000_000),
-        default=AHEAD,
+        default=MAX_INFLIGHT_REPLICAS_PER_BROKER,
         metavar="N",
         show_default=True,
         help="With --wait: replicas per broker sent ahead of the controller.",
     ),
 )
 
-freezing = _group(
-    _option("--by", default=_user, callback=_line, metavar="NAME", help="Who does it. Default: your user name."),
+freezing = _combine_options(
+    _option_with_env(
+        "--by", default=_user_name, callback=_parse_line, metavar="NAME", help="Who does it. Default: your user name."
+    ),
     option("--force", is_flag=True, help="Also if somebody else has frozen the cluster."),
 )
 
-applying = _group(
-    _option(
+applying = _combine_options(
+    _option_with_env(
         "--allow-risk",
         multiple=True,
-        callback=_risks,
+        callback=_parse_risk_approvals,
         metavar="CLASS[=TOPIC,...]",
         help="Do what may lose data (DataLoss): everywhere, or for these topics.",
     ),
@@ -318,10 +332,10 @@ applying = _group(
 
 
 reason = option(
-    "--reason", required=True, callback=_line, metavar="TEXT", help="Why: every run that is refused shows it."
+    "--reason", required=True, callback=_parse_line, metavar="TEXT", help="Why: every run that is refused shows it."
 )
 
-kept = _group(
+saved_plan = _combine_options(
     option(
         "--plan", "plan_file", type=click.Path(), metavar="FILE", help="Do what plan --out wrote, without manifests."
     ),
@@ -330,7 +344,7 @@ kept = _group(
 )
 
 
-def settings(values: dict[str, Any]) -> Settings:
+def build_settings(values: dict[str, Any]) -> Settings:
     """The settings of a run, from the parameters that click hands to a command."""
     quiet, verbose = values.pop("quiet", False), values.pop("verbose", 0)
     known = {name: value for name, value in values.items() if name in Settings.__dataclass_fields__}

@@ -18,23 +18,24 @@ from topiarist.errors import Reason, TopiaristError
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-_BUFFER = 1 << 16
+
+_BUFFER_BYTES = 1 << 16
 
 
-class Stream(io.FileIO):
+class StandardStream(io.FileIO):
     """The bytes of a standard stream. ``failed`` is what the system said when it failed first."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number, "w", closefd=False)
-        self.failed: OSError | None = None
+        self.failure: OSError | None = None
 
     def write(self, data: ReadableBuffer, /) -> int:
         """Write, or discard if the stream has failed. Raises what ``on_failure`` raises."""
-        if self.failed is None:
+        if self.failure is None:
             try:
                 return super().write(data)
             except OSError as error:
-                self.failed = error
+                self.failure = error
                 self.on_failure(error)
         return memoryview(data).nbytes
 
@@ -42,7 +43,7 @@ class Stream(io.FileIO):
         """Do nothing: standard error has nowhere to report to."""
 
 
-class Output(Stream):
+class StandardOutput(StandardStream):
     """The bytes of standard output, whose failure is raised."""
 
     def on_failure(self, error: OSError) -> None:
@@ -53,7 +54,7 @@ class Output(Stream):
         raise TopiaristError(Reason.UNWRITABLE, f"standard output cannot be written: {why}") from error
 
 
-def guard() -> tuple[Stream, Stream]:
+def replace_standard_streams() -> tuple[StandardStream, StandardStream]:
     """Put guarded streams in the place of standard output and standard error, and return both.
 
     A descriptor that is closed is opened first, on something that can be neither read nor written: otherwise the next
@@ -66,14 +67,17 @@ def guard() -> tuple[Stream, Stream]:
             os.open(os.devnull, mode)  # the lowest number that is free, which is this one
     if sys.stdin is None:
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-    output, errors = Output(1), Stream(2)
-    sys.stdout, sys.stderr = _text(output, sys.stdout), _text(errors, sys.stderr, "backslashreplace")
+    output, errors = StandardOutput(1), StandardStream(2)
+    sys.stdout, sys.stderr = (
+        _open_text_stream(output, sys.stdout),
+        _open_text_stream(errors, sys.stderr, "backslashreplace"),
+    )
     return output, errors
 
 
-def _text(stream: Stream, before: TextIO | None, errors: str = "strict") -> TextIO:
+def _open_text_stream(stream: StandardStream, previous: TextIO | None, errors: str = "strict") -> TextIO:
     """Return the stream for text, encoded as the one before it."""
-    encoding = before.encoding if before is not None else "utf-8"
-    lines = stream.isatty() or not isinstance(stream, Output)
-    errors = (before.errors if before is not None else None) or errors
-    return io.TextIOWrapper(io.BufferedWriter(stream, _BUFFER), encoding, errors, line_buffering=lines)
+    encoding = previous.encoding if previous is not None else "utf-8"
+    lines = stream.isatty() or not isinstance(stream, StandardOutput)
+    errors = (previous.errors if previous is not None else None) or errors
+    return io.TextIOWrapper(io.BufferedWriter(stream, _BUFFER_BYTES), encoding, errors, line_buffering=lines)

@@ -14,79 +14,80 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from topiarist import schema
-from topiarist.adapters.snapshot import time_of
-from topiarist.adapters.textfiles import read
-from topiarist.core.discrepancy import Kind
-from topiarist.core.values import shown
-from topiarist.drift.findings import STANDING, Identity, Row, identity
+from topiarist.adapters.atomic_files import read_file
+from topiarist.adapters.snapshots.codec import parse_time
+from topiarist.drift.findings import DriftClass
+from topiarist.drift.rows import UNCHANGED, FindingKey, FindingRow, finding_key
 from topiarist.errors import Reason, TopiaristError
+from topiarist.schema import load as load_
+from topiarist.text import printable
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft7Validator
 
-FINDINGS, UNSEEN, SUMMARY = "findings.jsonl", "unseen.jsonl", "summary.json"
 
-MOST_REPORTS = 400
+FINDINGS_FILE, NOT_EVALUATED_FILE, SUMMARY_FILE = "findings.jsonl", "unseen.jsonl", "summary.json"
+
+MAX_REPORTS = 400
 """Reports that a trend has: more than a year of days."""
 
 
 @dataclass(slots=True)
-class Previous:
+class PreviousReport:
     """The findings of an earlier report by cluster; empty if there is none. ``settle`` is called once a cluster."""
 
     as_of: str | None = None
     trend: list[dict[str, Any]] = field(default_factory=list)
-    rows: dict[str, dict[Identity, Row]] = field(default_factory=dict)
+    rows: dict[str, dict[FindingKey, FindingRow]] = field(default_factory=dict)
     resolved: int = 0
-    unseen: list[Row] = field(default_factory=list)
+    not_evaluated: list[FindingRow] = field(default_factory=list)
 
     @property
     def dropped(self) -> int:
         """Findings on clusters that were not asked for."""
         return sum(map(len, self.rows.values()))
 
-    def settle(self, cluster: str, found: Collection[Row]) -> None:
+    def match_findings(self, cluster: str, found: Collection[FindingRow]) -> None:
         """Give the findings of a cluster their first time, and settle what the earlier report had beyond them."""
         before = self.rows.pop(cluster, {})
         for row in found:
-            if old := before.pop(identity(row), None):
+            if old := before.pop(finding_key(row), None):
                 # A snapshot that is older than that of the report before is no reason to be younger than nothing.
                 row["firstSeen"] = min(old["firstSeen"], row["takenAt"])
-                row["ageSeconds"] = _seconds(row["firstSeen"], row["takenAt"])
-                row["status"] = STANDING
-        blind = {row["topic"] for row in found if row["class"] == Kind.UNKNOWN.value}
+                row["ageSeconds"] = _seconds_between(row["firstSeen"], row["takenAt"])
+                row["status"] = UNCHANGED
+        blind = {row["topic"] for row in found if row["class"] == DriftClass.UNKNOWN.value}
         for old in before.values():
             if "" in blind or old["topic"] in blind:
-                self.unseen.append(old)
+                self.not_evaluated.append(old)
             else:
                 self.resolved += 1
 
 
-def load(folder: str) -> Previous:
+def load_previous(folder: str) -> PreviousReport:
     """The report in ``folder``. Raises ``Unreadable`` if there is none, or if it is not whole."""
     where = Path(folder)
-    summary = _json(where / SUMMARY, read(str(where / SUMMARY)), "summary")
-    rows: defaultdict[str, dict[Identity, Row]] = defaultdict(dict)
-    for name in (UNSEEN, FINDINGS):  # what is seen counts, should both have it
-        for row in _rows(where / name):
-            rows[row["cluster"]][identity(row)] = row
-    return Previous(summary["asOf"], summary["trend"], dict(rows))
+    summary = _parse_part(where / SUMMARY_FILE, read_file(str(where / SUMMARY_FILE)), "summary")
+    rows: defaultdict[str, dict[FindingKey, FindingRow]] = defaultdict(dict)
+    for name in (NOT_EVALUATED_FILE, FINDINGS_FILE):  # what is seen counts, should both have it
+        for row in _read_rows(where / name):
+            rows[row["cluster"]][finding_key(row)] = row
+    return PreviousReport(summary["asOf"], summary["trend"], dict(rows))
 
 
-def _rows(path: Path) -> Iterator[Row]:
-    for number, line in enumerate(read(str(path)).splitlines(), start=1):
-        yield _json(path, line, "finding", f":{number}")
+def _read_rows(path: Path) -> Iterator[FindingRow]:
+    for number, line in enumerate(read_file(str(path)).splitlines(), start=1):
+        yield _parse_part(path, line, "finding", f":{number}")
 
 
-def _json(path: Path, data: bytes, kind: str, at: str = "") -> dict[str, Any]:
+def _parse_part(path: Path, data: bytes, kind: str, at: str = "") -> dict[str, Any]:
     """A part of a report, by its schema. Raises ``Unreadable``."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or not _is_valid(kind, value):
-        message = f"{shown(str(path), 4096)}{at}: found no {kind} of a drift report"
+        message = f"{printable(str(path), 4096)}{at}: found no {kind} of a drift report"
         raise TopiaristError(Reason.UNREADABLE, message, "give --previous the folder that an earlier run wrote")
     return value
 
@@ -103,14 +104,14 @@ def _validator(kind: str) -> Draft7Validator:
     """By one definition of the schema: jsonschema-rs would not say which of several choices was meant."""
     from jsonschema_rs import Draft7Validator
 
-    definitions = schema.schema("drift")["definitions"]
+    definitions = load_.load_schema("drift")["definitions"]
     return Draft7Validator({**definitions[kind], "definitions": definitions})
 
 
-def trend(before: Iterable[dict[str, Any]], now: dict[str, Any]) -> list[dict[str, Any]]:
+def extend_trend(earlier: Iterable[dict[str, Any]], now: dict[str, Any]) -> list[dict[str, Any]]:
     """The earlier reports and this one; one of the same moment is replaced, so that a second run changes nothing."""
-    return [*(one for one in before if one["asOf"] < now["asOf"]), now][-MOST_REPORTS:]
+    return [*(one for one in earlier if one["asOf"] < now["asOf"]), now][-MAX_REPORTS:]
 
 
-def _seconds(first: str, last: str) -> int:
-    return int((time_of(last) - time_of(first)).total_seconds())
+def _seconds_between(first: str, last: str) -> int:
+    return int((parse_time(last) - parse_time(first)).total_seconds())

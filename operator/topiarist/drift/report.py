@@ -9,58 +9,69 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from topiarist.core.plan import Run
-from topiarist.desired import Desired
-from topiarist.drift.comparing import Comparison, compare
-from topiarist.drift.history import Previous
-from topiarist.drift.observing import Inputs, Observation, without_twins
-from topiarist.drift.outputs import Folder
-from topiarist.drift.tally import Tally
+from topiarist.desired.resolve import Desired
+from topiarist.drift.compare import Comparison, compare_cluster
+from topiarist.drift.history import PreviousReport
+from topiarist.drift.outputs.folder import ReportFolder
+from topiarist.drift.snapshots import ClusterInput, UnusedInput, reject_duplicate_cluster_ids
+from topiarist.drift.summary import SummaryBuilder
+from topiarist.model.run_options import RunOptions
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ReportJob:
     """What a report is about: the specs of each cluster, as whom, and where to.
 
     ``as_of`` is the report's time. ``step`` is called once for each cluster.
     """
 
     desired: Desired
-    run: Run
+    options: RunOptions
     as_of: str
-    previous: Previous
-    inputs: Inputs
-    step: Callable[[], None] = field(default=lambda: None)
+    previous: PreviousReport
+    unused_input: UnusedInput
+    on_cluster_done: Callable[[], None] = field(default=lambda: None)
 
 
-def write(job: Job, observations: Iterable[Observation], folder: Folder) -> dict[str, Any]:
-    """Compare, write and put in place; ``observations`` are all clusters of the run in order of name.
+def compare_and_write(job: ReportJob, cluster_inputs: Iterable[ClusterInput], folder: ReportFolder) -> dict[str, Any]:
+    """Compare, write and put in place; ``cluster_inputs`` are all clusters of the run in order of name.
 
     Gives the summary. Raises ``TopiaristError`` (Unwritable), and then there is no report.
     """
-    return settle(job, (compare_one(job, seen) for seen in without_twins(observations)), folder)
+    return write_report(
+        job, (compare_job_cluster(job, seen) for seen in reject_duplicate_cluster_ids(cluster_inputs)), folder
+    )
 
 
-def compare_one(job: Job, seen: Observation) -> Comparison:
+def compare_job_cluster(job: ReportJob, cluster_input: ClusterInput) -> Comparison:
     """One cluster of a job."""
-    return compare(seen, job.desired.clusters[seen.cluster], job.desired.specs[seen.cluster], job.run, job.as_of)
+    return compare_cluster(
+        cluster_input,
+        job.desired.clusters[cluster_input.cluster],
+        job.desired.specs[cluster_input.cluster],
+        job.options,
+        job.as_of,
+    )
 
 
-def settle(
-    job: Job, comparisons: Iterable[Comparison], folder: Folder, also: Callable[[Tally], None] = lambda tally: None
+def write_report(
+    job: ReportJob,
+    comparisons: Iterable[Comparison],
+    folder: ReportFolder,
+    add_cross_cluster: Callable[[SummaryBuilder], None] = lambda tally: None,
 ) -> dict[str, Any]:
     """Write what came of all clusters, in order of name, however they were compared; gives the summary.
 
-    ``also`` adds what was found of the fleet as a whole elsewhere.
+    ``add_cross_cluster`` adds what was found of the fleet as a whole elsewhere.
     """
-    tally = Tally(job.as_of, job.run.owner)
+    tally = SummaryBuilder(job.as_of, job.options.owner)
     for done in comparisons:
-        name = done.observation.cluster
-        job.previous.settle(name, done.rows)
-        folder.add(done.rows)
+        name = done.cluster_input.cluster
+        job.previous.match_findings(name, done.rows)
+        folder.add_rows(done.rows)
         tally.add(done)
-        job.step()
-    also(tally)
-    summary = tally.summary(job.previous, job.inputs)
-    folder.commit(summary, job.previous.unseen, job.inputs.broken)
+        job.on_cluster_done()
+    add_cross_cluster(tally)
+    summary = tally.build(job.previous, job.unused_input)
+    folder.commit(summary, job.previous.not_evaluated, job.unused_input.invalid_rows)
     return summary

@@ -2,6 +2,8 @@
 
 A resource has to be readable, its namespace has to be allowed to declare that name there, and of several the oldest
 counts, readable or not. One that is being deleted gives way to any other: the claim passes on.
+
+What Topics ask for on clusters: merged once for each state of the Topic and of the Cluster, in whatever passes.
 """
 
 from __future__ import annotations
@@ -11,13 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from topiarist.core.allowed import AllowedTopics, From, LabelSelector, Operator
-from topiarist.core.change import Finding
-from topiarist.core.names import collision_key, fits
-from topiarist.core.rules import complaints
-from topiarist.core.spec import ClusterSpec, TopicSpec, has_labels
+from topiarist.desired.merge import merge
+from topiarist.desired.rules import spec_errors
 from topiarist.errors import Reason
-from topiarist.kubernetes.resources import Resource
+from topiarist.kafka.names import matches_any, metric_name
+from topiarist.kubernetes.api.resources import Resource
+from topiarist.model.plan import Issue
+from topiarist.model.spec import ClusterSpec, TopicSpec, has_labels
+from topiarist.model.tenancy import AllowedTopics, LabelSelector, NamespacesFrom, SelectorOperator
 
 Labels = Mapping[str, str]
 
@@ -29,108 +32,151 @@ class Candidate(NamedTuple):
 
     resource: Resource
     spec: TopicSpec
-    objections: tuple[Finding, ...] = ()
+    refusals: tuple[Issue, ...] = ()
 
 
-def candidate(resource: Resource, spec: TopicSpec) -> Candidate:
+def build_candidate(resource: Resource, spec: TopicSpec) -> Candidate:
     """A Topic by itself: what is wrong with its spec on this cluster, whatever the cluster holds."""
     wrong = (
-        Finding(_REASONS[found.reason], f"{found.place}: {found.message}", instead=found.hint)
-        for found in complaints(spec)
+        Issue(_REASONS[found.reason], f"{found.location}: {found.message}", hint=found.hint)
+        for found in spec_errors(spec)
     )
     return Candidate(resource, spec, tuple(wrong))
 
 
-def candidates(
+def select_candidates(
     cluster: ClusterSpec,
-    home: str,
-    single: Iterable[Candidate],
+    cluster_namespace: str,
+    unranked: Iterable[Candidate],
     namespaces: Mapping[str, Labels],
-    silent: Iterable[Resource] = (),
+    unreadable: Iterable[Resource] = (),
 ) -> list[Candidate]:
-    """All that are meant for a cluster, in the order of their topics; ``single`` has each by itself.
+    """All that are meant for a cluster, in the order of their topics; ``unranked`` has each by itself.
 
     One that is being deleted without our finalizer asks for nothing any more: it is left out. Those that cannot be
-    read, ``silent``, are no candidates, but their claims count.
+    read, ``unreadable``, are no candidates, but their claims count.
 
-    ``home`` is the namespace of the ``Cluster``, ``namespaces`` has the labels of those that are known.
+    ``cluster_namespace`` is the namespace of the ``Cluster``, ``namespaces`` has the labels of those that are known.
     """
-    may = partial(allowed, cluster.allowed_topics, home=home, namespaces=namespaces)
+    may = partial(may_declare, cluster.allowed_topics, cluster_namespace=cluster_namespace, namespaces=namespaces)
     claims: dict[str, list[Candidate]] = defaultdict(list)
     found = []
-    for each in single:
+    for each in unranked:
         resource, spec, _ = each
-        if resource.let_go:
+        if resource.is_released:
             continue
         if may(resource.namespace, spec.topic):
-            claims[collision_key(spec.topic)].append(each)
+            claims[metric_name(spec.topic)].append(each)
         else:
-            found.append(each._replace(objections=(_not_allowed(resource, spec),)))
+            found.append(each._replace(refusals=(_not_allowed_issue(resource, spec),)))
     unread: dict[str, list[Resource]] = defaultdict(list)
-    for topic in silent:
-        if not topic.let_go and may(topic.namespace, topic.topic):
-            unread[collision_key(topic.topic)].append(topic)
+    for topic in unreadable:
+        if not topic.is_released and may(topic.namespace, topic.topic_name):
+            unread[metric_name(topic.topic_name)].append(topic)
     for key, rivals in claims.items():
         alone = len(rivals) == 1 and key not in unread
-        found.extend(rivals if alone else _ranked(cluster.name, rivals, unread.get(key, ())))
-    return sorted(found, key=lambda each: (each.spec.topic, each.resource.age))
+        found.extend(rivals if alone else _resolve_conflicts(cluster.name, rivals, unread.get(key, ())))
+    return sorted(found, key=lambda each: (each.spec.topic, each.resource.age_key))
 
 
-def _ranked(cluster: str, rivals: Sequence[Candidate], silent: Sequence[Resource]) -> Iterator[Candidate]:
-    """Those that claim one topic, all but the first with what stands against them; that may be a ``silent`` one."""
-    first = min((*silent, *(each.resource for each in rivals)), key=partial(_precedence, cluster))
+def _resolve_conflicts(
+    cluster: str, rivals: Sequence[Candidate], unreadable: Sequence[Resource]
+) -> Iterator[Candidate]:
+    """Those that claim one topic, all but the first with what stands against them; that may be a ``unreadable`` one."""
+    first = min((*unreadable, *(each.resource for each in rivals)), key=partial(_precedence, cluster))
     for each in rivals:
-        yield each if each.resource is first else each._replace(objections=(_conflict(first, each),))
+        yield each if each.resource is first else each._replace(refusals=(_conflict_issue(first, each),))
 
 
 def _precedence(cluster: str, resource: Resource) -> tuple[bool, str, bool, str]:
     """The older one first; of two that were made in one second the one that has had the topic already."""
-    return resource.deleting, resource.created, "generation" not in resource.on(cluster), resource.uid
+    return resource.deleting, resource.created, "generation" not in resource.status_on(cluster), resource.uid
 
 
-def allowed(
-    rules: Sequence[AllowedTopics], namespace: str, topic: str, *, home: str, namespaces: Mapping[str, Labels]
+def may_declare(
+    rules: Sequence[AllowedTopics],
+    namespace: str,
+    topic: str,
+    *,
+    cluster_namespace: str,
+    namespaces: Mapping[str, Labels],
 ) -> bool:
     """Whether a namespace may declare a topic of this name; one that is not known has no labels."""
     return any(
-        _means(rule, namespace, home, namespaces.get(namespace, {})) and fits(topic, rule.names) for rule in rules
+        _matches_namespace(rule, namespace, cluster_namespace, namespaces.get(namespace, {}))
+        and matches_any(topic, rule.name_patterns)
+        for rule in rules
     )
 
 
-def _means(rule: AllowedTopics, namespace: str, home: str, labels: Labels) -> bool:
-    if rule.namespaces is From.ALL:
+def _matches_namespace(rule: AllowedTopics, namespace: str, cluster_namespace: str, labels: Labels) -> bool:
+    if rule.namespaces is NamespacesFrom.ALL:
         return True
-    if rule.namespaces is From.SAME:
-        return namespace == home
-    return rule.selector is not None and _selected(rule.selector, labels)
+    if rule.namespaces is NamespacesFrom.SAME:
+        return namespace == cluster_namespace
+    return rule.selector is not None and _matches_labels(rule.selector, labels)
 
 
-def _selected(selector: LabelSelector, labels: Labels) -> bool:
-    if not has_labels(labels, selector.labels):
+def _matches_labels(selector: LabelSelector, labels: Labels) -> bool:
+    if not has_labels(labels, selector.match_labels):
         return False
-    for key, operator, values in selector.requirements:
+    for key, operator, values in selector.match_expressions:
         there = key in labels
         kept = {
-            Operator.IN: labels.get(key) in values,
-            Operator.NOT_IN: labels.get(key) not in values,
-            Operator.EXISTS: there,
-            Operator.DOES_NOT_EXIST: not there,
+            SelectorOperator.IN: labels.get(key) in values,
+            SelectorOperator.NOT_IN: labels.get(key) not in values,
+            SelectorOperator.EXISTS: there,
+            SelectorOperator.DOES_NOT_EXIST: not there,
         }[operator]
         if not kept:
             return False
     return True
 
 
-def _not_allowed(resource: Resource, spec: TopicSpec) -> Finding:
+def _not_allowed_issue(resource: Resource, spec: TopicSpec) -> Issue:
     message = f"namespace {resource.namespace} may not declare topic {spec.topic} on cluster {spec.cluster.name}"
-    return Finding(Reason.NOT_ALLOWED, message, instead="spec.allowedTopics of the Cluster says who may")
+    return Issue(Reason.NOT_ALLOWED, message, hint="spec.allowedTopics of the Cluster says who may")
 
 
-def _conflict(first: Resource, other: Candidate) -> Finding:
+def _conflict_issue(first: Resource, other: Candidate) -> Issue:
     where = f"Topic {first.namespace}/{first.name}"
     why = "is not being deleted" if other.resource.deleting and not first.deleting else "came first"
-    if first.topic == other.spec.topic:
-        message = f"{where} declares topic {first.topic} too, and {why}"
+    if first.topic_name == other.spec.topic:
+        message = f"{where} declares topic {first.topic_name} too, and {why}"
     else:
-        message = f"topic {other.spec.topic} collides with {first.topic} of {where}, which {why}"
-    return Finding(Reason.RESOURCE_CONFLICT, message, instead="delete one of the two, or give it another topicName")
+        message = f"topic {other.spec.topic} collides with {first.topic_name} of {where}, which {why}"
+    return Issue(Reason.RESOURCE_CONFLICT, message, hint="delete one of the two, or give it another topicName")
+
+
+class _CachedCandidate(NamedTuple):
+    """A Topic on a cluster, made for one state of both."""
+
+    cluster: ClusterSpec
+    candidate: Candidate
+
+
+class SpecCache:
+    """Remembers of each cluster what its last pass asked for."""
+
+    def __init__(self) -> None:
+        self._cached: dict[str, dict[tuple[str, str], _CachedCandidate]] = {}
+
+    def candidates(self, cluster: ClusterSpec, topics: Iterable[Resource]) -> list[Candidate]:
+        """Each Topic by itself, but for those that cannot be read; what is not among ``topics`` is forgotten."""
+        known, merged = self._cached.get(cluster.name, {}), {}
+        for topic in topics:
+            if topic.manifest is None:
+                continue
+            key = topic.key
+            found = known.get(key)
+            if found is None or found.cluster is not cluster or found.candidate.resource.manifest is not topic.manifest:
+                found = _CachedCandidate(cluster, build_candidate(topic, merge(topic.manifest, cluster)))
+            elif found.candidate.resource is not topic:
+                found = _CachedCandidate(cluster, found.candidate._replace(resource=topic))
+            merged[key] = found
+        self._cached[cluster.name] = merged
+        return [found.candidate for found in merged.values()]
+
+    def remove_cluster(self, cluster: str) -> None:
+        """A cluster that is gone."""
+        self._cached.pop(cluster, None)

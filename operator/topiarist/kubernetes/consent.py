@@ -12,85 +12,85 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from topiarist import schema
-from topiarist.core.change import Change, DeleteTopic, Risk, TopicPlan, UpdateConfig
-from topiarist.core.state import TopicRecord
-from topiarist.kubernetes.details import details, risks
-from topiarist.kubernetes.resources import Resource
+from topiarist.kubernetes.api.resources import Resource
+from topiarist.model.plan import Change, DeleteTopic, Risk, TopicPlan, UpdateConfig
+from topiarist.model.state import OwnershipRecord
+from topiarist.output.change_details import describe_risk_reasons, list_field_changes
+from topiarist.schema import load
 
-RISK, RECREATE, TAKE_OWNERSHIP = "allow-risk", "recreate", "take-ownership"
+ALLOW_RISK, RECREATE, TAKE_OWNERSHIP = "allow-risk", "recreate", "take-ownership"
 """Annotations by which a Topic's owner consents, each below ``topiarist.dev/``."""
 
-CONSENTS = (RISK, RECREATE, TAKE_OWNERSHIP)
+CONSENT_ANNOTATIONS = (ALLOW_RISK, RECREATE, TAKE_OWNERSHIP)
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{16}")
 
 
-def well_formed(value: str) -> bool:
+def is_well_formed(value: str) -> bool:
     """Return whether the value of an annotation has nothing but digests in it, with commas between them."""
-    return all(_DIGEST.fullmatch(part) for part in _parts(value))
+    return all(_DIGEST.fullmatch(part) for part in _split_digests(value))
 
 
-def risky(plan: TopicPlan) -> Sequence[Change]:
+def risky_changes(plan: TopicPlan) -> Sequence[Change]:
     """Return the changes of a plan that the owner has to consent to; deletions are not among them."""
     return [
         change
         for change in plan.changes
-        if change.verdict.risk is Risk.DATA_LOSS and not isinstance(change, DeleteTopic)
+        if change.assessment.risk is Risk.DATA_LOSS and not isinstance(change, DeleteTopic)
     ]
 
 
-def of_risk(resource: Resource, cluster: str, plan: TopicPlan, changes: Iterable[Change]) -> str:
+def risk_digest(resource: Resource, cluster: str, plan: TopicPlan, changes: Iterable[Change]) -> str:
     """Return the digest of changes that may lose data: topic, fields, values before and after, and the reasons."""
     identity = plan.before.identity if plan.before else None
-    what = [[_exact(change), risks(change, Risk.DATA_LOSS)] for change in changes]
-    return _digest(resource, cluster, [RISK, identity, what])
+    what = [[_change_fields(change), describe_risk_reasons(change, Risk.DATA_LOSS)] for change in changes]
+    return _topic_digest(resource, cluster, [ALLOW_RISK, identity, what])
 
 
-def of_recreation(resource: Resource, cluster: str, record: TopicRecord | None) -> str:
+def recreation_digest(resource: Resource, cluster: str, record: OwnershipRecord | None) -> str:
     """Return the digest of the creation of a topic that another client deleted."""
-    return _digest(resource, cluster, [RECREATE, record and [record.owner, record.config]])
+    return _topic_digest(resource, cluster, [RECREATE, record and [record.owner, record.config_keys]])
 
 
-def of_ownership(resource: Resource, cluster: str, record: TopicRecord | None) -> str:
+def ownership_digest(resource: Resource, cluster: str, record: OwnershipRecord | None) -> str:
     """Return the digest of a change of ownership: from this owner and no other."""
-    return _digest(resource, cluster, [TAKE_OWNERSHIP, record and record.owner])
+    return _topic_digest(resource, cluster, [TAKE_OWNERSHIP, record and record.owner])
 
 
-def given(resource: Resource, annotation: str, digest: str) -> bool:
+def is_granted(resource: Resource, annotation: str, digest: str) -> bool:
     """Return whether the Topic's owner consents to what has this digest."""
-    return digest in _parts(resource.annotation(annotation))
+    return digest in _split_digests(resource.annotation(annotation))
 
 
-def used(resource: Resource) -> str:
+def current_consents_digest(resource: Resource) -> str:
     """Return a digest of all consents that a Topic has now; empty if it has none."""
-    found = [resource.annotation(annotation) for annotation in CONSENTS]
-    return _short(json.dumps(found)) if any(found) else ""
+    found = [resource.annotation(annotation) for annotation in CONSENT_ANNOTATIONS]
+    return _short_hash(json.dumps(found)) if any(found) else ""
 
 
-def how(resource: Resource, annotation: str, digest: str) -> str:
+def consent_command(resource: Resource, annotation: str, digest: str) -> str:
     """Return the command that consents, to be copied as it is."""
     return (
-        f"kubectl annotate --overwrite --namespace={resource.namespace} topics.{schema.GROUP} {resource.name} "
-        f"{schema.GROUP}/{annotation}={digest}"
+        f"kubectl annotate --overwrite --namespace={resource.namespace} topics.{load.API_GROUP} {resource.name} "
+        f"{load.API_GROUP}/{annotation}={digest}"
     )
 
 
-def _exact(change: Change) -> list[Any]:
+def _change_fields(change: Change) -> list[Any]:
     if isinstance(change, UpdateConfig):
         return [[item.key, item.before, item.after] for item in change.items]
-    return [type(change).__name__, *details([change])]
+    return [type(change).__name__, *list_field_changes([change])]
 
 
-def _digest(resource: Resource, cluster: str, what: Sequence[Any]) -> str:
+def _topic_digest(resource: Resource, cluster: str, what: Sequence[Any]) -> str:
     """Return a digest for one Topic on one cluster, which differs once a consent was used there."""
-    before = resource.on(cluster).get("consent", "")
-    return _short(json.dumps([resource.uid, cluster, resource.topic, before, *what]))
+    before = resource.status_on(cluster).get("consent", "")
+    return _short_hash(json.dumps([resource.uid, cluster, resource.topic_name, before, *what]))
 
 
-def _short(text: str) -> str:
+def _short_hash(text: str) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def _parts(value: str) -> list[str]:
+def _split_digests(value: str) -> list[str]:
     return [part.strip() for part in value.split(",")]

@@ -1,4 +1,6 @@
-"""The operator as a process: log in, ask for our rights, wait for the Lease, see everything once, watch and work.
+"""The operator's log on standard error: one JSON object a line, or text for a person.
+
+The operator as a process: log in, ask for our rights, wait for the Lease, see everything once, watch and work.
 
 SIGTERM ends it in order: what is under way is finished, the Lease is given up. Losing the Lease ends it at once:
 another replica is at work already, and the lock in ZooKeeper refuses whatever we still had under way.
@@ -10,31 +12,104 @@ import asyncio
 import gc
 import logging
 import os
+import re
 import signal
 import socket
+import sys
+import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import kopf
+from pythonjsonlogger.json import JsonFormatter
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes import handlers, logs
-from topiarist.kubernetes.api import Api, ApiError
-from topiarist.kubernetes.controller import Controller
-from topiarist.kubernetes.lease import Lease, Terms
-from topiarist.kubernetes.places import Places
+from topiarist.kubernetes import informer
+from topiarist.kubernetes.api.client import ApiError, KubernetesClient
+from topiarist.kubernetes.api.lease import Lease, LeaseTimings
+from topiarist.kubernetes.api.rbac_check import IDENTITY_RIGHT, require_rights, required_rights
+from topiarist.kubernetes.manager import Manager
+from topiarist.kubernetes.namespaces import WatchedNamespaces
 from topiarist.kubernetes.probes import Probes
-from topiarist.kubernetes.rights import IDENTITY, require_rights, wanted
+from topiarist.text import printable
 
-SEARCH = 15.0
+WATCH_ERROR_INTERVAL_S = 60.0
+"""Seconds between two lines about watches that fail."""
+
+_FAILED_ATTEMPT = re.compile(r"Request attempt #\d+/\d+ failed")
+_WATCH_FAILED_MESSAGE = "the API server cannot be watched: this is tried again until it can"
+
+_JSON_FIELD_NAMES: Mapping[str, str] = {"levelname": "level", "name": "logger", "exc_info": "exception"}
+
+
+def configure_logging(log_format: str, level: str = "info") -> None:
+    """Log from here on, as ``json`` or ``text``, from this ``level`` up; of kopf only what a person has to know."""
+    handler = logging.StreamHandler(sys.stderr)
+    if log_format == "json":
+        handler.setFormatter(
+            JsonFormatter("%(levelname)s %(name)s %(message)s", rename_fields=_JSON_FIELD_NAMES, timestamp="time")
+        )
+    else:
+        handler.setFormatter(_TextFormatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.addFilter(_WatchErrorFilter())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # kopf logs each failed attempt of a watch twice, here and under "watching": one of both is enough.
+    logging.getLogger("kopf").setLevel(logging.ERROR)
+    logging.getLogger("kopf._cogs.clients.errors").setLevel(logging.CRITICAL)
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+
+
+class _WatchErrorFilter(logging.Filter):
+    """A filter that lets one line a minute through of what kopf logs for each failed attempt of each watch.
+
+    Three watches that cannot connect log four lines a second. The line that is left says what it means.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last_logged_at = -WATCH_ERROR_INTERVAL_S
+        self._dropped = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is logged; a line about a failed attempt gets words of its own."""
+        text = record.getMessage()
+        if not record.name.startswith("kopf") or not _FAILED_ATTEMPT.match(text):
+            return True
+        now = time.monotonic()
+        if now - self._last_logged_at < WATCH_ERROR_INTERVAL_S:
+            self._dropped += 1
+            return False
+        record.msg, record.args, record.levelno, record.levelname = (
+            _WATCH_FAILED_MESSAGE,
+            (),
+            logging.WARNING,
+            "WARNING",
+        )
+        record.exc_info = record.exc_text = None
+        vars(record).update(error=printable(text.partition(" -> ")[2] or text, 200), attempts=self._dropped + 1)
+        self._last_logged_at, self._dropped = now, 0
+        return True
+
+
+class _TextFormatter(logging.Formatter):
+    """A line with what else is known of it at its end."""
+
+    _standard_fields = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "exc_text", "taskName"}
+
+    def format(self, record: logging.LogRecord) -> str:
+        more = [f"{key}={value}" for key, value in vars(record).items() if key not in self._standard_fields]
+        return " ".join([super().format(record), *more])
+
+
+NAMESPACE_RETRY_INTERVAL_S = 15.0
 """Seconds after which a namespace that is away is looked for again."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class OperatorOptions:
     """What the operator was told: its namespace and release, whose Topics count (none: all), and where it listens (no
     host: on all addresses). Without an ``owner`` it finds out which Kubernetes cluster it is in.
 
@@ -60,22 +135,22 @@ class Words:
     lease_retry: float = 2.0
 
     @property
-    def watched(self) -> tuple[str, ...]:
+    def watched_namespaces(self) -> tuple[str, ...]:
         """The namespaces that are watched; none: all."""
         return tuple(sorted({self.namespace, *self.namespaces})) if self.namespaces else ()
 
 
-def run(words: Words) -> int:
+def run(options: OperatorOptions) -> int:
     """Run until a signal comes; gives the exit code. Raises ``TopiaristError`` if it cannot begin, or go on."""
-    logs.begin(words.log_format, words.log_level)
+    configure_logging(options.log_format, options.log_level)
     gc.enable()  # the command line, which is short-lived, does without
     try:
-        return asyncio.run(_run(words))
+        return asyncio.run(_run_operator(options))
     except ExceptionGroup as group:
-        raise _first(group) from group
+        raise _root_error(group) from group
 
 
-def _first(group: ExceptionGroup[Exception]) -> Exception:
+def _root_error(group: ExceptionGroup[Exception]) -> Exception:
     """Why the tasks of the operator have ended: one says it, the others were cancelled."""
     error: Exception = group
     while isinstance(error, ExceptionGroup):
@@ -85,7 +160,7 @@ def _first(group: ExceptionGroup[Exception]) -> Exception:
 
 def login() -> kopf.ConnectionInfo:
     """As the pod's ServiceAccount, or by a kubeconfig. Raises ``CredentialsInvalid`` if there is neither."""
-    settings = handlers.settings()
+    settings = informer.build_kopf_settings()
     try:
         found = kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(settings=settings)
     except (OSError, kopf.LoginError) as error:
@@ -97,7 +172,7 @@ def login() -> kopf.ConnectionInfo:
     return found
 
 
-async def _run(words: Words) -> int:
+async def _run_operator(options: OperatorOptions) -> int:
     stop, ended_by = asyncio.Event(), list[int]()
 
     def end(number: signal.Signals) -> None:
@@ -107,14 +182,14 @@ async def _run(words: Words) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, end, number)
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-    async with Api(login) as api:
-        controller = Controller(api, words.namespace, words.operator_class, identity, words.period)
-        probes = Probes(controller.metrics.registry, controller.alive)
-        port = await probes.start(words.host, words.port)
+    async with KubernetesClient(login) as api:
+        controller = Manager(api, options.namespace, options.operator_class, identity, options.period)
+        probes = Probes(controller.metrics.registry, controller.last_completed)
+        port = await probes.start(options.host, options.port)
         log.info("listening", extra={"port": port})
         try:
             async with asyncio.TaskGroup() as tasks:
-                work = tasks.create_task(_lead(words, api, controller, probes, identity))
+                work = tasks.create_task(_run_as_leader(options, api, controller, probes, identity))
                 await stop.wait()
                 work.cancel()
         finally:
@@ -122,17 +197,19 @@ async def _run(words: Words) -> int:
     return 130 if ended_by[0] == signal.SIGINT else 0
 
 
-async def _lead(words: Words, api: Api, controller: Controller, probes: Probes, identity: str) -> None:
+async def _run_as_leader(
+    options: OperatorOptions, api: KubernetesClient, manager: Manager, probes: Probes, identity: str
+) -> None:
     """Wait for the Lease if there is one, and work as long as it is ours."""
-    terms = Terms(words.lease_duration, words.lease_renewal, words.lease_retry)
-    lease = Lease(api, words.namespace, words.release, identity, terms) if words.leader_election else None
-    leader = controller.metrics.leader.labels(words.release)
+    terms = LeaseTimings(options.lease_duration, options.lease_renewal, options.lease_retry)
+    lease = Lease(api, options.namespace, options.release, identity, terms) if options.leader_election else None
+    leader = manager.metrics.leader.labels(options.release)
     leader.set(0)
-    rights = [*wanted(words.namespace, words.watched, lease=words.release if lease else "")]
-    if not words.owner:
-        rights.append(IDENTITY)
-    await _answered(lambda: require_rights(api, rights))
-    await _answered(lambda: _introduce(words, api, controller))
+    rights = [*required_rights(options.namespace, options.watched_namespaces, lease=options.release if lease else "")]
+    if not options.owner:
+        rights.append(IDENTITY_RIGHT)
+    await _retry_until_answered(lambda: require_rights(api, rights))
+    await _retry_until_answered(lambda: _set_owner(options, api, manager))
     if lease:
         probes.ready = True  # a standby is as ready as it can be
 
@@ -145,55 +222,57 @@ async def _lead(words: Words, api: Api, controller: Controller, probes: Probes, 
     try:
         async with asyncio.TaskGroup() as tasks:
             if lease:
-                tasks.create_task(_hold(lease))
-            places = Places(words.watched)
-            await _see(api, controller, places, first=True)
+                tasks.create_task(_hold_lease(lease))
+            places = WatchedNamespaces(options.watched_namespaces)
+            await _refresh_all(api, manager, places, is_first=True)
             probes.ready = True
-            tasks.create_task(controller.run())
-            tasks.create_task(_again(words, api, controller, places))
-            tasks.create_task(_watch(controller, places))
+            tasks.create_task(manager.run())
+            tasks.create_task(_relist_periodically(options, api, manager, places))
+            tasks.create_task(_watch_namespaces(manager, places))
     finally:
         if lease:
             await asyncio.shield(lease.release())
 
 
-async def _introduce(words: Words, api: Api, controller: Controller) -> None:
+async def _set_owner(options: OperatorOptions, api: KubernetesClient, manager: Manager) -> None:
     """Have the controller know as whom it writes: two Kubernetes clusters that manage one Kafka cluster are two owners.
 
     The uid of ``kube-system`` stays for as long as the Kubernetes cluster does; a part of it tells two apart.
     """
-    owner = words.owner
+    owner = options.owner
     if not owner:
         try:
-            uid = (await api.get(f"/api/v1/namespaces/{IDENTITY.name}"))["metadata"]["uid"]
+            uid = (await api.get(f"/api/v1/namespaces/{IDENTITY_RIGHT.name}"))["metadata"]["uid"]
         except ApiError as error:
-            if not error.missing:
+            if not error.not_found:
                 raise
-            message = f"there is no namespace {IDENTITY.name}, by which Kubernetes clusters are told apart"
+            message = f"there is no namespace {IDENTITY_RIGHT.name}, by which Kubernetes clusters are told apart"
             raise TopiaristError(Reason.PREREQUISITE_MISSING, message, "say whose the records are: --owner") from error
-        owner = f"k8s/{uid[:8]}/{words.namespace}/{words.release}"
-    controller.serve(owner)
-    log.info("serving", extra={"owner": owner, "class": words.operator_class})
+        owner = f"k8s/{uid[:8]}/{options.namespace}/{options.release}"
+    manager.set_owner(owner)
+    log.info("serving", extra={"owner": owner, "class": options.operator_class})
 
 
-async def _hold(lease: Lease) -> None:
-    await lease.hold()
+async def _hold_lease(lease: Lease) -> None:
+    await lease.renew_until_lost()
     log.error("the Lease is lost: another replica may be at work, this one ends")
     os._exit(1)
 
 
-async def _see(api: Api, controller: Controller, places: Places, *, first: bool = False) -> None:
+async def _refresh_all(
+    api: KubernetesClient, manager: Manager, namespaces: WatchedNamespaces, *, is_first: bool = False
+) -> None:
     """List everything, as often as it takes."""
-    await _answered(lambda: places.look(controller.store, api, first=first))
-    controller.away(places.away)
+    await _retry_until_answered(lambda: namespaces.refresh(manager.store, api, first=is_first))
+    manager.set_unavailable_namespaces(namespaces.unavailable)
 
 
-async def _watch(controller: Controller, places: Places) -> None:
+async def _watch_namespaces(manager: Manager, namespaces: WatchedNamespaces) -> None:
     """Watch the namespaces that are there: anew when one has gone, or is back. Raises what ends a watch."""
     while True:
-        places.changed.clear()
-        watching = asyncio.create_task(handlers.watch(controller.store, login, places.present))
-        changed = asyncio.create_task(places.changed.wait())
+        namespaces.changed.clear()
+        watching = asyncio.create_task(informer.watch(manager.store, login, namespaces.available))
+        changed = asyncio.create_task(namespaces.changed.wait())
         try:
             await asyncio.wait((watching, changed), return_when=asyncio.FIRST_COMPLETED)
             if watching.done():
@@ -204,13 +283,13 @@ async def _watch(controller: Controller, places: Places) -> None:
             await asyncio.gather(watching, changed, return_exceptions=True)
 
 
-async def _answered(ask: Callable[[], Awaitable[None]]) -> None:
+async def _retry_until_answered(call: Callable[[], Awaitable[None]]) -> None:
     """Ask the API server until it answers. Raises ``TopiaristError`` if asking again would not help."""
     while True:
         try:
-            return await ask()
+            return await call()
         except ApiError as error:
-            if error.missing:
+            if error.not_found:
                 message = f"the API server does not know our kinds: {error}"
                 hint = "install the definitions: kubectl apply --server-side -f manifests/crds"
                 raise TopiaristError(Reason.PREREQUISITE_MISSING, message, hint) from error
@@ -220,7 +299,11 @@ async def _answered(ask: Callable[[], Awaitable[None]]) -> None:
             await asyncio.sleep(2.0)
 
 
-async def _again(words: Words, api: Api, controller: Controller, places: Places) -> None:
+async def _relist_periodically(
+    options: OperatorOptions, api: KubernetesClient, manager: Manager, namespaces: WatchedNamespaces
+) -> None:
     while True:
-        await asyncio.sleep(min(words.relist, SEARCH) if places.away else words.relist)
-        await _see(api, controller, places)
+        await asyncio.sleep(
+            min(options.relist, NAMESPACE_RETRY_INTERVAL_S) if namespaces.unavailable else options.relist
+        )
+        await _refresh_all(api, manager, namespaces)

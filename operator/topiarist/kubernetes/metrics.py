@@ -14,19 +14,28 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from topiarist import __version__
-from topiarist.core.change import AddPartitions, Adopt, Change, CreateTopic, DeleteTopic, GiveUp, Nudge, UpdateConfig
 from topiarist.errors import Reason
-from topiarist.kubernetes.loop import Loop
-from topiarist.kubernetes.passes import Seen, State, View
-from topiarist.kubernetes.resources import Resource
+from topiarist.kubernetes.api.resources import Resource
+from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
+from topiarist.kubernetes.work_loop import WorkLoop
+from topiarist.model.plan import (
+    AddPartitions,
+    Change,
+    CreateTopic,
+    DeleteTopic,
+    Nudge,
+    ReleaseOwnership,
+    TakeOwnership,
+    UpdateConfig,
+)
 
 _ACTIONS = {
     CreateTopic: "create",
     AddPartitions: "grow",
     UpdateConfig: "configure",
     DeleteTopic: "delete",
-    Adopt: "adopt",
-    GiveUp: "release",
+    TakeOwnership: "adopt",
+    ReleaseOwnership: "release",
     Nudge: "nudge",
 }
 
@@ -35,7 +44,7 @@ UNREADABLE, UNKNOWN_CLUSTER = "Unreadable", "UnknownCluster"
 
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
-_RUNTIME = "controller_runtime_reconcile"
+_RECONCILE_METRIC = "controller_runtime_reconcile"
 
 
 class Metrics:
@@ -46,15 +55,17 @@ class Metrics:
 
     def __init__(
         self,
-        loops: Callable[[], Mapping[str, Loop]] = dict,
+        loops: Callable[[], Mapping[str, WorkLoop]] = dict,
         requests: Callable[[], Mapping[tuple[str, str], int]] = dict,
     ) -> None:
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        self._reconciled = Counter(_RUNTIME, "Passes by result.", ["controller", "result"], registry=registry)
-        self._errors = Counter(f"{_RUNTIME}_errors", "Passes that an error ended.", ["controller"], registry=registry)
-        self._seconds = Histogram(
-            f"{_RUNTIME}_time_seconds", "Time of a pass.", ["controller"], registry=registry, buckets=_BUCKETS
+        self._reconciles = Counter(_RECONCILE_METRIC, "Passes by result.", ["controller", "result"], registry=registry)
+        self._reconcile_errors = Counter(
+            f"{_RECONCILE_METRIC}_errors", "Passes that an error ended.", ["controller"], registry=registry
+        )
+        self._reconcile_seconds = Histogram(
+            f"{_RECONCILE_METRIC}_time_seconds", "Time of a pass.", ["controller"], registry=registry, buckets=_BUCKETS
         )
         self.leader = Gauge(
             "leader_election_master_status", "1 if this process is the leader.", ["name"], registry=registry
@@ -71,22 +82,22 @@ class Metrics:
         self._drift = Counter(
             "topiarist_drift_detected", "Topics found changed outside.", ["cluster", "kind"], registry=registry
         )
-        self._duration = Histogram(
+        self._cluster_reconcile_seconds = Histogram(
             "topiarist_pass_duration_seconds", "Time of a pass.", ["cluster"], registry=registry, buckets=_BUCKETS
         )
-        self._succeeded = Gauge(
+        self._last_success = Gauge(
             "topiarist_last_successful_pass_timestamp_seconds", "End of the last one.", ["cluster"], registry=registry
         )
-        self._session = Gauge(
+        self._session_state = Gauge(
             "topiarist_zookeeper_session_state", "1 if the last pass had one.", ["cluster"], registry=registry
         )
-        self._requests = Counter(
+        self._zookeeper_requests = Counter(
             "topiarist_zookeeper_requests", "Requests, by answer.", ["cluster", "op", "result"], registry=registry
         )
-        self._away = Gauge(
+        self._unavailable_namespaces = Gauge(
             "topiarist_namespace_away", "1 for a watched namespace that is away.", ["namespace"], registry=registry
         )
-        self._held = Gauge(
+        self._other_release_resources = Gauge(
             "topiarist_resources_held_by_others",
             "Resources in the scope of this release that another one serves.",
             ["kind", "holder"],
@@ -94,64 +105,66 @@ class Metrics:
         )
         build = Gauge("topiarist_build_info", "1, with the version.", ["version"], registry=registry)
         build.labels(__version__).set(1)
-        registry.register(_Queue(loops))
-        registry.register(_Requests(requests))
+        registry.register(_WorkQueueCollector(loops))
+        registry.register(_ApiRequestCollector(requests))
 
-    def passed(self, cluster: str, seen: Seen, before: Iterable[View], seconds: float, now: datetime) -> None:
+    def record_reconcile(
+        self, cluster: str, seen: ReconcileResult, before: Iterable[TopicResult], seconds: float, now: datetime
+    ) -> None:
         """Take in one pass."""
-        self._reconciled.labels(cluster, "error" if seen.error else "success").inc()
-        self._seconds.labels(cluster).observe(seconds)
-        self._duration.labels(cluster).observe(seconds)
-        self._session.labels(cluster).set(seen.state is not None)
+        self._reconciles.labels(cluster, "error" if seen.error else "success").inc()
+        self._reconcile_seconds.labels(cluster).observe(seconds)
+        self._cluster_reconcile_seconds.labels(cluster).observe(seconds)
+        self._session_state.labels(cluster).set(seen.state is not None)
         if seen.error:
-            self._errors.labels(cluster).inc()
+            self._reconcile_errors.labels(cluster).inc()
             return
-        self._succeeded.labels(cluster).set(now.timestamp())
-        states = Counts(view.state for view in seen.views)
-        for state in State:
+        self._last_success.labels(cluster).set(now.timestamp())
+        states = Counts(view.state for view in seen.topic_results)
+        for state in SyncState:
             self._topics.labels(cluster, state.value).set(states[state])
-        drifted = {view.candidate.resource.key for view in before if view.state is State.DRIFTED}
-        for view in seen.views:
+        drifted = {view.candidate.resource.key for view in before if view.state is SyncState.DRIFTED}
+        for view in seen.topic_results:
             if view.outcome and view.plan:
                 for change in view.plan.changes:
                     self._changes.labels(cluster, _ACTIONS[type(change)], view.outcome.result.value).inc()
-            if view.state is State.DRIFTED and view.candidate.resource.key not in drifted:
-                for kind in _drifted(view):
+            if view.state is SyncState.DRIFTED and view.candidate.resource.key not in drifted:
+                for kind in _drifted_actions(view):
                     self._drift.labels(cluster, kind).inc()
 
-    def unclaimed(self, topics: Iterable[Resource]) -> None:
+    def set_unassigned_topics(self, topics: Iterable[Resource]) -> None:
         """Count the Topics that no cluster's pass looks at."""
         states = Counts(UNKNOWN_CLUSTER if topic.manifest else UNREADABLE for topic in topics)
         for state in (UNKNOWN_CLUSTER, UNREADABLE):
             self._topics.labels("", state).set(states[state])
 
-    def asked(self, cluster: str, requests: Mapping[tuple[str, str], int]) -> None:
+    def count_zookeeper_requests(self, cluster: str, requests: Mapping[tuple[str, str], int]) -> None:
         """Count what was asked of a cluster's ZooKeeper in a pass, by operation and result."""
         for (operation, result), number in requests.items():
-            self._requests.labels(cluster, operation, result).inc(number)
+            self._zookeeper_requests.labels(cluster, operation, result).inc(number)
 
-    def away(self, namespaces: Iterable[str]) -> None:
+    def set_unavailable_namespaces(self, namespaces: Iterable[str]) -> None:
         """Which watched namespaces are away."""
-        self._away.clear()
+        self._unavailable_namespaces.clear()
         for name in namespaces:
-            self._away.labels(name).set(1)
+            self._unavailable_namespaces.labels(name).set(1)
 
-    def held(self, held: Mapping[tuple[str, str, str], str]) -> None:
+    def set_other_release_resources(self, held: Mapping[tuple[str, str, str], str]) -> None:
         """Which resources (kind, namespace, name) another release serves, and which one."""
-        self._held.clear()
+        self._other_release_resources.clear()
         for (kind, holder), number in Counts((kind, holder) for (kind, _, _), holder in held.items()).items():
-            self._held.labels(kind, holder).set(number)
+            self._other_release_resources.labels(kind, holder).set(number)
 
-    def forget(self, cluster: str) -> None:
+    def remove_cluster(self, cluster: str) -> None:
         """A cluster that is gone leaves no figures that stand still."""
-        for metric in (self._succeeded, self._session, self._topics):
+        for metric in (self._last_success, self._session_state, self._topics):
             metric.remove_by_labels({"cluster": cluster})
 
 
-class _Queue(Collector):
+class _WorkQueueCollector(Collector):
     """The clusters as a work queue: those that a pass has been called for, how often, and how often again."""
 
-    def __init__(self, loops: Callable[[], Mapping[str, Loop]]) -> None:
+    def __init__(self, loops: Callable[[], Mapping[str, WorkLoop]]) -> None:
         self._loops = loops
 
     def collect(self) -> Iterator[Metric]:
@@ -160,13 +173,13 @@ class _Queue(Collector):
         adds = CounterMetricFamily("workqueue_adds", "Calls for a pass.", labels=["name"])
         retries = CounterMetricFamily("workqueue_retries", "Passes after one that failed.", labels=["name"])
         for name, loop in self._loops().items():
-            depth.add_metric([name], loop.marked)
-            adds.add_metric([name], loop.marks)
+            depth.add_metric([name], loop.is_queued)
+            adds.add_metric([name], loop.enqueue_count)
             retries.add_metric([name], loop.retries)
         yield from (depth, adds, retries)
 
 
-class _Requests(Collector):
+class _ApiRequestCollector(Collector):
     """Requests to the API server, under client-go's name; watches are not among them."""
 
     def __init__(self, requests: Callable[[], Mapping[tuple[str, str], int]]) -> None:
@@ -182,8 +195,8 @@ class _Requests(Collector):
         yield found
 
 
-def _drifted(view: View) -> set[str]:
+def _drifted_actions(result: TopicResult) -> set[str]:
     held: list[Change] = [
-        change for refusal in view.refusals if refusal.reason is Reason.DRIFT_DETECTED for change in refusal.held
+        change for refusal in result.refusals if refusal.reason is Reason.DRIFT_DETECTED for change in refusal.withheld
     ]
     return {_ACTIONS[type(change)] for change in held}

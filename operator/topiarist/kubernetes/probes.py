@@ -13,17 +13,17 @@ from collections.abc import Callable, Iterable
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-LONGEST_PASS = 1800.0
+RECONCILE_TIMEOUT_S = 1800.0
 """Seconds after which a cluster whose pass has not ended counts as stuck."""
 
 
 class Probes:
     """The server. ``alive`` gives each cluster with the time at which its loop last ended a pass."""
 
-    def __init__(self, registry: CollectorRegistry, alive: Callable[[], Iterable[tuple[str, float]]]) -> None:
+    def __init__(self, registry: CollectorRegistry, last_completed: Callable[[], Iterable[tuple[str, float]]]) -> None:
         self.ready = False
         self._registry = registry
-        self._alive = alive
+        self._last_completed = last_completed
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> int:
@@ -33,7 +33,7 @@ class Probes:
             [
                 web.get("/healthz", self._healthz),
                 web.get("/readyz", self._readyz),
-                web.get("/metrics", self._figures),
+                web.get("/metrics", self._metrics),
             ]
         )
         self._runner = web.AppRunner(app, access_log=None)
@@ -51,7 +51,7 @@ class Probes:
             await self._runner.cleanup()
 
     async def _healthz(self, _: web.Request) -> web.Response:
-        stuck = [name for name, ended in self._alive() if time.monotonic() - ended > LONGEST_PASS]
+        stuck = [name for name, ended in self._last_completed() if time.monotonic() - ended > RECONCILE_TIMEOUT_S]
         if stuck:
             return web.Response(status=500, text=f"no pass has ended for too long: {', '.join(sorted(stuck))}\n")
         return web.Response(text="ok\n")
@@ -59,5 +59,5 @@ class Probes:
     async def _readyz(self, _: web.Request) -> web.Response:
         return web.Response(text="ok\n") if self.ready else web.Response(status=503, text="not all seen yet\n")
 
-    async def _figures(self, _: web.Request) -> web.Response:
+    async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

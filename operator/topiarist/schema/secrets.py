@@ -10,24 +10,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_FORM = "secretKeyRef"
+_SECRET_KEY_REF = "secretKeyRef"
 
-_WANTED = f"wanted {_FORM}: in a custom resource a reference names a key of a Secret, and no file or variable"
+_ERROR_MESSAGE = (
+    f"wanted {_SECRET_KEY_REF}: in a custom resource a reference names a key of a Secret, and no file or variable"
+)
 
 
-def from_secrets_only(schema: Mapping[str, Any]) -> dict[str, Any]:
+def restrict_to_secret_key_refs(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema with every reference to a secret narrowed down to ``secretKeyRef``."""
-    made = {name: _narrowed(value) for name, value in schema.items()}
+    made = {name: _restrict_value(value) for name, value in schema.items()}
     fields = made.get("properties")
-    if isinstance(fields, dict) and _FORM in fields:
+    if isinstance(fields, dict) and _SECRET_KEY_REF in fields:
         # No additionalProperties: an unknown field would be named beside the error that says what to do.
         kept = {name: made[name] for name in ("title", "description", "type", "writeOnly")}
-        form = {"properties": {_FORM: fields[_FORM]}, "maxProperties": 1}
-        return {**kept, **form, "anyOf": [{"required": [_FORM]}], "errorMessage": _WANTED}
+        form = {"properties": {_SECRET_KEY_REF: fields[_SECRET_KEY_REF]}, "maxProperties": 1}
+        return {**kept, **form, "anyOf": [{"required": [_SECRET_KEY_REF]}], "errorMessage": _ERROR_MESSAGE}
     return made
 
 
-def _narrowed(value: Any) -> Any:
+def _restrict_value(value: Any) -> Any:
     if isinstance(value, list):
-        return [_narrowed(item) for item in value]
-    return from_secrets_only(value) if isinstance(value, Mapping) else value
+        return [_restrict_value(item) for item in value]
+    return restrict_to_secret_key_refs(value) if isinstance(value, Mapping) else value

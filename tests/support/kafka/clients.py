@@ -34,18 +34,18 @@ class Topic(NamedTuple):
         return tuple(partition.replicas for partition in self.partitions)
 
     @property
-    def healthy(self) -> bool:
+    def is_in_sync(self) -> bool:
         """Whether every partition has a leader and all of its replicas are in sync."""
         return all(one.leader >= 0 and set(one.isr) == set(one.replicas) for one in self.partitions)
 
 
-class Judgement(NamedTuple):
+class ConfigCheck(NamedTuple):
     """What Kafka says of a map of overrides: why its admin code refuses it, why a broker throws that loads it (None: it
     does not), and the values in the form that Kafka's tools show.
     """
 
-    refused: str | None
-    broken: str | None
+    refusal: str | None
+    load_error: str | None
     values: Mapping[str, str]
 
 
@@ -67,7 +67,7 @@ class Clients:
     def describe(self, topics: Iterable[str]) -> dict[str, Topic | None]:
         """Topics as the brokers describe them; None for one that is not there."""
         found = self._ask("describe", topics=list(topics))
-        return {name: topic and _topic(topic) for name, topic in found.items()}
+        return {name: topic and _parse_topic(topic) for name, topic in found.items()}
 
     def overrides(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """The configs that topics themselves have, in the form that Kafka's tools show."""
@@ -87,7 +87,7 @@ class Clients:
         """Create topics with these replica lists."""
         return self._create({name: {"replicas": lists, "config": config or {}} for name, lists in topics.items()})
 
-    def create_anywhere(
+    def create_unassigned(
         self, topics: Mapping[str, tuple[int, int]], config: Mapping[str, str] | None = None
     ) -> dict[str, str]:
         """Create topics of as many partitions and replicas, placed by the brokers."""
@@ -95,7 +95,7 @@ class Clients:
             {name: {"partitions": size[0], "factor": size[1], "config": config or {}} for name, size in topics.items()}
         )
 
-    def would_create(self, configs: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    def validate_create(self, configs: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
         """What brokers would say of new topics with these configs; nothing is created."""
         topics = {name: {"partitions": 1, "factor": 1, "config": config} for name, config in configs.items()}
         return self._create(topics, validate=True)
@@ -116,7 +116,7 @@ class Clients:
         """Move partitions to other brokers; returns when that has begun."""
         return dict(self._ask("reassign", topics={name: dict(lists) for name, lists in targets.items()}))
 
-    def moving(self) -> dict[str, dict[str, list[list[int]]]]:
+    def ongoing_reassignments(self) -> dict[str, dict[str, list[list[int]]]]:
         """What is being reassigned, by topic and partition: the replicas that are added, and those taken away."""
         return dict(self._ask("moving"))
 
@@ -132,7 +132,7 @@ class Clients:
         """All messages of so many partitions of each topic, oldest first."""
         return dict(self._ask("consume", topics=dict(partitions)))
 
-    def consume_as(self, group: str, topics: Iterable[str]) -> int:
+    def consume_as_group(self, group: str, topics: Iterable[str]) -> int:
         """Read topics as the only member of a consumer group, and commit: how many messages there were."""
         return int(self._ask("group", topics=list(topics), group=group))
 
@@ -153,12 +153,12 @@ class ConfigParser:
         """The topic configs that the release knows."""
         return set(self._program.ask(op="names"))
 
-    def judge(self, configs: Collection[Mapping[str, str]], *, tiered: bool = False) -> list[Judgement]:
+    def check(self, configs: Collection[Mapping[str, str]], *, tiered: bool = False) -> list[ConfigCheck]:
         """What Kafka says of each map of overrides; ``tiered``: on brokers with remote storage."""
         found = self._program.ask(op="judge", tiered=tiered, configs=[dict(config) for config in configs])
-        return [Judgement(one["refused"], one["broken"], one.get("values", {})) for one in found]
+        return [ConfigCheck(one["refused"], one["broken"], one.get("values", {})) for one in found]
 
 
-def _topic(found: Mapping[str, Any]) -> Topic:
+def _parse_topic(found: Mapping[str, Any]) -> Topic:
     partitions = (Partition(id, leader, tuple(held), tuple(isr)) for id, leader, held, isr in found["partitions"])
     return Topic(found["id"], tuple(partitions))

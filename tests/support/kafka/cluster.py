@@ -19,13 +19,13 @@ from typing import Self
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from support.kafka.jars import jars
-from support.kafka.processes import Process, java, write_properties
+from support.cli.runs import RunResult
+from support.kafka.jars import fetch_jars
+from support.kafka.processes import Process, java_command, write_properties
 from support.kafka.tools import main_class
 from support.kafka.zookeeper import ZooKeeper
-from support.runs import Ended
 from support.waiting import wait_until
-from topiarist.adapters.embedded.guarded import free_port
+from topiarist.adapters.devcluster.child_process import free_port
 
 DEFAULTS: Mapping[str, object] = {
     # Small: many brokers on a small machine.
@@ -80,7 +80,7 @@ class Cluster:
         self.ports: dict[int, int] = {}
         self.brokers: dict[int, Process] = {}
         self._properties = {**DEFAULTS, **(properties or {})}
-        self._own: dict[int, dict[str, object]] = {}
+        self._broker_properties: dict[int, dict[str, object]] = {}
         self._heap = heap
         self._folder = zookeeper.directory / chroot.strip("/").replace("/", "-")
         self._client: KazooClient | None = None
@@ -113,7 +113,7 @@ class Cluster:
             for broker in self.racks:
                 self._launch(broker)
             for broker in self.racks:
-                self._await(broker)
+                self._wait_until_serving(broker)
         except BaseException:
             self.__exit__()
             raise
@@ -133,9 +133,9 @@ class Cluster:
         ``properties`` are for this broker, from now on.
         """
         self.racks.setdefault(broker, rack)
-        self._own.setdefault(broker, {}).update(properties or {})
+        self._broker_properties.setdefault(broker, {}).update(properties or {})
         self._launch(broker)
-        self._await(broker)
+        self._wait_until_serving(broker)
 
     def stop(self, broker: int) -> None:
         """End a broker in peace: its session ends at once. Its data stays."""
@@ -162,7 +162,7 @@ class Cluster:
         """The brokers that ZooKeeper knows now."""
         return {int(name) for name in self.client.get_children("/brokers/ids")}
 
-    def size(self, topic: str) -> int:
+    def partition_count(self, topic: str) -> int:
         """How many partitions a topic has in ZooKeeper; 0 if it is not there."""
         try:
             return len(json.loads(self.client.get(f"/brokers/topics/{topic}")[0])["partitions"])
@@ -178,12 +178,14 @@ class Cluster:
 
     def wait(self, condition: Callable[[], object], what: str) -> None:
         """Wait until a condition holds; raises ``AssertionError`` with ``what`` after 90 s."""
-        wait_until(condition, what, patience=90.0)
+        wait_until(condition, what, timeout=90.0)
 
-    def tool(self, name: str, *words: str, release: str = "", text: str | None = None) -> Ended:
+    def tool(self, name: str, *words: str, release: str = "", text: str | None = None) -> RunResult:
         """Run one of Kafka's own command line tools as a process, by default that of the cluster's release."""
         found = release or self.release
-        command = java(jars(found), self.zookeeper.directory, [main_class(found, name), *words], quiet=True)
+        command = java_command(
+            fetch_jars(found), self.zookeeper.directory, [main_class(found, name), *words], quiet=True
+        )
         said = run(
             command,
             input=text,
@@ -193,7 +195,7 @@ class Cluster:
             timeout=120,
             check=False,
         )
-        return Ended(said.returncode, said.stdout, said.stderr)
+        return RunResult(said.returncode, said.stdout, said.stderr)
 
     def _controller(self) -> int | None:
         try:
@@ -202,12 +204,15 @@ class Cluster:
             return None
         return found
 
-    def _launch(self, broker: int, *, again: bool = False) -> None:
-        if again or broker not in self.ports:
+    def _launch(self, broker: int, *, is_restart: bool = False) -> None:
+        if is_restart or broker not in self.ports:
             self.ports[broker] = free_port()
         if broker not in self.brokers:
-            command = java(
-                jars(self.release), self.zookeeper.directory, ["kafka.Kafka", "server.properties"], heap=self._heap
+            command = java_command(
+                fetch_jars(self.release),
+                self.zookeeper.directory,
+                ["kafka.Kafka", "server.properties"],
+                heap=self._heap,
             )
             self.brokers[broker] = Process(self._folder / f"broker-{broker}", command)
         process = self.brokers[broker]
@@ -223,12 +228,12 @@ class Cluster:
             "zookeeper.connect": self.connect,
             "log.dirs": process.folder / "data",
             **({} if rack is None else {"broker.rack": rack}),
-            **self._own.get(broker, {}),
+            **self._broker_properties.get(broker, {}),
         }
 
-    def _await(self, broker: int) -> None:
+    def _wait_until_serving(self, broker: int) -> None:
         """Wait until a broker serves; one whose port was taken gets another."""
         process = self.brokers[broker]
-        while not process.wait_until(lambda: f"[KafkaServer id={broker}] started" in process.log()):
+        while not process.wait_ready(lambda: f"[KafkaServer id={broker}] started" in process.read_log()):
             process.kill()
-            self._launch(broker, again=True)
+            self._launch(broker, is_restart=True)

@@ -27,7 +27,7 @@ RELEASES = ("2.4.1", "2.8.2", "3.0.2", "3.4.1", "3.7.2", "3.9.2")
 NEWEST = RELEASES[-1]
 """The release whose clients and tools can talk to all of them."""
 
-FETCH_LIMIT = 900
+FETCH_TIMEOUT_S = 900
 """Seconds for one release; about 30 on a machine that has none of its jars."""
 
 
@@ -35,21 +35,21 @@ class JarsError(Exception):
     """There are no jars to be had: what is missing or differs, and what to do."""
 
 
-def cache() -> Path:
+def cache_folder() -> Path:
     """Where Kafka's things are kept: they can all be fetched or made again."""
     root = os.environ.get("TOPIARIST_CACHE") or str(HERE.parents[2] / ".cache")
     return Path(root).absolute() / "kafka"
 
 
-def jars(release: str) -> Path:
+def fetch_jars(release: str) -> Path:
     """The folder with all jars of a release, fetched if need be. Raises ``JarsError``."""
-    wanted = pinned(release)
+    wanted = pinned_checksums(release)
     # By version and by pins: whoever changes a pin gets another folder.
-    folder = cache() / f"{release}-{hashlib.sha256(repr(sorted(wanted.items())).encode()).hexdigest()[:12]}"
-    with _locked():
+    folder = cache_folder() / f"{release}-{hashlib.sha256(repr(sorted(wanted.items())).encode()).hexdigest()[:12]}"
+    with _cache_lock():
         if folder.is_dir() and not differences(wanted, checksums(folder)):
             return folder
-        with _fetched(release) as found:
+        with _fetch(release) as found:
             if wrong := differences(wanted, checksums(found)):
                 raise JarsError(f"Kafka {release}: what Maven brought is not what {_pins(release)} wants: {wrong}")
             shutil.rmtree(folder, ignore_errors=True)
@@ -59,14 +59,14 @@ def jars(release: str) -> Path:
 
 def pin(release: str) -> int:
     """Fetch a release and write down what came; the number of jars. Raises ``JarsError``."""
-    with _locked(), _fetched(release) as found:
+    with _cache_lock(), _fetch(release) as found:
         sums = checksums(found)
     PINS.mkdir(exist_ok=True)
     _pins(release).write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())))
     return len(sums)
 
 
-def pinned(release: str) -> dict[str, str]:
+def pinned_checksums(release: str) -> dict[str, str]:
     """The checksums of the jars that make a release, by file name. Raises ``JarsError`` if it is none of ours."""
     if release not in RELEASES or not _pins(release).exists():
         raise JarsError(f"Kafka {release} is not pinned; there are {', '.join(RELEASES)}")
@@ -94,20 +94,20 @@ def _pins(release: str) -> Path:
 
 
 @contextmanager
-def _locked() -> Iterator[None]:
+def _cache_lock() -> Iterator[None]:
     """One at a time, over all processes that share the cache."""
-    cache().mkdir(parents=True, exist_ok=True)
-    with (cache() / "lock").open("w") as lock:
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with (cache_folder() / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 @contextmanager
-def _fetched(release: str) -> Iterator[Path]:
+def _fetch(release: str) -> Iterator[Path]:
     """A folder with what Maven brings for a release; it goes at the end unless it was renamed."""
-    for leftover in cache().glob("fetching-*"):  # of a fetch that was killed: we hold the lock
+    for leftover in cache_folder().glob("fetching-*"):  # of a fetch that was killed: we hold the lock
         shutil.rmtree(leftover)
-    with tempfile.TemporaryDirectory(prefix="fetching-", dir=cache()) as folder:
+    with tempfile.TemporaryDirectory(prefix="fetching-", dir=cache_folder()) as folder:
         target = Path(folder, "jars")
         _run_maven(release, target)
         yield target
@@ -118,14 +118,14 @@ def _run_maven(release: str, target: Path) -> None:
     profile = [] if release.startswith("2.") else ["-Ptools"]
     command = ["mvn", "-q", "-B", "-f", str(POM), *profile, *goal, f"-DoutputDirectory={target}"]
     try:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_LIMIT, check=False)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
     except FileNotFoundError:
         raise JarsError(
             f"Maven is needed to fetch Kafka {release} and there is no mvn: install it (Debian and Ubuntu: "
             "apt install maven; macOS: brew install maven)"
         ) from None
     except subprocess.TimeoutExpired:
-        raise JarsError(f"Maven did not bring Kafka {release} within {FETCH_LIMIT} s: run it again") from None
+        raise JarsError(f"Maven did not bring Kafka {release} within {FETCH_TIMEOUT_S} s: run it again") from None
     if ended.returncode:
         said = re.sub(r"\x1b\[[0-9;]*m", "", ended.stdout + ended.stderr).strip()
         raise JarsError(f"Maven could not bring Kafka {release} (exit code {ended.returncode}):\n{said[-2000:]}")

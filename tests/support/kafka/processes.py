@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from topiarist.adapters.embedded import QUICK, find_java
-from topiarist.adapters.embedded.guarded import GuardedProcess
+from topiarist.adapters.devcluster.child_process import SupervisedProcess
+from topiarist.adapters.devcluster.zookeeper_server import FAST_START_JVM_OPTIONS, find_java
 
-PATIENCE = 90.0
+PROCESS_TIMEOUT_S = 90.0
 """Seconds that a process may take to be ready: 3 on a quiet machine, 18 on a busy one."""
 
 _LOG4J = """\
@@ -25,7 +25,9 @@ log4j.appender.OUT.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
 
 
-def java(jars: Path, folder: Path, main: Sequence[str], *, heap: str = "256m", quiet: bool = False) -> list[str]:
+def java_command(
+    jars: Path, folder: Path, main: Sequence[str], *, heap: str = "256m", quiet: bool = False
+) -> list[str]:
     """The command line of a Java program; ``quiet`` ones log warnings only, to standard error.
 
     ``jars`` may be more than one folder, by ``:``. ``folder`` gets the file that says how to log.
@@ -35,7 +37,7 @@ def java(jars: Path, folder: Path, main: Sequence[str], *, heap: str = "256m", q
     if not (folder / name).exists():  # never again: a process that is just starting may be reading it
         (folder / name).write_text(_LOG4J.format(level=level, target=target))
     log4j = f"-Dlog4j.configuration=file:{folder / name}"
-    return [find_java(), f"-Xmx{heap}", *QUICK, log4j, "-cp", str(jars / "*"), *main]
+    return [find_java(), f"-Xmx{heap}", *FAST_START_JVM_OPTIONS, log4j, "-cp", str(jars / "*"), *main]
 
 
 def write_properties(path: Path, properties: Mapping[str, object]) -> None:
@@ -43,22 +45,22 @@ def write_properties(path: Path, properties: Mapping[str, object]) -> None:
     path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
 
 
-class Process(GuardedProcess):
+class Process(SupervisedProcess):
     """A guarded process that can also be asked to end, and be made to stand still."""
 
     def __init__(self, folder: Path, command: Sequence[str]) -> None:
         super().__init__(folder, command, shlex.join(command))
 
-    def wait_until(self, ready: Callable[[], object], patience: float = PATIENCE) -> bool:
+    def wait_ready(self, ready: Callable[[], object], patience: float = PROCESS_TIMEOUT_S) -> bool:
         """Wait until it is ready; False if its port was taken."""
-        return super().wait_until(ready, patience)
+        return super().wait_ready(ready, patience)
 
     def stop(self) -> None:
         """Ask it to end, as ``kill`` does, and wait until it has; what takes too long is killed."""
-        if self._running is not None and self.alive:
+        if self._popen is not None and self.alive:
             self.send(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
-                self._running.wait(timeout=PATIENCE)
+                self._popen.wait(timeout=PROCESS_TIMEOUT_S)
         self.kill()
 
     def pause(self) -> None:

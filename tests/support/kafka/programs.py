@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from support.kafka.jars import HERE, NEWEST, JarsError, cache, jars
-from support.kafka.processes import java
-from topiarist.adapters.embedded import find_java
+from support.kafka.jars import HERE, NEWEST, JarsError, cache_folder, fetch_jars
+from support.kafka.processes import java_command
+from topiarist.adapters.devcluster.zookeeper_server import find_java
 
 _SOURCES = HERE / "java"
 
@@ -29,8 +29,8 @@ class Program:
 
     def __init__(self, main: str, release: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="topiarist-kafka-clients-")
-        command = java(jars(release), Path(self._folder.name), [main], quiet=True)
-        command[command.index("-cp") + 1] += f":{compiled()}"
+        command = java_command(fetch_jars(release), Path(self._folder.name), [main], quiet=True)
+        command[command.index("-cp") + 1] += f":{compile_programs()}"
         self._log = Path(self._folder.name, "log").open("w+")  # noqa: SIM115 - open as long as the process runs
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, start_new_session=True
@@ -72,16 +72,16 @@ class Program:
         self._folder.cleanup()
 
 
-def compiled() -> Path:
+def compile_programs() -> Path:
     """The folder with our Java programs, compiled once for each version of their sources. Raises ``JarsError``."""
     sources = sorted(_SOURCES.glob("*.java"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
-    folder = cache() / f"classes-{digest}"
+    folder = cache_folder() / f"classes-{digest}"
     if folder.is_dir():
         return folder
-    with tempfile.TemporaryDirectory(prefix="compiling-", dir=cache()) as temporary:
+    with tempfile.TemporaryDirectory(prefix="compiling-", dir=cache_folder()) as temporary:
         target = Path(temporary, "classes")
-        _run_javac(["--release", "17", "-cp", str(jars(NEWEST) / "*"), "-d", str(target), *map(str, sources)])
+        _run_javac(["--release", "17", "-cp", str(fetch_jars(NEWEST) / "*"), "-d", str(target), *map(str, sources)])
         try:
             target.rename(folder)
         except OSError:  # another process was faster

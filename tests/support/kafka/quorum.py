@@ -14,10 +14,10 @@ from typing import Self
 from kazoo.exceptions import NoNodeError
 
 from support.kafka.cluster import DEFAULTS, Cluster
-from support.kafka.jars import jars
-from support.kafka.processes import Process, java, write_properties
+from support.kafka.jars import fetch_jars
+from support.kafka.processes import Process, java_command, write_properties
 from support.kafka.tools import main_class
-from topiarist.adapters.embedded.guarded import free_port
+from topiarist.adapters.devcluster.child_process import free_port
 
 CONTROLLER = 3000
 """The id of the controller, which no broker may have."""
@@ -46,7 +46,7 @@ class Quorum:
         self.stop()
 
     @property
-    def migrating(self) -> dict[str, object]:
+    def migration_properties(self) -> dict[str, object]:
         """What a broker in ZooKeeper mode has to be told, so that it can be taken over."""
         return {**_MIGRATION, **_SESSION, **self._voters, "inter.broker.protocol.version": self._kafka.version}
 
@@ -62,7 +62,7 @@ class Quorum:
         subprocess.run(form, cwd=folder, capture_output=True, check=True, timeout=120)
         process.start()
         self._process = process
-        assert process.wait_until(lambda: _READY in process.log()), f"port {self._port} was taken"
+        assert process.wait_ready(lambda: _READY in process.read_log()), f"port {self._port} was taken"
 
     def stop(self) -> None:
         """End the controller, if it runs."""
@@ -70,7 +70,7 @@ class Quorum:
             self._process.kill()
             self._process = None
 
-    def finish(self) -> None:
+    def finish_migration(self) -> None:
         """End the migration: restart the controller without a word of ZooKeeper, which has a stale copy from now on."""
         process = self._process
         assert process is not None
@@ -78,9 +78,9 @@ class Quorum:
         kept = {key: value for key, value in self._properties(process.folder).items() if "zookeeper" not in key}
         write_properties(process.folder / "server.properties", kept)
         process.start()
-        assert process.wait_until(lambda: _READY in process.log()), f"port {self._port} was taken"
+        assert process.wait_ready(lambda: _READY in process.read_log()), f"port {self._port} was taken"
 
-    def in_charge(self) -> bool:
+    def is_controller(self) -> bool:
         """Whether ``/controller`` names a KRaft controller."""
         try:
             found = json.loads(self._kafka.client.get("/controller")[0])
@@ -88,13 +88,13 @@ class Quorum:
             return False
         return int(found["kraftControllerEpoch"]) >= 0
 
-    def forget(self, broker: int) -> None:
+    def reset_broker(self, broker: int) -> None:
         """Restart a broker in ZooKeeper mode without what it has heard of the quorum, so that another one can come."""
         self._kafka.stop(broker)
         shutil.rmtree(self._kafka.brokers[broker].folder / "data" / "__cluster_metadata-0")
         self._kafka.start(broker)
 
-    def take(self, broker: int) -> None:
+    def migrate_broker(self, broker: int) -> None:
         """Restart a broker without ZooKeeper: it belongs to the quorum alone from now on."""
         self._kafka.stop(broker)
         process = self._kafka.brokers[broker]
@@ -109,7 +109,7 @@ class Quorum:
         }
         write_properties(process.folder / "server.properties", mine)
         process.start()
-        assert process.wait_until(lambda: _READY in process.log()), f"the port of broker {broker} was taken"
+        assert process.wait_ready(lambda: _READY in process.read_log()), f"the port of broker {broker} was taken"
 
     @property
     def _voters(self) -> dict[str, object]:
@@ -120,7 +120,9 @@ class Quorum:
         }
 
     def _java(self, main: str) -> list[str]:
-        return java(jars(self._kafka.release), self._kafka.zookeeper.directory, [main, "server.properties"])
+        return java_command(
+            fetch_jars(self._kafka.release), self._kafka.zookeeper.directory, [main, "server.properties"]
+        )
 
     def _properties(self, folder: object) -> dict[str, object]:
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from functools import cache
 
-from support.kafka.jars import jars
+from support.kafka.jars import fetch_jars
 
 TOOLS = {
     "kafka-topics": ("org.apache.kafka.tools.TopicCommand", "kafka.admin.TopicCommand"),
@@ -28,7 +28,7 @@ TOOLS = {
 def main_class(release: str, tool: str) -> str:
     """The class behind a tool in a release."""
     names: set[str] = set()
-    for jar in jars(release).glob("kafka*.jar"):
+    for jar in fetch_jars(release).glob("kafka*.jar"):
         with zipfile.ZipFile(jar) as archive:
             names.update(archive.namelist())
     return next(main for main in TOOLS[tool] if f"{main.replace('.', '/')}.class" in names)

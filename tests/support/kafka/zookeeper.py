@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from support.kafka.jars import jars
-from support.kafka.processes import java
-from topiarist.adapters.embedded import CONFIG, MAIN, EmbeddedZooKeeper
+from support.kafka.jars import fetch_jars
+from support.kafka.processes import java_command
+from topiarist.adapters.devcluster.zookeeper_server import CONFIG_FILE_NAME, MAIN_CLASS, EmbeddedZooKeeper
 
 
 class ZooKeeper(EmbeddedZooKeeper):
@@ -14,5 +14,5 @@ class ZooKeeper(EmbeddedZooKeeper):
         super().__init__(settings={"maxSessionTimeout": "60000", "4lw.commands.whitelist": "*"})
         self._release = release
 
-    def _command(self) -> list[str]:
-        return java(jars(self._release), self.directory, [MAIN, CONFIG])
+    def _build_command(self) -> list[str]:
+        return java_command(fetch_jars(self._release), self.directory, [MAIN_CLASS, CONFIG_FILE_NAME])

@@ -8,39 +8,41 @@ from typing import Any
 
 import yaml
 
-from topiarist.adapters.manifests.scalars import Ambiguous, meaning
-from topiarist.schema import schema
+from topiarist.adapters.manifests.scalars import AmbiguousScalar, parse_plain_scalar
+from topiarist.schema.load import load_schema
 
 
-class _Dumper(yaml.CSafeDumper):
+class _ManifestDumper(yaml.CSafeDumper):
     """Quotes what would have no single meaning without quotes, and never uses anchors."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         return True
 
 
-def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+def _represent_text(dumper: _ManifestDumper, text: str) -> yaml.ScalarNode:
     try:
-        style = None if meaning(text) is text else '"'
-    except Ambiguous:
+        style = None if parse_plain_scalar(text) is text else '"'
+    except AmbiguousScalar:
         style = '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
 
 
-def _fraction(dumper: _Dumper, value: Decimal) -> yaml.ScalarNode:
+def _represent_fraction(dumper: _ManifestDumper, value: Decimal) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:float", format(value, "f"))
 
 
-_Dumper.add_representer(str, _text)
-_Dumper.add_representer(Decimal, _fraction)
+_ManifestDumper.add_representer(str, _represent_text)
+_ManifestDumper.add_representer(Decimal, _represent_fraction)
 
 
-def dump(documents: Iterable[Mapping[str, Any]]) -> str:
+def dump_documents(documents: Iterable[Mapping[str, Any]]) -> str:
     """Documents as one YAML text, each begun with ``---``, fields in their order; reading it gives them back."""
-    return yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True, explicit_start=True, width=120)
+    return yaml.dump_all(
+        documents, Dumper=_ManifestDumper, sort_keys=False, allow_unicode=True, explicit_start=True, width=120
+    )
 
 
 def dump_file(document: Mapping[str, Any]) -> str:
     """One document as the text of a file of its own; the first line tells editors which schema it follows."""
-    head = f"# yaml-language-server: $schema={schema(document['kind'])['$id']}\n"
-    return head + yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    head = f"# yaml-language-server: $schema={load_schema(document['kind'])['$id']}\n"
+    return head + yaml.dump(document, Dumper=_ManifestDumper, sort_keys=False, allow_unicode=True, width=120)

@@ -16,16 +16,16 @@ from difflib import get_close_matches
 from pathlib import PurePath
 from typing import BinaryIO, NamedTuple
 
-from topiarist.adapters.manifests.limits import MAX_BYTES, MAX_FILES, MAX_FOLDERS, MAX_NAME, MAX_PEEKS
+from topiarist.adapters.manifests.limits import MAX_BYTES, MAX_FILES, MAX_FOLDER_DEPTH, MAX_NAME_LENGTH, MAX_PEEKS
 from topiarist.adapters.manifests.source import File
-from topiarist.core.values import shown
-from topiarist.errors import Complaint, Place, Reason
+from topiarist.errors import Diagnostic, Location, Reason
+from topiarist.text import printable
 
 STDIN = "<stdin>"
 SUFFIXES = (".yaml", ".yml")
 
-_OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-_KINDS = {
+_OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_FILE_TYPE_NAMES = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
@@ -35,213 +35,219 @@ _KINDS = {
 
 _YAML_TEXT = re.compile(r".+[.](?:yaml|yml)[.]txt|.+[.](?:yaml|yml) *", re.IGNORECASE)
 _JSON_MANIFEST = re.compile(rb'"apiVersion"\s*:\s*"topiarist\.dev/')
-_PEEK = 64 * 1024
+_MAX_PEEK_BYTES = 64 * 1024
 """Bytes of a JSON file that are searched for a manifest."""
 
 
-class Ignored(NamedTuple):
+class IgnoredPath(NamedTuple):
     """A warning about a path that holds nothing to read, or a file that is not read although its name suggests it."""
 
-    warning: Complaint
+    warning: Diagnostic
 
 
-def read(paths: Iterable[str], stdin: BinaryIO | None = None) -> Iterator[File | Complaint | Ignored]:
+def read_files(paths: Iterable[str], stdin: BinaryIO | None = None) -> Iterator[File | Diagnostic | IgnoredPath]:
     """The files that ``paths`` mean, in order, or what is wrong with one; ``-`` is ``stdin``.
 
     A folder means its ``*.yaml`` and ``*.yml``, at any depth, sorted, without hidden ones (``.git``). A file that
     several paths or links lead to is read once. A path that is given may itself be a link. Files of a folder that look
     like manifests and have another name, and folders without any file, are ``Ignored``.
     """
-    walk = _Walk()
+    walk = _FileWalker()
     for path in paths:
         if path != "-":
-            yield from walk.path(path)
+            yield from walk.walk_path(path)
         elif stdin is not None:
-            yield _stdin(stdin)
+            yield _read_stdin(stdin)
 
 
-def _stdin(stream: BinaryIO) -> File | Complaint:
+def _read_stdin(stream: BinaryIO) -> File | Diagnostic:
     try:
         data = stream.read(MAX_BYTES + 1)
     except OSError as error:
         why = "it is closed" if error.errno == errno.EBADF else error.strerror
-        return Complaint(Place(STDIN), f"cannot be read: {why}")
-    return File(STDIN, data) if len(data) <= MAX_BYTES else _too_large(STDIN)
+        return Diagnostic(Location(STDIN), f"cannot be read: {why}")
+    return File(STDIN, data) if len(data) <= MAX_BYTES else _too_large_error(STDIN)
 
 
-class _Walk:
+class _FileWalker:
     """All paths of one run; remembers what was read."""
 
     def __init__(self) -> None:
-        self._seen: set[tuple[int, int]] = set()
-        self._files = 0
-        self._again = False
-        self.peeks = iter(range(MAX_PEEKS))
+        self._visited: set[tuple[int, int]] = set()
+        self._file_count = 0
+        self._has_repeated_file = False
+        self.remaining_peeks = iter(range(MAX_PEEKS))
 
-    def path(self, path: str) -> Iterator[File | Complaint | Ignored]:
+    def walk_path(self, path: str) -> Iterator[File | Diagnostic | IgnoredPath]:
         """The files of one given path, or a warning if there is none."""
-        self._again, nothing = False, True
-        for found in self._path(path):
+        self._has_repeated_file, nothing = False, True
+        for found in self._walk_given_path(path):
             nothing = False
             yield found
-        if nothing and not self._again:
-            yield _ignored(path, "found no *.yaml and no *.yml in this folder")
+        if nothing and not self._has_repeated_file:
+            yield _make_ignored_path(path, "found no *.yaml and no *.yml in this folder")
 
-    def _path(self, path: str) -> Iterator[File | Complaint | Ignored]:
+    def _walk_given_path(self, path: str) -> Iterator[File | Diagnostic | IgnoredPath]:
         try:
             kind = stat.S_IFMT(os.stat(path).st_mode)  # noqa: PTH116 - a given path may be text that pathlib would change
             if kind == stat.S_IFDIR:
-                yield from _Folder(self, path).files()
+                yield from _FolderWalker(self, path).walk_files()
             elif kind == stat.S_IFREG:
-                yield from self.file(os.open(path, _OPEN), path)
+                yield from self.read_file(os.open(path, _OPEN_FLAGS), path)
             else:
-                yield _irregular(path, kind)
+                yield _not_regular_error(path, kind)
         except (OSError, ValueError) as error:
-            yield _unusable(path, error)
+            yield _unreadable_error(path, error)
 
-    def first(self, status: os.stat_result) -> bool:
+    def mark_visited(self, status: os.stat_result) -> bool:
         """Whether a file or folder has not been met before."""
         identity = (status.st_dev, status.st_ino)
-        if identity in self._seen:
-            self._again = True
+        if identity in self._visited:
+            self._has_repeated_file = True
             return False
-        self._seen.add(identity)
+        self._visited.add(identity)
         return True
 
-    def file(self, descriptor: int, name: str) -> Iterator[File | Complaint]:
+    def read_file(self, descriptor: int, name: str) -> Iterator[File | Diagnostic]:
         """The content of one open file, which is closed."""
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                yield _irregular(name, stat.S_IFMT(status.st_mode))
+                yield _not_regular_error(name, stat.S_IFMT(status.st_mode))
                 return
-            if not self.first(status):
+            if not self.mark_visited(status):
                 return
-            self._files += 1
-            if self._files > MAX_FILES:
-                yield _wrong(place_of(name), f"found more than {MAX_FILES:,} files", "give fewer paths")
+            self._file_count += 1
+            if self._file_count > MAX_FILES:
+                yield _make_error(file_location(name), f"found more than {MAX_FILES:,} files", "give fewer paths")
             elif status.st_size > MAX_BYTES:
-                yield _too_large(name)
+                yield _too_large_error(name)
             elif len(data := os.read(descriptor, status.st_size + 1)) != status.st_size:
-                yield _wrong(place_of(name), "changed while it was being read", "run again")
+                yield _make_error(file_location(name), "changed while it was being read", "run again")
             else:
-                yield File(place_of(name).file, data)
+                yield File(file_location(name).file, data)
         finally:
             os.close(descriptor)
 
 
-class _Folder:
+class _FolderWalker:
     """One given folder: the root that no link leads out of."""
 
-    def __init__(self, walk: _Walk, path: str) -> None:
+    def __init__(self, walk: _FileWalker, path: str) -> None:
         self._walk = walk
         self._root = os.path.realpath(path, strict=True)
         self._prefix = "" if path == "." else path.removeprefix("./").rstrip("/") + "/"
         self._links: list[str] = []
 
-    def files(self) -> Iterator[File | Complaint | Ignored]:
+    def walk_files(self) -> Iterator[File | Diagnostic | IgnoredPath]:
         """Everything below: first what lies there itself, then what links lead to and has not been read."""
-        yield from self._folder(os.open(self._root, _OPEN | os.O_DIRECTORY), "", 0)
-        for link in iter(self._next_link, None):
-            yield from self._link(link)
+        yield from self._walk_folder(os.open(self._root, _OPEN_FLAGS | os.O_DIRECTORY), "", 0)
+        for link in iter(self._pop_link, None):
+            yield from self._follow_link(link)
 
-    def _next_link(self) -> str | None:
+    def _pop_link(self) -> str | None:
         return self._links.pop(0) if self._links else None
 
-    def _folder(self, descriptor: int, below: str, depth: int) -> Iterator[File | Complaint | Ignored]:
+    def _walk_folder(self, descriptor: int, below: str, depth: int) -> Iterator[File | Diagnostic | IgnoredPath]:
         """Read an open folder, which is closed; ``below`` is its path below the root, with a final slash."""
         try:
-            if not self._walk.first(os.fstat(descriptor)):
+            if not self._walk.mark_visited(os.fstat(descriptor)):
                 return
-            if depth > MAX_FOLDERS:
-                yield _wrong(Place(self._name(below)), f"found folders nested more than {MAX_FOLDERS} deep")
+            if depth > MAX_FOLDER_DEPTH:
+                yield _make_error(
+                    Location(self._display_name(below)), f"found folders nested more than {MAX_FOLDER_DEPTH} deep"
+                )
                 return
             with os.scandir(descriptor) as entries:
-                found = sorted((entry for entry in entries if entry.name[0] != "."), key=_by_name)
+                found = sorted((entry for entry in entries if entry.name[0] != "."), key=_entry_name)
             for entry in found:
-                yield from self._entry(descriptor, below, entry, depth)
+                yield from self._walk_entry(descriptor, below, entry, depth)
         finally:
             os.close(descriptor)
 
-    def _entry(
+    def _walk_entry(
         self, folder: int, below: str, entry: os.DirEntry[str], depth: int
-    ) -> Iterator[File | Complaint | Ignored]:
+    ) -> Iterator[File | Diagnostic | IgnoredPath]:
         path = below + entry.name
         try:
             if entry.is_symlink():
                 self._links.append(path)
             elif entry.is_dir(follow_symlinks=False):
-                inner = os.open(entry.name, _OPEN | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
-                yield from self._folder(inner, f"{path}/", depth + 1)
+                inner = os.open(entry.name, _OPEN_FLAGS | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+                yield from self._walk_folder(inner, f"{path}/", depth + 1)
             elif entry.name.endswith(SUFFIXES):
                 if entry.is_file(follow_symlinks=False):
-                    opened = os.open(entry.name, _OPEN | os.O_NOFOLLOW, dir_fd=folder)
-                    yield from self._walk.file(opened, self._prefix + path)
+                    opened = os.open(entry.name, _OPEN_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
+                    yield from self._walk.read_file(opened, self._prefix + path)
                 else:
-                    yield _irregular(self._prefix + path, stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode))
-            elif _looks_like_yaml(entry.name) or self._holds_json_manifest(folder, entry):
-                yield _unread(self._prefix + path)
+                    yield _not_regular_error(
+                        self._prefix + path, stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode)
+                    )
+            elif _is_misspelled_yaml_name(entry.name) or self._is_json_manifest(folder, entry):
+                yield _unread_file_warning(self._prefix + path)
         except OSError as error:
-            yield _unusable(self._prefix + path, error)
+            yield _unreadable_error(self._prefix + path, error)
 
-    def _holds_json_manifest(self, folder: int, entry: os.DirEntry[str]) -> bool:
+    def _is_json_manifest(self, folder: int, entry: os.DirEntry[str]) -> bool:
         """Return whether a file is JSON that begins like a manifest; only so many files are opened to find out."""
         if not entry.name.lower().endswith(".json") or not entry.is_file(follow_symlinks=False):
             return False
-        if next(self._walk.peeks, None) is None:
+        if next(self._walk.remaining_peeks, None) is None:
             return False
         try:
-            opened = os.open(entry.name, _OPEN | os.O_NOFOLLOW, dir_fd=folder)
+            opened = os.open(entry.name, _OPEN_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
         except OSError:
             return False  # a file that is not read may be unreadable
         try:
-            return _JSON_MANIFEST.search(os.read(opened, _PEEK)) is not None
+            return _JSON_MANIFEST.search(os.read(opened, _MAX_PEEK_BYTES)) is not None
         finally:
             os.close(opened)
 
-    def _link(self, path: str) -> Iterator[File | Complaint | Ignored]:
+    def _follow_link(self, path: str) -> Iterator[File | Diagnostic | IgnoredPath]:
         """What a link leads to: a folder's files, or a file if the link is named like a manifest."""
         try:
             target = os.path.realpath(f"{self._root}/{path}", strict=True)
             kind = stat.S_IFMT(os.stat(target).st_mode)  # noqa: PTH116
             if kind != stat.S_IFDIR and not path.endswith(SUFFIXES):
-                if _looks_like_yaml(PurePath(path).name):
-                    yield _unread(self._prefix + path)
+                if _is_misspelled_yaml_name(PurePath(path).name):
+                    yield _unread_file_warning(self._prefix + path)
                 return
             if target != self._root and not PurePath(target).is_relative_to(self._root):
-                message = f"found a link that leads out of {self._name()}"
-                yield _wrong(place_of(self._prefix + path), message, "put what it leads to in its place")
+                message = f"found a link that leads out of {self._display_name()}"
+                yield _make_error(file_location(self._prefix + path), message, "put what it leads to in its place")
             elif kind == stat.S_IFDIR:
-                yield from self._folder(self._open_below(target), f"{path}/", path.count("/") + 1)
+                yield from self._walk_folder(self._open_below(target), f"{path}/", path.count("/") + 1)
             elif kind == stat.S_IFREG:
-                yield from self._walk.file(self._open_below(target), self._prefix + path)
+                yield from self._walk.read_file(self._open_below(target), self._prefix + path)
             else:
-                yield _irregular(self._prefix + path, kind)
+                yield _not_regular_error(self._prefix + path, kind)
         except FileNotFoundError:
-            yield _wrong(place_of(self._prefix + path), "found a link that leads nowhere", "mend it, or take it away")
+            yield _make_error(
+                file_location(self._prefix + path), "found a link that leads nowhere", "mend it, or take it away"
+            )
         except OSError as error:
-            yield _unusable(self._prefix + path, error)
+            yield _unreadable_error(self._prefix + path, error)
 
     def _open_below(self, target: str) -> int:
         """Open a path that has no links, step by step from the root, so that none can be put in its way meanwhile."""
-        descriptor = os.open(self._root, _OPEN | os.O_DIRECTORY)
+        descriptor = os.open(self._root, _OPEN_FLAGS | os.O_DIRECTORY)
         for step in PurePath(target).relative_to(self._root).parts:
             try:
-                inner = os.open(step, _OPEN | os.O_NOFOLLOW, dir_fd=descriptor)
+                inner = os.open(step, _OPEN_FLAGS | os.O_NOFOLLOW, dir_fd=descriptor)
             finally:
                 os.close(descriptor)
             descriptor = inner
         return descriptor
 
-    def _name(self, below: str = "") -> str:
-        return place_of((self._prefix + below).rstrip("/") or ".").file
+    def _display_name(self, below: str = "") -> str:
+        return file_location((self._prefix + below).rstrip("/") or ".").file
 
 
-def _by_name(entry: os.DirEntry[str]) -> str:
+def _entry_name(entry: os.DirEntry[str]) -> str:
     return entry.name
 
 
-def _looks_like_yaml(name: str) -> bool:
+def _is_misspelled_yaml_name(name: str) -> bool:
     """Return whether a name is a slip for ``*.yaml`` or ``*.yml``: ``b.YAML``, ``c.ymal``, ``d.yaml.txt``."""
     if _YAML_TEXT.fullmatch(name):
         return True
@@ -251,34 +257,34 @@ def _looks_like_yaml(name: str) -> bool:
     return suffix.startswith("y") and bool(get_close_matches(suffix, ("yaml", "yml"), n=1, cutoff=0.75))
 
 
-def _unread(name: str) -> Ignored:
+def _unread_file_warning(name: str) -> IgnoredPath:
     hint = "rename it, or give it by its own path"
-    return _ignored(name, "not read: in a folder only *.yaml and *.yml count", hint)
+    return _make_ignored_path(name, "not read: in a folder only *.yaml and *.yml count", hint)
 
 
-def _ignored(name: str, message: str, hint: str = "") -> Ignored:
-    return Ignored(Complaint(place_of(name), message, hint, Reason.UNREADABLE.value))
+def _make_ignored_path(name: str, message: str, hint: str = "") -> IgnoredPath:
+    return IgnoredPath(Diagnostic(file_location(name), message, hint, Reason.UNREADABLE.value))
 
 
-def _wrong(place: Place, message: str, hint: str = "") -> Complaint:
-    return Complaint(place, message, hint, Reason.UNREADABLE.value)
+def _make_error(location: Location, message: str, hint: str = "") -> Diagnostic:
+    return Diagnostic(location, message, hint, Reason.UNREADABLE.value)
 
 
-def _irregular(name: str, kind: int) -> Complaint:
-    what = _KINDS.get(kind, "something else")
+def _not_regular_error(name: str, kind: int) -> Diagnostic:
+    what = _FILE_TYPE_NAMES.get(kind, "something else")
     hint = "give - and the text on standard input" if kind == stat.S_IFIFO else ""
-    return _wrong(place_of(name), f"found {what}, wanted a regular file", hint)
+    return _make_error(file_location(name), f"found {what}, wanted a regular file", hint)
 
 
-def _too_large(name: str) -> Complaint:
-    return _wrong(place_of(name), f"found more than {MAX_BYTES // 2**20} MiB", "split it up")
+def _too_large_error(name: str) -> Diagnostic:
+    return _make_error(file_location(name), f"found more than {MAX_BYTES // 2**20} MiB", "split it up")
 
 
-def _unusable(name: str, error: Exception) -> Complaint:
+def _unreadable_error(name: str, error: Exception) -> Diagnostic:
     why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return _wrong(place_of(name), f"cannot be read: {why[:1].lower()}{why[1:]}")
+    return _make_error(file_location(name), f"cannot be read: {why[:1].lower()}{why[1:]}")
 
 
-def place_of(name: str) -> Place:
+def file_location(name: str) -> Location:
     """The file as a whole, under a name that can be shown; an empty path is shown as two quotes, ``-`` as stdin."""
-    return Place(STDIN if name == "-" else shown(name, MAX_NAME) or '""')
+    return Location(STDIN if name == "-" else printable(name, MAX_NAME_LENGTH) or '""')

@@ -8,13 +8,13 @@ MAX_BYTES = 16 * 1024 * 1024
 MAX_FILES = 250_000
 """Files in one run."""
 
-MAX_FOLDERS = 64
+MAX_FOLDER_DEPTH = 64
 """Depth of folders below a given path; each level holds one open file descriptor while it is read."""
 
 MAX_PEEKS = 1000
 """JSON files of a run that are opened to find out whether they are manifests."""
 
-MAX_NAME = 4096
+MAX_NAME_LENGTH = 4096
 """Characters of a file's name that are shown: more than Linux allows."""
 
 MAX_DEPTH = 32
@@ -29,7 +29,7 @@ MAX_ENTRIES = 250_000
 MAX_TAG_DIRECTIVES = 100
 """%TAG directives in one file: libyaml compares each with all before it, and each tag with all of them."""
 
-MAX_COMPLAINTS = 100
+MAX_ERRORS = 100
 """Complaints kept for one file; of the others, at least each document that is wrong is counted."""
 
 MAX_GUESSES = 100

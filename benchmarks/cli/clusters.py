@@ -1,0 +1,93 @@
+"""A large cluster and the manifests that describe it, for benchmarks: topics of 12 partitions, 3 replicas, 4
+overrides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kazoo.client import KazooClient
+
+from topiarist.adapters.devcluster.seed import Topic, add_topics, create_cluster
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+from topiarist.kafka.placement import assign_replicas, derive_start_and_shift
+from topiarist.kafka.types import Broker
+
+BROKERS = tuple(Broker(1001 + number, "abc"[number % 3]) for number in range(9))
+
+_MANIFEST_TEMPLATE = """\
+apiVersion: topiarist.dev/v1
+kind: Topic
+metadata:
+  name: {name}
+  labels:
+    team: payments
+  annotations:
+    description: "Orders topic number {number}, owned by the payments team"
+spec:
+  partitions: 12
+  replicationFactor: 3
+  config:
+    retention.ms: {retention}
+    cleanup.policy: delete
+    min.insync.replicas: 2
+    segment.bytes: 536870912
+    # a comment line, as real files tend to carry
+    max.message.bytes: "1048588"
+"""
+
+
+def topic_name(number: int) -> str:
+    """The topic's name, of a usual length."""
+    return f"team.service.topic-{number:06d}"
+
+
+def topic_config(number: int) -> dict[str, str]:
+    """The overrides that the manifest asks for."""
+    return {
+        "retention.ms": str(86_400_000 + number),
+        "cleanup.policy": "delete",
+        "min.insync.replicas": "2",
+        "segment.bytes": "536870912",
+        "max.message.bytes": "1048588",
+    }
+
+
+def write_manifests(folder: Path, count: int, per_folder: int = 1000) -> None:
+    """One file a topic, in folders of a thousand."""
+    for number in range(count):
+        place = folder / f"{number // per_folder:03d}"
+        place.mkdir(exist_ok=True, parents=True)
+        text = _MANIFEST_TEMPLATE.format(name=topic_name(number), number=number, retention=86_400_000 + number)
+        (place / f"{number:06d}.yaml").write_text(text)
+
+
+@contextmanager
+def seeded_cluster(server: EmbeddedZooKeeper, chroot: str, count: int) -> Iterator[str]:
+    """A seeded cluster of ``count`` topics as others made them; gives its connect string.
+
+    Brokers and controller are there, but nobody plays their part: 120,000 partition states are not what is measured.
+    """
+    outside = KazooClient(server.connect)
+    outside.start()
+    outside.create(f"/{chroot}", b"")
+    outside.stop()
+    outside.close()
+    client = KazooClient(f"{server.connect}/{chroot}", timeout=60.0)
+    client.start()
+    try:
+        create_cluster(client, BROKERS, (3, 9))
+        add_topics(client, map(make_topic, range(count)), (3, 9))
+        yield f"{server.connect}/{chroot}"
+    finally:
+        client.stop()
+        client.close()
+
+
+def make_topic(number: int) -> Topic:
+    """A topic of the cluster, placed as we would place it."""
+    start, shift = derive_start_and_shift(topic_name(number), BROKERS)
+    lists = assign_replicas(BROKERS, 12, replication_factor=3, start=start, shift=shift)
+    return Topic(topic_name(number), tuple(lists), topic_config(number))

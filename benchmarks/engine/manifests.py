@@ -1,0 +1,74 @@
+"""G10: the strict YAML loader against PyYAML's C loader, and what reading, checking and building manifests adds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+from benchmarks.common import make_memory_folder, measure_median, measure_seconds
+
+from topiarist.adapters.manifests.loader import load_manifests
+from topiarist.adapters.manifests.parser import StrictParser
+from topiarist.adapters.manifests.source import File
+
+DOCUMENTS = 10_000
+
+
+def make_document(number: int, group: str = "topiarist.dev") -> str:
+    """A topic as teams write it: 19 lines, labels, an annotation, five configs, a comment."""
+    return f"""apiVersion: {group}/v1
+kind: Topic
+metadata:
+  name: team.service.topic-{number:06d}
+  labels:
+    cluster: prod-eu-1
+    team: payments
+  annotations:
+    description: "Orders topic number {number}, owned by the payments team"
+spec:
+  partitions: 12
+  replicationFactor: 3
+  config:
+    retention.ms: {86400000 + number}
+    cleanup.policy: delete
+    min.insync.replicas: 2
+    segment.bytes: 536870912
+    # comment line that real files tend to carry
+    max.message.bytes: "1048588"
+"""
+
+
+def measure() -> dict[str, Any]:
+    """Figures of G10: seconds for 10,000 documents, each a text of its own, and end to end from 10,000 files."""
+    texts = [make_document(number).encode() for number in range(DOCUMENTS)]
+
+    def strictly() -> list[object]:
+        loader = StrictParser()
+        return [body for text in texts for body, _ in loader.parse_documents(File("-", text))]
+
+    assert strictly() == [yaml.load(text, yaml.CSafeLoader) for text in texts]
+    fast = measure_median(lambda: measure_seconds(strictly))
+    stock = measure_median(lambda: measure_seconds(lambda: [yaml.load(text, yaml.CSafeLoader) for text in texts]))
+    with make_memory_folder() as folder:
+        for number, text in enumerate(texts):
+            (Path(folder) / f"{number:06d}.yaml").write_bytes(text)
+        whole = measure_median(lambda: measure_seconds(lambda: load_manifests([folder])))
+        assert len(load_manifests([folder]).manifests) == DOCUMENTS
+    return {
+        "goal": "G10",
+        "documents": DOCUMENTS,
+        "strict_seconds": round(fast, 3),
+        "csafeloader_seconds": round(stock, 3),
+        "times_faster": round(stock / fast, 2),
+        "files_to_manifests_seconds": round(whole, 3),
+        "gate": "strict_seconds < csafeloader_seconds",
+        "holds": fast < stock,
+    }
+
+
+if __name__ == "__main__":
+    json.dump(measure(), sys.stdout, indent=2)
+    print()

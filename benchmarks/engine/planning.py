@@ -1,0 +1,80 @@
+"""G1 and G2: ``topiarist plan`` as a whole process, with nothing to do, over 10,000 and 100,000 topics; and G5, its
+server.
+
+The figures that hold on any machine: no write, at most 140 ZooKeeper requests for 10,000 topics (30,000 znodes), and a
+time per topic that does not grow with their number.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cli import clusters
+from benchmarks.common import (
+    FULL_JIT,
+    RUNS,
+    ProcessRun,
+    make_memory_folder,
+    process_cpu_seconds,
+    run_process,
+    summarize_runs,
+    topiarist_command,
+)
+
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+
+
+@contextmanager
+def adopted_cluster(count: int) -> Iterator[tuple[EmbeddedZooKeeper, str, Path]]:
+    """A cluster of ``count`` topics with records, the connect string, and the folder of their manifests."""
+    with (
+        make_memory_folder() as folder,
+        EmbeddedZooKeeper(jvm_options=["-Xmx4g", FULL_JIT]) as server,
+        clusters.seeded_cluster(server, f"n{count}", count) as connect,
+    ):
+        clusters.write_manifests(Path(folder), count)
+        run_process(
+            topiarist_command("apply", folder, "--zookeeper", connect, "--kafka-version", "3.9", "--adopt=*", "--yes")
+        )
+        yield server, connect, Path(folder)
+
+
+def plan_command(folder: Path, connect: str) -> list[str]:
+    """The plan that is measured; ends with 0 only if nothing is pending."""
+    return topiarist_command("plan", str(folder), "--zookeeper", connect, "--kafka-version", "3.9", "--exit-code")
+
+
+def measure(count: int = 10_000) -> dict[str, Any]:
+    """The whole process, its requests, and the CPU that it costs the server."""
+    with adopted_cluster(count) as (server, connect, folder):
+        runs: list[ProcessRun] = []
+        server_cpu: list[float] = []
+        run_process(plan_command(folder, connect))
+        for _ in range(RUNS):
+            before = process_cpu_seconds(server.pid)
+            runs.append(run_process(plan_command(folder, connect)))
+            server_cpu.append(process_cpu_seconds(server.pid) - before)
+        with Proxy(server.connect) as proxy:
+            run_process(plan_command(folder, proxy.through(connect)))
+            requests, writes = sum(proxy.requests.values()), proxy.writes
+    figures = summarize_runs(runs)
+    return {
+        "topics": count,
+        **figures,
+        "microseconds_per_topic": round(figures["seconds"] / count * 1e6, 1),
+        "server_cpu_seconds": round(statistics.median(server_cpu), 3),
+        "requests": requests,
+        "writes": writes,
+    }
+
+
+if __name__ == "__main__":
+    import json
+
+    print(json.dumps(measure(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000), indent=2))

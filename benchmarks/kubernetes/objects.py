@@ -1,0 +1,111 @@
+"""Ten thousand Topic resources on a real API server, and what the operator makes of them, seen from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import kopf
+
+from benchmarks.cli import clusters
+from support.kubernetes.api_client import ApiClient as Admin
+from topiarist.kubernetes.api.client import MERGE_PATCH, KubernetesClient
+
+MAX_PARALLEL_REQUESTS = 16
+PAGE_SIZE = 1000
+
+_WRITE_METRIC = re.compile(
+    r'^apiserver_request_total\{.*resource="(?P<resource>topics|clusters|policies|events)".*'
+    r'verb="(?:POST|PUT|PATCH|APPLY|DELETE)".*\} (?P<number>\S+)$'
+)
+
+
+def login(admin: Admin) -> kopf.ConnectionInfo:
+    """As the administrator of the test's API server."""
+    return kopf.ConnectionInfo(server=admin.endpoint.url, ca_path=str(admin.endpoint.ca), token=admin.token)
+
+
+def make_topic_body(number: int, **metadata: Any) -> Mapping[str, Any]:
+    """The Topic that asks for what the cluster has."""
+    return {
+        "apiVersion": "topiarist.dev/v1",
+        "kind": "Topic",
+        "metadata": {"name": clusters.topic_name(number), "labels": {"team": "payments"}, **metadata},
+        "spec": {"partitions": 12, "replicationFactor": 3, "config": clusters.topic_config(number)},
+    }
+
+
+class Topics:
+    """The Topics of one namespace."""
+
+    def __init__(self, admin: Admin, namespace: str) -> None:
+        self._admin = admin
+        self.path = f"/apis/topiarist.dev/v1/namespaces/{namespace}/topics"
+
+    async def create(self, count: int) -> None:
+        """Declare as many."""
+        room = asyncio.Semaphore(MAX_PARALLEL_REQUESTS)
+
+        async def one(api: KubernetesClient, number: int) -> None:
+            async with room:
+                await api.create(self.path, make_topic_body(number))
+
+        async with KubernetesClient(lambda: login(self._admin)) as api:
+            await asyncio.gather(*(one(api, number) for number in range(count)))
+
+    async def count_ready(self) -> int:
+        """How many are Ready in their newest generation."""
+        async with KubernetesClient(lambda: login(self._admin)) as api:
+            return sum([_is_ready(body) async for body in self._list(api)])
+
+    async def are_ready(self, numbers: range) -> bool:
+        """Whether these are, asked one by one until one is not; to ask for all of them would be a load of its own."""
+        async with KubernetesClient(lambda: login(self._admin)) as api:
+            for number in numbers:
+                if not _is_ready(await api.get(f"{self.path}/{clusters.topic_name(number)}")):
+                    return False
+        return True
+
+    async def measure_changes(self, numbers: range) -> list[float]:
+        """One config value of each of these, one after the other: seconds from the request until it is Ready again."""
+        found = []
+        async with KubernetesClient(lambda: login(self._admin)) as api:
+            for number in numbers:
+                path = f"{self.path}/{clusters.topic_name(number)}"
+                start = time.perf_counter()
+                body = await api.patch(path, {"spec": {"config": {"flush.ms": str(1_000 + number)}}}, MERGE_PATCH)
+                while not _is_ready(body):
+                    await asyncio.sleep(0.01)
+                    body = await api.get(path)
+                found.append(time.perf_counter() - start)
+        return found
+
+    async def _list(self, api: KubernetesClient) -> AsyncIterator[Mapping[str, Any]]:
+        following = ""
+        while True:
+            page = await api.get(self.path, limit=str(PAGE_SIZE), **({"continue": following} if following else {}))
+            for body in page["items"]:
+                yield body
+            following = page["metadata"].get("continue", "")
+            if not following:
+                return
+
+
+def count_writes(admin: Admin) -> int:
+    """How many writes of our kinds, and of Events, the API server has answered."""
+    done = admin.kubectl("get", "--raw", "/metrics")
+    found = (_WRITE_METRIC.match(line) for line in done.stdout.splitlines())
+    return int(sum(float(each["number"]) for each in found if each))
+
+
+def _is_ready(body: Mapping[str, Any]) -> bool:
+    status = body.get("status", {})
+    return any(
+        each["type"] == "Ready"
+        and each["status"] == "True"
+        and each["observedGeneration"] == body["metadata"]["generation"]
+        for each in status.get("conditions", ())
+    )

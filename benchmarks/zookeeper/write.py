@@ -1,0 +1,107 @@
+"""G6: creating 10,000 topics and changing 1,000 configs, each in one checked transaction of its own, unpaced.
+
+Beside it, in the same run, what a short script would do: two plain creates for each topic, one after the other.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from dataclasses import replace
+from typing import Any
+
+from benchmarks.cli import clusters
+from benchmarks.common import FULL_JIT
+from kazoo.client import KazooClient
+
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
+from topiarist.adapters.zookeeper.codec import configs, paths, topics
+from topiarist.desired.merge import merge
+from topiarist.errors import FieldPath, Location
+from topiarist.model.outcome import Result
+from topiarist.model.plan import Plan
+from topiarist.model.run_options import RunOptions
+from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
+from topiarist.planning.planner import make_plan
+
+CREATES, UPDATES, PLAIN_CREATES, RUNS = 10_000, 1_000, 2_000, 5
+
+
+class _NoSource:
+    def locate(self, path: FieldPath = ()) -> Location:
+        return Location("benchmark")
+
+
+def make_specs(count: int, flush: int | None = None) -> list[TopicSpec]:
+    """The specs of ``fleet``'s topics; with ``flush`` they differ from it in one key."""
+    found = []
+    for number in range(count):
+        config = clusters.topic_config(number) | ({"flush.ms": str(flush)} if flush else {})
+        fields = {"partitions": 12, "replicationFactor": 3, "config": config}
+        found.append(merge(Manifest("Topic", clusters.topic_name(number), "", {}, fields, _NoSource()), ClusterSpec()))
+    return found
+
+
+def apply_seconds(cluster: ZooKeeperCluster, plan: Plan) -> float:
+    """Seconds from the first request to the last answer; raises if anything was not done."""
+    start = time.perf_counter()
+    results = [outcome.result for outcome in cluster.apply(plan, lambda: False)]
+    seconds = time.perf_counter() - start
+    if set(results) != {Result.DONE}:
+        raise RuntimeError(f"not everything was done: {set(results)}")
+    return seconds
+
+
+def plain_seconds(connect: str) -> float:
+    """Two plain creates a topic, one after the other: for ``PLAIN`` topics."""
+    client = KazooClient(connect)
+    client.start()
+    start = time.perf_counter()
+    for number in range(PLAIN_CREATES):
+        name = f"plain-{time.monotonic_ns()}-{number}"
+        client.create(paths.config_path(name), configs.encode_config(clusters.topic_config(number)))
+        client.create(paths.topic_path(name), topics.encode_topic([(1, 2, 3)] * 12))
+    seconds = time.perf_counter() - start
+    client.stop()
+    client.close()
+    return seconds
+
+
+def _measure_round(server: EmbeddedZooKeeper, number: int) -> tuple[float, float, float]:
+    """Topics per second by transactions and by plain creates, and seconds for the config updates."""
+    with (
+        clusters.seeded_cluster(server, f"round{number}", 0) as connect,
+        ZooKeeperCluster(connect, owner="default") as cluster,
+    ):
+        run = RunOptions()
+        made = apply_seconds(cluster, make_plan(cluster.read(), ClusterSpec(), make_specs(CREATES), run))
+        state = cluster.read()
+        updated = apply_seconds(
+            cluster, make_plan(state, ClusterSpec(), make_specs(UPDATES, flush=1 + number), replace(run))
+        )
+        plain = plain_seconds(connect)
+    return made, updated, plain
+
+
+def measure() -> dict[str, Any]:
+    """Medians, and the ratio of rates in the same run."""
+    with EmbeddedZooKeeper(jvm_options=["-Xmx2g", FULL_JIT]) as server:
+        rounds = [_measure_round(server, number) for number in range(RUNS + 1)][1:]
+    made, updated, plain = (statistics.median(figures) for figures in zip(*rounds, strict=True))
+    return {
+        "creates": CREATES,
+        "create_seconds": round(made, 3),
+        "creates_per_second": round(CREATES / made),
+        "config_updates": UPDATES,
+        "config_update_seconds": round(updated, 3),
+        "plain_creates_per_second": round(PLAIN_CREATES / plain),
+        "times_faster_than_plain": round(
+            statistics.median((CREATES / m) / (PLAIN_CREATES / p) for m, _, p in rounds), 2
+        ),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(), indent=2))

@@ -1,0 +1,1 @@
+"""A ZooKeeper server with simulated brokers, behind `topiarist dev` and the demo."""

@@ -1,0 +1,217 @@
+"""A real ZooKeeper from the jars that PySpark brings, for the demo, ``topiarist dev`` and the tests.
+
+Nothing is downloaded and nothing is installed: one Java process on 127.0.0.1, with a data folder of its own that goes
+when it ends. Before it stands whoever wants a ZooKeeper; after it come ``playground`` (which makes it look like
+Kafka's) and any client.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from topiarist import extras
+from topiarist.adapters.devcluster.child_process import SupervisedProcess, free_port
+from topiarist.errors import Reason, TopiaristError
+
+MIN_JAVA_VERSION = 17
+
+START_TIMEOUT_S = 90.0
+"""Seconds; a start takes 0.4 on a quiet machine."""
+
+_JAR_PATTERNS = (
+    "zookeeper-[0-9]*.jar",
+    "zookeeper-jute-*.jar",
+    "slf4j-api-*.jar",
+    "metrics-core-*.jar",
+    "snappy-java-*.jar",
+    "log4j-api-*.jar",
+    "log4j-core-*.jar",
+    "log4j-slf4j2-impl-*.jar",
+    # Netty, for settings that ask for TLS.
+    "netty-buffer-[0-9]*.jar",
+    "netty-codec-base-*.jar",
+    "netty-common-*.jar",
+    "netty-handler-[0-9]*.jar",
+    "netty-resolver-[0-9]*.jar",
+    "netty-transport-[0-9]*.jar",
+    "netty-transport-classes-epoll-*.jar",
+    "netty-transport-native-unix-common-*.jar",
+    "netty-tcnative-classes-*.jar",
+)
+
+FAST_START_JVM_OPTIONS = (
+    "-Xms32m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-Xshare:auto",
+    "-Djava.awt.headless=true",
+    "-Djava.net.preferIPv4Stack=true",
+)
+"""C1 only and one collector thread: what makes a small JVM start twice as fast."""
+
+_JVM_OPTIONS = ("-Xmx512m", *FAST_START_JVM_OPTIONS, "-Dlog4j2.level=info", "-Dzookeeper.preAllocSize=4096")
+
+MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
+
+CONFIG_FILE_NAME = "zoo.cfg"
+
+_DEFAULT_SETTINGS = {
+    "clientPortAddress": "127.0.0.1",
+    "tickTime": "1000",
+    "minSessionTimeout": "2000",
+    "maxClientCnxns": "0",
+    "admin.enableServer": "false",
+    "forceSync": "no",
+    "4lw.commands.whitelist": "conf,mntr,ruok,srvr",
+}
+
+
+class EmbeddedZooKeeper:
+    """One ZooKeeper server: ``with EmbeddedZooKeeper() as server: connect_to(server.connect)``.
+
+    ``settings`` are lines of its ``zoo.cfg``, ``java`` options of its JVM; both come after our own and so win. ``port``
+    is the one to listen on; without it any free one is taken. Raises ``TopiaristError``: PrerequisiteMissing without
+    Java 17 or PySpark, Unreachable if the server does not start or the port is taken.
+    """
+
+    def __init__(
+        self, *, settings: Mapping[str, str] | None = None, jvm_options: Sequence[str] = (), port: int | None = None
+    ) -> None:
+        self.port = 0
+        self._requested_port = port
+        self.directory = Path()
+        self._settings = {**_DEFAULT_SETTINGS, **(settings or {})}
+        self._jvm_options = (*_JVM_OPTIONS, *jvm_options)
+        self._process: SupervisedProcess | None = None
+
+    @property
+    def connect(self) -> str:
+        """The connect string, without a chroot."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the Java process."""
+        assert self._process
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._process is not None and self._process.alive
+
+    def start(self) -> Self:
+        """Start the server and wait until it answers."""
+        self.directory = Path(tempfile.mkdtemp(prefix="topiarist-zookeeper-"))
+        atexit.register(self.stop)
+        try:
+            self._process = SupervisedProcess(self.directory, self._build_command(), "the embedded ZooKeeper")
+            # Between our look for a free port and the server's bind somebody else may take it.
+            while not self._launch(self._requested_port or free_port()):
+                if self._requested_port:
+                    hint = "give another one, or none: then a free one is taken"
+                    raise TopiaristError(Reason.UNREACHABLE, f"port {self._requested_port} of 127.0.0.1 is taken", hint)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def restart(self) -> None:
+        """End the server as ``kill`` does and start it again on the same port with the same data."""
+        self.kill()
+        if not self._launch(self.port):
+            raise TopiaristError(Reason.UNREACHABLE, f"port {self.port} was taken while ZooKeeper was restarted")
+
+    def kill(self) -> None:
+        """End the server at once, without a good-bye; its data stays for ``restart``."""
+        if self._process:
+            self._process.kill()
+
+    def stop(self) -> None:
+        """End the server and remove its data. May be called more than once."""
+        self.kill()
+        atexit.unregister(self.stop)
+        if self.directory != Path():
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _build_command(self) -> list[str]:
+        """The command line, to be run in ``directory``."""
+        return [
+            find_java(),
+            *self._jvm_options,
+            "-cp",
+            os.pathsep.join(map(str, find_jars())),
+            MAIN_CLASS,
+            CONFIG_FILE_NAME,
+        ]
+
+    def _launch(self, port: int) -> bool:
+        """Start the process and wait until it is ready; False if the port is taken."""
+        assert self._process
+        self.port = port
+        lines = {"dataDir": str(self.directory / "data"), "clientPort": str(port), **self._settings}
+        (self.directory / CONFIG_FILE_NAME).write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        self._process.start()
+        return self._process.wait_ready(self._is_ready, START_TIMEOUT_S)
+
+    def _is_ready(self) -> bool:
+        """Whether the server serves, and is ours: another one on this port has another data folder."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                connection.sendall(b"conf")
+                with connection.makefile("rb") as reply:
+                    return str(self.directory).encode() in reply.read()
+        except OSError:
+            return False
+
+
+def find_java(purpose: str = "run a ZooKeeper here") -> str:
+    """The Java to use: that of ``JAVA_HOME`` if it is set, else the one on the path; checked to be 17 or later."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java") or ""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    except OSError:
+        said = ""
+    version = re.search(r'version "((\d+)[^"]*)"', said)
+    if version and int(version[2]) >= MIN_JAVA_VERSION:
+        return java
+    found = f"{java} is version {version[1]}" if version else f"{java or 'java'} is not there"
+    raise TopiaristError(
+        Reason.PREREQUISITE_MISSING,
+        f"Java {MIN_JAVA_VERSION} or later is needed to {purpose}, {found}: install one (Debian and Ubuntu: "
+        f"apt install openjdk-17-jre-headless; macOS: brew install openjdk@17) or set JAVA_HOME",
+    )
+
+
+def find_jars() -> list[Path]:
+    """The jars that a ZooKeeper server needs, out of PySpark's; PySpark itself is not imported."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise extras.missing_packages_error("drift", "a ZooKeeper on this machine, whose jars PySpark brings,")
+    folder = Path(spec.origin).parent / "jars"
+    found = {pattern: sorted(folder.glob(pattern)) for pattern in _JAR_PATTERNS}
+    missing = [pattern for pattern, jars in found.items() if not jars]
+    if missing:
+        raise TopiaristError(
+            Reason.PREREQUISITE_MISSING,
+            f"PySpark brings no {', '.join(missing)} in {folder}: install PySpark 4.0 or later",
+        )
+    return [jars[-1] for jars in found.values()]

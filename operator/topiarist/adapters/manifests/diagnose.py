@@ -1,0 +1,318 @@
+"""What is wrong with a file as YAML, in our words: bytes that are no text, and everything that libyaml stops at.
+
+The thorough pass: everything that is wrong with a file, each with its place, for files that the fast pass finds odd.
+
+A document of another API group is not judged at all. After text that is no YAML, reading goes on at the next ``---``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+from yaml import MarkedYAMLError, YAMLError
+
+from topiarist.adapters.manifests.limits import MAX_ERRORS, MAX_TAG_DIRECTIVES
+from topiarist.adapters.manifests.parser import AMBIGUOUS_CHARACTERS, CONTROL_CHARACTERS
+from topiarist.adapters.manifests.scalars import AmbiguousScalar, ScalarCache, parse_plain_key, parse_plain_scalar
+from topiarist.adapters.manifests.source import ComposedDocument, Composer, Document, File, LimitExceeded, Node
+from topiarist.errors import Diagnostic, FieldKey, FieldPath, Location, Reason
+from topiarist.kafka.config_values import Scalar
+from topiarist.schema.load import API_GROUP
+from topiarist.text import printable, quote
+
+LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+"""What libyaml counts as the end of a line."""
+
+_FORBIDDEN_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
+
+
+_TAG_DIRECTIVE = re.compile("%TAG")
+
+_DELIMITED_CONTEXTS = ("flow sequence", "flow mapping", "quoted scalar")
+"""What has an end of its own: where it began matters when that end is missing."""
+
+
+class SyntaxIssue(NamedTuple):
+    """Something wrong at a line and column (from 0) of a text; ``since`` is the line where it began, if another."""
+
+    line: int
+    column: int
+    message: str
+    hint: str = ""
+    start_line: int | None = None
+
+
+_LIBYAML_MESSAGES: dict[str, tuple[str, str]] = {
+    "mapping values are not allowed in this context": (
+        'found a ":" where none can be',
+        "quote the text if the colon belongs to it; otherwise check the indentation",
+    ),
+    "could not find expected ':'": ('found text without ":", wanted a field', "check the indentation"),
+    "did not find expected key": ("found something else, wanted a field", "check the indentation and the quotes"),
+    "did not find expected '-' indicator": ('found something else, wanted "- " and an item', "check the indentation"),
+    "did not find expected ',' or ']'": ('found no "," or "]" after an item', "close the list with ]"),
+    "did not find expected ',' or '}'": ('found no "," or "}" after a field', "close the mapping with }"),
+    "found unexpected end of stream": ("found quotes that are not closed", "close them, or escape them in the text"),
+    "found unexpected document indicator": (
+        "found quotes that are not closed",
+        "close them, or escape them in the text",
+    ),
+    "found unknown escape character": (
+        "found an unknown escape in double quotes",
+        r"write \\ for a backslash, or use single quotes",
+    ),
+    "found invalid Unicode character escape code": (
+        "found an escape that is no character",
+        "write the character itself",
+    ),
+    "did not find expected hexdecimal number": ("found an escape without its digits", r"write \\ for a backslash"),
+    "did not find expected alphabetic or numeric character": (
+        "found & or * without a name behind it",
+        'quote the text if the & or * belongs to it: "*"',
+    ),
+    "block sequence entries are not allowed in this context": (
+        'found "- " where no list can begin',
+        "begin the list on a line of its own, or write [...]",
+    ),
+    "did not find expected <document start>": ("found more text, wanted --- or the end", "check the indentation"),
+    "did not find expected node content": ("found no value, wanted one", "check the brackets and commas"),
+    "did not find expected comment or line break": ("found more text behind | or >", "begin the text on the next line"),
+    "found a tab character where an indentation space is expected": (
+        "found a tab as indentation",
+        "indent with blanks",
+    ),
+    "found a tab character that violates indentation": ("found a tab as indentation", "indent with blanks"),
+    "found undefined tag handle": ("found a tag", "leave it out; quote the value if the ! belongs to it"),
+    "found unknown directive name": ("found a % directive", "leave it out"),
+    "found incompatible YAML document": ("found a % directive", "leave it out"),
+}
+
+
+def line_and_column(text: str, index: int) -> tuple[int, int]:
+    """Line and column, from 0, of the character at ``index``."""
+    line, start = 0, 0
+    for match in LINE_BREAK.finditer(text, 0, index):
+        line, start = line + 1, match.end()
+    return line, index - start
+
+
+def _find_positions(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int, str]]:
+    """Line and column, from 0, and text of each match; no line is counted twice, however many matches there are."""
+    line = start = seen = 0
+    for match in pattern.finditer(text):
+        for end in LINE_BREAK.finditer(text, seen, match.start()):
+            line, start = line + 1, end.end()
+        seen = match.start()
+        yield line, seen - start, match[0]
+
+
+def describe_decode_error(error: UnicodeDecodeError) -> SyntaxIssue:
+    """Why the bytes of a file are not UTF-8."""
+    data = error.object  # without a byte order mark, and counted without it
+    before = data[: error.start].decode()
+    line, column = line_and_column(before, len(before))
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return SyntaxIssue(0, 0, "found UTF-16, wanted UTF-8", "save the file as UTF-8")
+    return SyntaxIssue(
+        line, column, f"found the byte 0x{data[error.start]:02x}, which is not UTF-8", "save the file as UTF-8"
+    )
+
+
+def forbidden_character_issues(text: str) -> Iterator[SyntaxIssue]:
+    """Control characters, which no YAML file may hold; libyaml gives up such a file whole."""
+    for line, column, found in _find_positions(_FORBIDDEN_CHARACTERS, text):
+        yield SyntaxIssue(line, column, f"found the control character U+{ord(found):04X}", "take it out")
+
+
+def ambiguous_character_issues(text: str) -> Iterator[SyntaxIssue]:
+    """Characters that end a line or vanish in some YAML versions only: a comment could end where no editor shows it."""
+    for line, column, found in _find_positions(AMBIGUOUS_CHARACTERS, text):
+        message = f"found the character U+{ord(found):04X}, which YAML versions read differently"
+        yield SyntaxIssue(line, column, message, "take it out")
+
+
+def tag_directive_issues(text: str) -> Iterator[SyntaxIssue]:
+    """The first %TAG directive beyond as many as a file may have; what only looks like one is counted too."""
+    found = next(islice(_find_positions(_TAG_DIRECTIVE, text), MAX_TAG_DIRECTIVES, None), None)
+    if found:
+        message = f"found more than {MAX_TAG_DIRECTIVES} %TAG directives in one file"
+        yield SyntaxIssue(found[0], found[1], message, "leave them out, or split the file up")
+
+
+def locate_error(error: YAMLError | LimitExceeded, text: str) -> tuple[SyntaxIssue, int]:
+    """What made the reader stop in ``text``, and the index of the character it stopped at."""
+    if isinstance(error, LimitExceeded):
+        return SyntaxIssue(error.line, error.column, error.message, "split it up"), len(text)
+    if not isinstance(error, MarkedYAMLError) or error.problem_mark is None:
+        return SyntaxIssue(0, 0, f"not valid YAML: {error}"), len(text)
+    mark, problem = error.problem_mark, str(error.problem)
+    if problem == "found character that cannot start any token":
+        message, hint = _describe_bad_token(text[mark.index : mark.index + 1])
+    else:
+        message, hint = _LIBYAML_MESSAGES.get(problem, (f"not valid YAML: {problem}", ""))
+    opened = error.context_mark if str(error.context).endswith(_DELIMITED_CONTEXTS) else None
+    if opened is not None and problem.startswith("found unexpected"):
+        return SyntaxIssue(opened.line, opened.column, message, hint), mark.index
+    since = opened.line if opened is not None and opened.line != mark.line else None
+    return SyntaxIssue(mark.line, mark.column, message, hint, since), mark.index
+
+
+def _describe_bad_token(character: str) -> tuple[str, str]:
+    if character == "\t":
+        return "found a tab as indentation", "indent with blanks"
+    return f"found {quote(character)}, which no value can begin with", "quote the value"
+
+
+_SEPARATOR = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
+
+
+class LocatedIssue(NamedTuple):
+    """Something wrong in a document, at a path and its place."""
+
+    path: FieldPath
+    diagnostic: Diagnostic
+
+
+class DiagnosedDocument(NamedTuple):
+    """A document's content as far as it could be read, where it stands, and what is wrong with how it is written.
+
+    ``more`` counts what is wrong beyond the first ``MAX_COMPLAINTS``. ``source`` still has its ``root``, which whoever
+    keeps the source for longer is to drop.
+    """
+
+    body: Any
+    source: Document
+    issues: list[LocatedIssue]
+    suppressed_count: int
+
+
+def diagnose_documents(file: File) -> Iterator[DiagnosedDocument | Diagnostic]:
+    """All documents of a file; a complaint where one cannot be read, or where the file as a whole has a flaw."""
+    try:
+        text = file.data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        yield _make_diagnostic(file, describe_decode_error(error))
+        return
+    flaws = list(islice(chain(forbidden_character_issues(text), tag_directive_issues(text)), MAX_ERRORS))
+    if not flaws:
+        ours = False
+        for document in _diagnose_text(file, text):
+            # Text that cannot be read may be so because of them: some editors count their lines otherwise than YAML.
+            ours = ours or isinstance(document, Diagnostic) or is_topiarist_document(document.body)
+            yield document
+        flaws = list(islice(ambiguous_character_issues(text), MAX_ERRORS)) if ours else []
+    for flaw in flaws:
+        yield _make_diagnostic(file, flaw)
+
+
+def is_topiarist_document(body: Any) -> bool:
+    """Whether a document's ``apiVersion`` is of our API group, in whatever version."""
+    version = body.get("apiVersion") if isinstance(body, dict) else None
+    return isinstance(version, str) and (version == API_GROUP or version.startswith(f"{API_GROUP}/"))
+
+
+def _make_diagnostic(file: File, issue: SyntaxIssue, line_offset: int = 0) -> Diagnostic:
+    since = "" if issue.start_line is None else f" (it began on line {line_offset + issue.start_line + 1})"
+    place = Location(file.name, line_offset + issue.line + 1, issue.column + 1)
+    return Diagnostic(place, issue.message + since, issue.hint, Reason.UNREADABLE.value)
+
+
+def _diagnose_text(file: File, text: str) -> Iterator[DiagnosedDocument | Diagnostic]:
+    offset = line = 0
+    for _ in range(MAX_ERRORS):
+        part = text[offset:]
+        try:
+            for composed in Composer(part).compose_documents():
+                yield _diagnose_document(file, composed, offset, line)
+            return
+        except (YAMLError, LimitExceeded) as error:
+            flaw, index = locate_error(error, part)
+        yield _make_diagnostic(file, flaw, line)
+        following = _SEPARATOR.search(part, max(index, 1))
+        if following is None:
+            return
+        line += sum(1 for _ in LINE_BREAK.finditer(part, 0, following.start()))
+        offset += following.start()
+
+
+def _diagnose_document(file: File, composed: ComposedDocument, offset: int, line: int) -> DiagnosedDocument:
+    source = Document(file, offset + composed.start, offset + composed.end, line + composed.line)
+    source.root = composed.root, composed.line
+    if composed.root.is_scalar and composed.root.is_plain and not composed.root.text and not composed.root.issues:
+        return DiagnosedDocument(None, source, [], 0)
+    judge = _DocumentDiagnoser(file.name, line + 1)
+    return DiagnosedDocument(judge.build_value(composed.root, ()), source, judge.issues, judge.suppressed_count)
+
+
+class _DocumentDiagnoser:
+    """Makes values of one document's nodes, and notes what is wrong with each."""
+
+    def __init__(self, name: str, line: int) -> None:
+        self._name = name
+        self._line = line
+        self._scalars: ScalarCache[Scalar] = ScalarCache(parse_plain_scalar)
+        self._keys: ScalarCache[str] = ScalarCache(parse_plain_key)
+        self.issues: list[LocatedIssue] = []
+        self.suppressed_count = 0
+
+    def build_value(self, node: Node, path: FieldPath) -> Any:
+        """The plain content of a node; the text itself where a scalar has no meaning."""
+        for fault in node.issues:
+            self._add_issue(node, path, *fault)
+        if node.pairs is not None:
+            return self._build_mapping(node.pairs, path)
+        if node.items is not None:
+            return [self.build_value(item, (*path, index)) for index, item in enumerate(node.items)]
+        return node.text if node.issues else self._build_scalar(node, path)
+
+    def _build_mapping(self, pairs: list[tuple[Node, Node]], path: FieldPath) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
+        first: dict[str, Node] = {}
+        for key, child in pairs:
+            name = self._read_key(key, path)
+            if name is None:
+                continue
+            if name in first:
+                hint = f"keep one of them; the first is on line {first[name].line + self._line}"
+                self._add_issue(key, (*path, FieldKey(name)), f"found the field {printable(name)} a second time", hint)
+                # Whoever claims to be ours, in either place, is judged as ours and does not pass as a stranger.
+                if path == () and name == "apiVersion" and is_topiarist_document({name: child.text}):
+                    mapping[name] = child.text
+                continue
+            first[name] = key
+            mapping[name] = self.build_value(child, (*path, name))
+        return mapping
+
+    def _read_key(self, key: Node, path: FieldPath) -> str | None:
+        if not key.is_scalar:
+            self._add_issue(key, path, "found a list or a mapping as a key, wanted text")
+            return None
+        path = (*path, FieldKey(key.text))
+        for fault in key.issues:
+            self._add_issue(key, path, *fault)
+        if not key.issues:
+            self._build_scalar(key, path, is_key=True)
+        return key.text
+
+    def _build_scalar(self, node: Node, path: FieldPath, *, is_key: bool = False) -> Any:
+        if not node.is_plain:
+            if found := CONTROL_CHARACTERS.search(node.text):
+                self._add_issue(node, path, f"found the control character U+{ord(found[0]):04X} in text", "take it out")
+            return node.text
+        try:
+            return self._keys[node.text] if is_key else self._scalars[node.text]
+        except AmbiguousScalar as error:
+            # A key is never a truth value: in its place only quotes help.
+            hint = error.hint.removesuffix(", or write true or false") if is_key else error.hint
+            self._add_issue(node, path, error.message, hint)
+            return node.text
+
+    def _add_issue(self, node: Node, path: FieldPath, message: str, hint: str = "") -> None:
+        if len(self.issues) >= MAX_ERRORS:
+            self.suppressed_count += 1
+            return
+        place = Location(self._name, node.line + self._line, node.column + 1)
+        self.issues.append(LocatedIssue(path, Diagnostic(place, message, hint, Reason.UNREADABLE.value)))

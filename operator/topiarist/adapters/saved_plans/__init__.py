@@ -1,0 +1,1 @@
+"""Plan files of `plan -o json`, which `apply --plan` takes."""

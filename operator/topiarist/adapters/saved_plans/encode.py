@@ -1,0 +1,181 @@
+"""Plans as a document for machines: the same to the byte for the same input, wherever and whenever it was made.
+
+It holds a plan's meaning and what it rests on, and nothing that differs between two makings of one plan: no time,
+address, controller or place in a file (a comment added to a manifest changes no plan). ``schemas/plan.json`` describes
+each field.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from topiarist.kafka.types import format_version
+from topiarist.model.plan import (
+    AddPartitions,
+    Change,
+    ConfigItem,
+    CreateTopic,
+    DeleteTopic,
+    Issue,
+    Nudge,
+    Plan,
+    ReleaseOwnership,
+    RiskAssessment,
+    TakeOwnership,
+    TopicPlan,
+    UpdateConfig,
+    retained_managed_keys,
+)
+from topiarist.model.state import OwnershipRecord
+
+FORMAT_VERSION = 1
+
+_MAX_LINE_LENGTH = 110
+_encode_json = json.JSONEncoder().encode
+
+
+def encode_plans(plans: Iterable[Plan]) -> dict[str, Any]:
+    """The document of several plans: ``{formatVersion, clusters, fingerprint}``, plain values only."""
+    content: dict[str, Any] = {"formatVersion": FORMAT_VERSION, "clusters": [_encode_plan(plan) for plan in plans]}
+    return {**content, "fingerprint": compute_fingerprint(content)}
+
+
+def compute_fingerprint(content: Mapping[str, Any]) -> str:
+    """SHA-256, in hex, over the canonical form (sorted keys, no spaces, ASCII) of all but the fingerprint itself."""
+    rest = {key: value for key, value in content.items() if key != "fingerprint"}
+    return sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def dumps(content: Mapping[str, Any]) -> str:
+    """The document as JSON in ASCII, indented; what fits on one line stands on one; ends with a newline."""
+    return _format_value(content, "") + "\n"
+
+
+def _format_value(value: Any, indent: str) -> str:
+    if not isinstance(value, dict | list) or not value:
+        return _encode_json(value)
+    deeper = f"{indent}  "
+    if isinstance(value, dict):
+        parts, ends = [f"{_encode_json(key)}: {_format_value(item, deeper)}" for key, item in value.items()], "{}"
+    elif isinstance(value[0], dict | list):
+        parts, ends = [_format_value(item, deeper) for item in value], "[]"
+    else:
+        parts, ends = [_encode_json(item) for item in value], "[]"
+    line = ", ".join(parts)
+    if len(line) + len(indent) <= _MAX_LINE_LENGTH and "\n" not in line:
+        return f"{ends[0]}{line}{ends[1]}"
+    return f"{ends[0]}\n{deeper}" + f",\n{deeper}".join(parts) + f"\n{indent}{ends[1]}"
+
+
+def _encode_plan(plan: Plan) -> dict[str, Any]:
+    used = {broker for topic in plan.topics for replicas in topic.new_replicas() for broker in replicas}
+    return {
+        "name": plan.cluster,
+        "clusterId": plan.cluster_id,
+        "chroot": plan.chroot,
+        "owner": plan.owner,
+        "brokers": [{"id": broker.id, "rack": broker.rack} for broker in plan.brokers if broker.id in used],
+        "configRules": {
+            "kafkaVersion": format_version(plan.config_rules.version) if plan.config_rules.version else None,
+            "releaseAtLeast": format_version(plan.min_version),
+            "allowUnknownConfigs": list(plan.config_rules.allow_unknown_configs),
+            "brokerConfig": dict(sorted(plan.config_rules.broker_config.items())),
+        },
+        "gate": {"reason": plan.write_block.reason.value, "message": plan.write_block.message}
+        if plan.write_block.reason
+        else None,
+        "topics": [_encode_topic(topic) for topic in plan.topics],
+        "unchanged": plan.unchanged,
+        "orphans": list(plan.orphans),
+        "warnings": list(plan.warnings),
+    }
+
+
+def _encode_topic(topic: TopicPlan) -> dict[str, Any]:
+    before = topic.before
+    return {
+        "topic": topic.topic,
+        "identity": before.identity if before else None,
+        "topicId": before.topic_id if before else None,
+        "observed": topic.observe_only,
+        "risk": topic.risk.label,
+        "record": {
+            "before": encode_record(topic.record_before),
+            "beforeValid": before.record_valid if before else None,
+            "after": encode_record(topic.record_after),
+        },
+        "vouched": {key: before.config.get(key) for key in retained_managed_keys(topic)} if before else {},
+        "changes": [encode_change(change) for change in topic.changes],
+        "refusals": [_encode_refusal(finding) for finding in topic.refusals],
+        "notices": [_encode_notice(finding) for finding in topic.notices],
+    }
+
+
+def encode_record(record: OwnershipRecord | None) -> dict[str, Any] | None:
+    """One of our records, null where there is none."""
+    if record is None:
+        return None
+    fields: dict[str, Any] = {"owner": record.owner, "config": list(record.config_keys), "absent": record.deleted}
+    if record.applied:
+        fields["applied"] = {
+            "partitions": record.applied.partitions,
+            "config": dict(record.applied.config),
+            "removeUnmanaged": record.applied.remove_unmanaged,
+        }
+    return fields
+
+
+def encode_change(change: Change) -> dict[str, Any]:
+    """One change, with its before and after."""
+    kind = type(change).__name__
+    match change:
+        case CreateTopic(replicas, config):
+            after = {"replicas": _encode_replica_lists(replicas), "config": dict(sorted(config.items()))}
+            return {"kind": kind, **_encode_risk_assessment(change.assessment), "before": None, "after": after}
+        case AddPartitions():
+            before = {"partitions": change.before, "firstReplicas": list(change.first_replicas)}
+            grown = {"partitions": change.total, "newReplicas": _encode_replica_lists(change.replicas)}
+            return {"kind": kind, **_encode_risk_assessment(change.assessment), "before": before, "after": grown}
+        case UpdateConfig(items):
+            return {
+                "kind": kind,
+                **_encode_risk_assessment(change.assessment),
+                "config": [_encode_config_item(item) for item in items],
+            }
+        case DeleteTopic(partitions, replica_count):
+            lost = {"partitions": partitions, "replicas": replica_count}
+            return {"kind": kind, **_encode_risk_assessment(change.assessment), "before": lost, "after": None}
+        case Nudge(partitions):
+            return {"kind": kind, **_encode_risk_assessment(change.assessment), "partitions": list(partitions)}
+        case TakeOwnership() | ReleaseOwnership():
+            return {"kind": kind, **_encode_risk_assessment(change.assessment)}
+
+
+def _encode_replica_lists(replicas: Sequence[Sequence[int]]) -> list[list[int]]:
+    return [list(brokers) for brokers in replicas]
+
+
+def _encode_config_item(item: ConfigItem) -> dict[str, Any]:
+    return {
+        "key": item.key,
+        "before": item.before,
+        "after": item.after,
+        **_encode_risk_assessment(item.assessment),
+        "inherited": item.inherited,
+    }
+
+
+def _encode_risk_assessment(assessment: RiskAssessment) -> dict[str, str]:
+    return {"risk": assessment.risk.label, "because": assessment.explanation}
+
+
+def _encode_refusal(issue: Issue) -> dict[str, Any]:
+    held = [encode_change(change) for change in issue.withheld]
+    return {**_encode_notice(issue), "instead": issue.hint, "held": held}
+
+
+def _encode_notice(issue: Issue) -> dict[str, Any]:
+    return {"reason": issue.reason.value, "message": issue.message, "field": list(issue.field)}

@@ -1,0 +1,1 @@
+"""Snapshot files: recorded cluster states as JSON lines."""

@@ -1,0 +1,222 @@
+"""A state as rows, and rows as a state: nothing is lost on the way but settings of brokers that no plan looks at.
+
+Those may hold passwords and paths of machines. Rows that come from a file have passed ``checks``: here they are
+trusted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import chain
+from sys import intern
+from typing import Any
+
+from topiarist.errors import Reason
+from topiarist.kafka.config_rules import RELEVANT_BROKER_SETTINGS
+from topiarist.kafka.types import Broker, KafkaVersion, Replicas
+from topiarist.model.state import (
+    AppliedSpec,
+    ClusterState,
+    ListSizes,
+    OwnershipRecord,
+    ReadError,
+    TopicState,
+    WriteBlock,
+)
+
+FORMAT_VERSION = 1
+
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+"""A time, always UTC, as rows have it."""
+
+Row = dict[str, Any]
+
+_REASONS = {reason.value: reason for reason in Reason}
+
+_encode_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def encode_state(state: ClusterState, cluster: str, taken_at: str) -> Iterator[bytes]:
+    """The lines of a snapshot, one row each, the cluster first; names and values in the order that the state has."""
+    number = len(state.topics) + len(state.topic_errors) + len(state.dangling_records)
+    for row in chain(
+        [_cluster_row(state, number)], _topic_rows(state), _unreadable_topic_rows(state), _record_rows(state)
+    ):
+        yield _encode_json({"kind": row.pop("kind"), "cluster": cluster, "takenAt": taken_at, **row}).encode() + b"\n"
+
+
+def decode_state(cluster_row: Row, rows: Sequence[Row]) -> ClusterState:
+    """The state of which the first row and the others are."""
+    pool = _RowDecoder()
+    topics = [row for row in rows if row["kind"] == "topic"]
+    return ClusterState(
+        cluster_id=cluster_row["clusterId"],
+        brokers=tuple(Broker(broker["id"], broker["rack"]) for broker in cluster_row["brokers"]),
+        topics={row["topic"]: pool.decode_topic(row) for row in topics if row["fault"] is None},
+        chroot=cluster_row["chroot"],
+        controller=cluster_row["controller"],
+        controller_epoch=cluster_row["controllerEpoch"],
+        write_block=WriteBlock(_REASONS.get(cluster_row["gateReason"]), cluster_row["gateMessage"]),
+        pending_deletions=_flagged_topics("deleting", cluster_row, topics),
+        reassigning_topics=_flagged_topics("reassigning", cluster_row, topics),
+        dangling_records={row["topic"]: pool.decode_record(row["record"]) for row in rows if row["kind"] == "record"},
+        topic_errors={
+            row["topic"]: ReadError(row["faultAt"], row["fault"]) for row in topics if row["fault"] is not None
+        },
+        broker_defaults=cluster_row["brokerDefaults"],
+        min_version=_parse_version(cluster_row["releaseAtLeast"]),
+        list_sizes=ListSizes(
+            cluster_row["topicListBytes"], cluster_row["notificationListBytes"], cluster_row["replyLimitBytes"]
+        ),
+        warnings=tuple(cluster_row["warnings"]),
+        assigns_topic_ids=cluster_row["givesIds"]
+        if "givesIds" in cluster_row
+        else any(row["topicId"] for row in topics),
+        next_identity=cluster_row["nextIdentity"],
+        stale_reassignments=frozenset(cluster_row.get("staleRequests", ())),
+    )
+
+
+def _cluster_row(state: ClusterState, row_count: int) -> Row:
+    listed = {*state.topics, *state.topic_errors}
+    major, minor = state.min_version
+    return {
+        "kind": "cluster",
+        "formatVersion": FORMAT_VERSION,
+        "rows": row_count,
+        "clusterId": state.cluster_id,
+        "chroot": state.chroot,
+        "brokers": [broker._asdict() for broker in state.brokers],
+        "controller": state.controller,
+        "controllerEpoch": state.controller_epoch,
+        "gateReason": state.write_block.reason and state.write_block.reason.value,
+        "gateMessage": state.write_block.message,
+        "brokerDefaults": {
+            name: text for name, text in state.broker_defaults.items() if name in RELEVANT_BROKER_SETTINGS
+        },
+        "releaseAtLeast": f"{major}.{minor}",
+        "topicListBytes": state.list_sizes.topics_bytes,
+        "notificationListBytes": state.list_sizes.notifications_bytes,
+        "replyLimitBytes": state.list_sizes.max_bytes,
+        "nextIdentity": state.next_identity,
+        "deleting": sorted(state.pending_deletions - listed),
+        "reassigning": sorted(state.reassigning_topics - listed),
+        "warnings": list(state.warnings),
+        "givesIds": state.assigns_topic_ids,
+        "staleRequests": sorted(state.stale_reassignments),
+    }
+
+
+def _topic_rows(state: ClusterState) -> Iterator[Row]:
+    for name, topic in state.topics.items():
+        yield {
+            "kind": "topic",
+            "topic": name,
+            "identity": topic.identity,
+            "topicId": topic.topic_id,
+            "replicas": topic.replicas,
+            "partitionIds": None if topic.has_contiguous_partitions else list(topic.partition_ids),
+            "movingPartitions": topic.reassigning_partitions,
+            "config": dict(topic.config),
+            "unknownFields": topic.unknown_fields,
+            "record": topic.record and _encode_record(topic.record),
+            "recordValid": topic.record_valid,
+            "changedOutside": topic.modified_externally,
+            **_encode_flags(state, name),
+            "faultAt": None,
+            "fault": None,
+        }
+
+
+def _unreadable_topic_rows(state: ClusterState) -> Iterator[Row]:
+    """The topics that could not be read: of them there is nothing to say but that, and their marks."""
+    for name, fault in state.topic_errors.items():
+        yield {
+            "kind": "topic",
+            "topic": name,
+            **dict.fromkeys(("identity", "topicId")),
+            "replicas": [],
+            "partitionIds": None,
+            "movingPartitions": [],
+            "config": {},
+            "unknownFields": [],
+            "record": None,
+            "recordValid": False,
+            "changedOutside": False,
+            **_encode_flags(state, name),
+            "faultAt": fault.path,
+            "fault": fault.message,
+        }
+
+
+def _record_rows(state: ClusterState) -> Iterator[Row]:
+    for name, record in state.dangling_records.items():
+        yield {"kind": "record", "topic": name, "record": _encode_record(record)}
+
+
+def _encode_flags(state: ClusterState, name: str) -> Row:
+    return {"deleting": name in state.pending_deletions, "reassigning": name in state.reassigning_topics}
+
+
+def _encode_record(record: OwnershipRecord) -> Row:
+    applied = record.applied and {
+        "partitions": record.applied.partitions,
+        "config": dict(record.applied.config),
+        "removeUnmanaged": record.applied.remove_unmanaged,
+    }
+    return {"owner": record.owner, "config": record.config_keys, "absent": record.deleted, "applied": applied}
+
+
+def _flagged_topics(flag: str, cluster_row: Row, topics: Sequence[Row]) -> frozenset[str]:
+    return frozenset(chain(cluster_row[flag], (row["topic"] for row in topics if row[flag])))
+
+
+def parse_time(text: str) -> datetime:
+    """A time that a row has."""
+    return datetime.strptime(text, TIME_FORMAT).replace(tzinfo=UTC)
+
+
+def format_time(time: datetime) -> str:
+    """A time as rows have it, to the second; a year has four digits, which ``strftime`` does not promise."""
+    return f"{time.astimezone(UTC).replace(tzinfo=None, microsecond=0).isoformat()}Z"
+
+
+def _parse_version(text: str) -> KafkaVersion:
+    major, minor = text.split(".")
+    return int(major), int(minor)
+
+
+class _RowDecoder:
+    """Makes values of rows, and equal ones once: topics share their replica lists, keys and records."""
+
+    def __init__(self) -> None:
+        self._replicas: dict[Replicas, Replicas] = {}
+        self._records: dict[OwnershipRecord, OwnershipRecord] = {}
+
+    def decode_topic(self, row: Row) -> TopicState:
+        """A topic of which all is known."""
+        share: Callable[[Replicas, Replicas], Replicas] = self._replicas.setdefault
+        config: Mapping[str, str] = {intern(key): text for key, text in row["config"].items()}
+        return TopicState(
+            name=row["topic"],
+            identity=row["identity"],
+            replicas=tuple([share(ids, ids) for ids in map(tuple, row["replicas"])]),
+            config=config,
+            partition_ids=() if row["partitionIds"] is None else tuple(row["partitionIds"]),
+            topic_id=row["topicId"],
+            reassigning_partitions=tuple(row["movingPartitions"]),
+            record=row["record"] and self.decode_record(row["record"]),
+            record_valid=row["recordValid"],
+            modified_externally=row["changedOutside"],
+            unknown_fields=tuple(row["unknownFields"]),
+        )
+
+    def decode_record(self, fields: Row) -> OwnershipRecord:
+        """A record."""
+        row = fields.get("applied")
+        values = tuple(sorted((intern(key), value) for key, value in row["config"].items())) if row else ()
+        applied = AppliedSpec(row["partitions"], values, row["removeUnmanaged"]) if row else None
+        record = OwnershipRecord(fields["owner"], tuple(map(intern, fields["config"])), fields["absent"], applied)
+        return self._records.setdefault(record, record)

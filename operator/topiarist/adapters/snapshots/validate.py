@@ -1,0 +1,179 @@
+"""What makes a line of a snapshot a row: JSON with one meaning, its schema, and what no schema can say.
+
+jsonschema-rs decides by ``schemas/snapshot.json``; what is wrong with a row is explained as for manifests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from topiarist.adapters.snapshots.codec import FORMAT_VERSION, TIME_FORMAT, Row
+from topiarist.schema import load
+from topiarist.text import quote
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Draft7Validator
+
+
+_FIRST_KIND, _OTHER_KINDS = "cluster", ("topic", "record")
+_MAX_SHOWN_ERRORS = 5
+"""Problems of one row that are shown."""
+
+
+class RowError(Exception):
+    """A line that is no row, or one that does not belong where it stands; says why."""
+
+
+def parse_row(line: bytes) -> Row:
+    """The JSON object that a line is: whole characters, no key twice, no fraction (a snapshot has none)."""
+    try:
+        value = _decoder.decode(line.decode())
+        if b"\\u" in line:
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise RowError("found half of a character (a lone surrogate), wanted a row") from None
+    except UnicodeDecodeError as error:
+        raise RowError(f"found a byte that is no UTF-8 (at {error.start + 1}), wanted a row") from None
+    except json.JSONDecodeError as error:
+        raise RowError(f"found no JSON ({error.msg} at character {error.pos + 1}), wanted a row") from None
+    except RecursionError:
+        raise RowError("found JSON that is nested too deep, wanted a row") from None
+    except ValueError:  # CPython's limit on the digits of an integer
+        raise RowError("found a number beyond any use, wanted a row") from None
+    if not isinstance(value, dict):
+        raise RowError("found JSON that is no object, wanted a row")
+    return value
+
+
+class RowChecker:
+    """The rows of one file, checked one after the other in their order; ``names`` are those that have been there."""
+
+    def __init__(self) -> None:
+        self._first_row: Row | None = None
+        self.names: set[str] = set()
+
+    def check(self, row: Row) -> None:
+        """Raise ``Odd`` unless this can be the next row."""
+        wanted = _OTHER_KINDS if self._first_row else (_FIRST_KIND,)
+        if row.get("kind") not in wanted:
+            raise RowError(f"kind: {_describe_found(row.get('kind'))}, wanted {' or '.join(wanted)}")
+        _require_format(row)
+        if not _matches_schema(row):
+            _raise_row_error(row)
+        if problem := next(self._row_errors(row), ""):
+            raise RowError(problem)
+        self._first_row = self._first_row or row
+
+    def _row_errors(self, row: Row) -> Iterator[str]:
+        if self._first_row is None:
+            yield from _cluster_row_errors(row)
+            return
+        for field in ("cluster", "takenAt"):
+            if row[field] != self._first_row[field]:
+                wanted = quote(self._first_row[field])
+                yield f"{field}: {_describe_found(row[field])}, wanted {wanted} as in the first row"
+        if row["topic"] in self.names:
+            yield f"topic: {_describe_found(row['topic'])} a second time"
+        self.names.add(row["topic"])
+        yield from _other_row_errors(row)
+
+
+def is_valid_row(row: Row) -> bool:
+    """Whether nothing is wrong with the row of a topic or record in itself, whatever file it stands in."""
+    return row.get("kind") in _OTHER_KINDS and _matches_schema(row) and not any(_other_row_errors(row))
+
+
+def _require_format(row: Row) -> None:
+    version = row.get("formatVersion")
+    if type(version) is int and version > FORMAT_VERSION:
+        raise RowError(f"formatVersion: found {version}, wanted {FORMAT_VERSION}: a newer topiarist has made it")
+
+
+def _cluster_row_errors(row: Row) -> Iterator[str]:
+    try:
+        datetime.strptime(row["takenAt"], TIME_FORMAT)
+    except ValueError:
+        yield f"takenAt: {_describe_found(row['takenAt'])}, wanted a time that there is"
+    yield from _order_errors("brokers", [broker["id"] for broker in row["brokers"]])
+
+
+def _other_row_errors(row: Row) -> Iterator[str]:
+    if row["kind"] == "topic":
+        yield from _topic_row_errors(row)
+    if row["record"]:
+        yield from _order_errors("record.config", row["record"]["config"])
+
+
+def _topic_row_errors(row: Row) -> Iterator[str]:
+    if (row["fault"] is None) != (row["faultAt"] is None):
+        yield "fault: found one of fault and faultAt, wanted both or none"
+    if (row["fault"] is None) == (row["identity"] is None):
+        yield "identity: found one beside a fault, or neither, wanted one of them"
+    partitions, ids = range(len(row["replicas"])), row["partitionIds"]
+    if ids is not None:
+        yield from _order_errors("partitionIds", ids)
+        if len(ids) != len(partitions):
+            yield f"partitionIds: found {len(ids):,}, wanted {len(partitions):,}: one for each list in replicas"
+        if ids == list(partitions):
+            yield "partitionIds: found 0 to n-1, wanted null"
+    yield from _order_errors("movingPartitions", row["movingPartitions"])
+    if not set(row["movingPartitions"]) <= set(partitions if ids is None else ids):
+        yield "movingPartitions: found a partition that the topic does not have"
+
+
+def _order_errors(field: str, values: Sequence[Any]) -> Iterator[str]:
+    if any(one >= other for one, other in pairwise(values)):
+        yield f"{field}: found an order that is not ascending, or one twice"
+
+
+def _raise_row_error(row: Row) -> NoReturn:
+    from topiarist.schema import explain
+
+    problems = explain.explain_errors(_row_schema(row["kind"]), row)[:_MAX_SHOWN_ERRORS]
+    raise RowError("; ".join(problem.message for problem in problems))
+
+
+def _matches_schema(row: Row) -> bool:
+    try:
+        return _build_validator(row["kind"]).is_valid(row)
+    except ValueError:  # a number that is out of all bounds
+        return False
+
+
+@cache
+def _build_validator(kind: str) -> Draft7Validator:
+    from jsonschema_rs import Draft7Validator
+
+    return Draft7Validator(_row_schema(kind))
+
+
+@cache
+def _row_schema(kind: str) -> dict[str, Any]:
+    """The schema of one kind of row, which can be explained, as the choice between all of them could not."""
+    definitions: Mapping[str, Any] = load.load_schema("snapshot")["definitions"]
+    return {**definitions[kind], "definitions": definitions}
+
+
+def _describe_found(value: object) -> str:
+    return f"found {quote(value)}" if isinstance(value, str) else "found no text"
+
+
+def _reject_duplicate_keys(pairs: Sequence[tuple[str, object]]) -> Row:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        raise RowError("found a key twice in one object, wanted a row")
+    return row
+
+
+def _reject_number(text: str) -> NoReturn:
+    raise RowError(f"found {quote(text)}, wanted whole numbers only")
+
+
+_decoder = json.JSONDecoder(
+    parse_float=_reject_number, parse_constant=_reject_number, object_pairs_hook=_reject_duplicate_keys
+)

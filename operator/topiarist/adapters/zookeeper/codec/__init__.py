@@ -1,0 +1,1 @@
+"""Znode paths and contents, as pure functions between bytes and values. No kazoo."""

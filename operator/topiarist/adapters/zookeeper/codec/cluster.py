@@ -1,0 +1,121 @@
+"""The znodes of the cluster as a whole: id, brokers, controller, migration, reassignments (contract 4 and 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from topiarist.adapters.zookeeper.codec.strict_json import (
+    MAX_ID,
+    ZnodeError,
+    format_value,
+    load_object,
+    parse_id,
+    require_integer,
+    require_text,
+    require_version,
+)
+from topiarist.kafka.types import Replicas
+
+_ANY_VERSION = MAX_ID
+
+
+class BrokerRegistration(NamedTuple):
+    """A broker's registration. ``rack`` None: none; the empty string is a rack."""
+
+    id: int
+    rack: str | None
+    endpoints: tuple[str, ...]
+    version: int
+
+
+class ActiveController(NamedTuple):
+    """Who the controller is. ``kraft_epoch`` is -1 for a controller in ZooKeeper mode."""
+
+    broker: int
+    kraft_epoch: int
+    version: int
+
+    @property
+    def is_kraft(self) -> bool:
+        """Whether a KRaft controller is in charge: then nothing may be written."""
+        return self.kraft_epoch >= 0
+
+
+def decode_cluster_id(raw: bytes) -> str:
+    """The cluster's id, an opaque text (its ``version`` is a string, and nobody reads it)."""
+    return require_text(load_object(raw), "id")
+
+
+def decode_broker(broker: int, raw: bytes) -> BrokerRegistration:
+    """The registration of ``broker``. Any version from 1 is read, unknown fields are ignored, as Kafka does."""
+    fields = load_object(raw)
+    version = require_version(fields, _ANY_VERSION)
+    rack = fields.get("rack")
+    if rack is not None and type(rack) is not str:
+        raise ZnodeError(f'"rack" must be text or null, not {format_value(rack)}')
+    endpoints = _decode_endpoint_v1(fields) if version == 1 else _decode_endpoints(fields)
+    return BrokerRegistration(broker, rack, endpoints, version)
+
+
+def decode_controller(raw: bytes) -> ActiveController:
+    """The controller; a node without ``kraftControllerEpoch`` is of a release that knows no KRaft."""
+    fields = load_object(raw)
+    version = require_version(fields, _ANY_VERSION)
+    epoch = require_integer(fields, "kraftControllerEpoch") if "kraftControllerEpoch" in fields else -1
+    return ActiveController(require_integer(fields, "brokerid"), epoch, version)
+
+
+def decode_controller_epoch(raw: bytes) -> int:
+    """The controller's epoch: decimal text, not JSON."""
+    try:
+        return parse_id(raw.decode("ascii"))
+    except UnicodeDecodeError:
+        raise ZnodeError("it is not a decimal number") from None
+
+
+def decode_feature_version(raw: bytes) -> int:
+    """The version of ``/feature``, a hint at the release (contract 4.9)."""
+    return require_version(load_object(raw), _ANY_VERSION)
+
+
+def decode_migration_copied(raw: bytes) -> bool:
+    """Whether ZooKeeper's content has been copied to KRaft (``kraft_metadata_offset`` above 0)."""
+    offset = load_object(raw).get("kraft_metadata_offset")
+    if type(offset) is not int:
+        raise ZnodeError(f'"kraft_metadata_offset" must be an integer, not {format_value(offset)}')
+    return offset > 0
+
+
+def decode_requested_reassignments(raw: bytes) -> tuple[tuple[str, int, Replicas], ...]:
+    """What ``/admin/reassign_partitions`` asks for: topic, partition and target of each, in the order given."""
+    fields = load_object(raw)
+    require_version(fields, 1)
+    entries = fields.get("partitions")
+    if type(entries) is not list or fields.keys() != {"version", "partitions"}:
+        raise ZnodeError('it must have "version", a list "partitions", and nothing else')
+    return tuple(map(_decode_reassignment_entry, entries))
+
+
+def _decode_reassignment_entry(entry: object) -> tuple[str, int, Replicas]:
+    if type(entry) is not dict or entry.keys() != {"topic", "partition", "replicas"}:
+        raise ZnodeError(f"a reassignment has topic, partition and replicas, not {format_value(entry)}")
+    topic, partition, replicas = require_text(entry, "topic"), entry["partition"], entry["replicas"]
+    if type(replicas) is not list or not all(map(_is_id, [partition, *replicas])):
+        raise ZnodeError(f"partition and replicas must be ids, not {format_value(entry)}")
+    return topic, partition, tuple(replicas)
+
+
+def _is_id(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MAX_ID
+
+
+def _decode_endpoint_v1(fields: Mapping[str, object]) -> tuple[str, ...]:
+    return (f"PLAINTEXT://{require_text(fields, 'host')}:{require_integer(fields, 'port')}",)
+
+
+def _decode_endpoints(fields: Mapping[str, object]) -> tuple[str, ...]:
+    found = fields.get("endpoints")
+    if type(found) is not list or not all(type(endpoint) is str for endpoint in found):
+        raise ZnodeError(f'"endpoints" must be a list of texts, not {format_value(found)}')
+    return tuple(found)

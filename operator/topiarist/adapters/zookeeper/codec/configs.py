@@ -1,0 +1,49 @@
+"""The znodes of overrides: ``/config/topics/T``, and ``/config/brokers/N``, which has the same form; contract 4.5."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from sys import intern
+from typing import cast
+
+from topiarist.adapters.zookeeper.codec.strict_json import (
+    ZnodeError,
+    dump_object,
+    format_value,
+    load_object,
+    require_object,
+    require_version,
+)
+
+CONFIG_VERSION = 1
+
+
+def decode_config(raw: bytes) -> Mapping[str, str]:
+    """Overrides as they stand, raw, from ``/config/topics/T`` or ``/config/brokers/N``."""
+    fields = load_object(raw)
+    require_version(fields, CONFIG_VERSION)
+    config = require_object(fields, "config")
+    if not set(map(type, config.values())) <= {str}:
+        name, value = next((name, value) for name, value in config.items() if type(value) is not str)
+        raise ZnodeError(f"the value of {format_value(name)} must be text, not {format_value(value)}")
+    # Ten thousand topics have the same few names.
+    return cast("dict[str, str]", dict(zip(map(intern, config), config.values(), strict=True)))
+
+
+def encode_config(config: Mapping[str, str]) -> bytes:
+    """The znode of these overrides, which may be none, sorted by name."""
+    return dump_object({"version": CONFIG_VERSION, "config": _validate_and_sort(config)})
+
+
+def replace_config(raw: bytes, config: Mapping[str, str]) -> bytes:
+    """The znode ``raw`` with ``config`` in place of its overrides, unknown top-level fields kept."""
+    decode_config(raw)
+    kept = {name: value for name, value in load_object(raw).items() if name not in ("version", "config")}
+    return dump_object({"version": CONFIG_VERSION, "config": _validate_and_sort(config)} | kept)
+
+
+def _validate_and_sort(config: Mapping[str, str]) -> dict[str, str]:
+    for name, value in config.items():
+        if not isinstance(value, str):
+            raise ZnodeError(f"the value of {name} must be text, not {format_value(value)}")
+    return dict(sorted(config.items()))

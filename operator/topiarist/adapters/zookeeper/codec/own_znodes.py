@@ -1,0 +1,117 @@
+"""The znodes below ``/topiarist``, and the config notification that goes with our writes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+
+from topiarist.adapters.zookeeper.codec.paths import FREEZE
+from topiarist.adapters.zookeeper.codec.strict_json import (
+    ZnodeError,
+    dump_object,
+    format_value,
+    load_object,
+    require_integer,
+    require_object,
+    require_text,
+    require_version,
+)
+from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord
+
+_VERSION = 1
+_ABSENT = "Absent"
+_REMOVE = "Remove"
+
+_VERSION_WITH_VALUES = 2
+"""The version of a record that knows what was applied: version 1 has the names of config keys alone."""
+
+
+@lru_cache(maxsize=4096)
+def encode_record(record: OwnershipRecord) -> bytes:
+    """The record's bytes: equal records have equal bytes, whoever writes them and when."""
+    applied = record.applied
+    fields: dict[str, object] = {"version": _VERSION, "owner": record.owner, "config": list(record.config_keys)}
+    if applied is not None:
+        values = dict(applied.config)
+        fields |= {"version": _VERSION_WITH_VALUES, "config": {key: values.get(key) for key in record.config_keys}}
+        if applied.partitions is not None:
+            fields["partitions"] = applied.partitions
+        if applied.remove_unmanaged:
+            fields["unmanagedConfig"] = _REMOVE
+    if record.deleted:
+        fields["ensure"] = _ABSENT
+    return dump_object(fields)
+
+
+def decode_record(raw: bytes) -> OwnershipRecord:
+    """A record as ``encode_record`` wrote it: keys sorted, nothing else in it."""
+    fields = load_object(raw)
+    version = require_version(fields, _VERSION_WITH_VALUES)
+    known = {"version", "owner", "config", "ensure"}
+    _reject_unknown_fields(
+        fields, known | {"partitions", "unmanagedConfig"} if version == _VERSION_WITH_VALUES else known
+    )
+    for field, word in (("ensure", _ABSENT), ("unmanagedConfig", _REMOVE)):
+        if fields.get(field, word) != word:
+            raise ZnodeError(f'"{field}" can only be "{word}", not {format_value(fields[field])}')
+    owner, absent = sys.intern(require_text(fields, "owner")), "ensure" in fields
+    if version == _VERSION_WITH_VALUES:
+        applied = _decode_applied(fields)
+        return OwnershipRecord(owner, tuple(require_object(fields, "config")), absent, applied)
+    keys = fields.get("config")
+    if type(keys) is not list or not all(type(key) is str for key in keys) or keys != sorted(set(keys)):
+        raise ZnodeError(f'"config" must be a sorted list of config names, not {format_value(keys)}')
+    return OwnershipRecord(owner, tuple(keys), absent)
+
+
+def _decode_applied(fields: Mapping[str, object]) -> AppliedSpec:
+    """What a record says of the spec that its topic met."""
+    config = require_object(fields, "config")
+    if [*config] != sorted(config) or not all(value is None or type(value) is str for value in config.values()):
+        raise ZnodeError(f'"config" must have sorted config names with text or null, not {format_value(config)}')
+    partitions = require_integer(fields, "partitions") if "partitions" in fields else None
+    if partitions is not None and partitions < 1:
+        raise ZnodeError(f'"partitions" must be 1 or more, not {partitions}')
+    values = tuple((sys.intern(key), value) for key, value in config.items() if type(value) is str)
+    return AppliedSpec(partitions, values, "unmanagedConfig" in fields)
+
+
+def encode_freeze(freeze: Freeze | None) -> bytes:
+    """The gate: open for None, else frozen."""
+    said = {} if freeze is None else {name: text for name, text in freeze._asdict().items() if text}
+    return dump_object({"version": _VERSION, "state": "open" if freeze is None else "frozen", **said})
+
+
+def decode_freeze(raw: bytes) -> Freeze | None:
+    """None if the gate is open, else who froze it, why and since when (each may be empty)."""
+    fields = load_object(raw)
+    require_version(fields, _VERSION)
+    _reject_unknown_fields(fields, {"version", "state", *Freeze._fields})
+    state = fields.get("state")
+    said = {name: text for name in Freeze._fields if type(text := fields.get(name, "")) is str}
+    if state not in ("open", "frozen") or len(said) < len(Freeze._fields) or (state == "open" and any(said.values())):
+        raise ZnodeError(f'"state" must be "open", or "frozen" with a "reason", not {format_value(fields)}')
+    return None if state == "open" else Freeze(**said)
+
+
+def decode_freeze_fail_closed(raw: bytes) -> Freeze | None:
+    """What the gate says, safely: one that cannot be read is closed, as it may have meant that."""
+    try:
+        return decode_freeze(raw)
+    except ZnodeError as error:
+        return Freeze(f"{FREEZE} cannot be read, which counts as that; topiarist thaw mends it: {error}")
+
+
+def encode_change_notification(entity_path: str) -> bytes:
+    """Tells the brokers to read a config again; ``entity_path`` is ``topics/T`` or ``brokers/N`` (contract 4.6)."""
+    kind, slash, name = entity_path.partition("/")
+    if kind not in ("topics", "brokers") or not slash or not name or "/" in name:
+        raise ZnodeError(f"a config notification names topics/T or brokers/N, not {format_value(entity_path)}")
+    return dump_object({"version": 2, "entity_path": entity_path})
+
+
+def _reject_unknown_fields(fields: dict[str, object], allowed: set[str]) -> None:
+    unknown = sorted(fields.keys() - allowed)
+    if unknown:
+        raise ZnodeError(f"unknown fields: {', '.join(map(format_value, unknown))}")

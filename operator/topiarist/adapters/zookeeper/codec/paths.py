@@ -1,0 +1,72 @@
+"""Where everything stands, below the chroot. A name makes exactly one new path component, or an error."""
+
+from __future__ import annotations
+
+from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
+from topiarist.text import quote
+
+CLUSTER_ID = "/cluster/id"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+MIGRATION = "/migration"
+FEATURE = "/feature"
+BROKER_IDS = "/brokers/ids"
+TOPICS = "/brokers/topics"
+TOPIC_CONFIGS = "/config/topics"
+IP_CONFIGS = "/config/ips"
+BROKER_DEFAULTS = "/config/brokers/<default>"
+CONFIG_CHANGES = "/config/changes"
+CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
+DELETION_REQUESTS = "/admin/delete_topics"
+REASSIGNMENT_REQUEST = "/admin/reassign_partitions"
+
+REQUIRED_PATHS = (CLUSTER_ID, BROKER_IDS, TOPICS, TOPIC_CONFIGS)
+"""Without all of these there is no Kafka cluster (contract 2)."""
+
+TOPIARIST_ROOT = "/topiarist"
+RECORDS = "/topiarist/topics"
+FREEZE = "/topiarist/gate"
+LOCK = "/topiarist/lock"
+
+CONFIG_CHANGE_NAME_BYTES = len("config_change_0000000000")
+
+
+def topic_path(name: str) -> str:
+    """The topic's own znode: its assignment."""
+    return f"{TOPICS}/{_validate_component(name)}"
+
+
+def config_path(name: str) -> str:
+    """The topic's overrides."""
+    return f"{TOPIC_CONFIGS}/{_validate_component(name)}"
+
+
+def record_path(name: str) -> str:
+    """Our own note beside the topic."""
+    return f"{RECORDS}/{_validate_component(name)}"
+
+
+def deletion_request_path(name: str) -> str:
+    """The mark that asks the controller to delete the topic."""
+    return f"{DELETION_REQUESTS}/{_validate_component(name)}"
+
+
+def partitions_path(name: str) -> str:
+    """The parent of the partitions' znodes, which the controller makes."""
+    return f"{topic_path(name)}/partitions"
+
+
+def partition_state_path(name: str, partition: int) -> str:
+    """The znode that exists once the controller has taken the partition over."""
+    return f"{partitions_path(name)}/{partition:d}/state"
+
+
+def broker_path(broker: int) -> str:
+    """The broker's registration: exists while it is alive."""
+    return f"{BROKER_IDS}/{broker:d}"
+
+
+def _validate_component(name: str) -> str:
+    if "/" in name or "\0" in name or name in ("", ".", ".."):
+        raise ZnodeError(f"{quote(name)} cannot be the name of a znode")
+    return name

@@ -1,0 +1,159 @@
+"""JSON as znodes may hold it: stricter than Kafka's own parser, so that nothing odd is ever repaired in silence.
+
+Every decoder of this package begins here. Kafka takes trailing text, the last of two equal keys, and reads unparsable
+text as absent; a writer that did the same would write back something else than it found. The one exception that leaves
+this package is ``ZnodeError``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+
+MAX_ID = 2**31 - 1
+"""Kafka's ids of brokers and partitions are Java ints."""
+
+
+class ZnodeError(ValueError):
+    """A znode that does not hold what Kafka (or this program) writes there; the text says why, without the path."""
+
+
+def load_object(raw: bytes) -> dict[str, object]:
+    """The JSON object in ``raw``: UTF-8, nothing after it, no key twice, no NaN, only whole characters."""
+    text = _decode_utf8(raw)
+    value = _parse(_FAST_DECODER, text)
+    if type(value) is not dict:
+        raise ZnodeError("it is not a JSON object")
+    # Each key brings one colon. As many colons as keys found: none stands twice, and no string holds one. Only escapes
+    # can make half a character. Everything else takes the slow way, which looks at each object.
+    if text.count(":") != _count_keys(value) or "\\" in text:
+        value = _parse(_DUPLICATE_CHECKING_DECODER, text)
+        dump_object(value)
+    return value
+
+
+def dump_object(value: Mapping[str, object]) -> bytes:
+    """Compact JSON as Kafka writes it, keys in the order given."""
+    try:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError:
+        raise ZnodeError("it has half of a character (a lone surrogate)") from None
+    except RecursionError:
+        raise ZnodeError("it is nested too deep") from None
+
+
+def require_version(fields: Mapping[str, object], max_version: int) -> int:
+    """Return the ``version`` field: an integer from 1 to ``max_version``. Raises ``ZnodeError`` for any other."""
+    version = fields.get("version")
+    if type(version) is not int or version < 1:
+        raise ZnodeError(f'"version" must be a positive integer, not {format_value(version)}')
+    if version > max_version:
+        raise ZnodeError(f'"version" is {version}, newer than the {max_version} this program knows')
+    return version
+
+
+def require_object(fields: Mapping[str, object], name: str) -> dict[str, object]:
+    """The field ``name``, which must be there and be an object."""
+    value = fields.get(name)
+    if type(value) is not dict:
+        raise ZnodeError(f'"{name}" must be an object, not {format_value(value)}')
+    return value
+
+
+def require_text(fields: Mapping[str, object], name: str) -> str:
+    """The field ``name``, which must be there and be text that is not empty."""
+    value = fields.get(name)
+    if type(value) is not str or not value:
+        raise ZnodeError(f'"{name}" must be text, not {format_value(value)}')
+    return value
+
+
+def require_integer(fields: Mapping[str, object], name: str) -> int:
+    """The field ``name``, which must be there and be an integer of 32 bits."""
+    value = fields.get(name)
+    if type(value) is not int or not -MAX_ID - 1 <= value <= MAX_ID:
+        raise ZnodeError(f'"{name}" must be an integer of 32 bits, not {format_value(value)}')
+    return value
+
+
+def parse_id(text: str) -> int:
+    """A broker's or partition's id as the decimal text that Kafka writes: no sign, no leading zero, 31 bits."""
+    if text.isascii() and text.isdigit() and len(text) <= 10 and (text[0] != "0" or text == "0"):
+        number = int(text)
+        if number <= MAX_ID:
+            return number
+    raise ZnodeError(f"{format_value(text)} is not an id (a decimal number from 0 to {MAX_ID})")
+
+
+def format_value(value: object) -> str:
+    """A found value as a person may see it: JSON, short, control characters escaped."""
+    if value is None:
+        return "missing or null"
+    try:
+        text = json.dumps(value, default=repr)
+    except RecursionError:
+        return "something nested deep"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _decode_utf8(raw: bytes) -> str:
+    if not raw or raw.isspace():
+        raise ZnodeError("it is empty")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise ZnodeError(f"it is not UTF-8 (byte {error.start})") from None
+
+
+def _parse(decoder: json.JSONDecoder, text: str) -> dict[str, object]:
+    try:
+        if text[0] == "{":
+            value, end = decoder.raw_decode(text)
+            if end == len(text):
+                return value  # type: ignore[no-any-return]
+        # Blanks around the value are fine, and rare; this knows them, and names whatever else there is.
+        return decoder.decode(text)  # type: ignore[no-any-return]
+    except ZnodeError:
+        raise
+    except RecursionError:
+        raise ZnodeError("it is nested too deep") from None
+    except json.JSONDecodeError as error:
+        raise ZnodeError(f"it is not JSON ({error.msg} at character {error.pos + 1})") from None
+    except ValueError:  # CPython's limit on the digits of an integer
+        raise ZnodeError("it holds a number beyond any use") from None
+
+
+def _count_keys(fields: dict[str, object]) -> int:
+    """Keys of ``fields`` and of the objects right below it: all that Kafka's topic and config znodes have."""
+    count = len(fields)
+    for value in fields.values():
+        if type(value) is dict:
+            count += len(value)
+    return count
+
+
+def _reject_duplicate_keys(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ZnodeError(f"the key {format_value(key)} stands twice")
+        found[key] = value
+    return found
+
+
+def _reject_constant(text: str) -> object:
+    raise ZnodeError(f"it holds {text}, which is not JSON")
+
+
+def _parse_finite_float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ZnodeError("it holds a number beyond any use")
+    return number
+
+
+_FAST_DECODER = json.JSONDecoder(parse_constant=_reject_constant, parse_float=_parse_finite_float)
+_DUPLICATE_CHECKING_DECODER = json.JSONDecoder(
+    parse_constant=_reject_constant, parse_float=_parse_finite_float, object_pairs_hook=_reject_duplicate_keys
+)

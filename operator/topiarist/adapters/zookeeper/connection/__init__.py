@@ -1,0 +1,1 @@
+"""Sessions: connect strings, TLS, SASL, authentication, kazoo's input and output."""

@@ -1,0 +1,134 @@
+"""TLS with a ZooKeeper server: the handshake, and in words why it failed.
+
+With TLS 1.3 a server judges our certificate only after the handshake, from our side, is over: what it then says comes
+as an error of the first read. So a socket keeps listening for it. Above stands ``entry``.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+from topiarist.adapters.zookeeper.connection import secrets
+from topiarist.model.credentials import Tls
+
+Address = tuple[str, int]
+
+_PROBE_TIMEOUT_S = 2.0
+"""Seconds that finding out what a port speaks may take."""
+
+# OpenSSL's numbers of what is wrong with a certificate (X509_V_ERR_...).
+_NOT_YET_VALID, _EXPIRED = 9, 10
+_UNTRUSTED_CODES = (18, 19, 20, 21)
+_NAME_MISMATCH_CODES = (62, 64)
+_NO_TLS_MESSAGE = "this port speaks no TLS: take the servers' secureClientPort, or leave out tls"
+_CERTIFICATE_ALERTS = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "ACCESS_DENIED")
+
+
+class AuthRejected(Exception):
+    """There is no way in, for a reason that will not go away by itself; the text says which."""
+
+
+class TlsSocket(ssl.SSLSocket):
+    """A TLS socket that tells ``heard`` what the server says when it breaks the connection."""
+
+    on_alert: Callable[[ssl.SSLError], None]
+
+    def recv(self, *args: Any) -> bytes:
+        """As any socket's."""
+        try:
+            return super().recv(*args)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            self.on_alert(error)
+            raise
+
+    def send(self, *args: Any) -> int:
+        """As any socket's; where the server has closed, its last words are still read."""
+        try:
+            return super().send(*args)
+        except ConnectionError:
+            self.recv(1)
+            raise
+
+
+def connect(address: Address, hostname: str, timeout: float, tls: Tls) -> TlsSocket:
+    """An encrypted connection with a server whose certificate and name are in order.
+
+    Raises ``Rejected``; ``CredentialsInvalid`` for what is wrong on our side; ``OSError`` for what may go away.
+    """
+    context = secrets.build_ssl_context(tls)
+    context.sslsocket_class = TlsSocket
+    name = tls.server_name or hostname
+    plain = socket.create_connection(address, timeout)
+    try:
+        wrapped = context.wrap_socket(plain, server_hostname=name)
+    except ssl.SSLCertVerificationError as error:
+        raise AuthRejected(_describe_certificate_error(error, name, tls)) from None
+    except (ssl.SSLEOFError, ConnectionResetError):
+        if accepts_plaintext(address):
+            raise AuthRejected(_NO_TLS_MESSAGE) from None
+        raise OSError(0, "it closed the connection in the TLS handshake") from None
+    except ssl.SSLError as error:
+        raise AuthRejected(describe_alert(error, tls)) from None
+    finally:
+        plain.close()  # a wrapped socket has taken its descriptor over
+    assert isinstance(wrapped, TlsSocket)
+    return wrapped
+
+
+def _describe_certificate_error(error: ssl.SSLCertVerificationError, name: str, tls: Tls) -> str:
+    """Why we do not accept a server's certificate."""
+    if error.verify_code in _NAME_MISMATCH_CODES:
+        return f"its certificate is not for {name}; if it is the right server, tls.serverName says its name"
+    if error.verify_code == _EXPIRED:
+        return "its certificate has expired"
+    if error.verify_code == _NOT_YET_VALID:
+        return "its certificate is not valid yet"
+    if error.verify_code in _UNTRUSTED_CODES:
+        whose = "tls.ca does not have" if tls.ca else "the system does not trust: name it as tls.ca"
+        return f"its certificate is of an authority that {whose} ({error.verify_message})"
+    return f"its certificate is not accepted: {error.verify_message}"
+
+
+def describe_alert(error: ssl.SSLError, tls: Tls) -> str:
+    """What a server meant that broke the connection with an alert."""
+    reason = error.reason or "no reason given"
+    words = reason.lower().replace("_", " ")
+    if reason == "WRONG_VERSION_NUMBER":
+        return _NO_TLS_MESSAGE
+    if any(alert in reason for alert in _CERTIFICATE_ALERTS):
+        if tls.certificate:
+            return f"it refused our certificate ({words}): has it expired, or is its authority unknown there?"
+        return f"it wants a certificate of its clients, and we gave none ({words}): name tls.certificate and tls.key"
+    if "PROTOCOL" in reason or "VERSION" in reason:
+        return f"it takes no TLS version that we do, 1.2 or later ({words})"
+    return f"TLS failed: {words}"
+
+
+def accepts_plaintext(address: Address) -> bool:
+    """Whether a port answers to ZooKeeper's four-letter words: then it speaks no TLS."""
+    try:
+        with socket.create_connection(address, _PROBE_TIMEOUT_S) as probe:
+            probe.sendall(b"srvr")
+            return bool(probe.recv(1))
+    except OSError:
+        return False
+
+
+def accepts_tls(address: Address) -> bool:
+    """Whether a port answers to a TLS greeting. Nothing is checked, and nothing is sent over it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with socket.create_connection(address, _PROBE_TIMEOUT_S) as probe, context.wrap_socket(probe):
+            return True
+    except ssl.SSLEOFError:
+        return False
+    except ssl.SSLError as error:
+        return "ALERT" in (error.reason or "")
+    except OSError:
+        return False

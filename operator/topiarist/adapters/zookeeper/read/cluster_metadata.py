@@ -1,0 +1,319 @@
+"""The cluster as a whole: is it Kafka's, who controls it, may it be written to, which brokers are alive.
+
+Read before any topic, and again whenever a transaction failed its check of the epoch. Writes nothing, never.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
+
+from topiarist.adapters.zookeeper.codec import cluster, configs, own_znodes, paths, strict_json
+from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
+from topiarist.adapters.zookeeper.connection.session import Session
+from topiarist.adapters.zookeeper.read.bulk_read import ChildNames, ReadFailure, Znode, read_children, read_znodes, sync
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import Broker, KafkaVersion
+from topiarist.model.state import ReadError, WriteBlock
+
+_METADATA_PATHS = (
+    paths.CLUSTER_ID,
+    paths.TOPIC_CONFIGS,
+    paths.MIGRATION,
+    paths.FREEZE,
+    paths.REASSIGNMENT_REQUEST,
+    paths.CONFIG_CHANGES,
+    paths.FEATURE,
+    paths.IP_CONFIGS,
+    paths.BROKER_DEFAULTS,
+)
+
+_REFRESHED_PATHS = (paths.MIGRATION, paths.BROKER_DEFAULTS)
+
+_OPTIONAL_PATHS = {paths.FEATURE, paths.IP_CONFIGS, paths.BROKER_DEFAULTS, paths.CONFIG_CHANGES}
+_QUOTED_NAME = re.compile(rb'"([a-zA-Z0-9._-]{1,249})"')
+
+_REQUEST_FIELDS = frozenset({"version", "partitions", "topic", "partition", "replicas", "log_dirs", "any"})
+"""Words of a reassignment request that are hardly topics."""
+
+T = TypeVar("T")
+
+
+class ReassignmentRequest(NamedTuple):
+    """The topics that a reassignment request names, and the version of its znode; None if there is none.
+
+    ``since`` is the identity of the request; None also if it cannot be read, and ``topics`` then are all that it could
+    name.
+    """
+
+    topics: frozenset[str] = frozenset()
+    version: int | None = None
+    czxid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    """All of a cluster but its topics.
+
+    ``epoch_version`` and ``gate_version`` are znode versions for the checks of a transaction; None where there is no
+    such znode. ``topic_names`` and ``record_names`` are sorted. ``notifications`` counts the config changes
+    outstanding.
+    """
+
+    cluster_id: str
+    controller: int | None
+    controller_epoch: int
+    epoch_version: int | None
+    write_block: WriteBlock
+    freeze_version: int | None
+    brokers: tuple[Broker, ...]
+    broker_defaults: Mapping[str, str]
+    min_version: KafkaVersion
+    topic_names: ChildNames
+    record_names: ChildNames
+    pending_deletions: frozenset[str]
+    reassignment_request: ReassignmentRequest
+    notifications: int
+    warnings: tuple[str, ...]
+
+
+def read_metadata(session: Session) -> ClusterMetadata:
+    """The cluster, as of now.
+
+    Raises ``NotAKafkaCluster`` (also for a missing chroot), ``NoPermission`` with all paths, ``Unreadable`` for an odd
+    znode without which nothing can be known; what is odd elsewhere becomes a warning.
+    """
+    sync(session)
+    # The epoch before the controller: a change after that read then fails the check of the epoch (contract 6.1).
+    order = (paths.CONTROLLER_EPOCH, paths.CONTROLLER, *_METADATA_PATHS)
+    nodes = dict(zip(order, read_znodes(session, order), strict=True))
+    # Records and marks before topics: a record whose topic is then missing did lose its topic, unless a mark says why.
+    listed = (paths.RECORDS, paths.DELETION_REQUESTS, paths.TOPICS, paths.BROKER_IDS)
+    lists = dict(zip(listed, read_children(session, listed), strict=True))
+    _require_permission(session, {**nodes, **lists})
+    _require_kafka(session, {**nodes, **lists})
+    found = _ReadZnodes({path: node for path, node in nodes.items() if isinstance(node, Znode)}, [])
+    found.warnings.extend(f"{path}: no permission to read it" for path in nodes if nodes[path] is ReadFailure.DENIED)
+    names = _sorted_child_names(lists[paths.BROKER_IDS])
+    brokers, broker_version = _decode_brokers(
+        names, read_znodes(session, map(_registration_path, names)), found.warnings
+    )
+    return _build_metadata(found, lists, brokers, broker_version)
+
+
+def read_reassignment_request(session: Session, names: Sequence[str]) -> ReassignmentRequest:
+    """What a reassignment request names now, ``names`` among it at least: cheap enough to be asked often."""
+    (node,) = read_znodes(session, [paths.REASSIGNMENT_REQUEST])
+    return decode_reassignment_request(session, node, names)
+
+
+def decode_reassignment_request(
+    session: Session, node: Znode | ReadFailure, names: Collection[str]
+) -> ReassignmentRequest:
+    """What a reassignment request names by its znode; raises ``NoPermission`` if it may not be read."""
+    _require_permission(session, {paths.REASSIGNMENT_REQUEST: node})
+    return _build_reassignment_request(
+        _ReadZnodes({paths.REASSIGNMENT_REQUEST: node} if isinstance(node, Znode) else {}, []), names
+    )
+
+
+def refresh_metadata(session: Session, metadata: ClusterMetadata, brokers: Sequence[int]) -> ClusterMetadata:
+    """``metadata`` with what may have changed while nothing else shows it: a migration to KRaft, the brokers' defaults,
+    and the registrations of ``brokers``, without those that are away.
+
+    Nothing of it can be checked in a transaction: a node that must not be there, or one that was made again and has the
+    same version. Cheap enough to be asked often.
+    """
+    sync(session)
+    names = tuple(map(str, brokers))
+    migration, defaults, *registrations = read_znodes(session, [*_REFRESHED_PATHS, *map(_registration_path, names)])
+    nodes = dict(zip(_REFRESHED_PATHS, (migration, defaults), strict=True))
+    _require_permission(session, nodes)
+    found = _ReadZnodes({path: node for path, node in nodes.items() if isinstance(node, Znode)}, [])
+    registered, _ = _decode_brokers(names, registrations, found.warnings)
+    others = (broker for broker in metadata.brokers if broker.id not in brokers)
+    return replace(
+        metadata,
+        write_block=_migration_block(found) or metadata.write_block,
+        brokers=tuple(sorted((*others, *registered))),
+        broker_defaults=found.decode_optional(paths.BROKER_DEFAULTS, configs.decode_config) or {},
+    )
+
+
+class _ReadZnodes(NamedTuple):
+    """The znodes that are there, and what is odd about them so far."""
+
+    nodes: Mapping[str, Znode]
+    warnings: list[str]
+
+    def decode_required(self, path: str, decode: Callable[[bytes], T]) -> T | None:
+        """The value at ``path``, None if it is missing; without its meaning there is no going on."""
+        if path not in self.nodes:
+            return None
+        try:
+            return decode(self.nodes[path].data)
+        except ZnodeError as error:
+            raise TopiaristError(Reason.UNREADABLE, f"{path} cannot be read: {error}") from error
+
+    def decode_optional(self, path: str, decode: Callable[[bytes], T]) -> T | None:
+        """The value at ``path``, None if it is missing or, with a warning, if it is odd."""
+        try:
+            return decode(self.nodes[path].data) if path in self.nodes else None
+        except ZnodeError as error:
+            self.warnings.append(f"{path} cannot be read: {error}")
+            return None
+
+    def version(self, path: str) -> int | None:
+        """The znode's version, None if it is missing."""
+        return self.nodes[path].version if path in self.nodes else None
+
+
+def _build_metadata(
+    znodes: _ReadZnodes, lists: Mapping[str, ChildNames | ReadFailure], brokers: tuple[Broker, ...], broker_version: int
+) -> ClusterMetadata:
+    controller = znodes.decode_required(paths.CONTROLLER, cluster.decode_controller)
+    epoch = znodes.decode_required(paths.CONTROLLER_EPOCH, cluster.decode_controller_epoch)
+    topics = _sorted_child_names(lists[paths.TOPICS])
+    return ClusterMetadata(
+        cluster_id=znodes.decode_required(paths.CLUSTER_ID, cluster.decode_cluster_id) or "",
+        controller=None if controller is None else controller.broker,
+        controller_epoch=epoch or 0,
+        epoch_version=znodes.version(paths.CONTROLLER_EPOCH),
+        write_block=_determine_write_block(znodes, controller if epoch is not None else None),
+        freeze_version=znodes.version(paths.FREEZE),
+        brokers=brokers,
+        broker_defaults=znodes.decode_optional(paths.BROKER_DEFAULTS, configs.decode_config) or {},
+        min_version=_infer_min_version(znodes, controller, broker_version),
+        topic_names=topics,
+        record_names=_sorted_child_names(lists[paths.RECORDS]),
+        pending_deletions=frozenset(_sorted_child_names(lists[paths.DELETION_REQUESTS])),
+        reassignment_request=_build_reassignment_request(znodes, topics),
+        notifications=znodes.nodes[paths.CONFIG_CHANGES].child_count if paths.CONFIG_CHANGES in znodes.nodes else 0,
+        warnings=tuple(znodes.warnings),
+    )
+
+
+def _sorted_child_names(children: ChildNames | ReadFailure) -> ChildNames:
+    return () if isinstance(children, ReadFailure) else tuple(sorted(children))
+
+
+def _require_permission(session: Session, answers: Mapping[str, object]) -> None:
+    denied = sorted(
+        path for path, answer in answers.items() if answer is ReadFailure.DENIED and path not in _OPTIONAL_PATHS
+    )
+    if denied:
+        raise TopiaristError(
+            Reason.NO_PERMISSION,
+            f"no permission to read {', '.join(denied)}",
+            f"give {session.principal_text} the right to read them",
+        )
+
+
+def _require_kafka(session: Session, answers: Mapping[str, object]) -> None:
+    missing = [path for path in paths.REQUIRED_PATHS if answers[path] is ReadFailure.MISSING]
+    if not missing:
+        return
+    if session.chroot and list(read_znodes(session, [""])) == [ReadFailure.MISSING]:
+        raise TopiaristError(
+            Reason.NOT_A_KAFKA_CLUSTER,
+            f"the chroot {session.chroot} does not exist in ZooKeeper at {session.hosts}",
+            "correct the connect string; Kafka creates its chroot when the first broker starts, nothing else should",
+        )
+    raise TopiaristError(
+        Reason.NOT_A_KAFKA_CLUSTER,
+        f"this is not a Kafka cluster: {session.hosts}{session.chroot} has no {', '.join(missing)}",
+        "correct the connect string: host1:2181,host2:2181/chroot, with the chroot that the brokers use",
+    )
+
+
+def _determine_write_block(znodes: _ReadZnodes, controller: cluster.ActiveController | None) -> WriteBlock:
+    if controller is not None and controller.is_kraft:
+        return WriteBlock(
+            Reason.KRAFT_CONTROLLER,
+            f"a KRaft controller ({controller.broker}) is in charge: it would ignore, reset or delete what is written"
+            " to ZooKeeper",
+        )
+    if migration := _migration_block(znodes):
+        return migration
+    if paths.FREEZE in znodes.nodes and (
+        frozen := own_znodes.decode_freeze_fail_closed(znodes.nodes[paths.FREEZE].data)
+    ):
+        return WriteBlock(Reason.FROZEN, f"the cluster is {frozen}")
+    if controller is None:
+        return WriteBlock(
+            Reason.NO_CONTROLLER,
+            f"{paths.CONTROLLER} does not exist: an election is under way, or no broker is running; try again later",
+        )
+    return WriteBlock()
+
+
+def _migration_block(znodes: _ReadZnodes) -> WriteBlock | None:
+    """The gate that a migration to KRaft closes; None if there is no sign of one."""
+    if paths.MIGRATION not in znodes.nodes:
+        return None
+    copied = znodes.decode_optional(paths.MIGRATION, cluster.decode_migration_copied)
+    stage = "its content has been copied to KRaft" if copied else "a KRaft quorum has connected"
+    return WriteBlock(
+        Reason.KRAFT_MIGRATION,
+        f"{paths.MIGRATION} exists: a migration to KRaft has begun ({stage}), or was rolled back; the KRaft"
+        " controller may take over at any moment",
+    )
+
+
+def _infer_min_version(
+    znodes: _ReadZnodes, controller: cluster.ActiveController | None, broker_version: int
+) -> KafkaVersion:
+    """The oldest release that fits (contract 4.9); topic ids, another hint, are the business of who reads topics."""
+    feature = znodes.decode_optional(paths.FEATURE, cluster.decode_feature_version)
+    hints: list[tuple[bool, KafkaVersion]] = [
+        (controller is not None and controller.version >= 2, (3, 4)),
+        (feature is not None and feature >= 2, (3, 3)),
+        (paths.IP_CONFIGS in znodes.nodes, (2, 8)),
+        (paths.FEATURE in znodes.nodes or broker_version >= 5, (2, 7)),
+    ]
+    return next((release for hint, release in hints if hint), (2, 4))
+
+
+def _build_reassignment_request(znodes: _ReadZnodes, topics: Collection[str]) -> ReassignmentRequest:
+    node = znodes.nodes.get(paths.REASSIGNMENT_REQUEST)
+    if node is None:
+        return ReassignmentRequest()
+    entries = znodes.decode_optional(paths.REASSIGNMENT_REQUEST, cluster.decode_requested_reassignments)
+    if entries is not None:
+        return ReassignmentRequest(frozenset(topic for topic, _, _ in entries), node.version, node.czxid)
+    # The controller may understand more of it than we do: every topic that it could name counts, also one to come.
+    names = {name.decode() for name in _QUOTED_NAME.findall(node.data)}
+    return ReassignmentRequest(frozenset(names - (_REQUEST_FIELDS - frozenset(topics))), node.version)
+
+
+def _registration_path(name: str) -> str:
+    return f"{paths.BROKER_IDS}/{name}"
+
+
+def _decode_brokers(
+    names: ChildNames, nodes: Iterable[Znode | ReadFailure], warnings: list[str]
+) -> tuple[tuple[Broker, ...], int]:
+    """The brokers by id, and the newest version among their znodes (0: none)."""
+    found = []
+    for name, node in zip(names, nodes, strict=True):
+        if node is ReadFailure.MISSING:
+            continue
+        broker = _decode_broker(name, node)
+        if isinstance(broker, ReadError):
+            warnings.append(f"{broker.path} cannot be read, so this broker counts as missing: {broker.message}")
+        else:
+            found.append(broker)
+    brokers = sorted(Broker(broker.id, broker.rack) for broker in found)
+    return tuple(brokers), max((broker.version for broker in found), default=0)
+
+
+def _decode_broker(name: str, node: Znode | ReadFailure) -> cluster.BrokerRegistration | ReadError:
+    where = _registration_path(name)
+    if isinstance(node, ReadFailure):
+        return ReadError(where, "no permission to read it")
+    try:
+        return cluster.decode_broker(strict_json.parse_id(name), node.data)
+    except ZnodeError as error:
+        return ReadError(where, str(error))

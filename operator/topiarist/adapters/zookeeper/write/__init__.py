@@ -1,0 +1,1 @@
+"""One checked transaction for each topic, the lock, and the freeze znode."""

@@ -1,0 +1,1 @@
+"""The `apply` command: its modes, waiting for the controller, the report file."""

@@ -1,0 +1,27 @@
+"""``topiarist completion``: the script that teaches a shell our commands and options."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from topiarist.cli import options, terminal
+
+
+@click.command(
+    "completion",
+    cls=options.Command,
+    epilog="""\b
+Examples:
+  topiarist completion bash > /etc/bash_completion.d/topiarist
+  eval "$(topiarist completion zsh)"
+  topiarist completion fish > ~/.config/fish/completions/topiarist.fish
+""",
+)
+@options.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def command(context: click.Context, shell: str) -> None:
+    """Print the completion script for a shell."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    terminal.print_result(kind(context.find_root().command, {}, "topiarist", "_TOPIARIST_COMPLETE").source())

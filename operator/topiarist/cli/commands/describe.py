@@ -1,0 +1,191 @@
+"""``topiarist describe``: topics, whole, as their cluster holds them and their manifests want them. Sends no write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from topiarist.cli import formats, load, options, terminal
+from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli.settings import Settings
+from topiarist.desired.resolve import Desired
+from topiarist.errors import Exit
+from topiarist.inspection.describe import (
+    Description,
+    ResolvedTopic,
+    describe,
+    is_pattern,
+    select_topics,
+    similar_names,
+    split_patterns,
+)
+from topiarist.inspection.topic_phase import Phase
+from topiarist.kafka.names import topic_name_problem
+from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.model.state import ClusterState, TopicInspection, is_same_topic
+from topiarist.planning.planner import make_plan
+from topiarist.ports import PartitionInspector
+from topiarist.reconcile import read_cluster, require_all_topics_planned
+from topiarist.text import format_count, quote
+
+_MAX_READS = 3
+"""How often to look until the topics that were read are those that were looked at; others are free to change them."""
+
+
+class _SelectedTopic(NamedTuple):
+    """A topic of one cluster, the words that mean it, and what the controller has made of it."""
+
+    queries: tuple[str, ...]
+    resolved: ResolvedTopic
+    inspection: TopicInspection | None
+
+
+class _ClusterTopics(NamedTuple):
+    """What one cluster holds, and the topics that are asked for."""
+
+    state: ClusterState
+    topics: tuple[_SelectedTopic, ...]
+
+
+@click.command(
+    "describe",
+    cls=options.Command,
+    epilog="""\b
+Examples:
+  topiarist describe orders --zookeeper localhost:2181/kafka
+  topiarist describe orders topics/ --clusters clusters.yaml --cluster eu
+  topiarist describe orders,clicks --clusters clusters.yaml -v
+  topiarist describe 'shop.*' topics/ --clusters clusters.yaml
+  topiarist describe orders topics/ --format json | jq '.clusters[].partitions[]'
+  topiarist describe orders topics/ --clusters clusters.yaml --snapshot snapshots
+
+\b
+Exit codes: 0 described; 1 an error, or no cluster and no manifest has one of the topics;
+2 wrong usage.
+""",
+)
+@options.argument("topic", metavar="TOPIC[,TOPIC...]")
+@options.manifests
+@options.connection
+@options.snapshot
+@options.planning
+@options.option(
+    "--format", "form", type=click.Choice([*formats.DESCRIPTION_FORMATS]), default="text", show_default=True
+)
+def command(topic: str, form: str, **values: Any) -> None:
+    """Show topics, whole: where each value comes from, its partitions with leader and ISR, our record, what the
+    controller has still to do, and what a plan of the manifests would change.
+
+    TOPIC is its name in Kafka, or metadata.name of its document, or a pattern of names in Kafka ('shop.*'); several
+    have a comma between them. Without a PATH only what the cluster holds is shown. Looks at every cluster that a topic
+    is meant for; if no manifest names it, and for a pattern, at all clusters of the run. Reads only: read-only
+    credentials are enough, also on a frozen cluster and without a controller.
+    """
+    words = split_patterns(topic)
+    if "/" in topic or not words:
+        raise click.UsageError(f"found {quote(topic)}, wanted names of topics first, then the paths of manifests")
+    settings = options.build_settings(values)
+    inputs = load.load_if_given(settings)
+    desired = inputs.desired
+    where = {word: _select_clusters(word, desired) for word in words}
+    clusters = {name: spec for name, spec in desired.clusters.items() if any(name in names for names in where.values())}
+    load.require_addresses(clusters, settings)
+
+    def look(name: str, cluster: PartitionInspector) -> _ClusterTopics:
+        return _read_topics(
+            cluster, desired.clusters[name], [word for word in words if name in where[word]], desired.specs[name]
+        )
+
+    with ClusterSessions(clusters, settings, keep_open=False) as fleet:
+        looked = fleet.map_clusters(look)
+    found = [each for name in looked for each in _describe_topics(inputs, name, looked[name], settings)]
+    known = {word for asked, each in found if _is_known(each) for word in asked}
+    for word in words:
+        if word not in known:
+            _log_absent(word, desired, {name: looked[name] for name in where[word] if name in looked}, len(where[word]))
+    if known or form != "text":
+        # Of a topic that nothing knows, a person has been told; a program gets it as it was asked for.
+        shown = [each for asked, each in found if not known.isdisjoint(asked) or form != "text"]
+        terminal.print_result(formats.DESCRIPTION_FORMATS[form](topic, shown, settings))
+    done = known.issuperset(words) and fleet.error_code is Exit.DONE
+    raise click.exceptions.Exit(int(Exit.DONE if done else Exit.ERROR))
+
+
+def _is_known(description: Description) -> bool:
+    """Return whether the cluster has the topic, or a reassignment request that names it."""
+    return description.phase.phase is not Phase.UNKNOWN or description.topic in description.state.reassigning_topics
+
+
+def _select_clusters(query: str, desired: Desired) -> frozenset[str]:
+    """Return the clusters that a topic is meant for; all of the run for a pattern, or if no manifest names it."""
+    if is_pattern(query):
+        return frozenset(desired.clusters)
+    named = {
+        name for name, specs in desired.specs.items() for spec in specs if query in (spec.topic, spec.manifest.name)
+    }
+    return frozenset(named & desired.clusters.keys() or desired.clusters)
+
+
+def _read_topics(
+    cluster: PartitionInspector, spec: ClusterSpec, queries: Sequence[str], specs: Sequence[TopicSpec]
+) -> _ClusterTopics:
+    """Read a cluster, and look at the topics until both are of one moment.
+
+    The whole cluster, although it is about few topics: names that collide, brokers, budgets and policies are about all
+    of it, and reading 10,000 topics takes less time than starting to.
+    """
+    for _ in range(_MAX_READS):
+        state = read_cluster(cluster, spec.cluster_id)
+        wanted: dict[str, tuple[ResolvedTopic, list[str]]] = {}
+        for word in queries:
+            for each in select_topics(word, state, specs):
+                wanted.setdefault(each.topic, (each, []))[1].append(word)
+        topics = tuple(
+            _SelectedTopic(tuple(asked), each, _inspect_if_present(cluster, state, each.topic))
+            for each, asked in wanted.values()
+        )
+        if all(is_same_topic(state, each.resolved.topic, each.inspection) for each in topics):
+            break
+    return _ClusterTopics(state, topics)
+
+
+def _inspect_if_present(cluster: PartitionInspector, state: ClusterState, topic: str) -> TopicInspection | None:
+    """A topic that is not there has no partitions, and its name may be none that a path can have."""
+    there = topic in state.topics or topic in state.topic_errors
+    return cluster.inspect(topic) if there else TopicInspection(None, {})
+
+
+def _describe_topics(
+    inputs: load.RunInputs, name: str, cluster_topics: _ClusterTopics, settings: Settings
+) -> Iterator[tuple[tuple[str, ...], Description]]:
+    """Yield each topic of a cluster with the words that mean it."""
+    desired = inputs.desired
+    cluster, specs = desired.clusters[name], desired.specs[name]
+    plan = None
+    if settings.paths:
+        plan = require_all_topics_planned(make_plan(cluster_topics.state, cluster, specs, settings.run_options), specs)
+        plan = inputs.filter_plan(plan, settings)
+    for words, what, inspection in cluster_topics.topics:
+        yield words, describe(cluster_topics.state, cluster, what, inspection, plan, settings.owner)
+
+
+def _log_absent(query: str, desired: Desired, results: Mapping[str, _ClusterTopics], clusters: int) -> None:
+    """Say that nothing of the name is known on the ``clusters`` that were to be looked at, and what may be meant."""
+    if not results:
+        return  # that none could be read has been said
+    near = (similar_names(query, found.state, desired.specs[name]) for name, found in results.items())
+    names = sorted({close for some in near for close in some})
+    such = f"topic that fits {quote(query)}" if is_pattern(query) else f"topic {quote(query)}"
+    if clusters == 1 and not desired.targeted_clusters:
+        said = f"this cluster does not have a {such}"
+    else:
+        nowhere = (
+            "no cluster"
+            if len(results) == clusters
+            else f"none of the {format_count(len(results), 'cluster')} that could be read"
+        )
+        said = f"{nowhere}{' and no manifest' if desired.targeted_clusters else ''} has a {such}"
+    hint = f"did you mean {', '.join(names)}?" if names else "" if is_pattern(query) else topic_name_problem(query)
+    terminal.log(terminal.sanitize_lines(f"error: {said}" + (f"\n    {hint}" if hint else "")))

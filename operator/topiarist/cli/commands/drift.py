@@ -1,0 +1,198 @@
+"""``topiarist drift``: what a whole fleet holds, against what the manifests say, as a report. Sends no write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from topiarist.cli import load, options, terminal
+from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli.settings import Settings
+from topiarist.drift.findings import DriftClass
+from topiarist.errors import Exit
+from topiarist.text import format_count
+
+if TYPE_CHECKING:
+    from topiarist.desired.resolve import Desired
+    from topiarist.drift.engine import Engine
+    from topiarist.drift.snapshots import ClusterInput, SnapshotInventory
+
+
+_MAX_SHOWN_LINES = 10
+
+
+@click.command(
+    "drift",
+    cls=options.Command,
+    epilog="""\b
+Examples:
+  topiarist drift topics/ --clusters clusters.yaml --snapshots snapshots --out report
+  topiarist drift topics/ --clusters clusters.yaml --live --out report
+  topiarist drift topics/ --snapshots snapshots --out report --previous report
+  topiarist drift topics/ --snapshots snapshots --out report --fail-on missing
+
+\b
+Exit codes: 0 reported, whatever was found; 2 wrong usage.
+1 an error: also, with a report, clusters or rows that could not be read.
+With --exit-code also: 3 there are findings. With --fail-on: 4 there are such.
+""",
+)
+@options.manifests
+@options.require_topics
+@options.connection
+@options.any_owner
+@options.option(
+    "--snapshots",
+    multiple=True,
+    type=click.Path(),
+    metavar="PATH",
+    help="Snapshots: files, folders, or addresses for Spark.",
+)
+@options.option("--live", is_flag=True, help="Read the clusters themselves.")
+@options.option("--out", required=True, type=click.Path(), metavar="FOLDER", help="Where the report is to be.")
+@options.option(
+    "--engine",
+    type=click.Choice(["auto", "python", "spark"]),
+    default="auto",
+    show_default=True,
+    help="What compares: this process, or Spark; auto takes Spark for ten million topics and more.",
+)
+@options.option("--previous", type=click.Path(), metavar="FOLDER", help="An earlier report: what is new, since when.")
+@options.option("--exit-code", is_flag=True, help="End with 3 if there are findings.")
+@options.option(
+    "--fail-on",
+    multiple=True,
+    type=click.Choice([kind.value for kind in DriftClass], case_sensitive=False),
+    metavar="CLASS",
+    help=f"End with 4 if there are findings of this class: {', '.join(kind.value for kind in DriftClass)}.",
+)
+def command(snapshots: tuple[str, ...], live: bool, out: str, previous: str | None, **values: Any) -> None:
+    """Report which topics on which clusters differ from their manifests, in what, how badly, and since when.
+
+    Reads snapshots, or the clusters themselves, and writes nothing but the report: findings as JSON lines, and a
+    summary as JSON, Markdown, metrics and a page. What differs is what a plan would say.
+    """
+    from topiarist.adapters.snapshots.codec import format_time
+    from topiarist.drift.history import PreviousReport
+    from topiarist.drift.live import ConnectOptions
+    from topiarist.drift.report import ReportJob, compare_and_write
+    from topiarist.drift.snapshots import UnusedInput
+    from topiarist.drift.uris import to_local_path
+
+    engine, exit_code, fail_on = (values.pop(name) for name in ("engine", "exit_code", "fail_on"))
+    settings = options.build_settings(values)
+    if live == bool(snapshots):
+        raise click.UsageError("give --snapshots with a file or folder, or --live: one of the two")
+    paths, out, previous = [*map(to_local_path, snapshots)], to_local_path(out), to_local_path(previous or "")
+    # With snapshots no cluster needs an address: what says so to whoever loads is that there is one.
+    desired = load.load_manifests(replace(settings, snapshot="".join(snapshots[:1])), with_policies=False).desired
+    run = _choose_engine(engine, paths, (out, previous), settings)
+    # The first report of all has none before it, and whoever runs this by the clock has one command for each time.
+    first = not previous or (previous == out and not run.exists(out))
+    before = PreviousReport() if first else run.load_previous(previous)
+    now = datetime.now(UTC)
+    recorded = None if live else run.open_snapshots(paths, desired.clusters)
+    if recorded is not None:
+        run = _switch_to_spark_if_large(run, engine, recorded, settings)
+    with run.create_report_folder(out) as folder, terminal.ProgressBar(len(desired.clusters), settings) as progress:
+        if live:
+            recorded = run.read_live(desired.clusters, ConnectOptions(settings.owner, settings.connect_timeout), folder)
+        as_of = (recorded.newest_taken_at if recorded else None) or now
+        found = recorded.unused_input if recorded else UnusedInput()
+        job = ReportJob(desired, settings.run_options, format_time(as_of), before, found, progress.step)
+        if recorded is None:
+            summary = compare_and_write(job, _read_live(desired, settings, now), folder)
+        else:
+            _log_limited(f"error: cluster {name}: {said}" for name, said in recorded.read_errors.items())
+            summary = run.compare_and_write(job, recorded, folder)
+    _log_summary(summary, out, settings)
+    raise click.exceptions.Exit(int(_exit_code(summary, exit_code, fail_on)))
+
+
+def _choose_engine(engine: str, paths: Sequence[str], other_paths: Sequence[str], settings: Settings) -> Engine:
+    """What is to compare, as far as that is known before the fleet's size."""
+    from topiarist.drift import engine as engine_
+
+    if not engine_.is_spark_selected(engine, paths, other_paths):
+        return engine_.LocalEngine()
+    return _start_spark_engine(settings)
+
+
+def _switch_to_spark_if_large(chosen: Engine, engine: str, inventory: SnapshotInventory, settings: Settings) -> Engine:
+    """The same, now that the size is known. Raises ``TopiaristError`` (PrerequisiteMissing)."""
+    from topiarist.drift import engine as engine_
+
+    if (
+        engine != engine_.AUTO
+        or not isinstance(chosen, engine_.LocalEngine)
+        or inventory.count_rows() < engine_.SPARK_MIN_TOPICS
+    ):
+        return chosen
+    engine_.require_spark()
+    return _start_spark_engine(settings)
+
+
+def _start_spark_engine(settings: Settings) -> Engine:
+    """Spark, started; only now is any of it imported."""
+    from topiarist.drift.spark.engine import SparkEngine
+
+    return SparkEngine(quiet=settings.verbosity < 0)
+
+
+def _read_live(desired: Desired, settings: Settings, now: datetime) -> Iterator[ClusterInput]:
+    """The clusters as they are, read at the same time; what cannot be read is said on stderr and in the report."""
+    from topiarist.drift.live import describe_read_failure
+    from topiarist.drift.snapshots import ClusterInput
+    from topiarist.reconcile import read_cluster
+
+    with ClusterSessions(desired.clusters, settings, keep_open=False) as fleet:
+        states = fleet.map_sessions(lambda name, cluster: read_cluster(cluster, desired.clusters[name].cluster_id))
+    found = [
+        ClusterInput(name, now, states[name])
+        if name in states
+        else ClusterInput(name, problem=describe_read_failure(fleet.errors[name]))
+        for name in sorted(desired.clusters)
+    ]
+    return iter(found)
+
+
+def _log_summary(summary: Mapping[str, Any], out: str, settings: Settings) -> None:
+    """The report in one line, and what of the input a person should know."""
+    if settings.verbosity < 0:
+        return
+    inputs = summary["inputs"]
+    _log_limited(
+        f"{one['file']}: passed over, {one['newer']} of {one['cluster']} is newer" for one in inputs["superseded"]
+    )
+    _log_limited(
+        f"{one['file']}: passed over, cluster {one['cluster']} is not of this run" for one in inputs["strangers"]
+    )
+    problems = ((one["cluster"], one["problem"]) for one in summary["byCluster"] if one["problem"] is not None)
+    _log_limited(f"cluster {cluster}: not compared: {problem}" for cluster, problem in problems)
+    if broken := inputs["broken"]:
+        _log_limited([f"{format_count(broken, 'row')} could not be used: {out}/broken.jsonl has them"])
+    findings, clusters = summary["findings"], summary["clusters"]
+    _log_limited(
+        [f"{out}: {format_count(findings['total'], 'finding')} on {format_count(clusters['compared'], 'cluster')}"]
+    )
+
+
+def _log_limited(lines: Iterable[str]) -> None:
+    """The first lines of what may be many, and how many more there are."""
+    found = [*lines]
+    more = [f"and {len(found) - _MAX_SHOWN_LINES:,} more of these"] if len(found) > _MAX_SHOWN_LINES else []
+    for line in (*found[:_MAX_SHOWN_LINES], *more):
+        terminal.log(terminal.sanitize_lines(line))
+
+
+def _exit_code(summary: Mapping[str, Any], exit_code: bool, fail_on: Sequence[str]) -> Exit:
+    if summary["clusters"]["unknown"] or summary["inputs"]["broken"]:
+        return Exit.ERROR
+    found = summary["findings"]["byClass"]
+    if any(kind in found for kind in fail_on):
+        return Exit.REFUSED
+    return Exit.CHANGES if exit_code and found else Exit.DONE

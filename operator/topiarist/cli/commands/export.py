@@ -1,0 +1,92 @@
+"""``topiarist export``: what a cluster holds, as manifests to keep; the first step of bringing it under management."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from topiarist.adapters import atomic_files
+from topiarist.adapters.manifests import dump
+from topiarist.cli import load, options, terminal
+from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli.settings import Settings
+from topiarist.desired.export import build_cluster_document, export_cluster
+from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import ClusterState
+from topiarist.output.text import export as rendering
+from topiarist.reconcile import read_cluster
+from topiarist.schema import check
+
+_DEFAULT_CLUSTER_NAME = "default"
+
+
+@click.command(
+    "export",
+    cls=options.Command,
+    epilog="""\b
+Examples:
+  topiarist export --zookeeper localhost:2181/kafka --kafka-version 3.9 --cluster prod --out prod
+  topiarist export clusters.yaml --cluster prod --out prod
+  topiarist plan prod
+
+\b
+Exit codes: 0 written; 1 an error, and nothing was written; 2 wrong usage.
+""",
+)
+@options.manifests
+@options.connection
+@options.owner
+@options.option(
+    "--out",
+    "folder",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where to write: a folder that does not exist, or is empty.",
+)
+def command(folder: Path, **values: Any) -> None:
+    """Write what a cluster holds as manifests: one file a topic, and a Cluster with what they have in common.
+
+    A plan of what is written finds nothing to change; an apply takes the topics on by writing our records. Topics of
+    Kafka's own and of other software are left out, and whatever no manifest can say; all of that is named. Writes
+    nothing to ZooKeeper: read-only credentials are enough.
+
+    With --zookeeper alone, --cluster names the new Cluster (default: default). A cluster whose document is in the paths
+    keeps that document, and gets topics only, which name it.
+    """
+    settings = options.build_settings(values)
+    cluster = _select_cluster(settings)
+    atomic_files.require_empty_folder(folder)
+    with ClusterSessions({cluster.name: cluster}, settings) as fleet:
+        states = fleet.map_sessions(lambda _, connected: read_cluster(connected, cluster.cluster_id))
+    for state in states.values():
+        _write_export(folder, state, cluster, settings)
+    raise click.exceptions.Exit(int(fleet.error_code))
+
+
+def _select_cluster(settings: Settings) -> ClusterSpec:
+    """The one cluster to export: that of a document, or a new one whose name and address the flags give."""
+    given = settings.paths or settings.clusters
+    found = load.load_clusters(settings if given else replace(settings, cluster=None))
+    if len(found) > 1:
+        raise click.UsageError(f"one cluster at a time: add --cluster with one of {', '.join(sorted(found))}")
+    (cluster,) = found.values()
+    if cluster.source is not None:
+        return cluster
+    cluster = replace(cluster, name=settings.cluster or _DEFAULT_CLUSTER_NAME)
+    for problem in check.check(build_cluster_document(cluster)):
+        flag = "--cluster" if problem.path[0] == "metadata" else "--zookeeper"
+        raise click.UsageError(f"{flag}: {problem.message}")
+    return cluster
+
+
+def _write_export(folder: Path, state: ClusterState, cluster: ClusterSpec, settings: Settings) -> None:
+    found = export_cluster(state, cluster, settings.owner)
+    atomic_files.write_folder(folder, {name: dump.dump_file(body) for name, body in found.files.items()})
+    if settings.verbosity >= 0:
+        page = terminal.make_layout(sys.stderr, settings)
+        terminal.log(rendering.format_summary(found, state, cluster, folder=str(folder), layout=page))

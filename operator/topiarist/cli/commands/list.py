@@ -1,0 +1,127 @@
+"""``topiarist list``: the topics of clusters, one line each, chosen by name, owner, label or state. Sends no write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from topiarist.cli import formats, load, options, terminal
+from topiarist.cli.clusters import ClusterSessions
+from topiarist.inspection.list import STATE_NAMES, RowFilter, TopicList, all_topic_names, build_rows
+from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.ports import PartitionInspector
+from topiarist.reconcile import read_cluster
+from topiarist.text import quote
+
+
+def _parse_states(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
+    known = {state.lower(): state for state in STATE_NAMES}
+    if wrong := [value for value in values if value.lower() not in known]:
+        raise click.BadParameter(f"found {quote(wrong[0])}, wanted one of {', '.join(STATE_NAMES)}")
+    return frozenset(known[value.lower()] for value in values)
+
+
+def _complete_states(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    return [state for state in STATE_NAMES if state.lower().startswith(incomplete.lower())]
+
+
+@click.command(
+    "list",
+    cls=options.Command,
+    epilog="""\b
+Examples:
+  topiarist list --zookeeper localhost:2181/kafka
+  topiarist list topics/ --clusters clusters.yaml --cluster eu --state UnderReplicated
+  topiarist list --clusters clusters.yaml --topic 'shop.*' --topic 'orders*'
+  topiarist list topics/ --clusters clusters.yaml --label team=shop --state Missing
+  topiarist list --zookeeper localhost:2181/kafka --format json | jq -r '.clusters[].topics[].topic'
+
+\b
+Exit codes: 0 listed, also where no topic is chosen; 1 an error, or a cluster could not
+be read; 2 wrong usage.
+""",
+)
+@options.manifests
+@options.connection
+@options.snapshot
+@options.option(
+    "--topic", "patterns", multiple=True, metavar="PATTERN", help="Topics by name; * and ? stand for others."
+)
+@options.option("--owned-by", "owners", multiple=True, metavar="OWNER", help="Topics of which our record names it.")
+@options.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Topics whose manifest has all of these.")
+@options.option(
+    "--state",
+    "states",
+    multiple=True,
+    callback=_parse_states,
+    shell_complete=_complete_states,
+    metavar="STATE",
+    help=f"Topics in one of these states: {', '.join(STATE_NAMES)}.",
+)
+@options.option("--format", "form", type=click.Choice([*formats.LIST_FORMATS]), default="text", show_default=True)
+def command(
+    patterns: tuple[str, ...],
+    owners: tuple[str, ...],
+    labels: tuple[str, ...],
+    states: frozenset[str],
+    form: str,
+    **values: Any,
+) -> None:
+    """List the topics of clusters: partitions, replicas, owner, state, and configs that differ from the brokers'.
+
+    With a PATH, each topic has the place of its manifest, and topics that manifests want and a cluster does not have
+    are listed too. Options of one kind add topics, options of several kinds all have to fit. Reads only: read-only
+    credentials are enough. From a snapshot, leaders and ISRs are not known.
+    """
+    chosen = RowFilter(
+        _require_values("--topic", patterns),
+        frozenset(_require_values("--owned-by", owners)),
+        _parse_labels(labels),
+        frozenset(states),
+    )
+    settings = options.build_settings(values)
+    if chosen.labels and not settings.paths:
+        raise click.UsageError("--label: labels are those of manifests: name the files or folders that have them")
+    desired = load.load_if_given(settings, with_policies=False).desired
+    clusters = desired.clusters
+    load.require_addresses(clusters, settings)
+
+    def look(name: str, cluster: PartitionInspector) -> TopicList:
+        return _list_topics(cluster, clusters[name], desired.specs[name] if settings.paths else None, chosen)
+
+    with ClusterSessions(clusters, settings, keep_open=False) as fleet:
+        found = fleet.map_clusters(look)
+    if found or form != "text":
+        terminal.print_result(formats.LIST_FORMATS[form](list(found.values()), settings))
+    raise click.exceptions.Exit(int(fleet.error_code))
+
+
+def _list_topics(
+    cluster: PartitionInspector, spec: ClusterSpec, specs: Sequence[TopicSpec] | None, topic_filter: RowFilter
+) -> TopicList:
+    """Read a cluster, and the states of the partitions of those topics whose names fit."""
+    state = read_cluster(cluster, spec.cluster_id)
+    names = frozenset(filter(topic_filter.matches_name, all_topic_names(state, specs)))
+    found = cluster.inspect_all([topic for name, topic in state.topics.items() if name in names])
+    made = tuple(filter(topic_filter.matches, build_rows(state, spec, specs, found, names)))
+    return TopicList(spec, state, made, len(state.topics) + len(state.topic_errors), specs is not None)
+
+
+def _require_values(option: str, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the values of an option; an empty one, as of a variable that is not set, must not choose everything."""
+    if not all(values):
+        raise click.UsageError(f"{option}: found nothing, wanted a value")
+    return values
+
+
+def _parse_labels(values: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for value in values:
+        key, equals, text = value.partition("=")
+        if not key or not equals:
+            raise click.UsageError(f"--label: found {quote(value)}, wanted KEY=VALUE")
+        if found.setdefault(key, text) != text:
+            raise click.UsageError(f"--label: found two values of {key}, and a manifest has one: {found[key]}, {text}")
+    return found

@@ -1,0 +1,135 @@
+"""``topiarist operator``: the Kubernetes operator as a process. All that it needs is imported when it begins."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from topiarist import extras
+from topiarist.cli import options
+from topiarist.text import quote
+
+_ADDRESS_REGEX = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:\[\]]*)):(?P<port>[0-9]{1,5})")
+_MAX_PORT = 65_535
+
+_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+def _parse_address(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, int]:
+    """Host and port; without a host all addresses are meant."""
+    found = _ADDRESS_REGEX.fullmatch(value)
+    if not found or int(found["port"]) > _MAX_PORT:
+        wanted = "HOST:PORT, such as 127.0.0.1:8080, [::1]:8080 or :8080"
+        raise click.BadParameter(f"found {quote(value)}, wanted {wanted}")
+    return found["ipv6"] or found["host"] or "", int(found["port"])
+
+
+def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    """An owner that no command line can use."""
+    if value and not (value.startswith("k8s/") and options.OWNER_REGEX.fullmatch(value)):
+        wanted = "k8s/ and letters, digits, . _ - /, at most 200 in all"
+        raise click.BadParameter(f"found {quote(value)}, wanted {wanted}")
+    return value
+
+
+@click.command("operator", cls=options.Command)
+@options.option(
+    "--namespace", metavar="NAME", help="The operator's own namespace, with Clusters, Policies and Secrets."
+)
+@options.option(
+    "--release", metavar="NAME", default="topiarist", show_default=True, help="Part of the owner in records."
+)
+@options.option(
+    "--owner",
+    metavar="OWNER",
+    default="",
+    callback=_check_owner,
+    help="The owner in records. Default: k8s/ID/NAMESPACE/RELEASE, where ID is that of the Kubernetes cluster.",
+)
+@options.option(
+    "--class",
+    "operator_class",
+    metavar="NAME",
+    default="",
+    help="Serve only resources with this spec.class. Without it those that have none.",
+)
+@options.option(
+    "--watch-namespace",
+    "namespaces",
+    multiple=True,
+    metavar="NAME",
+    help="A namespace whose Topics count; may be repeated. Without it those of all namespaces do.",
+)
+@options.option("--leader-election", is_flag=True, help="Work only while this process holds the Lease.")
+@options.option(
+    "--listen",
+    metavar="HOST:PORT",
+    default=":8080",
+    show_default=True,
+    callback=_parse_address,
+    help="Where probes and metrics are; without a host on all addresses.",
+)
+@options.option(
+    "--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True, help="How lines are logged."
+)
+@options.option(
+    "--period",
+    type=click.FloatRange(min=1),
+    default=60.0,
+    show_default=True,
+    help="Seconds between passes of a cluster.",
+)
+@options.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    envvar="TOPIARIST_LOG_LEVEL",
+    show_envvar=True,
+    help="What is logged: this level and those above.",
+)
+@options.option(
+    "--lease-duration",
+    type=click.IntRange(min=2),
+    default=15,
+    show_default=True,
+    help="Seconds for which a Lease counts that is not renewed.",
+)
+@options.option(
+    "--lease-renewal",
+    type=click.FloatRange(min=1),
+    default=10.0,
+    show_default=True,
+    help="Seconds in which a leader has to renew its Lease; then it ends.",
+)
+@options.option(
+    "--lease-retry",
+    type=click.FloatRange(min=0.1),
+    default=2.0,
+    show_default=True,
+    help="Seconds between two looks at the Lease.",
+)
+@options.option("--relist", type=click.FloatRange(min=1), default=300.0, hidden=True)
+def command(namespace: str | None, namespaces: tuple[str, ...], listen: tuple[str, int], **words: Any) -> None:
+    """Make topics what the Topic resources of a Kubernetes cluster say, and keep them so.
+
+    Clusters and Policies are read from the operator's own namespace, Topics from wherever a Cluster allows it.
+    """
+    try:
+        from topiarist.kubernetes.main import OperatorOptions, run
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("topiarist"):
+            raise
+        raise extras.missing_packages_error("operator", "topiarist operator") from error
+
+    home = namespace or (_NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else "")
+    if not home:
+        raise click.UsageError("outside a pod the operator's namespace has to be said: --namespace")
+    if not words["lease_retry"] < words["lease_renewal"] < words["lease_duration"]:
+        found = ", ".join(f"{words[f'lease_{name}']:g}" for name in ("retry", "renewal", "duration"))
+        raise click.UsageError(f"found {found} s, wanted --lease-retry < --lease-renewal < --lease-duration")
+    host, port = listen
+    raise click.exceptions.Exit(run(OperatorOptions(home, namespaces=namespaces, host=host, port=port, **words)))

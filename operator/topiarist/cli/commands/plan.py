@@ -1,0 +1,72 @@
+"""``topiarist plan``: the difference between manifests and clusters, shown and nothing else. Sends no write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from topiarist.adapters import atomic_files
+from topiarist.adapters.saved_plans.encode import dumps, encode_plans
+from topiarist.cli import formats, load, options, terminal
+from topiarist.cli.clusters import ClusterSessions
+from topiarist.errors import Exit, InvalidManifests
+
+
+@click.command(
+    "plan",
+    cls=options.Command,
+    epilog="""\b
+Examples:
+  topiarist plan topics/ --clusters clusters.yaml
+  topiarist plan topics/ --zookeeper localhost:2181/kafka --kafka-version 3.9
+  topiarist plan topics/ --cluster eu --format json | jq .clusters[0].topics
+  topiarist plan topics/ --out plan.json
+  topiarist plan topics/ --format markdown >comment.md
+  topiarist plan topics/ --clusters clusters.yaml --snapshot snapshots
+  topiarist plan topics/ --exit-code || echo "something is pending"
+
+\b
+Exit codes: 0 planned; 1 an error; 2 wrong usage.
+With --exit-code also: 3 changes are pending; 4 nothing but refusals.
+""",
+)
+@options.manifests
+@options.require_topics
+@options.connection
+@options.snapshot
+@options.planning
+@options.summary
+@options.option("--format", "form", type=click.Choice([*formats.PLAN_FORMATS]), default="text", show_default=True)
+@options.option("--out", type=click.Path(), metavar="FILE", help="Keep the plan, for apply --plan or --reviewed.")
+@options.option("--exit-code", is_flag=True, help="End with 3 if changes are pending, 4 if there are only refusals.")
+def command(form: str, out: str | None, exit_code: bool, **values: Any) -> None:
+    """Show what would change: exact replica lists and values, before and after, with the risk of each change.
+
+    Reads every cluster once and writes nothing; read-only credentials are enough.
+    """
+    settings = options.build_settings(values)
+    if settings.summary and form != "text":
+        raise click.UsageError("--summary is about text: leave it out with --format")
+    try:
+        inputs = load.load_manifests(settings)
+    except InvalidManifests as error:
+        if form in ("markdown", "github"):
+            # Whoever reviews sees no stderr: that there is no plan, and why, is what there is to show.
+            terminal.print_result(formats.DIAGNOSTIC_FORMATS[form](error.errors, (), error.suppressed_count))
+        raise
+    with ClusterSessions(inputs.desired.targeted_clusters, settings, keep_open=False) as fleet:
+        plans = [
+            inputs.filter_plan(plan, settings) for plan in fleet.read_and_plan(inputs.desired, settings.run_options)
+        ]
+    code = fleet.error_code
+    if out is not None and (plans or code is Exit.DONE):
+        atomic_files.write_file(out, dumps(encode_plans(plans)))
+    failed = sorted(inputs.desired.targeted_clusters.keys() - {plan.cluster for plan in plans})
+    terminal.print_result(formats.PLAN_FORMATS[form](plans, failed, settings))
+    if code is Exit.DONE and exit_code:
+        if any(plan.has_changes for plan in plans):
+            code = Exit.CHANGES
+        elif any(plan.has_refusals for plan in plans):
+            code = Exit.REFUSED
+    raise click.exceptions.Exit(int(code))

@@ -1,0 +1,28 @@
+"""``topiarist render``: what the manifests mean, once defaults and overrides are merged in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from topiarist.adapters.manifests import dump
+from topiarist.cli import load, options, terminal
+from topiarist.desired import render as rendering
+
+
+@click.command(
+    "render",
+    cls=options.Command,
+    epilog="""\b
+Examples:
+  topiarist render topics/ --clusters clusters.yaml
+  topiarist render topics/ --cluster prod-eu
+""",
+)
+@options.manifests
+def command(**values: Any) -> None:
+    """Print one document per topic and cluster: the spec after defaults and overrides, as YAML that can be applied."""
+    desired = load.load_manifests(options.build_settings(values), offline=True, with_policies=False).desired
+    documents = [rendering.render_document(spec) for specs in desired.specs.values() for spec in specs]
+    terminal.print_result(dump.dump_documents(documents))

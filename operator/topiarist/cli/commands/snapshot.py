@@ -1,0 +1,78 @@
+"""``topiarist snapshot``: what clusters hold, as files that stand in for them in ``plan``. Sends no write."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from topiarist.adapters.atomic_files import write_file
+from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
+from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
+from topiarist.cli import load, options, terminal
+from topiarist.cli.clusters import ClusterSessions
+from topiarist.reconcile import read_cluster
+from topiarist.text import format_count
+
+STDOUT = "-"
+
+
+@click.command(
+    "snapshot",
+    cls=options.Command,
+    epilog="""\b
+Examples:
+  topiarist snapshot clusters.yaml --out snapshots
+  topiarist snapshot --zookeeper localhost:2181/kafka > local.jsonl
+  topiarist plan topics/ --clusters clusters.yaml --snapshot snapshots
+
+\b
+Exit codes: 0 all clusters written; 1 an error; 2 wrong usage.
+""",
+)
+@options.manifests
+@options.connection
+@options.option(
+    "--out",
+    default=STDOUT,
+    type=click.Path(),
+    metavar="FOLDER",
+    help="Where to write CLUSTER.jsonl for each cluster. Default: standard output, for a single cluster.",
+)
+def command(out: str, **values: Any) -> None:
+    """Write down what clusters hold, so that plans can be made where there is no way to them.
+
+    Reads every cluster once and writes nothing to it. Each file is written whole or not at all; a cluster that cannot
+    be read is named, keeps the file it has, and fails the run at its end.
+    """
+    settings = options.build_settings(values)
+    specs = load.load_clusters(settings)
+    if out == STDOUT and len(specs) > 1:
+        raise click.UsageError(f"there are {len(specs)} clusters: add --out FOLDER, or choose one with --cluster")
+
+    def write(name: str, cluster: ZooKeeperCluster) -> str:
+        taken = datetime.now(UTC)
+        state = read_cluster(cluster, specs[name].cluster_id)
+        rows = dump_snapshot(Snapshot(name, taken, state))
+        if out == STDOUT:
+            return b"".join(rows).decode()
+        path = Path(out, file_name(name))
+        write_file(str(path), rows, make_parents=True)
+        return f"{path}: {format_count(len(state.topics) + len(state.topic_errors), 'topic')}"
+
+    try:
+        with ClusterSessions(specs, settings, keep_open=False) as fleet:
+            written = fleet.map_sessions(write)
+    except KeyboardInterrupt:
+        if out == STDOUT:
+            raise
+        terminal.log("interrupted: some files may be new, and each is whole")
+        raise click.exceptions.Exit(130) from None
+    for text in written.values():
+        if out == STDOUT:
+            terminal.print_result(text)
+        elif settings.verbosity >= 0:
+            terminal.log(terminal.sanitize_lines(text))
+    raise click.exceptions.Exit(int(fleet.error_code))

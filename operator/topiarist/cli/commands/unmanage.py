@@ -1,0 +1,101 @@
+"""``topiarist release``: give topics up. Our record goes, nothing of Kafka's does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
+from topiarist.cli import load, options, terminal
+from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli.interrupt import Interrupt
+from topiarist.cli.settings import Settings
+from topiarist.model.outcome import ReconcileReport, worst_exit_code
+from topiarist.model.plan import Plan
+from topiarist.output.text import plan as plan_
+from topiarist.planning.unmanage import UnmanageRequest, parse_unmanage_request, plan_unmanage
+from topiarist.reconcile import ApplyHooks, apply_plan, read_cluster
+from topiarist.text import format_count
+
+
+@click.command(
+    "release",
+    cls=options.Command,
+    epilog="""\b
+Examples:
+  topiarist release audit --zookeeper localhost:2181/kafka
+  topiarist release audit clicks --clusters clusters.yaml --cluster eu
+  topiarist release 'legacy-*' --clusters clusters.yaml --yes
+
+\b
+Exit codes: 0 released, or nothing to release; 1 an error; 2 wrong usage;
+4 refused: another owner's, frozen, KRaft; 5 a record moved.
+""",
+)
+@options.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@options.clusters
+@options.connection
+@options.ownership
+@options.lock_timeout
+@options.verbosity
+@options.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def command(topics: Sequence[str], yes: bool, **values: Any) -> None:
+    """Give topics up: topiarist forgets that they are its own. The topics stay as they are.
+
+    A TOPIC is a name, or a pattern like 'legacy-*', which means those of this run's --owner. Notes of deletions, and
+    records that belong to an earlier topic of their name, go too. Manifests of clusters are given with --clusters.
+    """
+    settings = options.build_settings(values)
+    try:
+        what = parse_unmanage_request(topics)
+    except ValueError as error:
+        raise click.UsageError(f"{error}. Manifests of clusters are given with --clusters") from None
+    terminal.require_interactive(yes, "release")
+    specs = load.load_clusters(settings)
+
+    def survey(name: str, cluster: ZooKeeperCluster) -> tuple[Plan, Sequence[str]]:
+        return plan_unmanage(read_cluster(cluster, specs[name].cluster_id), name, what, settings.run_options)
+
+    with ClusterSessions(specs, settings) as fleet:
+        found = fleet.map_sessions(survey)
+        plans = [plan for plan, _ in found.values() if plan.topics]
+        terminal.print_result(plan_.format_plans(plans, terminal.make_layout(sys.stdout, settings), applying=True))
+        for name, (plan, absent) in found.items():
+            _log_absent(name, absent, plan, what, settings)
+        if not yes and any(plan.has_changes for plan in plans):
+            _confirm(plans)
+        code = _apply_plans(fleet, plans, settings)
+    raise click.exceptions.Exit(code)
+
+
+def _log_absent(cluster: str, names: Sequence[str], plan: Plan, request: UnmanageRequest, settings: Settings) -> None:
+    """Say for what there is nothing to release: for names that have no record, and for patterns that meet none."""
+    label = f"{cluster}: " if cluster else ""
+    if settings.verbosity < 0:
+        return
+    for name in names:
+        terminal.log(f"{label}{name}: nothing to release, there is no record of it")
+    if request.patterns and not plan.topics and not names:
+        terminal.log(f"{label}nothing to release: no record of owner {settings.owner} has such a name")
+
+
+def _confirm(plans: Sequence[Plan]) -> None:
+    total = sum(1 for plan in plans for _ in plan.actionable_topics())
+    terminal.confirm(f"Release {format_count(total, 'topic')}? Type yes")
+
+
+def _apply_plans(sessions: ClusterSessions, plans: Sequence[Plan], settings: Settings) -> int:
+    """Do what was shown, tell what became of it, and give the exit code."""
+    reports: list[ReconcileReport] = []
+    with Interrupt() as interrupt:
+        for plan in plans:
+            hooks = ApplyHooks(stop=interrupt.has_happened)
+            reports.append(apply_plan(sessions.clusters[plan.cluster], hooks, plan))
+        for report in reports:
+            terminal.print_report(report, plan_.format_report(report, terminal.make_layout(sys.stdout, settings)))
+        return interrupt.exit_code or int(
+            worst_exit_code([sessions.error_code, *(report.exit_code for report in reports)])
+        )

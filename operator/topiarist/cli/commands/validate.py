@@ -1,0 +1,49 @@
+"""``topiarist validate``: everything about manifests that needs no cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from topiarist.cli import formats, load, options, terminal
+from topiarist.errors import InvalidManifests
+from topiarist.text import format_count
+
+
+@click.command(
+    "validate",
+    cls=options.Command,
+    epilog="""\b
+Examples:
+  topiarist validate topics/
+  topiarist validate topics/ --clusters clusters.yaml
+  git diff --name-only main -- '*.yaml' | xargs topiarist validate
+  topiarist validate topics/ --format sarif >topiarist.sarif
+  topiarist validate - < orders.yaml
+""",
+)
+@options.manifests
+@options.require_topics
+@options.option(
+    "--format", "form", type=click.Choice(["text", "json", "github", "sarif"]), default="text", show_default=True
+)
+def command(form: str, **values: Any) -> None:
+    """Check manifests: syntax, schema, names, config values, and rules between fields.
+
+    Every complaint names file, line and column; all of them at once. Ends with 1 if there is any. A cluster that no
+    document has is an error with --platform or --clusters. Without these it is a warning, and the checks that need the
+    document are left out.
+    """
+    settings = options.build_settings(values)
+    try:
+        desired = load.load_manifests(settings, offline=True).desired
+    except InvalidManifests as error:
+        if form == "text":
+            raise
+        terminal.print_result(formats.DIAGNOSTIC_FORMATS[form](error.errors, (), error.suppressed_count))
+        raise click.exceptions.Exit(int(error.reason.exit_code)) from None
+    if form != "text":
+        terminal.print_result(formats.DIAGNOSTIC_FORMATS[form]((), desired.warnings, 0))
+    elif settings.verbosity >= 0:
+        terminal.log(f"{format_count(desired.validated_count, 'topic')} valid")

@@ -1,0 +1,63 @@
+"""What should be: a ``Topic`` manifest and its ``Cluster``, merged into one ``TopicSpec`` per topic and cluster.
+
+Before this module stands ``schema`` (a document is valid, field by field); after it ``plan`` (the difference). Here
+are the rules that no schema can see: which cluster a topic is meant for, what overrides and defaults make of it, and
+whether the values fit together. A value's place in its file is not carried along: ``origin`` finds it again when
+somebody asks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from topiarist.kafka.config_values import to_config_text
+from topiarist.kafka.types import Replicas
+from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec, _layers, parse_replica_assignment, topic_name
+
+
+def merge(manifest: Manifest, cluster: ClusterSpec) -> TopicSpec:
+    """What ``manifest`` asks for on ``cluster``: its own spec, then each override that selects the cluster.
+
+    The two forms of size (counts, or ``replicaAssignment``) replace each other whole; counts beside lists say the same
+    again, see ``restated``. A size that nobody names is 0 in
+    ``create_partitions`` and ``create_replication_factor``; ``rules.problems`` complains about it.
+    """
+    partitions: int | None = None
+    factor: int | None = None
+    assignment: tuple[Replicas, ...] | None = None
+    own: dict[str, str] = {}
+    fields: dict[str, Any] = {}
+    for _, layer in _layers(manifest, cluster):
+        fields.update(layer)
+        if "replicaAssignment" in layer:
+            assignment = parse_replica_assignment(layer["replicaAssignment"])
+            partitions = factor = None
+        elif "partitions" in layer or "replicationFactor" in layer:
+            assignment = None
+            partitions = layer.get("partitions", partitions)
+            factor = layer.get("replicationFactor", factor)
+        if "config" in layer:
+            own |= {key: to_config_text(value) for key, value in layer["config"].items()}
+    unwanted = fields.get("withoutConfig", ())
+    defaults = {key: text for key, text in cluster.default_config.items() if key not in own and key not in unwanted}
+    return TopicSpec(
+        topic=topic_name(manifest),
+        cluster=cluster,
+        manifest=manifest,
+        partitions=len(assignment) if assignment else partitions,
+        replication_factor=len(assignment[0]) if assignment else factor,
+        create_partitions=len(assignment)
+        if assignment
+        else partitions or cluster.default_partitions or cluster.broker_size("partitions") or 0,
+        create_replication_factor=len(assignment[0])
+        if assignment
+        else factor or cluster.default_replication_factor or cluster.broker_size("replicationFactor") or 0,
+        assignment=assignment,
+        config=defaults | own if defaults else own,
+        inherited_keys=frozenset(defaults),
+        ignored_fields=frozenset(fields.get("ignore", ())),
+        excluded_default_keys=tuple(unwanted),
+        remove_unmanaged=fields.get("unmanagedConfig") == "Remove",
+        absent=fields.get("ensure") == "Absent",
+        observe_only=fields.get("mode") == "Observe",
+    )

@@ -1,0 +1,70 @@
+"""A merged spec as a ``Topic`` document again: what ``topiarist render`` shows, after defaults and overrides.
+
+Plain values only; an adapter makes YAML of them. The documents can be applied: given back together with their cluster,
+they mean what the originals mean, but for sizes from the cluster's defaults, which then are the topic's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from topiarist.model.spec import TopicSpec, find_origin
+
+FROM_DEFAULTS = "topiarist.dev/from-defaults"
+"""Annotation that lists the fields whose value comes from the cluster's defaults."""
+
+FROM_BROKER_CONFIG = "topiarist.dev/from-broker-config"
+"""Annotation that lists the sizes that are those of the brokers, as the cluster's ``brokerConfig`` says."""
+
+
+def render_document(spec: TopicSpec) -> dict[str, Any]:
+    """The ``Topic`` document of one topic on one cluster; keys sorted, defaults of the format itself left out."""
+    manifest = spec.manifest
+    metadata = {
+        "name": manifest.name,
+        "namespace": manifest.namespace,
+        "labels": dict(sorted(manifest.labels.items())),
+        "annotations": _build_annotations(spec),
+    }
+    fields = {
+        "topicName": spec.topic,
+        "clusters": [spec.cluster.name] if spec.cluster.name else [],
+        "config": dict(sorted(spec.config.items())),
+        "withoutConfig": sorted(spec.cluster.default_config.keys() - spec.config.keys()),
+        "ignore": sorted(spec.ignored_fields),
+        "unmanagedConfig": "Remove" if spec.remove_unmanaged else "",
+        "ensure": "Absent" if spec.absent else "",
+        "mode": "Observe" if spec.observe_only else "",
+        "deletionPolicy": manifest.spec.get("deletionPolicy", ""),
+        **_size_fields(spec),
+    }
+    return {
+        "apiVersion": "topiarist.dev/v1",
+        "kind": "Topic",
+        "metadata": _drop_empty(metadata),
+        "spec": _drop_empty(fields),
+    }
+
+
+def _size_fields(spec: TopicSpec) -> dict[str, Any]:
+    if spec.assignment is not None:
+        return {"replicaAssignment": [list(replicas) for replicas in spec.assignment]}
+    return {"partitions": spec.create_partitions, "replicationFactor": spec.create_replication_factor}
+
+
+def _build_annotations(spec: TopicSpec) -> dict[str, str]:
+    inherited = [f"config.{key}" for key in sorted(spec.inherited_keys)]
+    sizes = (("partitions", spec.partitions), ("replicationFactor", spec.replication_factor))
+    brokers: list[str] = []
+    for name, own in sizes if spec.assignment is None else ():
+        if own is None and _size_fields(spec)[name]:
+            from_brokers = find_origin(spec, name).path[:2] == ("spec", "brokerConfig")
+            (brokers if from_brokers else inherited).append(name)
+    found = {FROM_DEFAULTS: inherited, FROM_BROKER_CONFIG: brokers}
+    return {annotation: ", ".join(names) for annotation, names in found.items() if names}
+
+
+def _drop_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that say something, sorted by name."""
+    return {name: value for name, value in sorted(fields.items()) if value not in ("", 0, [], {}, ())}

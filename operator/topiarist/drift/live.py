@@ -1,0 +1,66 @@
+"""Clusters read as they are, by a task of Spark or whoever has some to read: lines of snapshots, or why there are none.
+
+No Spark in here: what runs on an executor can be tested without one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from topiarist.adapters.snapshots.codec import format_time
+from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot
+from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
+from topiarist.errors import TopiaristError
+from topiarist.model.spec import ClusterSpec
+from topiarist.reconcile import read_cluster
+
+MAX_PARALLEL_CLUSTERS = 16
+"""Clusters that one task reads at the same time: most of the time each of them is waited for."""
+
+PROBLEM, READ_ERROR = "problem", "said"
+"""The kind of a row that stands in place of a snapshot: why the cluster could not be read, and what was said of it."""
+
+
+class ConnectOptions(NamedTuple):
+    """How clusters are entered: as which owner, and how long an answer is waited for, in seconds."""
+
+    owner: str
+    connect_timeout: float
+
+
+def describe_read_failure(error: TopiaristError) -> str:
+    """Why a cluster could not be read, for a report: an error's own words name addresses, and many may read reports."""
+    return f"could not be read ({error.reason})"
+
+
+def read_clusters(clusters: Sequence[ClusterSpec], connect_options: ConnectOptions) -> Iterator[str]:
+    """The lines of a snapshot of each cluster, or one line of kind ``PROBLEM``."""
+    with ThreadPoolExecutor(MAX_PARALLEL_CLUSTERS) as pool:
+        for lines in pool.map(lambda spec: _read_snapshot_lines(spec, connect_options), clusters):
+            yield from lines
+
+
+def _read_snapshot_lines(spec: ClusterSpec, connect_options: ConnectOptions) -> list[str]:
+    taken = datetime.now(UTC)
+    try:
+        with ZooKeeperCluster(
+            spec.connect,
+            owner=connect_options.owner,
+            jute_max_buffer=spec.jute_max_buffer,
+            connect_timeout=connect_options.connect_timeout,
+            credentials=spec.credentials,
+        ) as cluster:
+            state = read_cluster(cluster, spec.cluster_id)
+    except TopiaristError as error:
+        row = {
+            "kind": PROBLEM,
+            "cluster": spec.name,
+            "takenAt": format_time(taken),
+            PROBLEM: describe_read_failure(error),
+        }
+        return [json.dumps({**row, READ_ERROR: str(error)})]
+    return [line.decode() for line in dump_snapshot(Snapshot(spec.name, taken, state))]

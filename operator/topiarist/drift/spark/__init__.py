@@ -1,0 +1,1 @@
+"""Drift reports by PySpark, for fleets that one process cannot hold. Only this package imports pyspark."""

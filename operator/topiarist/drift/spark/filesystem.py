@@ -1,0 +1,129 @@
+"""Files wherever Spark reaches them, by Hadoop's own ways into each store: the few verbs that a report needs.
+
+Addresses are text, as they were given. Each method raises ``TopiaristError``, with the address in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from topiarist.adapters.snapshots.files import MAX_BYTES, MAX_ROW_BYTES
+from topiarist.drift.spark.errors import translate_errors
+from topiarist.errors import Reason, TopiaristError
+from topiarist.text import humanize_bytes, printable
+
+_CHUNK_BYTES = 1 << 20
+
+
+class Storage:
+    """The stores that a Spark session knows."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        context: Any = spark.sparkContext
+        self._jvm = context._jvm
+        self._conf = context._jsc.hadoopConfiguration()
+
+    def list_files(self, address: str) -> list[str]:
+        """All files in a folder, at any depth, without those that programs hide; or the file itself."""
+        with translate_errors(Reason.UNREADABLE, address):
+            store, path = self._resolve(address)
+            if not store.getFileStatus(path).isDirectory():
+                return [address]
+            walk, found = store.listFiles(path, True), []
+            while walk.hasNext():
+                found.append(str(walk.next().getPath().toString()))
+        return [file for file in found if not file.rpartition("/")[2].startswith((".", "_"))]
+
+    def list_names(self, address: str) -> list[str] | None:
+        """What is in a folder, by name; None if nothing is there at all, and an empty name for a file."""
+        with translate_errors(Reason.UNREADABLE, address):
+            store, path = self._resolve(address)
+            if not store.exists(path):
+                return None
+            if not store.getFileStatus(path).isDirectory():
+                return [""]
+            return [str(status.getPath().getName()) for status in store.listStatus(path)]
+
+    def read_lines(self, address: str) -> Generator[bytes, None, None]:
+        """The lines of a file, none of them beyond all bounds."""
+        with translate_errors(Reason.SNAPSHOT_UNUSABLE, address):
+            store, path = self._resolve(address)
+            if (length := store.getFileStatus(path).getLen()) > MAX_BYTES:
+                _raise_unusable(address, f"found {humanize_bytes(length)}, wanted at most {humanize_bytes(MAX_BYTES)}")
+            stream = store.open(path)
+            try:
+                yield from _split_lines(address, iter(lambda: bytes(stream.readNBytes(_CHUNK_BYTES)), b""))
+            finally:
+                stream.close()
+
+    def read_tail(self, address: str, length: int) -> bytes:
+        """The last bytes of a file."""
+        with translate_errors(Reason.SNAPSHOT_UNUSABLE, address):
+            store, path = self._resolve(address)
+            stream = store.open(path)
+            try:
+                stream.seek(max(store.getFileStatus(path).getLen() - length, 0))
+                return bytes(stream.readNBytes(length))
+            finally:
+                stream.close()
+
+    def download(self, address: str, file: Path) -> None:
+        """Fetch a file."""
+        with translate_errors(Reason.UNREADABLE, address):
+            store, path = self._resolve(address)
+            store.copyToLocalFile(False, path, self._make_path(f"file://{file}"), True)
+
+    def upload(self, file: Path, address: str) -> None:
+        """Send a file; folders above it that are missing are made, and what is there is replaced."""
+        with translate_errors(Reason.UNWRITABLE, address):
+            store, path = self._resolve(address)
+            store.copyFromLocalFile(False, True, self._make_path(f"file://{file}"), path)
+
+    def make_folder(self, address: str, about: str) -> None:
+        """Make a folder, and those above it; errors name what it is ``about``."""
+        with translate_errors(Reason.UNWRITABLE, about):
+            store, path = self._resolve(address)
+            _require_success(store.mkdirs(path), about)
+
+    def move(self, address: str, to: str) -> None:
+        """Give a file or folder another name, at which nothing is; the folder above that is there."""
+        with translate_errors(Reason.UNWRITABLE, to):
+            store, path = self._resolve(address)
+            _require_success(store.rename(path, self._make_path(to)), to)
+
+    def remove(self, address: str) -> None:
+        """Remove a file or folder with all that is in it, if it is there."""
+        with translate_errors(Reason.UNWRITABLE, address):
+            store, path = self._resolve(address)
+            store.delete(path, True)
+
+    def _make_path(self, address: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(address)
+
+    def _resolve(self, address: str) -> tuple[Any, Any]:
+        path = self._make_path(address)
+        return path.getFileSystem(self._conf), path
+
+
+def _split_lines(address: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from (line + b"\n" for line in whole)
+        if len(rest) > MAX_ROW_BYTES:
+            _raise_unusable(address, f"found a row of more than {humanize_bytes(MAX_ROW_BYTES)}")
+    if rest:
+        yield rest
+
+
+def _raise_unusable(address: str, message: str) -> None:
+    raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, f"{printable(address, 4096)}: {message}")
+
+
+def _require_success(succeeded: bool, address: str) -> None:
+    if not succeeded:
+        raise TopiaristError(Reason.UNWRITABLE, f"{printable(address, 4096)}: cannot be written: its store refused")

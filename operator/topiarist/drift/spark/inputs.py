@@ -1,0 +1,250 @@
+"""Snapshots that only Spark can reach: at addresses of other stores, and tables of Parquet wherever they are.
+
+Files of JSON lines are what they are elsewhere, one for each cluster. A table has the same rows, of as many clusters
+and times as there are, in files that mean nothing by themselves. Of both, first rows are read here, and all others by
+the executors; what does not have the rows that it should have is then looked at line by line, as without Spark.
+
+Clusters as they are, read by the executors: a task for some of them, all through the adapter that every run has.
+
+What they read is put down as one table, whole or not at all, and from there on is like any other input. So each cluster
+is looked at once, whatever is asked of it later and whichever executor is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+from urllib.parse import unquote
+
+from pyspark import SparkFiles
+from pyspark.sql import DataFrame, SparkSession, types
+from pyspark.sql import functions as f
+
+from topiarist.adapters.snapshots.codec import format_time, parse_time
+from topiarist.adapters.snapshots.files import SUFFIX, printable_path, read_lines
+from topiarist.adapters.snapshots.lenient_reader import InvalidRow, SnapshotHeader
+from topiarist.adapters.snapshots.validate import RowChecker, RowError, parse_row
+from topiarist.drift.equality import EqualTopics
+from topiarist.drift.live import MAX_PARALLEL_CLUSTERS, PROBLEM, READ_ERROR, ConnectOptions, read_clusters
+from topiarist.drift.snapshots import ClusterInput, SnapshotInventory
+from topiarist.drift.spark import columns, job
+from topiarist.drift.spark.errors import translate_errors
+from topiarist.drift.spark.filesystem import Storage
+from topiarist.drift.uris import PARQUET_SUFFIX, is_remote, list_parquet_files, to_literal_uri, to_local_path, to_uri
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.spec import ClusterSpec
+from topiarist.text import printable
+
+_MAX_PARALLEL_READS = 16
+"""First rows that are fetched at the same time: a store answers each of them late."""
+
+_PARQUET_MAGIC, _FILE_COLUMN = b"PAR1", "_file"
+
+
+class SparkSnapshotInventory(SnapshotInventory):
+    """As ``Recorded``, for paths and addresses of all sorts."""
+
+    def __init__(self, spark: SparkSession, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> None:
+        self._spark = spark
+        self._storage = Storage(spark)
+        self._cluster_row_lines: dict[tuple[str, str, str], bytes] = {}
+        self._tables: list[str] = []
+        # A folder of Spark's own, which it removes at its end.
+        self._fetched_file = Path(SparkFiles.getRootDirectory(), f"fetched-{token_hex(8)}{SUFFIX}")
+        super().__init__(paths, clusters)
+
+    def list_snapshots(self, paths: Sequence[str]) -> Iterator[tuple[str, SnapshotHeader | InvalidRow]]:
+        """Every file with what it is a snapshot of, or why it is none; of a table a row for each snapshot in it."""
+        files = sorted({file for path in paths for file in self._list_files(path)})
+        plain = [file for file in files if not file.endswith(PARQUET_SUFFIX)]
+        with ThreadPoolExecutor(_MAX_PARALLEL_READS) as pool:
+            for file, line in zip(plain, pool.map(self._read_first_line, plain), strict=True):
+                yield file, line if isinstance(line, InvalidRow) else self._parse_header(file, line)
+        for file in files:
+            if file.endswith(PARQUET_SUFFIX):
+                if problem := self._parquet_problem(file):
+                    yield file, InvalidRow(printable_path(file), 0, problem)
+                else:
+                    self._tables.append(file)
+        if self._tables:
+            yield from self._list_table_snapshots()
+
+    def read_cluster_row(self, name: str) -> dict[str, Any]:
+        """The first row of the snapshot that counts for a cluster."""
+        return parse_row(self._cluster_row_line(name))
+
+    def local_path(self, name: str) -> Path:
+        """The rows of the snapshot that counts for a cluster, fetched; the next one takes their place."""
+        file = self._files[name][1]
+        if not is_remote(file) and not file.endswith(PARQUET_SUFFIX):
+            return Path(file)
+        with self._fetched_file.open("wb") as made:
+            made.writelines(self._read_lines(name) if file.endswith(PARQUET_SUFFIX) else self._storage.read_lines(file))
+        return self._fetched_file
+
+    def read_actual_rows(self, names: Iterable[str]) -> DataFrame:
+        """Topics and records of the snapshots that count for these clusters, as ``spark.lines`` has them."""
+        wanted = {name: self._files[name] for name in names}
+        plain = [to_literal_uri(file) for _, file in wanted.values() if not file.endswith(PARQUET_SUFFIX)]
+        found = job.read_json_lines(self._spark, plain) if plain else None
+        chosen = [(name, format_time(taken)) for name, (taken, file) in wanted.items() if file.endswith(PARQUET_SUFFIX)]
+        if not chosen:
+            assert found is not None
+            return found
+        keys = types.StructType([types.StructField(name, types.StringType()) for name in ("cluster", "takenAt")])
+        counted = f.broadcast(self._spark.createDataFrame(chosen, keys))
+        rows = self._read_tables().where("kind <> 'cluster'").join(counted, ["cluster", "takenAt"], "left_semi")
+        uncorrupted = f.lit(None).cast("string").alias(columns.CORRUPT_COLUMN)
+        table = columns.select_typed(rows, columns.fields_of_kinds("topic", "record"), uncorrupted)
+        return table if found is None else found.unionByName(table)
+
+    def _list_files(self, path: str) -> list[str]:
+        if is_remote(path):
+            files = self._storage.list_files(path)
+        elif (where := Path(path)).is_dir():
+            files = [
+                str(file) for file in (*where.rglob(f"*{SUFFIX}"), *list_parquet_files(path)) if file.name[0] != "."
+            ]
+        elif where.exists():
+            files = [path]
+        else:
+            raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, f"{printable(path, 4096)}: there is no such file or folder")
+        if found := [file for file in files if file.endswith((SUFFIX, PARQUET_SUFFIX)) or file == path]:
+            return found
+        message = f"{printable(path, 4096)} has no file *{SUFFIX} and none *{PARQUET_SUFFIX}"
+        raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, "make some: topiarist snapshot --out FOLDER")
+
+    def _read_first_line(self, file: str) -> bytes | InvalidRow:
+        """The first line of a file, empty if there is none, or why it cannot be read."""
+        try:
+            return next(iter(self._storage.read_lines(file) if is_remote(file) else read_lines(Path(file))), b"")
+        except TopiaristError as error:
+            return InvalidRow(printable_path(file), 0, str(error.args[0]))
+
+    def _parse_header(self, file: str, line: bytes) -> SnapshotHeader | InvalidRow:
+        """What a first line says, which is kept if it says something."""
+        if not line:
+            return InvalidRow(
+                printable_path(file), 0, f"{printable_path(file)}: found an empty file, wanted a snapshot"
+            )
+        try:
+            row = parse_row(line)
+            RowChecker().check(row)
+        except RowError as odd:
+            return InvalidRow(printable_path(file), 0, f"{printable_path(file)}:1: {odd}")
+        found = SnapshotHeader(row["cluster"], parse_time(row["takenAt"]))
+        self._cluster_row_lines[found.cluster, row["takenAt"], file] = line
+        return found
+
+    def _cluster_row_line(self, name: str) -> bytes:
+        taken, file = self._files[name]
+        return self._cluster_row_lines[name, format_time(taken), file]
+
+    def _parquet_problem(self, file: str) -> str:
+        """Why a file is no Parquet, by its end; what is before that only its reader can tell."""
+        try:
+            ended = self._storage.read_tail(to_uri(file), len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
+        except TopiaristError as error:
+            return str(error.args[0])
+        return "" if ended else "found no end of a Parquet file: it was cut off, or is none"
+
+    def _list_table_snapshots(self) -> Iterator[tuple[str, SnapshotHeader | InvalidRow]]:
+        with translate_errors(Reason.SNAPSHOT_UNUSABLE, self._tables[0]):
+            _require_columns(self._spark.read.parquet(to_literal_uri(self._tables[0])).schema, self._tables[0])
+            heads = self._to_lines(self._read_tables(), "cluster").collect()
+        given = {to_uri(file): file for file in self._tables}
+        for row in heads:
+            # Spark tells it as an address in which some characters are written by their numbers.
+            file = given.get(to_uri(to_local_path(row.file))) or given.get(unquote(row.file), row.file)
+            yield file, self._parse_header(file, row.text.encode())
+
+    def _read_lines(self, name: str) -> Iterator[bytes]:
+        """The lines that a snapshot in a table would be a file of."""
+        taken, _ = self._files[name]
+        yield self._cluster_row_line(name) + b"\n"
+        whole = self._read_tables().where((f.col("cluster") == name) & (f.col("takenAt") == format_time(taken)))
+        for kind in ("topic", "record"):
+            for row in self._to_lines(whole, kind).toLocalIterator():
+                yield row.text.encode() + b"\n"
+
+    def _read_tables(self) -> DataFrame:
+        """All rows, with the address of the file of each."""
+        rows = self._spark.read.schema(columns.snapshot_row_type()).parquet(*map(to_literal_uri, self._tables))
+        return rows.select("*", f.col("_metadata.file_path").alias(_FILE_COLUMN))
+
+    def _to_lines(self, rows: DataFrame, kind: str) -> DataFrame:
+        """The rows of a kind as lines, ``text``, each with its ``file``."""
+        fields = columns.fields_of_kinds(kind)
+        line = f.to_json(f.struct([field.name for field in fields]), {"ignoreNullFields": "false"})
+        chosen = rows.where(f.col("kind") == kind)
+        return columns.select_typed(chosen, fields, f.col(_FILE_COLUMN)).select(
+            line.alias("text"), f.col(_FILE_COLUMN).alias("file")
+        )
+
+
+def read_actual_rows(spark: SparkSession, inventory: SnapshotInventory, names: Iterable[str]) -> DataFrame:
+    """Topics and records of the snapshots that count for these clusters."""
+    if isinstance(inventory, SparkSnapshotInventory):
+        return inventory.read_actual_rows(names)
+    return job.read_json_lines(spark, [to_literal_uri(inventory.files[name][1]) for name in names])
+
+
+def _require_columns(found: types.StructType, file: str) -> None:
+    """Raise ``SnapshotUnusable`` unless a table has the columns of snapshots, each with its type."""
+    wanted = {field.name: field.dataType.simpleString() for field in columns.snapshot_row_type()}
+    there = {field.name: field.dataType.simpleString() for field in found}
+    if odd := [name for name, kind in wanted.items() if there.get(name) != kind]:
+        first = f"{odd[0]}: found {there.get(odd[0], 'no such column')}, wanted {wanted[odd[0]]}"
+        message = f"{printable_path(file)}: found no table of snapshots: column {first}"
+        raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, "write it with the schema that docs/drift.md names")
+
+
+LIVE_TABLE = f"live{PARQUET_SUFFIX}"
+
+
+class LiveInventory(SparkSnapshotInventory):
+    """The clusters of a run as the executors have read them; ``said`` is what there is to say of those they could not.
+
+    ``place`` is where all of them may write; what is put there is for the run alone.
+    """
+
+    def __init__(
+        self, spark: SparkSession, clusters: Mapping[str, ClusterSpec], connect_options: ConnectOptions, place: str
+    ) -> None:
+        table = f"{place}/{LIVE_TABLE}"
+        _write_live_table(spark, clusters.values(), connect_options, to_uri(table))
+        problems = spark.read.schema(_live_row_type()).parquet(to_literal_uri(table)).where(f.col("kind") == PROBLEM)
+        found = sorted((row.cluster, row[PROBLEM], row[READ_ERROR]) for row in problems.collect())
+        self._problems = {name: problem for name, problem, _ in found}
+        self.read_errors = {name: said for name, _, said in found}
+        super().__init__(spark, [table], clusters)
+
+    def read_cluster(self, name: str, settled: EqualTopics) -> ClusterInput:
+        """What is known of one cluster."""
+        problem = self._problems.get(name)
+        return ClusterInput(name, problem=problem) if problem else super().read_cluster(name, settled)
+
+
+def _write_live_table(
+    spark: SparkSession, clusters: Iterable[ClusterSpec], connect_options: ConnectOptions, table: str
+) -> None:
+    # References to secrets go with a cluster, and never what is in them: a task reads that where it runs.
+    wanted = [replace(spec, source=None) for spec in clusters]
+    context = spark.sparkContext
+    parts = max(min(len(wanted), context.defaultParallelism), -(-len(wanted) // MAX_PARALLEL_CLUSTERS), 1)
+
+    def lines(part: Iterable[ClusterSpec]) -> Iterator[tuple[str]]:
+        return ((line,) for line in read_clusters([*part], connect_options))
+
+    text = spark.createDataFrame(context.parallelize(wanted, parts).mapPartitions(lines), "line string")
+    row = f.from_json("line", _live_row_type(), {"mode": "FAILFAST"})
+    text.select(row.alias("row")).select("row.*").write.parquet(table)
+
+
+def _live_row_type() -> types.StructType:
+    words = (types.StructField(name, types.StringType()) for name in (PROBLEM, READ_ERROR))
+    return types.StructType([*columns.snapshot_row_type().fields, *words])

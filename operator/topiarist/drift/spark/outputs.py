@@ -1,0 +1,145 @@
+"""Findings as Parquet, partitioned by the day on which clusters were read: for whoever asks many reports at once.
+
+Reports at addresses that only Spark reaches: made beside their place, and given its name as a whole.
+
+Not every store can give a folder another name at once. So ``summary.json`` gets its name last of all, by itself, which
+every store does at once: a folder without it is no report yet, whatever else is there.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
+from tempfile import TemporaryDirectory
+from types import TracebackType
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from topiarist.drift import history
+from topiarist.drift.history import FINDINGS_FILE, NOT_EVALUATED_FILE, SUMMARY_FILE, PreviousReport
+from topiarist.drift.outputs.folder import WORK_FOLDER, ReportFolder, raise_not_replaceable
+from topiarist.drift.spark.columns import finding_row_type
+from topiarist.drift.spark.filesystem import Storage
+from topiarist.drift.spark.session import is_distributed
+from topiarist.drift.uris import is_remote, to_literal_uri, to_uri
+from topiarist.errors import Reason, TopiaristError
+from topiarist.text import printable
+
+PARQUET_FOLDER, PART_FILE = "findings.parquet", "part.parquet"
+
+
+def write_parquet(spark: SparkSession, folder: ReportFolder, staging: Path) -> None:
+    """Write what ``findings.jsonl`` in ``staging`` has beside it; one file a day, named as such, and no other."""
+    rows = spark.read.schema(finding_row_type()).json(to_literal_uri(folder.share_file(staging / FINDINGS_FILE)))
+    days = rows.withColumn("date", f.substring("takenAt", 1, 10)).coalesce(1)
+    place = f"{folder.staging_path}/{PARQUET_FOLDER}"
+    days.write.partitionBy("date").option("compression", "zstd").parquet(to_uri(place))
+    # Spark's names are made up anew each time, and its own notes beside the files say nothing that a reader needs.
+    if is_remote(place):
+        _rename_remote_files(Storage(spark), place)
+    else:
+        _rename_local_files(Path(place))
+    if is_distributed(spark):
+        _require_all_rows(spark, staging, place)
+
+
+def _rename_remote_files(storage: Storage, place: str) -> None:
+    for file in storage.list_files(place):
+        storage.move(file, f"{file.rpartition('/')[0]}/{PART_FILE}")
+    storage.remove(f"{place}/_SUCCESS")
+
+
+def _rename_local_files(place: Path) -> None:
+    for file in [*place.rglob("*.crc"), place / "_SUCCESS"]:
+        file.unlink(missing_ok=True)
+    for file in place.rglob("*.parquet"):
+        file.rename(file.with_name(PART_FILE))
+
+
+def _require_all_rows(spark: SparkSession, staging: Path, place: str) -> None:
+    """Raise ``Unwritable`` if rows are missing: machines that do not share a folder each write to one of their own."""
+    with (staging / FINDINGS_FILE).open("rb") as lines:
+        wanted = sum(1 for _ in lines)
+    found = spark.read.schema(finding_row_type()).parquet(to_literal_uri(place)).count()
+    if found != wanted:
+        message = f"{printable(place, 4096)}: found {found:,} findings after {wanted:,} were written there"
+        instead = "give --out a folder that all machines of the cluster share, or an address such as hdfs:"
+        raise TopiaristError(Reason.UNWRITABLE, message, instead)
+
+
+_PENDING_SUMMARY_FILE = f"{SUMMARY_FILE}.last"
+
+
+class RemoteReportFolder(ReportFolder):
+    """As ``Folder``, at an address: its files are written here, and sent when all are whole."""
+
+    def __init__(self, storage: Storage, address: str) -> None:
+        self._storage = storage
+        self._uri = address.rstrip("/")
+        self._parent = self._uri.rpartition("/")[0]
+        self._existing_names = storage.list_names(self._uri)
+        if self._existing_names is not None and not _is_replaceable(self._existing_names):
+            raise_not_replaceable(address)
+        self._staging_uri = f"{self._parent}/.topiarist-{token_hex(8)}"
+        storage.make_folder(self._staging_uri, address)
+        self._sent: set[Path] = set()
+        self._local_folder = TemporaryDirectory(prefix="topiarist-drift-")
+        super().__init__(f"{self._local_folder.name}/report")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        self._local_folder.cleanup()
+        with suppress(TopiaristError):  # what went wrong first is what there is to say
+            self._storage.remove(self._staging_uri)
+
+    @property
+    def staging_path(self) -> str:
+        """The address at which the report is made."""
+        return self._staging_uri
+
+    def share_file(self, file: Path) -> str:
+        """The address of a file of the report, which is sent there."""
+        address = f"{self._staging_uri}/{file.relative_to(self._staging)}"
+        self._storage.upload(file, address)
+        self._sent.add(file)
+        return address
+
+    def _publish(self) -> None:
+        self._storage.remove(f"{self._staging_uri}/{WORK_FOLDER}")
+        for file in sorted({*self._staging.iterdir()} - self._sent):
+            name = _PENDING_SUMMARY_FILE if file.name == SUMMARY_FILE else file.name
+            self._storage.upload(file, f"{self._staging_uri}/{name}")
+        earlier = f"{self._parent}/.topiarist-{token_hex(8)}"
+        if self._existing_names is not None:
+            self._storage.move(self._uri, earlier)
+        try:
+            self._storage.move(self._staging_uri, self._uri)
+            self._storage.move(f"{self._uri}/{_PENDING_SUMMARY_FILE}", f"{self._uri}/{SUMMARY_FILE}")
+        except BaseException:
+            if self._existing_names is not None:
+                with suppress(TopiaristError):
+                    self._storage.remove(self._uri)
+                    self._storage.move(earlier, self._uri)
+            raise
+        self._storage.remove(earlier)
+
+
+def load_previous(storage: Storage, address: str) -> PreviousReport:
+    """The report at an address; raises what ``history.load`` raises."""
+    address = address.rstrip("/")
+    with TemporaryDirectory(prefix="topiarist-drift-") as here:
+        for name in (SUMMARY_FILE, NOT_EVALUATED_FILE, FINDINGS_FILE):
+            storage.download(f"{address}/{name}", Path(here, name))
+        try:
+            return history.load_previous(here)
+        except TopiaristError as error:
+            raise TopiaristError(error.reason, str(error.args[0]).replace(here, address), error.hint) from error
+
+
+def _is_replaceable(names: list[str]) -> bool:
+    """Whether these are those of an earlier report, of one that was not finished, or none at all."""
+    return SUMMARY_FILE in names or _PENDING_SUMMARY_FILE in names or not names

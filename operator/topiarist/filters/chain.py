@@ -1,0 +1,28 @@
+"""The order of the filters on a plan, once, for the command line and the operator.
+
+External changes that are only reported are withheld first, then what policies deny, then what needs an approval that is
+missing, and the budgets count what remains.
+"""
+
+from __future__ import annotations
+
+from topiarist.filters.budgets import enforce_budgets
+from topiarist.filters.permissions import PlanFilter, keep_all
+from topiarist.model.plan import Plan
+from topiarist.model.spec import Budgets
+
+
+def apply_filters(
+    plan: Plan,
+    budgets: Budgets,
+    *,
+    external: PlanFilter = keep_all,
+    policies: PlanFilter = keep_all,
+    approve: PlanFilter = keep_all,
+    partial: bool,
+) -> Plan:
+    """Return the plan without the changes that the run may not make.
+
+    ``approve`` keeps everything where a person is asked afterwards. See ``within_budgets`` for ``partial``.
+    """
+    return enforce_budgets(approve(policies(external(plan))), budgets, partial=partial)

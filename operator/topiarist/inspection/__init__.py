@@ -1,0 +1,1 @@
+"""Read-only answers about topics: `describe`, `list`, health of partitions, sources of values."""

@@ -1,0 +1,388 @@
+"""What is to be known of one topic config: the shape of the entries in ``configtable``, for ``configs`` to read.
+
+Kafka's topic configs as data: all 36 names of Kafka 3.9, their forms, ranges, defaults, and what brokers call them.
+
+``configs`` reads values by this table; the schema and the documentation are made from it. Bounds and defaults are those
+of Kafka's own ``LogConfig`` (compared with 2.8.2 and 3.9.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from topiarist.kafka.java_numbers import INT_MAX, LONG_MAX
+from topiarist.kafka.types import KafkaVersion
+
+MIN_KAFKA_VERSION: KafkaVersion = (2, 4)
+
+ConfigType = Literal["boolean", "int", "long", "double", "word", "words", "throttle", "version"]
+"""How a value is written: ``word`` is one of a list, ``words`` any of them, ``throttle`` is ``*`` or ``P:B,P:B``."""
+
+
+class ConfigDef(NamedTuple):
+    """One topic config.
+
+    ``minimum`` and ``maximum`` bound a number (None: only what its form can hold); ``besides`` is allowed outside of
+    them. ``words`` are the words that are allowed. ``server`` has the broker properties that give the value where a
+    topic has none (the first that is set counts), each with what to multiply it by. ``earlier_minimum`` and
+    ``earlier_default`` held before that release. ``hosted`` is the smallest number with which a broker can host a log,
+    where Kafka's own check lets smaller ones pass.
+    """
+
+    name: str
+    type: ConfigType
+    default: str
+    description: str
+    minimum: int | None = None
+    maximum: int | None = None
+    also_allowed: int | None = None
+    valid_values: tuple[str, ...] = ()
+    server_defaults: tuple[tuple[str, int], ...] = ()
+    since: KafkaVersion = MIN_KAFKA_VERSION
+    deprecated: tuple[KafkaVersion, str] | None = None
+    earlier_minimum: tuple[KafkaVersion, int] | None = None
+    earlier_default: tuple[KafkaVersion, str] | None = None
+    min_loadable: int | None = None
+
+    @property
+    def unit(self) -> str:
+        """``ms``, ``bytes``, or empty where a value is neither a time nor a size."""
+        suffix = self.name.rpartition(".")[2]
+        return suffix if suffix in ("ms", "bytes") else ""
+
+    def minimum_for(self, release: KafkaVersion) -> int | None:
+        """The smallest number that a release accepts; None if any will do."""
+        if self.earlier_minimum is not None and release < self.earlier_minimum[0]:
+            return self.earlier_minimum[1]
+        return self.minimum
+
+
+MESSAGE_FORMAT_VERSIONS: Mapping[str, int | None] = {
+    **dict.fromkeys(("0.8.0", "0.8.1", "0.8.2", "0.9.0")),
+    **{"0.10.0": 1, "0.10.1": 2, "0.10.2": 0, "0.11.0": 2, "1.0": 0, "1.1": 0, "2.0": 1, "2.1": 2, "2.2": 1, "2.3": 1},
+    **{"2.4": 1, "2.5": 0, "2.6": 0, "2.7": 2, "2.8": 1, "3.0": 1, "3.1": 0, "3.2": 0, "3.3": 3, "3.4": 0, "3.5": 2},
+    **{"3.6": 2, "3.7": 4, "3.8": 0, "3.9": 0},
+}
+"""The versions that ``message.format.version`` knows, each with its last ``-IV`` (None: it never had any)."""
+
+MAX_BY_TYPE: Mapping[str, int] = {"int": INT_MAX, "long": LONG_MAX}
+"""The largest number that a form holds; the smallest is one more, negative."""
+
+_MINUTE_MS = 60_000
+_HOUR_MS = 60 * _MINUTE_MS
+
+
+def _same_unit_defaults(*names: str) -> tuple[tuple[str, int], ...]:
+    return tuple((name, 1) for name in names)
+
+
+_TIERED_STORAGE_SINCE: KafkaVersion = (3, 0)
+_REFUSED_IN_ZOOKEEPER_MODE = "Kafka refuses true in ZooKeeper mode"
+
+_CONFIG_DEFS = (
+    ConfigDef(
+        "cleanup.policy",
+        "words",
+        "delete",
+        "What happens to old segments: deleted by age and size, compacted to the newest message of each key, or both.",
+        valid_values=("compact", "delete"),
+        server_defaults=_same_unit_defaults("log.cleanup.policy"),
+    ),
+    ConfigDef(
+        "compression.gzip.level",
+        "int",
+        "-1",
+        "How hard gzip compresses, 1 to 9, if compression.type is gzip; -1 is gzip's own default.",
+        minimum=1,
+        maximum=9,
+        also_allowed=-1,
+        server_defaults=_same_unit_defaults("compression.gzip.level"),
+        since=(3, 8),
+    ),
+    ConfigDef(
+        "compression.lz4.level",
+        "int",
+        "9",
+        "How hard lz4 compresses, 1 to 17, if compression.type is lz4.",
+        minimum=1,
+        maximum=17,
+        server_defaults=_same_unit_defaults("compression.lz4.level"),
+        since=(3, 8),
+    ),
+    ConfigDef(
+        "compression.type",
+        "word",
+        "producer",
+        "How brokers store batches: compressed so, uncompressed, or (producer) as the producer sent them.",
+        valid_values=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        server_defaults=_same_unit_defaults("compression.type"),
+    ),
+    ConfigDef(
+        "compression.zstd.level",
+        "int",
+        "3",
+        "How hard zstd compresses, -131072 to 22, if compression.type is zstd.",
+        minimum=-131072,
+        maximum=22,
+        server_defaults=_same_unit_defaults("compression.zstd.level"),
+        since=(3, 8),
+    ),
+    ConfigDef(
+        "delete.retention.ms",
+        "long",
+        "86400000",
+        "How long a compacted topic keeps tombstones, so that slow readers still see that a key was deleted.",
+        minimum=0,
+        server_defaults=_same_unit_defaults("log.cleaner.delete.retention.ms"),
+    ),
+    ConfigDef(
+        "file.delete.delay.ms",
+        "long",
+        "60000",
+        "How long the file of a deleted segment stays on disk.",
+        minimum=0,
+        server_defaults=_same_unit_defaults("log.segment.delete.delay.ms"),
+    ),
+    ConfigDef(
+        "flush.messages",
+        "long",
+        str(LONG_MAX),
+        "After how many messages a broker forces its log to disk; best left to replication and the operating system.",
+        minimum=1,
+        server_defaults=_same_unit_defaults("log.flush.interval.messages"),
+        earlier_minimum=((3, 3), 0),
+    ),
+    ConfigDef(
+        "flush.ms",
+        "long",
+        str(LONG_MAX),
+        "After what time a broker forces its log to disk; best left to replication and the operating system.",
+        minimum=0,
+        server_defaults=_same_unit_defaults("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+    ),
+    ConfigDef(
+        "follower.replication.throttled.replicas",
+        "throttle",
+        "",
+        "Replicas (partition:broker) whose fetching is throttled as followers, or * for all; reassignments set it.",
+    ),
+    ConfigDef(
+        "index.interval.bytes",
+        "int",
+        "4096",
+        "After how many bytes of messages an entry is added to the offset index.",
+        minimum=0,
+        server_defaults=_same_unit_defaults("log.index.interval.bytes"),
+    ),
+    ConfigDef(
+        "leader.replication.throttled.replicas",
+        "throttle",
+        "",
+        "Replicas (partition:broker) whose traffic is throttled as leaders, or * for all; reassignments set it.",
+    ),
+    ConfigDef(
+        "local.retention.bytes",
+        "long",
+        "-2",
+        "With remote storage: how many bytes of a partition stay on the brokers' disks; -2 takes retention.bytes.",
+        minimum=-2,
+        server_defaults=_same_unit_defaults("log.local.retention.bytes"),
+        since=_TIERED_STORAGE_SINCE,
+    ),
+    ConfigDef(
+        "local.retention.ms",
+        "long",
+        "-2",
+        "With remote storage: how long segments stay on the brokers' disks; -2 takes retention.ms.",
+        minimum=-2,
+        server_defaults=_same_unit_defaults("log.local.retention.ms"),
+        since=_TIERED_STORAGE_SINCE,
+    ),
+    ConfigDef(
+        "max.compaction.lag.ms",
+        "long",
+        str(LONG_MAX),
+        "After what time a message of a compacted topic must become eligible for compaction.",
+        minimum=1,
+        server_defaults=_same_unit_defaults("log.cleaner.max.compaction.lag.ms"),
+    ),
+    ConfigDef(
+        "max.message.bytes",
+        "int",
+        "1048588",
+        "The largest batch of messages that a broker accepts, after compression.",
+        minimum=0,
+        server_defaults=_same_unit_defaults("message.max.bytes"),
+        earlier_default=((2, 5), "1000012"),
+    ),
+    ConfigDef(
+        "message.downconversion.enable",
+        "boolean",
+        "true",
+        "Whether brokers convert messages for consumers that know only an older format.",
+        server_defaults=_same_unit_defaults("log.message.downconversion.enable"),
+    ),
+    ConfigDef(
+        "message.format.version",
+        "version",
+        "3.0-IV1",
+        "The format in which brokers store messages, by the Kafka version that brought it.",
+        server_defaults=_same_unit_defaults("log.message.format.version"),
+        deprecated=((3, 0), "ignored where inter.broker.protocol.version is 3.0 or later, removed in 4.0"),
+    ),
+    ConfigDef(
+        "message.timestamp.after.max.ms",
+        "long",
+        str(LONG_MAX),
+        "How far the timestamp of a message may lie ahead of the broker's clock.",
+        minimum=0,
+        server_defaults=_same_unit_defaults("log.message.timestamp.after.max.ms"),
+        since=(3, 6),
+    ),
+    ConfigDef(
+        "message.timestamp.before.max.ms",
+        "long",
+        str(LONG_MAX),
+        "How far the timestamp of a message may lie behind the broker's clock.",
+        minimum=0,
+        server_defaults=_same_unit_defaults("log.message.timestamp.before.max.ms"),
+        since=(3, 6),
+    ),
+    ConfigDef(
+        "message.timestamp.difference.max.ms",
+        "long",
+        str(LONG_MAX),
+        "How far the timestamp of a message may lie from the broker's clock, either way.",
+        minimum=0,
+        server_defaults=_same_unit_defaults("log.message.timestamp.difference.max.ms"),
+        deprecated=((3, 6), "use message.timestamp.before.max.ms and message.timestamp.after.max.ms; removed in 4.0"),
+    ),
+    ConfigDef(
+        "message.timestamp.type",
+        "word",
+        "CreateTime",
+        "Whose clock gives a message its timestamp: the producer's (CreateTime) or the broker's (LogAppendTime).",
+        valid_values=("CreateTime", "LogAppendTime"),
+        server_defaults=_same_unit_defaults("log.message.timestamp.type"),
+    ),
+    ConfigDef(
+        "min.cleanable.dirty.ratio",
+        "double",
+        "0.5",
+        "How much of a compacted log must be uncompacted before it is cleaned, 0 to 1; lower costs more disk traffic.",
+        minimum=0,
+        maximum=1,
+        server_defaults=_same_unit_defaults("log.cleaner.min.cleanable.ratio"),
+    ),
+    ConfigDef(
+        "min.compaction.lag.ms",
+        "long",
+        "0",
+        "For what time a message of a compacted topic is safe from compaction.",
+        minimum=0,
+        server_defaults=_same_unit_defaults("log.cleaner.min.compaction.lag.ms"),
+    ),
+    ConfigDef(
+        "min.insync.replicas",
+        "int",
+        "1",
+        "How many replicas must be in sync for a write with acks=all to be accepted.",
+        minimum=1,
+        server_defaults=_same_unit_defaults("min.insync.replicas"),
+    ),
+    ConfigDef(
+        "preallocate",
+        "boolean",
+        "false",
+        "Whether the file of a new segment is given its full size at once.",
+        server_defaults=_same_unit_defaults("log.preallocate"),
+    ),
+    ConfigDef(
+        "remote.log.copy.disable",
+        "boolean",
+        "false",
+        f"Whether segments are no longer copied to remote storage; {_REFUSED_IN_ZOOKEEPER_MODE}.",
+        since=(3, 9),
+    ),
+    ConfigDef(
+        "remote.log.delete.on.disable",
+        "boolean",
+        "false",
+        f"Whether remote data goes when remote storage is switched off; {_REFUSED_IN_ZOOKEEPER_MODE}.",
+        since=(3, 9),
+    ),
+    ConfigDef(
+        "remote.storage.enable",
+        "boolean",
+        "false",
+        "Whether old segments move to remote storage, on clusters that have it; cannot be switched off again.",
+        since=_TIERED_STORAGE_SINCE,
+    ),
+    ConfigDef(
+        "retention.bytes",
+        "long",
+        "-1",
+        "How large a partition may become before its oldest segments are deleted; negative is without limit.",
+        server_defaults=_same_unit_defaults("log.retention.bytes"),
+    ),
+    ConfigDef(
+        "retention.ms",
+        "long",
+        "604800000",
+        "How long messages are kept before they are deleted; -1 is for ever.",
+        minimum=-1,
+        server_defaults=(
+            ("log.retention.ms", 1),
+            ("log.retention.minutes", _MINUTE_MS),
+            ("log.retention.hours", _HOUR_MS),
+        ),
+    ),
+    ConfigDef(
+        "segment.bytes",
+        "int",
+        "1073741824",
+        "How large a segment becomes before a new one is begun; whole segments are deleted or compacted.",
+        minimum=14,
+        server_defaults=_same_unit_defaults("log.segment.bytes"),
+    ),
+    ConfigDef(
+        "segment.index.bytes",
+        "int",
+        "10485760",
+        "How large the index of a segment may become; at least 12, the size of one entry.",
+        minimum=4,
+        server_defaults=_same_unit_defaults("log.index.size.max.bytes"),
+        earlier_minimum=((3, 3), 0),
+        min_loadable=12,
+    ),
+    ConfigDef(
+        "segment.jitter.ms",
+        "long",
+        "0",
+        "By how much the beginning of a new segment is varied at random, so that not all begin at once.",
+        minimum=0,
+        server_defaults=(("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", _HOUR_MS)),
+    ),
+    ConfigDef(
+        "segment.ms",
+        "long",
+        "604800000",
+        "After what time a new segment is begun although the old one is not full.",
+        minimum=1,
+        server_defaults=(("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS)),
+    ),
+    ConfigDef(
+        "unclean.leader.election.enable",
+        "boolean",
+        "false",
+        "Whether a replica that lags may become leader when no other is left; acknowledged messages are lost then.",
+        server_defaults=_same_unit_defaults("unclean.leader.election.enable"),
+    ),
+)
+
+TOPIC_CONFIGS: Mapping[str, ConfigDef] = {definition.name: definition for definition in _CONFIG_DEFS}
+"""All topic configs by name, in order of their names."""
+
+THROTTLE_CONFIGS = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
+"""Set and removed by Kafka's own reassignments: never ours unless a spec names them."""

@@ -1,0 +1,269 @@
+"""What the text of one topic config means, exactly as Kafka reads it: parse, check against its bounds, compare.
+
+The lower half of ``configs``, which is the door to it. Values are always text, as in ZooKeeper; Java's ways with
+numbers are in ``javatext``, names and bounds in ``configtable``.
+
+Values as manifests have them: the text that Kafka keeps in their place, and how a message may show them.
+
+Manifests may write a config value as text, number or boolean; Kafka stores text. ``spec`` calls ``config_text`` when it
+merges, so that everything after it compares text with text. What a text means to Kafka is the business of ``configs``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import lru_cache
+
+from topiarist.kafka.config_table import MAX_BY_TYPE, MESSAGE_FORMAT_VERSIONS, TOPIC_CONFIGS, ConfigDef
+from topiarist.kafka.java_numbers import (
+    format_double,
+    java_split,
+    java_trim,
+    parse_boolean,
+    parse_double,
+    parse_integer,
+    quote_unless_integer,
+)
+from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion
+from topiarist.text import escape, quote
+
+ConfigValue = bool | int | float | str | frozenset[str]
+"""What a text means: equal values are equal to Kafka. Lists are sets: order and repetition mean nothing in them."""
+
+_CACHE_SIZE = 1 << 12
+"""Results kept: more than the distinct values of a large cluster, so that each is read once in a run."""
+
+_COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
+_THROTTLED_REPLICA = re.compile(r"(?:[0-9]+:[0-9]+)?")
+_PLAIN_DOUBLE = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def check_value(name: str, text: str, version: KafkaVersion = MAX_KAFKA_VERSION) -> str:
+    """Say why a Kafka release refuses ``text`` for a config: what was found and what is wanted; empty if it takes it.
+
+    Kafka's parser and validators to the letter, so ``0.5f`` and ``NaN`` are fine for a ratio; see ``stricter``.
+    """
+    definition = TOPIC_CONFIGS.get(name)
+    if definition is None:
+        return "Kafka has no such topic config"
+    if definition.since > version:
+        return "exists since Kafka {}.{}, wanted one of {}.{}".format(*definition.since, *version)
+    value, problem = try_parse_value(name, text)
+    if problem and definition.type in MAX_BY_TYPE:
+        found = quote_unless_integer(java_trim(text))
+        return f"found {found}, wanted a whole number{_describe_integer_range(definition, version)}"
+    return problem or _check_bounds(definition, text, value, version)
+
+
+def parse_value(name: str, text: str) -> ConfigValue:
+    """What ``text`` means for a known config, so that equal meanings are equal values.
+
+    Bounds and lists of words are not looked at: that is ``check``. Raises ``ValueError`` with what was found and
+    wanted, ``KeyError`` for a name that Kafka does not know.
+    """
+    value, problem = try_parse_value(name, text)
+    if problem:
+        raise ValueError(problem)
+    return value
+
+
+def is_equivalent(name: str, text: str, other: str) -> bool:
+    """Whether two texts mean the same to Kafka. Unknown names and text that cannot be read compare as trimmed text."""
+    if text == other or java_trim(text) == java_trim(other):
+        return True
+    if name not in TOPIC_CONFIGS:
+        return False
+    left, right = try_parse_value(name, text), try_parse_value(name, other)
+    return not left[1] and left == right
+
+
+def canonical_text(name: str, text: str) -> str:
+    """The form in which Kafka's own tools show a readable value: ``0.50`` as ``0.5``, lists without blanks.
+
+    Raises ``ValueError`` as ``parse`` does.
+    """
+    value = parse_value(name, text)
+    match TOPIC_CONFIGS[name].type:
+        case "boolean" | "int" | "long":
+            return str(value).lower()
+        case "double":
+            return format_double(float(str(value)))
+        case "words" | "throttle":
+            return ",".join(_split_list(text))
+        case _:
+            return java_trim(text)
+
+
+def check_manifest_value(name: str, text: str) -> str:
+    """Say why a manifest must not hold a text that Kafka would take; empty if it may (or if ``check`` has to say it).
+
+    Digits of other scripts, type suffixes, hexadecimal fractions and ``NaN`` are accidents waiting for another reader.
+    Below ``hosted`` a broker throws when it makes the log, hosts none of the topics that it was told of at the same
+    time, and does not start again. ``,*`` passes in newer releases; brokers of 2.4 throw on it.
+    """
+    definition = TOPIC_CONFIGS.get(name)
+    if definition is None:
+        return ""
+    if not text.isascii():
+        return f"found {escape(text)}, wanted ASCII characters only"
+    if definition.type == "double" and not _PLAIN_DOUBLE.fullmatch(java_trim(text)):
+        return f"found {quote(text)}, wanted a plain decimal number"
+    if definition.type == "throttle" and "*" in text and java_trim(text) != "*":
+        return f"found {quote(text)}, wanted * alone"
+    if definition.min_loadable is not None and _is_below(name, text, definition.min_loadable):
+        return (
+            f"found {java_trim(text)}, wanted {definition.min_loadable} or more: with less no broker can host the topic"
+        )
+    return ""
+
+
+def _is_below(name: str, text: str, minimum: int) -> bool:
+    value, problem = try_parse_value(name, text)
+    return not problem and isinstance(value, int) and value < minimum
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def try_parse_value(name: str, text: str) -> tuple[ConfigValue, str]:
+    """The value of a text for a known config, and what is wrong with it (then the value means nothing)."""
+    try:
+        return _PARSERS[TOPIC_CONFIGS[name].type](java_trim(text)), ""
+    except ValueError as error:
+        return "", str(error)
+
+
+def _split_list(text: str) -> list[str]:
+    plain = java_trim(text)
+    return _COMMA.split(plain) if plain else []
+
+
+def _significant_version(text: str) -> str:
+    """The part of a version that counts: two numbers (three if the first is 0), what follows a further dot does not."""
+    parts, counted = java_split(text, "."), 3 if text.startswith("0.") else 2
+    return text if len(parts) <= counted else ".".join(parts[:counted])
+
+
+_PARSERS: Mapping[str, Callable[[str], ConfigValue]] = {
+    "boolean": parse_boolean,
+    "int": lambda text: parse_integer(text, limit=MAX_BY_TYPE["int"]),
+    "long": lambda text: parse_integer(text, limit=MAX_BY_TYPE["long"]),
+    "double": parse_double,
+    "word": str,
+    "words": lambda text: frozenset(_split_list(text)),
+    "throttle": lambda text: frozenset(filter(None, _split_list(text))),
+    "version": _significant_version,
+}
+
+
+def _check_bounds(definition: ConfigDef, text: str, value: ConfigValue, version: KafkaVersion) -> str:
+    """What a validator of Kafka's says of a value that could be read."""
+    match definition.type:
+        case "int" | "long" | "double":
+            return _check_range(definition, text, float(str(value)), version)
+        case "word" | "words":
+            return _check_valid_values(definition, [value] if isinstance(value, str) else _split_list(text), text)
+        case "throttle":
+            return _check_throttle(text)
+        case "version":
+            return "" if _is_valid_version(str(value), version) else _describe_bad_version(text, version)
+        case _:
+            return ""
+
+
+def _check_range(definition: ConfigDef, text: str, number: float, version: KafkaVersion) -> str:
+    least, most = definition.minimum_for(version), definition.maximum
+    # Written so that NaN passes, as it does in Kafka.
+    if number == definition.also_allowed or not (
+        (least is not None and number < least) or (most is not None and number > most)
+    ):
+        return ""
+    besides = f"{definition.also_allowed}, or " if definition.also_allowed is not None else ""
+    wanted = f"{least} or more" if most is None else f"{besides}{least} to {most}"
+    return f"found {java_trim(text)}, wanted {wanted}"
+
+
+def _describe_integer_range(definition: ConfigDef, version: KafkaVersion) -> str:
+    """The whole numbers that a config takes, where what was found is none of any kind or does not fit its type."""
+    largest, least = MAX_BY_TYPE[definition.type], definition.minimum_for(version)
+    besides = f", or {definition.also_allowed}" if definition.also_allowed is not None else ""
+    most = largest if definition.maximum is None else definition.maximum
+    return f" from {-largest - 1 if least is None else least} to {most}{besides}"
+
+
+def _check_valid_values(definition: ConfigDef, items: list[str], text: str) -> str:
+    odd = sorted(set(items).difference(definition.valid_values))
+    if not odd:
+        return ""
+    found = quote(odd[0]) if odd[0] or len(items) == 1 else f"an empty item in {quote(text)}"
+    return f"found {found}, wanted {_describe_valid_values(definition)}"
+
+
+def _describe_bad_version(text: str, version: KafkaVersion) -> str:
+    newest = f"{version[0]}.{version[1]}"
+    wanted = f"a Kafka version of at most {newest}, such as {newest} or {newest}-IV{MESSAGE_FORMAT_VERSIONS[newest]}"
+    return f"found {quote(text)}, wanted {wanted}"
+
+
+def _describe_valid_values(definition: ConfigDef) -> str:
+    joint = "any of " if definition.type == "words" else "one of "
+    return joint + ", ".join(definition.valid_values)
+
+
+def _check_throttle(text: str) -> str:
+    items = [java_trim(item) for item in _split_list(text)]
+    # Kafka joins the items before it compares with the star, so ",*" passes too.
+    if java_trim("".join(items)) == "*" or all(map(_THROTTLED_REPLICA.fullmatch, items)):
+        return ""
+    odd = next(item for item in items if not _THROTTLED_REPLICA.fullmatch(item))
+    return f"found {quote(odd)}, wanted * alone, or partition:broker items with commas between"
+
+
+def _is_valid_version(key: str, kafka_version: KafkaVersion) -> bool:
+    version, _, step = key.partition("-IV")
+    if version not in MESSAGE_FORMAT_VERSIONS:
+        return False
+    if not version.startswith("0.") and tuple(map(int, version.split("."))) > kafka_version:
+        return False
+    last = MESSAGE_FORMAT_VERSIONS[version]
+    return key == version or (last is not None and step in map(str, range(last + 1)))
+
+
+def has_equivalent_value(stored: Mapping[str, str], key: str, text: str) -> bool:
+    now = stored.get(key)
+    return now is not None and is_equivalent(key, now, text)
+
+
+Scalar = str | int | bool | Decimal
+"""What a manifest may give for a config value; a fraction is a ``Decimal`` so that it keeps its digits."""
+
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_FRACTION = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+")
+
+
+def to_config_text(value: Scalar) -> str:
+    """Kafka's text of a value: ``true`` or ``false``, all digits of a number, text without blanks at its ends.
+
+    Text is trimmed as Java does it (everything up to U+0020). A fraction keeps the digits that were written: ``0.50``
+    does not become ``0.5``, and none gets an exponent.
+    """
+    if isinstance(value, str):
+        return java_trim(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else format(value, "f")
+
+
+def to_scalar(text: str) -> Scalar:
+    """The way back: the truth value, whole number or fraction whose ``config_text`` is ``text``, else the text itself.
+
+    Only what every reader of YAML and JSON keeps: whole numbers of 64 bits, and fractions that a float can hold.
+    """
+    if text in ("true", "false"):
+        return text == "true"
+    if _INTEGER.fullmatch(text):
+        return int(text) if -(2**63) <= int(text) < 2**63 else text
+    if _FRACTION.fullmatch(text) and Decimal(repr(float(text))) == Decimal(text):
+        return text if text.startswith("-") and not float(text) else Decimal(text)
+    return text

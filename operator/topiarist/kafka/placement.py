@@ -1,0 +1,305 @@
+"""Kafka's placement of replicas: which brokers get the partitions of a new topic, or those that make a topic larger.
+
+Kafka's own algorithm (``AdminUtils.assignReplicasToBrokers``, the same from 2.4 to 3.9), quirks included, so that a
+topic placed here lies as if Kafka had placed it. Before this stands the state (registered brokers), after it
+``plan``, which shows the lists and writes exactly those. ``explicit`` has the checks for lists that a person gives.
+
+The replicas of a partition depend only on the first broker and on the shift modulo ``brokers - 1``. A ``Placement``
+keeps them as rows, one for each shift, one entry for each first broker, and serves a topic by slicing::
+
+    brokers 0 to 4, three replicas         first  0      1      2      3      4
+    partitions 0 to 4 of a new topic:  shift 0   0,1,2  1,2,3  2,3,4  3,4,0  4,0,1
+    partitions 5 to 9:                 shift 1   0,2,3  1,3,4  2,4,0  3,0,1  4,1,2
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence, Sized
+from functools import cached_property, lru_cache
+from hashlib import sha256
+from itertools import zip_longest
+from math import gcd
+from typing import Literal
+
+from topiarist.kafka.java_numbers import INT_MAX
+from topiarist.kafka.types import Broker, Replicas
+from topiarist.text import format_count
+
+MAX_REPLICATION_FACTOR = 32767
+
+AssignmentErrorKind = Literal[
+    "admin_operation",
+    "broker_not_available",
+    "illegal_argument",
+    "invalid_partitions",
+    "invalid_replica_assignment",
+    "invalid_replication_factor",
+]
+"""Why Kafka refuses a placement."""
+
+
+class AssignmentError(ValueError):
+    """A placement that Kafka refuses: ``kind`` for programs, the message (with the numbers) for people."""
+
+    def __init__(self, kind: AssignmentErrorKind, message: str) -> None:
+        super().__init__(message)
+        self.kind: AssignmentErrorKind = kind
+
+
+def prepare_brokers(brokers: Sequence[Broker], mode: str) -> tuple[Broker, ...]:
+    """The brokers to place on, sorted by id, with racks as ``mode`` has it: ``enforced``, ``safe`` or ``disabled``.
+
+    ``disabled`` drops all racks; ``safe`` drops them if a broker has none; ``enforced`` (Kafka's default, and its only
+    way to expand) raises ``AssignmentError`` then.
+    """
+    ordered = tuple(sorted(brokers, key=_id))
+    bare = [broker.id for broker in ordered if broker.rack is None]
+    if mode == "disabled" or (mode == "safe" and bare):
+        return tuple(Broker(broker.id) for broker in ordered)
+    _require_complete_racks(bare, len(ordered))
+    return ordered
+
+
+def derive_start_and_shift(topic: str, brokers: Sized) -> tuple[int, int]:
+    """Where the placement of a new topic starts, and its shift: both below the number of brokers.
+
+    Kafka draws them at random; here they come from the topic's name, so that a plan is the same whenever it is made.
+    Never change this: a plan that was reviewed would no longer be the plan that is applied.
+    """
+    digest = sha256(topic.encode()).digest()
+    size = max(1, len(brokers))
+    return int.from_bytes(digest[:8], "big") % size, int.from_bytes(digest[8:16], "big") % size
+
+
+def assign_replicas(
+    brokers: Sequence[Broker], partitions: int, *, replication_factor: int, start: int, shift: int, first: int = 0
+) -> tuple[Replicas, ...]:
+    """Replica lists for ``partitions`` partitions, from partition id ``first`` (below 0 counts as 0).
+
+    Without racks the order of ``brokers`` matters: ``placement_brokers`` gives the one to use. ``start`` and ``shift``
+    may exceed the number of brokers. Raises ``AssignmentError`` as Kafka does, in its order: partitions, replication
+    factor, racks on some brokers only.
+    """
+    placement = _get_placer(tuple(brokers))
+    return placement.assign_replicas(
+        partitions, replication_factor=replication_factor, start=start, shift=shift, first=first
+    )
+
+
+def expand_assignment(brokers: Sequence[Broker], existing: Mapping[int, Replicas], total: int) -> tuple[Replicas, ...]:
+    """Replica lists for the partitions that take a topic from ``len(existing)`` to ``total``, by Kafka's own expansion.
+
+    Placement starts at the first broker whose id is at least that of partition 0's first replica; that index is also
+    the shift. The width is partition 0's, whatever the others have. Existing partitions are never moved: only new ones
+    are returned, the first with id ``len(existing)``. Raises ``AssignmentError`` if ``total`` is not larger than now,
+    partition 0 is missing, or only some brokers have racks.
+    """
+    ordered = prepare_brokers(brokers, "enforced")
+    base = partition_zero_replicas(existing)
+    start = expansion_start(ordered, base[0]) if base else 0
+    added = count_new_partitions(existing, total)
+    return assign_replicas(ordered, added, replication_factor=len(base), start=start, shift=start, first=len(existing))
+
+
+def partition_zero_replicas(existing: Mapping[int, Replicas]) -> Replicas:
+    """The replicas of partition 0, which decide how a topic grows. Raises ``AssignmentError`` if it is missing."""
+    if 0 not in existing:
+        raise AssignmentError("admin_operation", f"partition 0 is missing; found {len(existing)} others")
+    return existing[0]
+
+
+def count_new_partitions(existing: Sized, total: int) -> int:
+    """How many partitions have to be added to get ``total``. Raises ``AssignmentError`` if that is none."""
+    if total <= len(existing):
+        message = f"found {total} as the new number of partitions, wanted more than the {len(existing)} there are"
+        raise AssignmentError("invalid_partitions", message)
+    return total - len(existing)
+
+
+def expansion_start(brokers: Sequence[Broker], leader: int) -> int:
+    """Index in the id-sorted ``brokers`` of the first id that is at least ``leader``; 0 if there is none."""
+    index = bisect_left(brokers, leader, key=_id)
+    return index if index < len(brokers) else 0
+
+
+def alternate_racks(brokers: Sequence[Broker]) -> tuple[int, ...]:
+    """Broker ids, one of each rack in turn: racks by name, ids ascending; those without a rack are left out.
+
+    Racks 1: 0,5; 2: 3,4; 3: 1,2 give 0,3,1,5,4,2. Names compare as Java compares them, by 16-bit units.
+    """
+    by_rack: dict[str, list[int]] = {}
+    for broker in sorted(brokers, key=_id):
+        if broker.rack is not None:
+            by_rack.setdefault(broker.rack, []).append(broker.id)
+    racks = sorted(by_rack, key=lambda rack: rack.encode("utf-16-be", "surrogatepass"))
+    turns = zip_longest(*(by_rack[rack] for rack in racks))
+    return tuple(broker for turn in turns for broker in turn if broker is not None)
+
+
+class ReplicaPlacer:
+    """Kafka's placement over one list of brokers, ready for thousands of topics.
+
+    Rows are made when first needed and kept; the replica lists that come out are shared between topics.
+    """
+
+    def __init__(self, brokers: Sequence[Broker]) -> None:
+        self.brokers = tuple(brokers)
+        self._brokers_without_rack = [broker.id for broker in brokers if broker.rack is None]
+        names = {} if self._brokers_without_rack else {broker.id: broker.rack for broker in brokers}
+        self._order = alternate_racks(brokers) if names else tuple(broker.id for broker in brokers)
+        # One bit for each rack, so that "used" is a number; twice over, as the order is walked in a circle.
+        bits = {rack: 1 << index for index, rack in enumerate(dict.fromkeys(names.values()))}
+        self._rack_bits = [bits[names[broker]] for broker in self._order * 2] if names else []
+        self._rack_count = len(bits) or 1
+        self._period = self._find_period()
+        self._rows: dict[int, dict[int, tuple[Replicas, ...]]] = {}
+
+    def assign_replicas(
+        self, partitions: int, *, replication_factor: int, start: int, shift: int, first: int = 0
+    ) -> tuple[Replicas, ...]:
+        """See the function ``assign``."""
+        first = max(0, first)
+        self._check_arguments(partitions, replication_factor)
+        self._check_int_range(start, shift, first + partitions - 1, replication_factor)
+        rows = self._rows.setdefault(replication_factor, {})
+        size = len(self._order)
+        steps = max(1, size - 1)
+        turn, skip = divmod(first, size)
+        # Kafka adds one to the shift at each multiple of the broker count that it meets, partition 0 excepted.
+        met = turn - (first - 1) // size if first else 0
+        term, begin = (shift + met) * self._rack_count % steps, start % size
+        result: list[Replicas] = []
+        left = skip + partitions
+        while left > 0:
+            row = rows.get(term)
+            if row is None:
+                row = rows[term] = self._build_row(replication_factor, term)
+            result += row[begin + skip : begin + (left if left < size else size)]
+            left, skip, term = left - size, 0, (term + self._rack_count) % steps
+        return tuple(result)
+
+    @property
+    def order(self) -> Replicas:
+        """The ids of the brokers in the order of the placement."""
+        return self._order
+
+    @property
+    def shift_count(self) -> int:
+        """The number of shifts that give different lists: larger ones repeat them."""
+        steps = max(1, len(self._order) - 1)
+        return steps // gcd(self._rack_count, steps)
+
+    def replicas_for(self, first: int, shift: int, width: int) -> Replicas:
+        """Return the list of ``width`` that begins with the broker at ``first`` of the order.
+
+        It is empty if there are fewer brokers than ``width``. ``shift`` is the one of this list, not of the topic.
+        """
+        size = len(self._order)
+        if not 1 <= width <= size:
+            return ()
+        term = shift * self._rack_count % max(1, size - 1)
+        more = self._find_offsets(first, term, width - 1)
+        return (self._order[first], *(self._order[(first + offset) % size] for offset in more))
+
+    def find_positions(self, replicas: Replicas) -> Iterator[tuple[int, int]]:
+        """Yield the place of the first broker in the order, with each shift that gives exactly these replicas."""
+        size, at = len(self._order), self._index_by_broker
+        first = at.get(replicas[0]) if replicas else None
+        if first is None or (len(replicas) > 1 and replicas[1] not in at):
+            return
+        terms = self._candidate_terms(first, (at[replicas[1]] - first) % size - 1) if len(replicas) > 1 else (0,)
+        for shift in sorted(self._shift_by_term[term] for term in terms if term in self._shift_by_term):
+            if self.replicas_for(first, shift, len(replicas)) == replicas:
+                yield first, shift
+
+    def _candidate_terms(self, first: int, last: int) -> Iterator[int]:
+        """Yield the terms from which the second replica is found at ``last``: those before it pass a used rack."""
+        yield last
+        for back in range(1, len(self._order) - 1):
+            term = (last - back) % (len(self._order) - 1)
+            if self._rack_count == 1 or self._rack_bits[first] != self._rack_bits[first + 1 + term]:
+                return
+            yield term
+
+    @cached_property
+    def _index_by_broker(self) -> Mapping[int, int]:
+        return {broker: index for index, broker in enumerate(self._order)}
+
+    @cached_property
+    def _shift_by_term(self) -> Mapping[int, int]:
+        """The smallest shift of each term that a shift has."""
+        steps = max(1, len(self._order) - 1)
+        return {shift * self._rack_count % steps: shift for shift in range(self.shift_count)}
+
+    def _check_arguments(self, partitions: int, replication_factor: int) -> None:
+        if partitions < 1:
+            raise AssignmentError("invalid_partitions", f"found {partitions} partitions, wanted 1 or more")
+        size = len(self._order)
+        most = min(size, MAX_REPLICATION_FACTOR)
+        if not 1 <= replication_factor <= most:
+            wanted = f"1 to {most}" if most > 1 else "1" if most else "a broker"
+            able = f"{format_count(size, 'broker')} can take replicas"
+            message = f"found replication factor {replication_factor}, wanted {wanted}: {able}"
+            raise AssignmentError("invalid_replication_factor", message)
+        _require_complete_racks(self._brokers_without_rack, size)
+
+    def _check_int_range(self, start: int, shift: int, last: int, replication_factor: int) -> None:
+        """Kafka counts in 32 bits and fails beyond; negative numbers mean random to it, which is not for us."""
+        reach = (shift + last // len(self._order)) * self._rack_count + max(0, replication_factor - 2)
+        if min(start, shift) < 0 or max(start + last, reach) > INT_MAX:
+            message = f"found start {start} and shift {shift}, wanted 0 or more, small enough for 32-bit arithmetic"
+            raise AssignmentError("illegal_argument", message)
+
+    def _build_row(self, replication_factor: int, term: int) -> tuple[Replicas, ...]:
+        """The replica lists of one shift, by position of the first broker; twice over, so that slices may wrap."""
+        size, period = len(self._order), self._period
+        twice = self._order * 2
+        row: list[Replicas] = [()] * size
+        for first in range(period):
+            offsets = (0, *self._find_offsets(first, term, replication_factor - 1))
+            if period == size:
+                row[first] = tuple([twice[first + offset] for offset in offsets])
+            else:
+                row[first::period] = zip(*(twice[first + o : first + o + size : period] for o in offsets), strict=True)
+        return tuple(row * 2)
+
+    def _find_offsets(self, first: int, term: int, count: int) -> list[int]:
+        """How far behind the first broker in the order the others stand; racks that are not used yet go first."""
+        steps = len(self._order) - 1
+        if not self._rack_bits:
+            return [1 + (term + step) % steps for step in range(count)]
+        racks, every = self._rack_bits, (1 << self._rack_count) - 1
+        used = racks[first]
+        offsets: list[int] = []
+        while len(offsets) < count:
+            offset = 1 + term % steps
+            rack = racks[first + offset]
+            if (used == every or not used & rack) and offset not in offsets:
+                offsets.append(offset)
+                used |= rack
+            term += 1
+        return offsets
+
+    def _find_period(self) -> int:
+        """After how many positions the racks repeat: offsets need to be found for so many first brokers only."""
+        size, period = len(self._order), self._rack_count
+        even = size % period == 0 and self._rack_bits[:size] == self._rack_bits[:period] * (size // period)
+        return period if even or not self._rack_bits else size
+
+
+_get_placer = lru_cache(maxsize=16)(ReplicaPlacer)
+
+
+def _id(broker: Broker) -> int:
+    return broker.id
+
+
+def _require_complete_racks(without_rack: Sequence[int], size: int) -> None:
+    if 0 < len(without_rack) < size:
+        shown = ", ".join(map(str, without_rack[:10])) + (", ..." if len(without_rack) > 10 else "")
+        message = (
+            f"found {len(without_rack)} of {size} brokers without a rack ({shown}), "
+            "wanted a rack on all of them or on none"
+        )
+        raise AssignmentError("admin_operation", message)

@@ -1,0 +1,1 @@
+"""The Kubernetes API: client, resources, Lease, access review, clock."""

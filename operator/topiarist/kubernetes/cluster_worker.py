@@ -1,0 +1,279 @@
+"""A cluster's pass with all that it needs of the outside: secrets, policies, who is being deleted with whom, a session.
+
+Between ``controller``, which calls for it and tells what came of it, and ``passes``, which knows nothing of Kubernetes'
+API. The store is asked in the event loop, ZooKeeper in a thread.
+
+One open session a cluster, from pass to pass; a new one when its address or its secrets have changed, or after an
+error.
+
+Secrets come from the API server, only those that a Cluster names. They are kept in files that nobody else can read, in
+a folder that goes with the process: what makes TLS wants files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api.client import ApiError, KubernetesClient
+from topiarist.kubernetes.api.resources import Resource
+from topiarist.kubernetes.cache import Store
+from topiarist.kubernetes.candidates import Candidate, select_candidates
+from topiarist.kubernetes.policy_cache import PolicyCache
+from topiarist.kubernetes.reconciler import (
+    PlanCache,
+    ReconcileRequest,
+    ReconcileResult,
+    recent_deletions,
+    reconcile_cluster,
+)
+from topiarist.model.credentials import Credentials, SecretKeyRef, SecretReference, UserPassword
+from topiarist.model.spec import ClusterSpec
+from topiarist.schema import load
+from topiarist.throttle import ControllerThrottle
+
+NAMESPACE_TERMINATING = "its namespace is being deleted, and a topic must not go because of that"
+
+CRD_TERMINATING = "the definition of the kind Topic is being deleted, and no topic must go because of that"
+
+TOPIC_CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/topics.{load.API_GROUP}"
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class ClusterWorker:
+    """The passes of one cluster. ``stop`` ends one before its time."""
+
+    def __init__(
+        self, api: KubernetesClient, policy_cache: PolicyCache, session: ClusterSession, stop: Callable[[], bool]
+    ) -> None:
+        self._api = api
+        self._policy_cache = policy_cache
+        self._session = session
+        self._stop = stop
+        self._plan_cache = PlanCache()
+        self._reported_requests: Counter[tuple[str, str]] = Counter()
+        self._executor = ThreadPoolExecutor(1, "cluster")  # of its own: any number of others may be waiting for theirs
+
+    async def reconcile(self, store: Store, home: Resource, owner: str) -> ReconcileResult:
+        """One pass over the cluster of ``home``; whatever goes wrong is part of what it saw."""
+        spec = store.cluster_spec(home.name)
+        if spec is None:
+            await self._run_in_thread(self._session.close)
+            return ReconcileResult([], error=TopiaristError(Reason.INVALID_MANIFEST, "the Cluster cannot be read"))
+        meant, silent, policies = (
+            store.candidates(home.name),
+            store.unreadable_topics(home.name),
+            store.parsed_policies(),
+        )
+        labels = dict(store.namespaces)
+        broken = sorted(name for name, found in store.policies.items() if found.manifest is None)
+        try:
+            secrets = await self._read_secrets(home.namespace, {key.name for key in secret_keys(spec.credentials)})
+            held = await self._blocked_deletions(store, meant)
+        except ApiError as error:
+            reason = Reason.NO_PERMISSION if error.forbidden else Reason.UNREACHABLE
+            return ReconcileResult([], error=TopiaristError(reason, str(error)))
+
+        def work() -> ReconcileResult:
+            found = select_candidates(spec, home.namespace, meant, labels, silent)
+            order = ReconcileRequest(
+                home,
+                spec,
+                found,
+                owner,
+                blocked_deletions=held,
+                policy_filter=self._policy_cache.build_filter(policies, broken, spec, found),
+                list_deletions=lambda state: recent_deletions(home, state, owner, clock.now()),
+                plan_cache=self._plan_cache,
+            )
+            return self._reconcile_blocking(order, secrets)
+
+        return await self._run_in_thread(work)
+
+    async def close(self) -> None:
+        """End the session, once no pass is under way and none will come."""
+        await self._run_in_thread(self._session.close)
+        self._executor.shutdown(wait=False)
+
+    async def _run_in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def new_requests(self) -> Mapping[tuple[str, str], int]:
+        """What was asked of ZooKeeper since the last call, by operation and result."""
+        now = Counter(self._session.requests())
+        new, self._reported_requests = now - self._reported_requests, now
+        return new
+
+    def _reconcile_blocking(self, order: ReconcileRequest, secrets: SecretValues) -> ReconcileResult:
+        """In a thread: the pass itself. A session that failed is not used again."""
+        try:
+            cluster = self._session.cluster(order.cluster, secrets)
+            pace = ControllerThrottle(cluster, self._stop)
+            seen = reconcile_cluster(cluster, order, lambda: self._stop() or pace.is_throttled_too_long, pace)
+        except TopiaristError as error:
+            seen = ReconcileResult([], error=error)
+        if seen.error is not None:
+            self._session.close()
+            log.warning("a pass has ended early", extra={"cluster": order.cluster.name, "error": str(seen.error)})
+        return seen
+
+    async def _read_secrets(self, namespace: str, names: Iterable[str]) -> SecretValues:
+        """What is in the Secrets that a Cluster names, as of now; those that are not there are left out."""
+        found = {}
+        for name in sorted(names):
+            try:
+                data = (await self._api.get(f"/api/v1/namespaces/{namespace}/secrets/{name}")).get("data", {})
+            except ApiError as error:
+                if not error.not_found:
+                    raise
+                continue
+            found.update({SecretKeyRef(name, key): text for key, text in data.items()})
+        return found
+
+    async def _blocked_deletions(self, store: Store, meant: Iterable[Candidate]) -> Mapping[str, str]:
+        """Of topics whose resources are being deleted, why they must stay: something larger is being deleted."""
+        leaving = [each for each in meant if each.resource.deleting]
+        if leaving and await self._is_terminating(TOPIC_CRD_PATH):
+            return {each.spec.topic: CRD_TERMINATING for each in leaving}
+        gone = {
+            namespace: namespace in store.terminating_namespaces
+            or await self._is_terminating(f"/api/v1/namespaces/{namespace}")
+            for namespace in {each.resource.namespace for each in leaving}
+        }
+        return {each.spec.topic: NAMESPACE_TERMINATING for each in leaving if gone[each.resource.namespace]}
+
+    async def _is_terminating(self, path: str) -> bool:
+        """Whether an object is being deleted, or is gone."""
+        try:
+            return "deletionTimestamp" in (await self._api.get(path))["metadata"]
+        except ApiError as error:
+            if error.not_found:
+                return True
+            raise
+
+
+SecretValues = Mapping[SecretKeyRef, str]
+"""What is in the Secrets that a Cluster names, in base64 as the API server gives it."""
+
+CONNECT_TIMEOUT_S, LOCK_TIMEOUT_S = 10.0, 30.0
+
+
+class ClusterSession:
+    """The session with one cluster. Every method blocks: call it in a thread, one at a time."""
+
+    def __init__(self, owner: str, folder: Path) -> None:
+        self._owner = owner
+        self._folder = folder
+        self._open: ZooKeeperCluster | None = None
+        self._opened_for: tuple[object, ...] = ()
+        self._requests: Counter[tuple[str, str]] = Counter()
+
+    def cluster(self, spec: ClusterSpec, secrets: SecretValues) -> ZooKeeperCluster:
+        """The open session. Raises what opening it raises."""
+        wanted = (spec.connect, spec.jute_max_buffer, spec.credentials, tuple(sorted(secrets.items())))
+        if self._open is None or wanted != self._opened_for:
+            self.close()
+            self._open = ZooKeeperCluster(
+                spec.connect,
+                owner=self._owner,
+                jute_max_buffer=spec.jute_max_buffer,
+                connect_timeout=CONNECT_TIMEOUT_S,
+                lock_timeout=LOCK_TIMEOUT_S,
+                credentials=write_secret_files(spec.credentials, secrets, self._folder),
+            ).enable_decode_cache()
+            self._opened_for = wanted
+        return self._open
+
+    def close(self) -> None:
+        """End the session, if there is one."""
+        if self._open is not None:
+            self._requests.update(self._open.requests)
+            self._open.close()
+            self._open = None
+
+    def requests(self) -> Counter[tuple[str, str]]:
+        """What was asked of ZooKeeper until now, by operation and result."""
+        return self._requests + Counter(self._open.requests if self._open else {})
+
+
+def credential_references(credentials: Credentials) -> Iterator[SecretReference]:
+    """All references to secrets and files in credentials."""
+    for login in (credentials.sasl, credentials.digest):
+        if login:
+            yield login.password
+    if tls := credentials.tls:
+        yield from filter(None, (tls.ca, tls.certificate, tls.key, tls.key_password))
+
+
+def secret_keys(credentials: Credentials) -> frozenset[SecretKeyRef]:
+    """The keys of Secrets that credentials name."""
+    return frozenset(found.secret for found in credential_references(credentials) if found.secret)
+
+
+def write_secret_files(credentials: Credentials, secrets: SecretValues, folder: Path) -> Credentials:
+    """The same credentials with files in place of Secrets.
+
+    Raises ``CredentialsInvalid`` for a Secret that is not there, and for a reference to anything else.
+    """
+
+    def written(reference: SecretReference) -> SecretReference:
+        return _write_secret_file(reference, secrets, folder)
+
+    tls = credentials.tls
+    return Credentials(
+        sasl=_with_password_file(credentials.sasl, written),
+        digest=_with_password_file(credentials.digest, written),
+        tls=tls
+        and replace(
+            tls,
+            ca=tls.ca and written(tls.ca),
+            certificate=tls.certificate and written(tls.certificate),
+            key=tls.key and written(tls.key),
+            key_password=tls.key_password and written(tls.key_password),
+        ),
+    )
+
+
+def _with_password_file(
+    login: UserPassword | None, write: Callable[[SecretReference], SecretReference]
+) -> UserPassword | None:
+    return login and replace(login, password=write(login.password))
+
+
+def _write_secret_file(reference: SecretReference, secrets: SecretValues, folder: Path) -> SecretReference:
+    key = reference.secret
+    if key is None:
+        # The schema of resources has refused it. Here is the one door through which every secret of a session comes.
+        raise TopiaristError(
+            Reason.CREDENTIALS_INVALID,
+            f"{reference.location}: the operator reads no {'file' if reference.file else 'environment variable'} "
+            "that a Cluster names",
+            "put the value into a Secret of the operator's namespace and name it by secretKeyRef",
+        )
+    if key not in secrets:
+        raise TopiaristError(
+            Reason.CREDENTIALS_INVALID,
+            f"{reference.location}: there is no key {key.key} in a Secret {key.name} of the operator's namespace",
+            "make it there; the operator needs the right to get this Secret",
+        )
+    path = folder / hashlib.sha256(f"{key.name}/{key.key}".encode()).hexdigest()[:16]
+    fresh = path.with_name(f"{path.name}-{threading.get_ident()}")  # another cluster may be reading the old one
+    fresh.touch(0o600)
+    fresh.write_bytes(base64.b64decode(secrets[key]))
+    fresh.replace(path)
+    return replace(reference, file=str(path), secret=None)

@@ -1,0 +1,1 @@
+"""What the operator writes to the API: statuses, conditions, Events, finalizers."""

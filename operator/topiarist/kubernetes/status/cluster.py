@@ -1,0 +1,94 @@
+"""What the operator writes below ``status`` of a Cluster and of a Policy: how its topics stand, whether it can be used.
+
+As ``statuses`` for Topics: nothing in it changes on a pass that changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from topiarist.errors import TopiaristError
+from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api.resources import Resource, error_texts
+from topiarist.kubernetes.reconciler import Deletion, ReconcileResult, SyncState, TopicResult
+from topiarist.kubernetes.status.conditions import ReadyCondition, common_status, invalid_condition
+from topiarist.kubernetes.status.topic import READY_STATES, Status
+from topiarist.model.state import ClusterState
+from topiarist.text import format_count
+
+INVALID_RULE = "InvalidRule"
+"""The reason of a Policy that can be read and has a rule that cannot be judged."""
+
+_MAX_DELETIONS = 1000
+"""Deletions that a status has room for: the latest."""
+
+
+def cluster_status(
+    resource: Resource,
+    result: ReconcileResult,
+    deletions: Sequence[Deletion],
+    now: datetime,
+    unavailable_namespaces: Mapping[str, str] = {},
+) -> Status:
+    """The status of a Cluster after a pass; after one that an error ended, the counts are those of before.
+
+    ``deletions`` are those of the last day; ``unavailable_namespaces`` are the watched namespaces that are away, and
+    why.
+    """
+    counts = (
+        _topic_counts(result.topic_results)
+        if result.error is None
+        else resource.status.get("topics", _topic_counts(()))
+    )
+    standing = _cluster_condition(resource, result.state, result.error, counts)
+    return {
+        **{key: resource.status[key] for key in ("clusterId", "brokers") if key in resource.status},
+        **({"clusterId": result.state.cluster_id, "brokers": len(result.state.brokers)} if result.state else {}),
+        **common_status(resource, standing, clock.format_time(now), unavailable_namespaces),
+        "topics": counts,
+        "deletions": [deletion.status_entry for deletion in deletions[-_MAX_DELETIONS:]],
+    }
+
+
+def policy_status(resource: Resource, rule_errors: Sequence[str], now: datetime) -> Status:
+    """The status of a Policy; ``rule_errors`` say what is wrong with its rules."""
+    standing = ReadyCondition(True, "Judging", "its rules are judged by")
+    if resource.errors:
+        standing = invalid_condition(error_texts(resource))
+    elif rule_errors:
+        standing = ReadyCondition(False, INVALID_RULE, "\n".join(rule_errors), stalled=True)
+    return common_status(resource, standing, clock.format_time(now))
+
+
+def _topic_counts(results: Iterable[TopicResult]) -> Mapping[str, int]:
+    states = Counter(view.state for view in results)
+    return {
+        "total": states.total(),
+        "ready": sum(states[state] for state in READY_STATES),
+        "drifted": states[SyncState.DRIFTED],
+        "refused": states[SyncState.REFUSED],
+    }
+
+
+def _cluster_condition(
+    resource: Resource, state: ClusterState | None, error: TopiaristError | None, counts: Mapping[str, int]
+) -> ReadyCondition:
+    if resource.errors:
+        return invalid_condition(error_texts(resource))
+    if error is None and state is not None and state.write_block.reason:
+        return ReadyCondition(
+            False,
+            state.write_block.reason.value,
+            state.write_block.message,
+            stalled=not state.write_block.reason.retryable,
+        )
+    if error:
+        retryable = error.reason.retryable
+        return ReadyCondition(
+            False, error.reason.value, str(error.args[0]), reconciling=retryable, stalled=not retryable
+        )
+    words = ", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "total")
+    drift = f"{format_count(counts['drifted'], 'topic')} changed on the cluster" if counts["drifted"] else ""
+    return ReadyCondition(True, "Reachable", f"topics: {words}", drift=drift)

@@ -1,0 +1,118 @@
+"""Kubernetes Events for what a person should notice: once when it happens, never again on each pass.
+
+What happened is told from one Topic on one cluster, or a Cluster, before and after a pass. Before is what its status
+says, which is still known after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from topiarist.errors import Reason
+from topiarist.kubernetes.api.resources import Resource
+from topiarist.kubernetes.approval import describe_issue, format_issue
+from topiarist.kubernetes.reconciler import SyncState, TopicResult
+from topiarist.kubernetes.status.cluster import INVALID_RULE
+from topiarist.model.outcome import Result
+from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, Issue, TakeOwnership, TopicPlan, UpdateConfig
+from topiarist.output.change_details import describe_changes
+
+
+class Event(NamedTuple):
+    """What to tell; ``warning`` if somebody has to do something."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+_CHANGE_REASONS = {
+    CreateTopic: "TopicCreated",
+    AddPartitions: "PartitionsIncreased",
+    UpdateConfig: "ConfigUpdated",
+    DeleteTopic: "TopicDeleted",
+    TakeOwnership: "Adopted",
+}
+
+_WARNING_REASONS = {
+    Reason.FEWER_PARTITIONS.value: "PartitionDecreaseRefused",
+    Reason.INVALID_MANIFEST.value: "ValidationFailed",
+    Reason.CONFIG_INVALID.value: "ValidationFailed",
+    Reason.UNREACHABLE.value: "ClusterUnavailable",
+    Reason.SESSION_LOST.value: "ClusterUnavailable",
+}
+"""Reasons that other operators have a word for; all others are their own."""
+
+
+_UNUSABLE_REASONS = (Reason.INVALID_MANIFEST.value, Reason.UNKNOWN_CLUSTER.value, INVALID_RULE)
+"""Reasons for which no cluster's pass looks at a Topic, or a Policy holds back changes."""
+
+
+def cluster_events(cluster_resource: Resource, status: Mapping[str, Any]) -> Iterator[Event]:
+    """What happened to a Cluster whose next status is ``status``: it can be used no more, or again."""
+    before, after = _find_ready_condition(cluster_resource.status), _find_ready_condition(status)
+    if after is None or (before and _event_reason(after["reason"]) == _event_reason(before["reason"])):
+        return
+    if after["status"] == "False":
+        yield Event(_event_reason(after["reason"]), after["message"], warning=True)
+    elif before:
+        yield Event("Reachable", "can be used again")
+
+
+def annotation_events(resource: Resource, status: Mapping[str, Any]) -> Iterator[Event]:
+    """Yield a warning for each annotation that is not understood, and that the status did not have before."""
+    known = resource.status.get("annotations", ())
+    for wrong in status.get("annotations", ()):
+        if wrong not in known:
+            yield Event("InvalidAnnotation", wrong, warning=True)
+
+
+def unusable_events(resource: Resource, status: Mapping[str, Any]) -> Iterator[Event]:
+    """Yield warnings if a Topic or a Policy cannot be used, or has wrong annotations, and its status did not say so.
+
+    ``status`` is the next status. No cluster's pass looks at such a Topic, so ``topic_events`` never does either.
+    """
+    yield from annotation_events(resource, status)
+    before, after = _find_ready_condition(resource.status), _find_ready_condition(status)
+    if after is None or after["reason"] not in _UNUSABLE_REASONS:
+        return
+    if before is None or (before["reason"], before["message"]) != (after["reason"], after["message"]):
+        yield Event(_event_reason(after["reason"]), after["message"], warning=True)
+
+
+def topic_events(cluster: str, previous: Mapping[str, Any], result: TopicResult) -> Iterator[Event]:
+    """What happened to a Topic on a cluster; ``previous`` is what its status says of it, before."""
+    if result.plan and result.outcome and result.outcome.result is Result.DONE:
+        for change in result.plan.changes:
+            if type(change) in _CHANGE_REASONS and not (
+                isinstance(change, TakeOwnership) and _is_already_owned(result.plan)
+            ):
+                yield Event(_CHANGE_REASONS[type(change)], f"{cluster}: {describe_changes([change])}")
+    for refusal in result.refusals:
+        if not refusal.reason.retryable and not _is_reported(refusal, previous.get("refusals", ())):
+            yield Event(_event_reason(refusal.reason.value), f"{cluster}: {format_issue(refusal)}", warning=True)
+    if previous.get("state") == SyncState.DRIFTED.value and result.state in (SyncState.SYNCED, SyncState.CHANGED):
+        yield Event("DriftCorrected", f"{cluster}: as asked again")
+
+
+def _is_already_owned(plan: TopicPlan) -> bool:
+    """Whether a topic has had our record before, which now says more."""
+    before = plan.before.valid_record if plan.before else None
+    return before is not None and plan.record_after is not None and before.owner == plan.record_after.owner
+
+
+def _is_reported(refusal: Issue, before: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether a status has this refusal already; what to do about it may have changed since."""
+    found = describe_issue(refusal)
+    return any(known["reason"] == refusal.reason and known["message"].startswith(found) for known in before)
+
+
+def _find_ready_condition(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the condition ``Ready``; None if the status has none."""
+    return next((each for each in status.get("conditions", ()) if each["type"] == "Ready"), None)
+
+
+def _event_reason(reason: str) -> str:
+    """What a reason is called here; it may be what several are called, as the ways in which a server is away."""
+    return _WARNING_REASONS.get(reason, reason)

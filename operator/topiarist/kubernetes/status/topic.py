@@ -1,0 +1,303 @@
+"""What the operator writes below ``status`` of a Topic: how it stands on each cluster, and so as a whole.
+
+Made from the views of the last pass of each cluster, or, of a cluster that has not been looked at since, from what the
+status says already: a restart and an outage change nothing in it. Nothing changes on a pass that changes nothing, so a
+status is written only if it differs from what the API server has. ``summaries`` has Clusters and Policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from textwrap import dedent
+from typing import Any
+
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes.api.resources import FINALIZER, Resource, error_texts
+from topiarist.kubernetes.approval import HINT_RETAIN, format_issue
+from topiarist.kubernetes.reconciler import SyncState, TopicResult
+from topiarist.kubernetes.status.conditions import ReadyCondition, common_status, invalid_condition
+from topiarist.model.outcome import Result
+from topiarist.model.plan import Issue
+from topiarist.output.change_details import FieldChange, describe_changes, list_field_changes
+from topiarist.output.text import plan as plan_
+from topiarist.text import format_count
+
+Status = Mapping[str, Any]
+
+_SEVERITY_ORDER = (
+    SyncState.REFUSED,
+    SyncState.DRIFTED,
+    SyncState.WAITING,
+    SyncState.CHANGED,
+    SyncState.PAUSED,
+    SyncState.OBSERVED,
+    SyncState.SYNCED,
+    SyncState.ABSENT,
+)
+"""The state that a Topic has as a whole is the first of these that it has on any of its clusters."""
+
+READY_STATES = frozenset({SyncState.OBSERVED, SyncState.SYNCED, SyncState.ABSENT})
+"""The states in which nothing is left to do, for us or for anybody."""
+
+_SELF_EXPLANATORY_STATES = READY_STATES | {SyncState.PAUSED}
+"""The states that are their own reason, whatever is refused besides."""
+
+_STATE_MESSAGES = {
+    SyncState.CHANGED: "written, the controller takes it over",
+    SyncState.PAUSED: "left alone as long as topiarist.dev/paused says so",
+    SyncState.WAITING: "the controller is at work",
+}
+
+_RETAINED_FIELDS = ("partitions", "replicationFactor", "topicId", "generation", "applied", "consent")
+"""What stays true of a cluster that cannot be looked at, as far as anybody knows."""
+
+_CLUSTER_UNREAD_REASONS = {
+    Reason.NOT_SENT,
+    Reason.INVALID_MANIFEST,
+    Reason.UNREACHABLE,
+    Reason.NOT_A_KAFKA_CLUSTER,
+    Reason.WRONG_CLUSTER,
+    Reason.SESSION_LOST,
+    Reason.LOCKED,
+    Reason.AUTHENTICATION_FAILED,
+    Reason.CREDENTIALS_INVALID,
+    Reason.NO_PERMISSION,
+}
+"""Why a cluster cannot be seen, and so nothing of a topic on it."""
+
+_MAX_ITEMS = 100
+"""Refusals, and pending changes, of a topic on a cluster that a status has room for."""
+
+_MAX_FIELDS = 50
+"""Fields held back, of a topic on a cluster, that a status has room for."""
+
+_MAX_NAMES = 10
+"""Clusters that a message names."""
+
+_MAX_COLUMN_NAMES = 3
+"""Clusters that a column names."""
+
+_HINT_NAME_CLUSTERS = "Name those that are meant in spec.clusters"
+
+_MAX_PLAN_LENGTH = 65_536
+"""Characters of a plan's text that a status has room for."""
+
+
+def topic_status(
+    resource: Resource,
+    results: Mapping[str, TopicResult | None],
+    read_errors: Mapping[str, TopiaristError],
+    now: str,
+    clusters: Collection[str],
+) -> Status:
+    """The status of a Topic.
+
+    ``results`` are those of all clusters that it is meant for, None where the last pass saw nothing of it,
+    ``read_errors`` says why; ``now`` is an RFC 3339 time; ``clusters`` are the names of all Clusters.
+    """
+    old = {name: resource.status_on(name) for name in results}
+    new = [
+        _cluster_part(name, view, old[name], now)
+        if view
+        else _unread_cluster_part(name, resource, old[name], read_errors.get(name), now)
+        for name, view in sorted(results.items())
+        if view or old[name] or resource.manifest
+    ]
+    new += _removed_cluster_parts(resource, results, clusters, now)
+    status: dict[str, Any] = {
+        **common_status(resource, _topic_condition(resource, new, clusters), now),
+        **_printer_columns(new),
+        "clusters": new,
+    }
+    if resource.manifest is not None:
+        status["topicName"] = resource.manifest.spec.get("topicName", resource.name)
+    return status
+
+
+def _printer_columns(parts: Sequence[Status]) -> Status:
+    """Return what ``kubectl get`` shows in its columns: no column can list the values of several clusters."""
+    names, sizes = [part["name"] for part in parts], {part["partitions"] for part in parts if "partitions" in part}
+    line: dict[str, Any] = {}
+    if names:
+        more = f" and {len(names) - _MAX_COLUMN_NAMES:,} more" if len(names) > _MAX_COLUMN_NAMES else ""
+        line["clusterNames"] = f"{', '.join(names[:_MAX_COLUMN_NAMES])}{more}"
+    if sizes:
+        line["partitions"] = str(min(sizes)) if len(sizes) == 1 else f"{min(sizes)}-{max(sizes)}"
+    return line
+
+
+def _removed_cluster_parts(
+    resource: Resource, results: Collection[str], clusters: Collection[str], now: str
+) -> Iterator[Status]:
+    """Return the parts of clusters that are gone, for a Topic that selects no cluster.
+
+    They say where the Topic was applied. Without them the next Cluster, whatever it is, would get its topic.
+    """
+    if resource.has_cluster_selection:
+        return
+    for part in resource.status.get("clusters", ()):
+        name = part["name"]
+        if "generation" in part and name not in results:
+            names = _format_cluster_names(clusters)
+            message = f"the topic was applied there, and this Cluster is gone. {names}. {_HINT_NAME_CLUSTERS}"
+            refusals = _refusal_entries([Issue(Reason.UNKNOWN_CLUSTER, message)], part, now)
+            kept = {key: part[key] for key in _RETAINED_FIELDS if key in part}
+            yield {"name": name, "state": SyncState.REFUSED.value, "refusals": refusals, **kept}
+
+
+def _format_cluster_names(clusters: Collection[str]) -> str:
+    """Return a text that names the Clusters, as many as there is room for."""
+    if not clusters:
+        return "The operator's namespace has no Cluster"
+    names = sorted(clusters)
+    more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
+    return f"Clusters in the operator's namespace: {', '.join(names[:_MAX_NAMES])}{more}"
+
+
+def _no_cluster_message(resource: Resource, clusters: Collection[str]) -> str:
+    """Return why a Topic is meant for no cluster, and what to do."""
+    if resource.has_cluster_selection:
+        return f"no Cluster matches spec.clusters or spec.clusterSelector. {_format_cluster_names(clusters)}"
+    if not clusters:
+        return f"{_format_cluster_names(clusters)}: create one"
+    out = f"; or {HINT_RETAIN}" if resource.deleting and FINALIZER in resource.finalizers else ""
+    names = _format_cluster_names(clusters)
+    return f"spec.clusters names no Cluster, and there are several. {names}. {_HINT_NAME_CLUSTERS}{out}"
+
+
+def _topic_condition(resource: Resource, parts: Sequence[Status], clusters: Collection[str]) -> ReadyCondition:
+    """How a Topic stands, from its parts by cluster."""
+    if resource.errors:
+        return invalid_condition(error_texts(resource))
+    if not parts:
+        return ReadyCondition(
+            False, Reason.UNKNOWN_CLUSTER.value, _no_cluster_message(resource, clusters), stalled=True
+        )
+    standing = _condition_from_parts(parts)
+    if standing.ready and not resource.has_cluster_selection and len(clusters) > 1:
+        where = ", ".join(part["name"] for part in parts)
+        why = f"spec.clusters names no Cluster: the topic stays on {where}"
+        return standing._replace(message=f"{standing.message}. {why}. {_format_cluster_names(clusters)}")
+    return standing
+
+
+def _condition_from_parts(clusters: Sequence[Status]) -> ReadyCondition:
+    """Return how a Topic with a part for each of its clusters stands."""
+    worst = min((SyncState(part["state"]) for part in clusters), key=_SEVERITY_ORDER.index)
+    affected = [part for part in clusters if part["state"] == worst]
+    refusals = [refusal for part in affected for refusal in part.get("refusals", ())]
+    return ReadyCondition(
+        ready=None if worst is SyncState.PAUSED else worst in READY_STATES,
+        reason=refusals[0]["reason"] if refusals and worst not in _SELF_EXPLANATORY_STATES else worst.value,
+        message=_condition_message(worst, clusters, affected),
+        reconciling=worst in (SyncState.WAITING, SyncState.CHANGED),
+        stalled=worst in (SyncState.REFUSED, SyncState.DRIFTED),
+        drift="; ".join(
+            f"{part['name']}: {refusal['message']}"
+            for part in clusters
+            for refusal in part.get("refusals", ())
+            if refusal["reason"] == Reason.DRIFT_DETECTED
+        ),
+    )
+
+
+def _condition_message(worst: SyncState, clusters: Sequence[Status], affected: Sequence[Status]) -> str:
+    if worst is SyncState.OBSERVED:
+        pending = sum(len(part.get("pending", ())) for part in clusters)
+        words = f"{format_count(pending, 'change')} pending, which nobody makes" if pending else "no difference"
+        return f"observed on {format_count(len(clusters), 'cluster')}: {words}"
+    if worst in READY_STATES:
+        return f"as asked on {format_count(len(clusters), 'cluster')}"
+    first, *others = affected
+    refusals = () if worst is SyncState.PAUSED else first.get("refusals", ())
+    words = refusals[0]["message"] if refusals else _STATE_MESSAGES[worst]
+    more = f"; and {format_count(len(others), 'other cluster')}" if others else ""
+    return f"{first['name']}: {words}{more}"
+
+
+def _cluster_part(name: str, result: TopicResult, old: Status, now: str) -> Status:
+    """One cluster's part of a Topic's status; ``old`` is the one before."""
+    found, plan = result.actual, result.plan
+    status: dict[str, Any] = {"name": name, "state": result.state.value}
+    if found:
+        status["partitions"] = len(found.replicas)
+        status["replicationFactor"] = len(found.replicas[0]) if found.replicas else 0
+        if found.topic_id:
+            status["topicId"] = found.topic_id
+    if plan and plan.changes and result.state in (SyncState.OBSERVED, SyncState.PAUSED, SyncState.WAITING):
+        status["pending"] = [describe_changes([change]) for change in plan.changes[:_MAX_ITEMS]]
+    if plan and result.state in (SyncState.OBSERVED, SyncState.PAUSED) and (shown := plan_.format_topic_plan(plan)):
+        status["plan"] = dedent(shown)[:_MAX_PLAN_LENGTH]
+    if result.refusals:
+        # Those first that the state comes from.
+        refusals = sorted(result.refusals, key=lambda each: result.state is SyncState.REFUSED and each.reason.retryable)
+        status["refusals"] = _refusal_entries(refusals[:_MAX_ITEMS], old, now)
+    if result.state in (SyncState.SYNCED, SyncState.CHANGED) and not result.candidate.spec.absent:
+        status["generation"] = result.candidate.resource.generation
+    elif result.state is not SyncState.ABSENT and "generation" in old:
+        status["generation"] = old["generation"]
+    applied = _applied_spec(result)
+    if applied is not None:
+        status["applied"] = applied
+    if used := result.used_consents or old.get("consent"):
+        status["consent"] = used
+    return status
+
+
+def _refusal_entries(refusals: Sequence[Issue], old: Status, now: str) -> Sequence[Status]:
+    """Return refusals with the fields that they hold back, each with the time since when it stands.
+
+    A refusal stands since its reason does, a field since these values do.
+    """
+    before = {refusal["reason"]: refusal for refusal in old.get("refusals", ())}
+    room, found = _MAX_FIELDS, []
+    for refusal in refusals:
+        known = before.get(refusal.reason.value, {})
+        since = known.get("since", now)
+        fields = [*list_field_changes(refusal.withheld)][:room]
+        room -= len(fields)
+        status: dict[str, Any] = {"reason": refusal.reason.value, "message": format_issue(refusal), "since": since}
+        if fields:
+            times = {(each["field"], each["found"], each["wanted"]): each["since"] for each in known.get("fields", ())}
+            status["fields"] = [_field_entry(field, times.get(field, now)) for field in fields]
+        found.append(status)
+    return found
+
+
+def _field_entry(field: FieldChange, since: str) -> Status:
+    return {"field": field.field, "found": field.before, "wanted": field.after, "since": since}
+
+
+def _unread_cluster_part(name: str, resource: Resource, old: Status, error: TopiaristError | None, now: str) -> Status:
+    """The part of a cluster of which the last pass saw nothing: as it was, unless the Topic asks for something new, or
+    nothing was known but why the cluster could not be seen. One that cannot be read asks for nothing.
+    """
+    new = resource.manifest is not None and resource.status.get("observedGeneration") != resource.generation
+    known = bool(old) and not new
+    if known and not (error and _is_superseded(old, error.reason)):
+        return old
+    hopeless = error is not None and not error.reason.retryable
+    status: dict[str, Any] = {"name": name, "state": (SyncState.REFUSED if hopeless else SyncState.WAITING).value}
+    reason, message = (error.reason, str(error.args[0])) if error else (Reason.NOT_SENT, "not looked at yet")
+    status["refusals"] = _refusal_entries([Issue(reason, message)], old, now)
+    return status | {key: old[key] for key in _RETAINED_FIELDS if key in old}
+
+
+def _is_superseded(old: Status, reason: Reason) -> bool:
+    """Whether a part says no more than why its cluster could not be seen, and that reason is another one by now."""
+    was = next((refusal["reason"] for refusal in old.get("refusals", ())), None)
+    return was in _CLUSTER_UNREAD_REASONS and was != reason
+
+
+def _applied_spec(result: TopicResult) -> Status | None:
+    """What the record in ZooKeeper remembers of the spec that the topic met last: a view of it, which nothing asks."""
+    done = result.outcome is not None and result.outcome.result in (Result.DONE, Result.UNCHANGED)
+    record = result.plan.record_after if result.plan and done else result.actual.valid_record if result.actual else None
+    if record is None or record.applied is None:
+        return None
+    found: dict[str, Any] = {"config": dict(record.applied.config)} if record.applied.config else {}
+    if record.applied.partitions is not None:
+        found["partitions"] = record.applied.partitions
+    if record.applied.remove_unmanaged:
+        found["removeUnmanaged"] = True
+    return found

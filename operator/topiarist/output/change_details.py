@@ -1,0 +1,106 @@
+"""Changes by key, with old and new values: for statuses, Events and the log, within bounds and without secrets.
+
+``output.text.changes`` lays out whole plans for a terminal. Here each key is one entry, since a status is read by
+machines too, and since an Event has room for 1,024 bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from topiarist.model.plan import AddPartitions, Change, ConfigItem, CreateTopic, DeleteTopic, Risk, UpdateConfig
+from topiarist.output.text.changes import list_risk_assessments, summarize_changes
+from topiarist.text import format_count, printable
+
+MAX_VALUE_LENGTH = 120
+"""Characters of a value."""
+
+MAX_LISTED_FIELDS = 8
+"""Entries of a text; the status of a cluster has more."""
+
+NOT_SET = "not set"
+"""In place of the value of a config key without override."""
+
+_SECRET = re.compile(r"password|passwd|secret|credential|token|private.?key", re.IGNORECASE)
+
+
+class FieldChange(NamedTuple):
+    """One field of a topic that a change sets: its path below ``spec``, its value on the cluster, and the new value."""
+
+    field: str
+    before: str
+    after: str
+
+    @property
+    def display_name(self) -> str:
+        """The field as a text names it: config keys speak for themselves."""
+        return self.field.removeprefix("config.")
+
+
+def list_field_changes(changes: Iterable[Change]) -> Iterator[FieldChange]:
+    """Yield the fields that ``changes`` set; changes of the ownership record alone set none."""
+    for change in changes:
+        match change:
+            case CreateTopic(replicas):
+                yield FieldChange("partitions", "0", str(len(replicas)))
+            case AddPartitions():
+                yield FieldChange("partitions", str(change.before), str(change.total))
+            case DeleteTopic(partitions):
+                yield FieldChange("partitions", str(partitions), "0")
+            case UpdateConfig(items):
+                yield from map(_make_config_change, items)
+
+
+def describe_changes(changes: Iterable[Change]) -> str:
+    """Return what the changes do, in one line: ``grow 3 -> 6 partitions, configure flush.ms 7 -> 8``."""
+    return ", ".join(_describe_change(change) for change in changes)
+
+
+def describe_differences(changes: Iterable[Change]) -> str:
+    """Return how the cluster differs from the spec: ``flush.ms is 9, wanted 7``."""
+    return _join_limited(f"{name} is {before}, wanted {after}" for name, before, after in _display_fields(changes))
+
+
+def describe_old_and_new(changes: Iterable[Change]) -> str:
+    """Return the fields with the value before and after: ``partitions 3 -> 6, flush.ms 7 -> 8``."""
+    return _join_limited(f"{name} {before} -> {after}" for name, before, after in _display_fields(changes))
+
+
+def describe_risk_reasons(change: Change, risk: Risk) -> str:
+    """Return every reason for which a change has this risk, with the keys if it is a change of config."""
+    reasons = [
+        (subject, verdict.explanation) for subject, verdict in list_risk_assessments([change]) if verdict.risk is risk
+    ]
+    return "; ".join(f"{subject}: {why}" if isinstance(change, UpdateConfig) else why for subject, why in reasons)
+
+
+def _describe_change(change: Change) -> str:
+    words = summarize_changes([change])
+    return f"{words} {describe_old_and_new([change])}" if isinstance(change, UpdateConfig) else words
+
+
+def _display_fields(changes: Iterable[Change]) -> Iterator[tuple[str, str, str]]:
+    return ((detail.display_name, detail.before, detail.after) for detail in list_field_changes(changes))
+
+
+def _join_limited(entries: Iterable[str]) -> str:
+    first, more = [*entries], ""
+    if len(first) > MAX_LISTED_FIELDS:
+        more = f" and {format_count(len(first) - MAX_LISTED_FIELDS, 'other field')}"
+    return ", ".join(first[:MAX_LISTED_FIELDS]) + more
+
+
+def _make_config_change(item: ConfigItem) -> FieldChange:
+    return FieldChange(
+        f"config.{item.key}", _display_value(item.key, item.before), _display_value(item.key, item.after)
+    )
+
+
+def _display_value(key: str, text: str | None) -> str:
+    if text is None:
+        return NOT_SET
+    if _SECRET.search(key):
+        return "(hidden)"
+    return printable(text, MAX_VALUE_LENGTH) or '""'

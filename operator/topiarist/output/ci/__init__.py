@@ -1,0 +1,1 @@
+"""Output for CI systems: GitHub workflow commands, SARIF."""

@@ -1,0 +1,176 @@
+"""Plans and complaints as annotations: GitHub shows each at its line of the manifest, in the change that is reviewed.
+
+A workflow command is a line of output, so nothing from outside may begin one: text is escaped as the runner undoes it.
+GitHub shows only the first ten errors, warnings and notices of a step: what is alike is said once, the worst first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from topiarist.errors import Diagnostic, Location
+from topiarist.model.plan import (
+    AddPartitions,
+    Change,
+    DeleteTopic,
+    Issue,
+    Plan,
+    Risk,
+    RiskAssessment,
+    TopicPlan,
+    UpdateConfig,
+)
+from topiarist.model.spec import find_origin
+from topiarist.output.markdown.escape import relative_path
+from topiarist.output.text.changes import summarize_changes
+from topiarist.output.text.layout import sanitize
+from topiarist.output.text.summary import NOT_IN_PATHS
+from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS
+from topiarist.output.text.values import BROKER_DEFAULT
+from topiarist.text import format_count
+
+ERROR, WARNING, NOTICE = "error", "warning", "notice"
+_NO_LOCATION = Location("")
+_MAX_NAMES = 10
+
+
+class _Annotation(NamedTuple):
+    """One annotation but for the topics it is about; sorts the worst first, then by place."""
+
+    priority: int
+    location: Location
+    level: str
+    cluster: str
+    kind: str
+    message: str
+
+
+def format_plans(plans: Sequence[Plan], failed_clusters: Sequence[str], root: str) -> str:
+    """An annotation for each refusal (error), risk (warning) and notice.
+
+    ``failed_clusters`` clusters are errors without a place; places in files are given from the folder ``root``.
+    """
+    lines = [
+        _format_command(ERROR, _NO_LOCATION, f"Cluster {name}", "not planned: the log of the run says why")
+        for name in failed_clusters
+    ]
+    topics: dict[_Annotation, list[str]] = {}
+    for plan in plans:
+        for topic in plan.topics:
+            for note in _build_annotations(plan, topic, root):
+                topics.setdefault(note, []).append(topic.topic)
+    for note, names in sorted(topics.items()):
+        who = names[0] if len(names) == 1 else format_count(len(names), "topic")
+        title = f"{who}{f' on {note.cluster}' if note.cluster else ''}: {note.kind}"
+        more = ", ..." if len(names) > _MAX_NAMES else ""
+        listed = f"\ntopics: {', '.join(names[:_MAX_NAMES])}{more}" if len(names) > 1 else ""
+        lines.append(_format_command(note.level, note.location, title, note.message + listed))
+    for plan in plans:
+        lines.extend(_format_cluster_notices(plan))
+    return "".join(lines)
+
+
+def format_diagnostics(
+    errors: Sequence[Diagnostic], warnings: Sequence[Diagnostic], suppressed_count: int, root: str
+) -> str:
+    """An annotation for each complaint (error) and warning; ``suppressed_count`` complaints were only counted."""
+    lines = []
+    for level, listed in ((ERROR, errors), (WARNING, warnings)):
+        for place, message, hint, *_ in listed:
+            words = f"{message}\n{hint}" if hint else message
+            lines.append(_format_command(level, _relative_location(place, root), "topiarist", words))
+    if suppressed_count:
+        lines.append(_format_command(ERROR, _NO_LOCATION, "topiarist", f"{suppressed_count:,} more complaints"))
+    return "".join(lines)
+
+
+def _build_annotations(plan: Plan, topic: TopicPlan, root: str) -> Iterator[_Annotation]:
+    for finding in topic.refusals:
+        place = _NO_LOCATION if finding.reason in CLUSTER_WIDE_REASONS else _field_location(topic, finding.field, root)
+        order, level = (3, NOTICE) if topic.observe_only else (0, ERROR)
+        yield _Annotation(
+            order, place, level, plan.cluster, f"refused ({finding.reason})", _format_refusal(topic, finding, root)
+        )
+    for change in topic.changes if topic.is_actionable else ():
+        for field, words, verdict in _list_risks(change):
+            order = Risk.DATA_LOSS - verdict.risk + 1
+            place = _field_location(topic, field, root)
+            yield _Annotation(
+                order, place, WARNING, plan.cluster, verdict.risk.label, f"{words}: {verdict.explanation}"
+            )
+    for finding in topic.notices:
+        place = _field_location(topic, finding.field, root)
+        words = "\n".join([finding.message, *_format_rule_location(finding, root)])
+        yield _Annotation(3, place, NOTICE, plan.cluster, finding.reason.value, words)
+
+
+def _format_refusal(topic: TopicPlan, issue: Issue, root: str) -> str:
+    """The message of a refusal, the same for topics that are refused alike."""
+    lines = [issue.message]
+    if issue.hint:
+        lines.append(f"instead: {issue.hint.replace(f'={topic.topic}', '=TOPIC')}")
+    lines.extend(_format_rule_location(issue, root))
+    if issue.withheld and issue.reason not in CLUSTER_WIDE_REASONS:
+        lines.append(f"held back: {summarize_changes(issue.withheld)}")
+    return "\n".join(lines)
+
+
+def _format_rule_location(issue: Issue, root: str) -> Iterator[str]:
+    """Where the rule of a policy stands that decided it."""
+    if place := issue.rule_origin and issue.rule_origin.locate():
+        yield f"rule at {place._replace(file=relative_path(place.file, root))}"
+
+
+def _list_risks(change: Change) -> Iterator[tuple[tuple[str, ...], str, RiskAssessment]]:
+    """What of a change is not safe: the field that asks for it, what happens, and why that may hurt."""
+    if isinstance(change, UpdateConfig):
+        for item in change.items:
+            before = "not set" if item.before is None else item.before
+            words = f"{item.key} {before} -> {BROKER_DEFAULT if item.after is None else item.after}"
+            yield from [(("config", item.key), words, item.assessment)] if item.assessment.risk else ()
+    elif change.assessment.risk:
+        fields = {AddPartitions: ("partitions",), DeleteTopic: ("ensure",)}
+        yield fields.get(type(change), ()), summarize_changes([change]), change.assessment
+
+
+def _format_cluster_notices(plan: Plan) -> Iterator[str]:
+    title = f"Cluster {plan.cluster}".strip()
+    if plan.orphans:
+        words = f"{format_count(len(plan.orphans), 'owned topic')} {NOT_IN_PATHS}"
+        words += f": {', '.join(plan.orphans)}" if len(plan.orphans) <= _MAX_NAMES else ""
+        yield _format_command(NOTICE, _NO_LOCATION, title, words)
+    for warning in plan.warnings:
+        yield _format_command(NOTICE, _NO_LOCATION, title, warning)
+
+
+def _field_location(topic: TopicPlan, field: Sequence[str], root: str) -> Location:
+    """Where a field was written; config as a whole is the topic's, though the cluster may have defaults for it."""
+    if topic.spec is None:
+        return _NO_LOCATION
+    place = (
+        find_origin(topic.spec, *(() if tuple(field) == ("config",) else field)).locate()
+        or find_origin(topic.spec).locate()
+    )
+    return _relative_location(place, root) if place else _NO_LOCATION
+
+
+def _relative_location(location: Location, root: str) -> Location:
+    """The place as git has it, or none where the file is not below the root: GitHub could not show it."""
+    file = relative_path(location.file, root)
+    return _NO_LOCATION if file.startswith(("/", "../", "<")) else location._replace(file=file)
+
+
+def _format_command(level: str, location: Location, title: str, message: str) -> str:
+    fields = {"file": location.file, "line": location.line, "col": location.column, "title": sanitize(title)}
+    listed = ",".join(f"{name}={_escape_property(str(value))}" for name, value in fields.items() if value)
+    text = "\n".join(map(sanitize, message.split("\n")))
+    return f"::{level} {listed}::{_escape_data(text)}\n"
+
+
+def _escape_data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _escape_property(text: str) -> str:
+    return _escape_data(text).replace(":", "%3A").replace(",", "%2C")

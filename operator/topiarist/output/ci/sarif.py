@@ -1,0 +1,100 @@
+"""Complaints as SARIF 2.1.0, the format in which code scanners report: for whoever shows them beside other findings."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import Any
+from urllib.parse import quote
+
+from topiarist import __version__
+from topiarist.adapters.saved_plans.encode import dumps
+from topiarist.errors import Diagnostic, Reason
+from topiarist.output.markdown.escape import relative_path
+
+_BASE_ID = "%SRCROOT%"
+_LINE_NUMBERS = re.compile(r"(?<=line )[0-9]+|:[0-9]+:[0-9]+")
+_DOUBTFUL_RULE = "Doubtful"
+_RULE_DESCRIPTIONS = {
+    Reason.INVALID_MANIFEST.value: "A manifest that cannot be used as it is.",
+    Reason.UNREADABLE.value: "A file that cannot be read, or is no YAML that means one thing everywhere.",
+    Reason.CONFIG_INVALID.value: "A topic config that Kafka would not accept, or that does not fit another one.",
+    Reason.NAME_COLLISION.value: "Two documents for one thing, or two topics that Kafka cannot tell apart.",
+    Reason.POLICY_DENIED.value: "A topic that a platform owner's policy does not allow.",
+    Reason.POLICY_WARNING.value: "A topic that a platform owner's policy advises against.",
+    _DOUBTFUL_RULE: "Something that is allowed and probably not meant.",
+}
+
+
+def to_sarif(
+    errors: Sequence[Diagnostic], warnings: Sequence[Diagnostic] = (), *, suppressed_count: int = 0, root: str
+) -> str:
+    """A log with one run. Files are given from the folder ``root``; ``suppressed_count`` complaints were only counted.
+
+    A result's fingerprint depends on no line, neither its own nor one that its message names: it stays the same when
+    lines are added above.
+    """
+    judged = [(complaint.reason, "error", complaint) for complaint in errors]
+    judged += [(_warning_rule(complaint), "warning", complaint) for complaint in warnings]
+    rules = sorted({rule for rule, _, _ in judged})
+    run: dict[str, Any] = {
+        "tool": {"driver": {"name": "topiarist", "version": __version__, "rules": [*map(_build_rule, rules)]}},
+        "originalUriBaseIds": {_BASE_ID: {"description": {"text": "The folder in which topiarist was run."}}},
+        "columnKind": "unicodeCodePoints",
+        "results": list(_build_results(judged, rules, root)),
+    }
+    if suppressed_count:
+        text = f"{suppressed_count:,} more complaints were counted and not kept."
+        note = {"level": "warning", "message": {"text": text}}
+        run["invocations"] = [{"executionSuccessful": True, "toolExecutionNotifications": [note]}]
+    return dumps({"version": "2.1.0", "runs": [run]})
+
+
+def _warning_rule(diagnostic: Diagnostic) -> str:
+    """The rule of a warning: that nothing is wrong with the manifest is what makes it one."""
+    return _DOUBTFUL_RULE if diagnostic.reason == Reason.INVALID_MANIFEST.value else diagnostic.reason
+
+
+def _build_rule(rule: str) -> dict[str, Any]:
+    text = _RULE_DESCRIPTIONS.get(rule, "A manifest that breaks a rule.")
+    return {"id": rule, "shortDescription": {"text": text}}
+
+
+def _build_results(
+    diagnostics: Sequence[tuple[str, str, Diagnostic]], rules: Sequence[str], root: str
+) -> Iterator[dict[str, Any]]:
+    seen: Counter[str] = Counter()
+    for rule, level, complaint in diagnostics:
+        file = relative_path(complaint.location.file, root)
+        identity = "\0".join((rule, file, _LINE_NUMBERS.sub("", complaint.message)))
+        seen[identity] += 1
+        print_ = sha256(f"{identity}\0{seen[identity]}".encode()).hexdigest()
+        text = f"{complaint.message}\n{complaint.hint}" if complaint.hint else complaint.message
+        yield {
+            "ruleId": rule,
+            "ruleIndex": rules.index(rule),
+            "level": level,
+            "message": {"text": _escape_markup(text)},
+            "locations": [_build_location(complaint, file)],
+            "partialFingerprints": {"topiarist/v1": print_},
+        }
+
+
+def _build_location(diagnostic: Diagnostic, file: str) -> dict[str, Any]:
+    """Where it is; a file that does not lie below the root is named and not linked."""
+    place = diagnostic.location
+    if file.startswith(("/", "../", "<")):
+        return {"message": {"text": file.rpartition("/")[2]}}
+    physical: dict[str, Any] = {"artifactLocation": {"uri": quote(file), "uriBaseId": _BASE_ID}}
+    if place.line:
+        physical["region"] = {"startLine": place.line, "startColumn": place.column}
+    return {"physicalLocation": physical}
+
+
+def _escape_markup(text: str) -> str:
+    """Text that a viewer takes as it is: neither links (``[a](b)``) nor placeholders (``{0}``)."""
+    if "](" in text:
+        text = text.replace("[", "\\[").replace("]", "\\]")
+    return re.sub(r"[{]([0-9]+)[}]", r"{{\1}}", text)

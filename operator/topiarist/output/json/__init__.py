@@ -1,0 +1,1 @@
+"""Output for programs: `describe`, `list` and the report of an apply."""

@@ -1,0 +1,179 @@
+"""One topic of each cluster as a document for machines: the same to the byte for the same manifests and cluster.
+
+``schemas/describe.json`` describes each field. Unlike a plan's, it has places in files and the controller: it says how
+things are, and nobody applies it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from topiarist.adapters.saved_plans.encode import encode_change, encode_record
+from topiarist.errors import Location
+from topiarist.inspection.describe import Description
+from topiarist.inspection.partition_health import Partition
+from topiarist.inspection.topic_phase import count_issues
+from topiarist.inspection.value_sources import ValueSource
+from topiarist.kafka.placement_inference import InferredPlacement
+from topiarist.model.plan import Issue, TopicPlan
+from topiarist.model.progress import build_topic_progress
+from topiarist.model.spec import find_origin
+from topiarist.model.state import ReadError
+
+FORMAT_VERSION = 1
+
+
+def encode_descriptions(query: str, descriptions: Iterable[Description]) -> dict[str, Any]:
+    """The document: what was ``query`` for, and the topic on each cluster; plain values only."""
+    return {
+        "formatVersion": FORMAT_VERSION,
+        "asked": query,
+        "clusters": [_encode_cluster(each) for each in descriptions],
+    }
+
+
+def _encode_cluster(description: Description) -> dict[str, Any]:
+    state, topic = description.state, description.state.topics.get(description.topic)
+    return {
+        "name": description.cluster.name,
+        "clusterId": state.cluster_id,
+        "chroot": state.chroot,
+        "controller": None
+        if state.controller is None
+        else {"broker": state.controller, "epoch": state.controller_epoch},
+        "gate": {"reason": state.write_block.reason.value, "message": state.write_block.message}
+        if state.write_block.reason
+        else None,
+        "topic": description.topic,
+        "topicId": description.topic_id,
+        "document": _encode_manifest(description),
+        "phase": description.phase.phase.value,
+        "message": description.phase.message,
+        "waitsFor": description.phase.blocked_by,
+        "brokersMissing": list(build_topic_progress(state, description.topic).missing_brokers),
+        "record": _encode_record(description),
+        "placement": _encode_placement(description.placement) if description.placement else None,
+        "unknownFields": list(topic.unknown_fields) if topic else [],
+        "faults": [_encode_fault(fault) for fault in description.read_errors],
+        "statesKnown": description.states_known,
+        "conditions": {condition.value: number for condition, number in count_issues(description.partitions).items()},
+        "replicaCounts": {
+            str(width): number for width, number in sorted(_count_widths(description.partitions).items())
+        },
+        "partitions": [_encode_partition(one) for one in description.partitions],
+        "values": [_encode_value(value) for value in description.values],
+        "planned": description.manifests_given,
+        "orphaned": description.is_orphan,
+        "pending": _encode_pending(description.pending_plan) if description.pending_plan else None,
+        "warnings": list(state.warnings),
+    }
+
+
+def _encode_manifest(description: Description) -> dict[str, Any] | None:
+    spec = description.resolved.spec
+    if spec is None:
+        return None
+    return {
+        "name": spec.manifest.name,
+        "namespace": spec.manifest.namespace,
+        "place": _encode_location(find_origin(spec).locate()),
+    }
+
+
+def _encode_record(description: Description) -> dict[str, Any] | None:
+    fields, topic = encode_record(description.record), description.state.topics.get(description.topic)
+    if fields is None:
+        return None
+    return {
+        **fields,
+        "valid": topic.record_valid if topic else None,
+        "changedOutside": topic.modified_externally if topic else False,
+    }
+
+
+def _count_widths(partitions: Iterable[Partition]) -> Mapping[int, int]:
+    return Counter(one.replica_count for one in partitions if one.listed)
+
+
+def _encode_placement(placement: InferredPlacement) -> dict[str, Any]:
+    return {
+        "brokers": list(placement.order),
+        "rackAware": placement.rack_aware,
+        "start": placement.start,
+        "shift": placement.shift,
+        "expandedAt": list(placement.expansion_starts),
+        "differing": list(placement.differing_partitions),
+    }
+
+
+def _encode_partition(partition: Partition) -> dict[str, Any]:
+    state = partition.state
+    return {
+        "partition": partition.id,
+        "listed": partition.listed,
+        "replicas": list(partition.replicas),
+        "adding": list(partition.reassignment.adding),
+        "removing": list(partition.reassignment.removing),
+        "requested": None if partition.requested_replicas is None else list(partition.requested_replicas),
+        "state": {
+            "leader": state.leader,
+            "isr": list(state.isr),
+            "leaderEpoch": state.leader_epoch,
+            "controllerEpoch": state.controller_epoch,
+            "recovering": state.recovering,
+        }
+        if state
+        else None,
+        "conditions": [
+            {"condition": ailment.issue_type.value, "message": ailment.message} for ailment in partition.issues
+        ],
+    }
+
+
+def _encode_value(value: ValueSource) -> dict[str, Any]:
+    return {
+        "field": value.field,
+        "held": value.actual,
+        "heldBy": value.actual_source.value if value.actual_source else None,
+        "setting": value.broker_setting,
+        "heldAt": _encode_location(value.actual_location),
+        "ours": value.in_record,
+        "wanted": value.desired,
+        "wantedBy": value.desired_source.value if value.desired_source else None,
+        "wantedAt": _encode_location(value.desired_location),
+        "differs": value.differs,
+        "ignored": value.ignored,
+    }
+
+
+def _encode_pending(plan: TopicPlan) -> dict[str, Any]:
+    return {
+        "observed": plan.observe_only,
+        "risk": plan.risk.label,
+        "recordAfter": encode_record(plan.record_after),
+        "changes": [encode_change(change) for change in plan.changes],
+        "refusals": [_encode_refusal(finding) for finding in plan.refusals],
+        "notices": [_encode_notice(finding) for finding in plan.notices],
+    }
+
+
+def _encode_refusal(issue: Issue) -> dict[str, Any]:
+    return {
+        **_encode_notice(issue),
+        "instead": issue.hint,
+        "held": [encode_change(change) for change in issue.withheld],
+    }
+
+
+def _encode_notice(issue: Issue) -> dict[str, Any]:
+    return {"reason": issue.reason.value, "message": issue.message, "field": list(issue.field)}
+
+
+def _encode_fault(fault: ReadError) -> dict[str, str]:
+    return {"where": fault.path, "why": fault.message}
+
+
+def _encode_location(location: Location | None) -> dict[str, Any] | None:
+    return {"file": location.file, "line": location.line, "column": location.column} if location else None

@@ -1,0 +1,57 @@
+"""Renders the lists of topics as a document for machines; ``schemas/list.json`` describes each field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from topiarist.inspection.list import TopicList, TopicRow
+from topiarist.inspection.partition_health import IssueType
+from topiarist.model.spec import find_origin
+
+FORMAT_VERSION = 1
+
+
+def encode_lists(listings: Iterable[TopicList]) -> dict[str, Any]:
+    """Return the document: the chosen topics of each cluster; plain values only."""
+    return {"formatVersion": FORMAT_VERSION, "clusters": [_encode_cluster(each) for each in listings]}
+
+
+def _encode_cluster(listing: TopicList) -> dict[str, Any]:
+    return {
+        "name": listing.cluster.name,
+        "clusterId": listing.state.cluster_id,
+        "chroot": listing.state.chroot,
+        "present": listing.topic_count,
+        "topics": [_encode_topic(row) for row in listing.rows],
+        "warnings": list(listing.state.warnings),
+    }
+
+
+def _encode_topic(row: TopicRow) -> dict[str, Any]:
+    factors = [width for width in row.partitions_by_replicas if width]
+    return {
+        "topic": row.topic,
+        "partitions": row.partitions,
+        "replicationFactor": factors[0] if len(row.partitions_by_replicas) == 1 and factors else None,
+        "replicaCounts": {str(width): number for width, number in sorted(row.partitions_by_replicas.items())},
+        "owner": row.owner or None,
+        "document": _encode_manifest(row),
+        "config": dict(row.config),
+        "states": sorted(row.states),
+        "statesKnown": row.states_known,
+        "offline": row.issues.get(IssueType.OFFLINE, 0) if row.states_known else None,
+        "underReplicated": row.issues.get(IssueType.UNDER_REPLICATED, 0) if row.states_known else None,
+    }
+
+
+def _encode_manifest(row: TopicRow) -> dict[str, Any] | None:
+    if row.spec is None:
+        return None
+    manifest, place = row.spec.manifest, find_origin(row.spec).locate()
+    return {
+        "name": manifest.name,
+        "namespace": manifest.namespace,
+        "labels": dict(sorted(manifest.labels.items())),
+        "place": {"file": place.file, "line": place.line, "column": place.column} if place else None,
+    }

@@ -1,0 +1,61 @@
+"""Changes as the lines of a diff: replica lists and config before and after, coloured wherever a diff is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from topiarist.model.plan import AddPartitions, Change, ConfigItem, CreateTopic, DeleteTopic, UpdateConfig
+from topiarist.output.text.changes import FROM_CLUSTER_DEFAULTS, SharedDefaults, filter_own_items
+from topiarist.output.text.layout import TextLayout, sanitize
+from topiarist.output.text.values import BROKER_DEFAULT, format_replica_lists, format_value, humanize_config_value
+from topiarist.text import format_count
+
+COMMENT_LAYOUT = TextLayout(width=107)
+"""How wide a comment shows fixed text without a bar to move it."""
+
+
+def format_diff(changes: Iterable[Change], shared_defaults: SharedDefaults) -> list[str]:
+    """What changes, as a diff: new replica lists under their partitions, config before and after."""
+    lines: list[str] = []
+    for change in changes:
+        match change:
+            case CreateTopic(replicas, config):
+                lines.append("@@ partitions @@")
+                lines.extend(f"+ {line}" for line in format_replica_lists(COMMENT_LAYOUT, replicas, 0))
+                items = [ConfigItem(key, None, text, change.assessment) for key, text in config.items()]
+                lines.extend(_format_config(items, ()))
+            case AddPartitions():
+                lines.append(f"@@ partitions {change.before:,} -> {change.total:,} @@")
+                added = format_replica_lists(COMMENT_LAYOUT, change.replicas, change.before)
+                lines.extend(f"+{line[1:].replace('+', ' ')}" for line in added)
+            case UpdateConfig(items):
+                lines.extend(_format_config(items, shared_defaults))
+            case DeleteTopic(partitions, replicas):
+                lines.append(
+                    f"- {format_count(partitions, 'partition')}, {format_count(replicas, 'replica')}, all messages"
+                )
+    return lines
+
+
+def _format_config(items: Sequence[ConfigItem], shared_defaults: SharedDefaults) -> Iterator[str]:
+    own = filter_own_items(items, shared_defaults)
+    if items:
+        yield "@@ config @@"
+    for item in own:
+        yield from format_config_item(item, FROM_CLUSTER_DEFAULTS if item.inherited else "")
+    if left := len(items) - len(own):
+        yield f"  {format_count(left, 'key')} {FROM_CLUSTER_DEFAULTS}: see above"
+
+
+def format_config_item(item: ConfigItem, note: str) -> Iterator[str]:
+    """A key before and after, a line each, with units beside bare numbers."""
+    for sign, text in (("-", item.before), ("+", item.after)):
+        if text is not None:
+            words = ", ".join(
+                filter(None, [humanize_config_value(item.key, text), note if sign == "+" or item.after is None else ""])
+            )
+            yield f"{sign} {sanitize(item.key)} = {format_value(COMMENT_LAYOUT, text)}" + (
+                f"  ({words})" if words else ""
+            )
+    if item.after is None:
+        yield f"+ {sanitize(item.key)}: {BROKER_DEFAULT}"

@@ -1,0 +1,182 @@
+"""The page that a person reads: its width and colours, and the few shapes that every text is made of.
+
+A block has a head (sign, name, what happens, one word at the right end) and fields (a label, then lines in one column).
+Whatever comes from a manifest or a cluster passes through ``plain`` on its way here: a terminal obeys what it is sent.
+Colour is put on last, around text that is already laid out, so that it never changes a layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+GREEN, YELLOW, BOLD_RED, DIM, BOLD = "32", "33", "1;31", "2", "1"
+"""Tones: what a terminal is told to make text green, yellow, bold red, dim or bold."""
+
+TEXT_COLUMN = 19
+"""The column (from 0) where fields have their text."""
+
+_LABEL_COLUMN = 6
+_MAX_NAME_WIDTH = 34
+_MIN_ACTION_WIDTH = 24
+_MAX_SHOWN_NAMES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class TextLayout:
+    """How to write: ``width`` in columns, ``verbose`` to shorten nothing and leave nothing out.
+
+    ``column`` is where heads have their action; longer names push it away.
+    """
+
+    width: int = 80
+    use_color: bool = False
+    verbose: bool = False
+    action_column: int = TEXT_COLUMN
+
+    @property
+    def text_width(self) -> int:
+        """Columns for the text of a field."""
+        return max(self.width - TEXT_COLUMN, 20)
+
+    def colorize(self, text: str, tone: str) -> str:
+        """``text`` in a tone, or as it is where there is no colour."""
+        return f"\x1b[{tone}m{text}\x1b[0m" if self.use_color and tone and text else text
+
+
+def sanitize(text: str) -> str:
+    r"""``text`` with everything escaped that does not print: control characters, ANSI, direction marks, surrogates.
+
+    What is escaped reads as in Python and JSON: ``\x1b``, ``\u202e``.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """``text`` made plain, in lines of at most ``width``; breaks at spaces, and within a word longer than a line."""
+    text = sanitize(text)
+    if len(text) <= width:
+        return [text]
+    lines, line = [], ""
+    for word in _split_words(text):
+        joined = f"{line} {word}" if line else word
+        if len(joined) <= width:
+            line = joined
+            continue
+        if line:
+            lines.append(line)
+        while len(word) > width:
+            lines.append(word[:width])
+            word = word[width:]
+        line = word
+    return [*lines, line] if line else lines
+
+
+def _split_words(text: str) -> list[str]:
+    """The words to break between; a field to copy at the end, as in "add clusterId: 7sYk", is one of them."""
+    words = text.split(" ")
+    if len(words) > 1 and words[-2].endswith(":"):
+        words[-2:] = [f"{words[-2]} {words[-1]}"]
+    return words
+
+
+def fill_lines(pieces: Iterable[str], width: int) -> list[str]:
+    """Pieces of text joined by spaces into lines of at most ``width``; only a piece longer than that is broken."""
+    lines: list[str] = []
+    for piece in pieces:
+        if lines and len(lines[-1]) + 1 + len(piece) <= width:
+            lines[-1] += f" {piece}"
+        else:
+            lines.extend(wrap(piece, width))
+    return lines
+
+
+def format_heading(
+    layout: TextLayout, sign: str, name: str, *, action: str, right_text: str = "", styles: tuple[str, str] = ("", "")
+) -> Iterator[str]:
+    """The first line of a block; more lines where the name or the action is long.
+
+    ``right_text`` stands at the right end. ``styles`` are those of sign and name, and of the word.
+    """
+    name = sanitize(name)
+    start = max(layout.action_column, len(name) + 6)
+    space = layout.width - start - (len(right_text) + 2 if right_text else 0)
+    lines = wrap(action, space) if space >= _MIN_ACTION_WIDTH else []
+    left = f"{sign} {name}".ljust(start - 2)
+    if not lines or (len(lines) > 1 and start > layout.action_column):
+        # A long name has a line of its own, or several.
+        for part in wrap(name, layout.width - 4):
+            yield f"  {layout.colorize(f'{sign} {part}', styles[0])}"
+            sign = " "
+        start, left = TEXT_COLUMN, " " * (TEXT_COLUMN - 2)
+        lines = wrap(action, max(layout.width - start - (len(right_text) + 2 if right_text else 0), 20))
+    end = right_align(lines[0], right_text, layout.width - start, layout.colorize(right_text, styles[1]))
+    yield f"  {layout.colorize(left, styles[0]) if left.strip() else left}{end}"
+    for line in lines[1:]:
+        yield " " * start + line
+
+
+def right_align(line: str, right_text: str, width: int, colorized_text: str) -> str:
+    """``line`` with ``right_text`` at the right end of ``width`` columns."""
+    return f"{line.ljust(width - len(right_text))}{colorized_text}" if right_text else line
+
+
+def format_field(layout: TextLayout, label: str, lines: Iterable[str]) -> Iterator[str]:
+    """Lines in the column of fields, the first one behind its label. Lines have to be plain and fit."""
+    start = f"{'':{_LABEL_COLUMN}}{layout.colorize(label, DIM)}{'':{TEXT_COLUMN - _LABEL_COLUMN - len(label)}}"
+    for line in lines:
+        yield f"{start}{line}"
+        start = " " * TEXT_COLUMN
+
+
+def format_section(layout: TextLayout, label: str, lines: Iterable[str], style: str = "") -> Iterator[str]:
+    """Lines about a whole: as a field, but the label stands where heads have their sign."""
+    start = f"  {layout.colorize(label, style)}{'':{TEXT_COLUMN - 2 - len(label)}}"
+    for text in lines:
+        yield f"{start}{text}"
+        start = " " * TEXT_COLUMN
+
+
+def format_text_field(layout: TextLayout, label: str, text: str) -> Iterator[str]:
+    """A field of running text; nothing if there is none."""
+    return format_field(layout, label, wrap(text, layout.text_width) if text else ())
+
+
+def format_names(layout: TextLayout, names: Sequence[str]) -> list[str]:
+    """A list of names as lines: the first dozen and how many more, or all of them on a verbose page."""
+    shown = names if layout.verbose or len(names) <= _MAX_SHOWN_NAMES else names[: _MAX_SHOWN_NAMES - 1]
+    pieces = [f"{sanitize(name)}," for name in shown]
+    if len(shown) < len(names):
+        pieces.append(f"... {len(names) - len(shown):,} more")
+    elif pieces:
+        pieces[-1] = pieces[-1].removesuffix(",")
+    return fill_lines(pieces, layout.text_width)
+
+
+def format_grid(cells: Sequence[str], width: int) -> list[str]:
+    """Cells in even columns, with about as many in each line."""
+    cell = max(map(len, cells), default=0)
+    most = max((width + 2) // (cell + 2), 1)
+    lines = -(-len(cells) // most)
+    each = -(-len(cells) // max(lines, 1))
+    rows = (cells[at : at + each] for at in range(0, len(cells), max(each, 1)))
+    return ["  ".join(text.ljust(cell) for text in row).rstrip() for row in rows]
+
+
+def choose_action_column(names: Iterable[str]) -> int:
+    """Where heads of blocks with these names have their action: beside most of them, not beside a very long one."""
+    widest = max((len(name) + 6 for name in names if len(name) + 6 <= _MAX_NAME_WIDTH), default=TEXT_COLUMN)
+    return max(widest, TEXT_COLUMN)
+
+
+def format_progress_bar(done: int, total: int, width: int) -> str:
+    """A line that says how far a run is: ``[########--------]  6 of 12``; it fits ``width`` if that is 20 or more."""
+    whole = f"{total:,}"
+    figures = f"  {done:>{len(whole)},} of {whole}"
+    space = min(width - len(figures) - 3, 60)
+    if space < 1:
+        return figures.strip()
+    filled = space * min(done, total) // total if total else space
+    return f"[{'#' * filled}{'-' * (space - filled)}]{figures}"

@@ -1,0 +1,120 @@
+"""Config values and replica lists as a reviewer wants them: exact, aligned, and with units beside bare numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from topiarist.kafka.types import Replicas
+from topiarist.model.plan import ConfigItem
+from topiarist.output.text.layout import BOLD_RED, GREEN, YELLOW, TextLayout, fill_lines, format_grid, sanitize, wrap
+from topiarist.text import humanize_bytes, humanize_duration
+
+BROKER_DEFAULT = "brokers' default"
+"""What holds where a topic has no override."""
+
+_MAX_LONG = str((1 << 63) - 1)
+_MAX_SHOWN_LISTS = 16
+_MAX_VALUE_LENGTH = 160
+_MAX_KEY_WIDTH = 37
+
+
+def humanize_config_value(key: str, text: str) -> str:
+    """A value in units: ``7 days``, ``1 GiB``, ``unlimited``; empty where its digits say it as well."""
+    unit = humanize_duration if key.endswith(".ms") else humanize_bytes if key.endswith("bytes") else None
+    if unit is None:
+        return ""
+    if text == _MAX_LONG or (text == "-1" and ".retention." in f".{key}"):
+        return "unlimited"
+    if text == "-2" and key.startswith("local."):
+        return f"as {key.removeprefix('local.')}"
+    if not (text.isascii() and text.isdigit() and len(text) < len(_MAX_LONG)):
+        return ""
+    words = unit(int(text))
+    return "" if words.startswith(f"{text} ") else words
+
+
+class ConfigRow(NamedTuple):
+    """A config key to show, and a word about it (empty: none)."""
+
+    item: ConfigItem
+    note: str = ""
+
+
+def format_config_lines(layout: TextLayout, rows: Sequence[ConfigRow]) -> list[str]:
+    """One line per key, or more where a value is long: sign, key, before and after, units, note."""
+    widest = max(min(len(sanitize(row.item.key)), _MAX_KEY_WIDTH) for row in rows)
+    lines = []
+    for row in rows:
+        lines.extend(_format_config_line(layout, row, widest))
+    return lines
+
+
+def _format_config_line(layout: TextLayout, row: ConfigRow, widest: int) -> list[str]:
+    item = row.item
+    mark, tone = ("-", BOLD_RED) if item.after is None else ("+", GREEN) if item.before is None else ("~", YELLOW)
+    key, sign = sanitize(item.key).ljust(widest), layout.colorize(mark, tone)
+    column = len(key) + 4
+    pieces = _format_pieces(layout, row)
+    if any(column + len(piece) > layout.text_width for piece in pieces):
+        # Too long to stand beside its key: the value goes beneath.
+        first, *rest = wrap(key.rstrip(), layout.text_width - 2)
+        return [
+            f"{sign} {first}",
+            *(f"  {part}" for part in rest),
+            *(f"    {part}" for part in fill_lines(pieces, layout.text_width - 4)),
+        ]
+    first, *rest = fill_lines(pieces, layout.text_width - column)
+    return [f"{sign} {key}  {first}", *(" " * column + line.lstrip() for line in rest)]
+
+
+def _format_pieces(layout: TextLayout, row: ConfigRow) -> list[str]:
+    """The parts of a line that should not be broken: before, after, units, note."""
+    key, before, after = row.item.key, row.item.before, row.item.after
+    note = [f" {row.note}"] if row.note else []
+    if after is None:
+        return [
+            format_value(layout, before or ""),
+            *_parenthesize(humanize_config_value(key, before or "")),
+            f"-> {BROKER_DEFAULT}",
+            *note,
+        ]
+    if before is None:
+        return [format_value(layout, after), *_parenthesize(humanize_config_value(key, after)), *note]
+    old, new = humanize_config_value(key, before), humanize_config_value(key, after)
+    units = f"{old or _append_unit(key, before)} -> {new or _append_unit(key, after)}" if old or new else ""
+    return [format_value(layout, before), f"-> {format_value(layout, after)}", *_parenthesize(units), *note]
+
+
+def _parenthesize(text: str) -> list[str]:
+    return [f" ({text})"] if text else []
+
+
+def _append_unit(key: str, text: str) -> str:
+    """A value that ``human`` has nothing to say of, fit to stand beside one that has a unit."""
+    return f"{text} {'ms' if key.endswith('.ms') else 'bytes'}" if text.isascii() and text.isdigit() else text
+
+
+def format_value(layout: TextLayout, text: str) -> str:
+    """A value as a page has it: plain, two quotes where it is empty, and cut where it is long."""
+    text = sanitize(text)
+    if not text:
+        return '""'
+    if layout.verbose or len(text) <= _MAX_VALUE_LENGTH:
+        return text
+    return f"{text[:_MAX_VALUE_LENGTH]}... {len(text) - _MAX_VALUE_LENGTH:,} more characters"
+
+
+def format_replica_lists(layout: TextLayout, lists: Sequence[Replicas], first_partition: int) -> list[str]:
+    """Replica lists under their partition ids, the preferred leader first; of many the first ones and how many more."""
+    whole = layout.verbose or len(lists) <= _MAX_SHOWN_LISTS
+    shown = lists if whole else lists[: _MAX_SHOWN_LISTS - 1]
+    digits = len(str(first_partition + len(shown) - 1))
+    plus = "+ " if first_partition else ""
+    cells = [
+        f"{plus}{first_partition + index:>{digits}} [{','.join(map(str, replicas))}]"
+        for index, replicas in enumerate(shown)
+    ]
+    if not whole:
+        cells.append(f"... {len(lists) - len(shown):,} more")
+    return format_grid(cells, layout.text_width)

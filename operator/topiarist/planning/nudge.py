@@ -1,0 +1,85 @@
+"""Nudging topics that the controller has overlooked: the plan that sets their nodes again, as they are.
+
+The controller reads the nodes of all new topics at once, and loses all of them where one cannot be decoded. It knows
+their names from then on and watches their nodes: a set of the same data makes it take the partitions over that have no
+state. No record, config or assignment changes, so anybody's topic may be nudged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from topiarist.errors import Reason
+from topiarist.kafka.names import topic_name_problem
+from topiarist.model.plan import Change, Issue, Nudge, Plan, TopicPlan
+from topiarist.model.state import ClusterState, TopicInspection
+from topiarist.planning.planner import plan_without_specs
+from topiarist.planning.stale_reassignments import NAMED_BY_REQUEST
+from topiarist.text import shorten_list
+
+
+class NudgePlan(NamedTuple):
+    """The plan for one cluster, the topics that need no nudge, and the names that it has no topic of."""
+
+    plan: Plan
+    initialized: Sequence[str]
+    not_found: Sequence[str]
+
+
+def parse_topic_names(raw_names: Iterable[str]) -> tuple[str, ...]:
+    """Return the distinct topic names, sorted. Raises ``ValueError`` for a word that is no topic name."""
+    names = tuple(sorted(set(raw_names)))
+    if problems := [problem for name in names if (problem := topic_name_problem(name))]:
+        raise ValueError("; ".join(problems))
+    return names
+
+
+def plan_nudge(
+    state: ClusterState, cluster: str, inspections: Mapping[str, TopicInspection | None], owner: str
+) -> NudgePlan:
+    """Plan to nudge the topics of ``inspections``, of which the controller has left partitions without a state.
+
+    ``inspections`` has what the controller has made of each topic; ``owner`` is that of the run.
+    """
+    there = [name for name in inspections if name in state.topics or name in state.topic_errors]
+    topics = [_plan_topic(state, name, inspections[name]) for name in there]
+    needed = [topic for topic in topics if not topic.is_empty]
+    plan = plan_without_specs(state, cluster, owner, needed, state.warnings)
+    return NudgePlan(
+        plan, [topic.topic for topic in topics if topic.is_empty], [name for name in inspections if name not in there]
+    )
+
+
+def _plan_topic(state: ClusterState, name: str, inspection: TopicInspection | None) -> TopicPlan:
+    """Plan one topic; a plan without content means that the controller has taken all its partitions over."""
+    topic = state.topics.get(name)
+    record = topic.record if topic else None
+    decided = _decide_nudge(state, name, inspection)
+    changes = (decided,) if isinstance(decided, Nudge) else ()
+    refusals = (decided,) if isinstance(decided, Issue) else ()
+    return TopicPlan(name, topic, record, record, changes=changes, refusals=refusals)
+
+
+def _decide_nudge(state: ClusterState, name: str, inspection: TopicInspection | None) -> Change | Issue | None:
+    if fault := state.topic_errors.get(name):
+        instead = "correct the node: the controller looks at it when it is set"
+        return Issue(Reason.ZNODE_UNREADABLE, f"{fault.path}: {fault.message}", hint=instead)
+    topic, registered = state.topics[name], {broker.id for broker in state.brokers}
+    if name in state.pending_deletions:
+        return Issue(Reason.DELETION_IN_PROGRESS, "is being deleted", hint="run again when it is gone")
+    if inspection is None or not inspection.states_readable or inspection.partition_errors:
+        message = "the states of its partitions cannot be read: whether it needs a nudge is not known"
+        return Issue(Reason.ZNODE_UNREADABLE, message, hint=f"topiarist describe {name} says which, and why")
+    replicas = dict(zip(topic.partition_ids, topic.replicas, strict=True))
+    missing = tuple(partition for partition in replicas if partition not in inspection.states)
+    if not missing:
+        return None
+    if topic.reassigning_partitions or name in state.reassigning_topics:
+        message = NAMED_BY_REQUEST if name in state.reassigning_topics else "its replicas are being reassigned"
+        return Issue(Reason.REASSIGNMENT_IN_PROGRESS, message, hint="run again when that is done")
+    waiting = tuple(partition for partition in missing if registered.isdisjoint(replicas[partition]))
+    if waiting == missing:
+        message = f"no broker of partition {shorten_list(waiting)} is registered: the controller waits for one"
+        return Issue(Reason.BROKERS_MISSING, message, hint="start one of them; no nudge is needed then")
+    return Nudge(tuple(partition for partition in missing if partition not in waiting))

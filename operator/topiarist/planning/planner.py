@@ -1,0 +1,295 @@
+"""The difference: what has to change on a cluster so that it is what its specs say, and what will not be changed.
+
+``plan_topic`` decides about one topic, ``make_plan`` about all topics of a cluster. Both are pure: the same spec,
+state and run give the same plan, to the byte. What was asked for and will not be done is a ``Finding`` with its
+reason, never an exception; what can be done is still done. ::
+
+    topic on the cluster?   record of ours?    difference?     result
+    no                      no                 -               create
+    no                      yes                -               refused (DeletedExternally) unless --recreate
+    yes                     no, or stale       no              adopt
+    yes                     no, or stale       yes             refused (NotAdopted) unless --adopt
+    yes                     another owner's    -               refused (NotOwned) unless --take-ownership
+    yes                     ours               no              nothing
+    yes                     ours               yes             add partitions, update config
+
+``creation`` has the topics that are not there, ``differences`` the fields of those that are, ``faults`` what is wrong
+with them already; ``evolve`` says what the cluster would then hold; ``policy`` filters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from topiarist.errors import Reason
+from topiarist.kafka.names import INTERNAL_TOPICS, index_by_metric_name
+from topiarist.model import ownership_record
+from topiarist.model import plan as plan_
+from topiarist.model.plan import (
+    AddPartitions,
+    CreateTopic,
+    DeleteTopic,
+    Issue,
+    Plan,
+    TakeOwnership,
+    TopicPlan,
+    UpdateConfig,
+    partitions_after,
+    record_after,
+    withhold,
+)
+from topiarist.model.progress import blocking_reason, build_topic_progress
+from topiarist.model.run_options import RunOptions
+from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
+from topiarist.planning import diff, existing_problems
+from topiarist.planning.builder import HINT_INTERNAL_TOPIC, PlanContext, TopicPlanBuilder
+from topiarist.planning.create import plan_creation
+from topiarist.planning.placement import ReplicaPlacer
+from topiarist.planning.risk import assess_deletion
+from topiarist.planning.size_limits import enforce_size_limits
+from topiarist.planning.stale_reassignments import NAMED_BY_REQUEST, explain_stale_entry
+
+
+def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSpec], options: RunOptions) -> Plan:
+    """The plan for one cluster; no two ``specs`` have one name, or names that collide (``desired`` sees to it)."""
+    context = make_plan_context(state, cluster, options)
+    plans, unchanged, declared = [], 0, set()
+    for spec in specs:
+        declared.add(spec.topic)
+        plan = plan_topic(spec, context)
+        if plan.changes or plan.refusals:
+            plans.append(plan)
+        else:
+            unchanged += 1
+            if plan.notices:
+                plans.append(plan)
+    plans.sort(key=lambda plan: plan.topic)
+    plans, warnings = enforce_size_limits(plans, state.list_sizes)
+    plans = apply_write_block(plans, state)
+    places = any(plan.new_replicas() for plan in plans)
+    return Plan(
+        cluster=cluster.name,
+        cluster_id=state.cluster_id,
+        chroot=state.chroot,
+        owner=options.owner,
+        brokers=state.brokers,
+        topics=tuple(plans),
+        unchanged=unchanged,
+        orphans=_find_orphans(state, options, declared),
+        warnings=(*state.warnings, *_cluster_warnings(state, cluster), *warnings, *_bypass_warnings(plans)),
+        load=context.placer.current_load() if places else {},
+        write_block=state.write_block,
+        config_rules=cluster.config_rules.with_relevant_settings(),
+        min_version=state.min_version,
+        controller=state.controller,
+        controller_epoch=state.controller_epoch,
+    )
+
+
+def plan_topic(spec: TopicSpec, context: PlanContext) -> TopicPlan:
+    """What there is to do, to refuse and to say about one topic."""
+    state, name = context.state, spec.topic
+    draft = TopicPlanBuilder(spec, context)
+    if fault := state.topic_errors.get(name):
+        draft.add_refusal(
+            Reason.ZNODE_UNREADABLE, f"{fault.path}: {fault.message}", instead="mend it; nothing is written until then"
+        )
+        return _build_topic_plan(draft, None, None)
+    topic = state.topics.get(name)
+    record = state.record_of(name)
+    if name in state.pending_deletions:
+        if spec.absent:
+            draft.add_notice(
+                Reason.DELETION_IN_PROGRESS,
+                f"marked for deletion: {blocking_reason(build_topic_progress(state, name))}",
+            )
+        else:
+            draft.add_refusal(Reason.DELETION_IN_PROGRESS, "is being deleted", instead="run again when it has gone")
+    elif topic is None:
+        plan_creation(draft, record)
+    elif spec.absent:
+        _plan_deletion(draft, topic)
+    else:
+        _plan_existing(draft, topic)
+    return _build_topic_plan(draft, topic, record)
+
+
+def plan_without_specs(
+    state: ClusterState, cluster: str, owner: str, topics: Iterable[TopicPlan], warnings: tuple[str, ...] = ()
+) -> Plan:
+    """Return the plan of a command that releases or nudges topics, with what the cluster's gate leaves of it."""
+    return Plan(
+        cluster=cluster,
+        cluster_id=state.cluster_id,
+        chroot=state.chroot,
+        owner=owner,
+        brokers=state.brokers,
+        topics=tuple(apply_write_block([*topics], state)),
+        warnings=warnings,
+        write_block=state.write_block,
+        controller=state.controller,
+        controller_epoch=state.controller_epoch,
+    )
+
+
+def make_plan_context(
+    state: ClusterState,
+    cluster: ClusterSpec,
+    options: RunOptions,
+    replica_holders: frozenset[int] | None = None,
+    other_topics: Iterable[str] = (),
+) -> PlanContext:
+    """What is the same for every topic of a plan, found once.
+
+    Where ``state`` has only some topics of a cluster, ``replica_holders`` are the brokers that hold replicas of any
+    that stays, and ``other_topics`` the others by name with which one of them may collide.
+    """
+    placing = ReplicaPlacer(state, cluster, options.without_brokers, options.allow_unknown_brokers, replica_holders)
+    unified = index_by_metric_name(chain(state.topics, state.topic_errors, other_topics))
+    return PlanContext(
+        state, cluster, options, placing, cluster.config_rules.merge_dynamic_settings(state.broker_defaults), unified
+    )
+
+
+def _build_topic_plan(builder: TopicPlanBuilder, topic: TopicState | None, record: OwnershipRecord | None) -> TopicPlan:
+    """The plan from its draft; a record that would change is a change too, of the record only."""
+    spec, owner = builder.spec, builder.context.options.owner
+    after = record
+    if builder.changes and isinstance(builder.changes[0], DeleteTopic):
+        after = OwnershipRecord(owner, deleted=True)
+    elif builder.changes and isinstance(builder.changes[0], CreateTopic):
+        after = record_after(owner, spec, builder.changes[0].config, len(builder.changes[0].replicas), None)
+    elif topic is not None and _may_write_record(builder):
+        config = plan_.config_after(topic.config, builder.changes) if builder.changes else topic.config
+        partitions = partitions_after(len(topic.replicas), builder.changes)
+        after = record_after(owner, spec, config, partitions, topic.valid_record)
+        if not builder.changes and topic.valid_record == replace(after, applied=None):
+            after = topic.valid_record  # one that knows no values yet gains them with the next write
+        if not builder.changes and after != topic.valid_record:
+            builder.changes.append(TakeOwnership())
+    return TopicPlan(
+        topic=spec.topic,
+        before=topic,
+        record_before=record,
+        record_after=after,
+        changes=tuple(builder.changes),
+        refusals=tuple(builder.refusals),
+        notices=tuple(builder.notices),
+        observe_only=spec.observe_only,
+        spec=spec,
+    )
+
+
+_NO_RECORD_REASONS = frozenset(
+    {Reason.NOT_OWNED, Reason.NOT_ADOPTED, Reason.DELETION_IN_PROGRESS, Reason.DELETION_DISABLED}
+)
+
+
+def _may_write_record(builder: TopicPlanBuilder) -> bool:
+    return not builder.spec.absent and _NO_RECORD_REASONS.isdisjoint([refusal.reason for refusal in builder.refusals])
+
+
+def _plan_existing(builder: TopicPlanBuilder, topic: TopicState) -> None:
+    run, record = builder.context.options, topic.valid_record
+    _notice_stale_record(builder, topic)
+    if record and record.owner != run.owner and not run.may_take_ownership(topic.name):
+        builder.refuse_other_owner(record)
+        return
+    if record and topic.modified_externally:
+        builder.add_notice(
+            Reason.MODIFIED_EXTERNALLY, ownership_record.describe_external_changes(record, topic.config), ("config",)
+        )
+    diff.find_changes(builder, topic)
+    existing_problems.find_problems(builder, topic)
+    differs = bool(builder.changes or builder.refusals)
+    if record is None and differs and not builder.spec.observe_only and not run.may_adopt(topic.name):
+        held, builder.changes = tuple(builder.changes), []
+        builder.add_refusal(
+            Reason.NOT_ADOPTED,
+            "exists already, was not made by topiarist, and differs",
+            instead=f"if it is meant: --adopt={topic.name}, or --adopt='*' for all",
+            held=held,
+        )
+
+
+def _notice_stale_record(builder: TopicPlanBuilder, topic: TopicState) -> None:
+    if topic.record and not topic.record_valid:
+        builder.add_notice(
+            Reason.STALE_OWNERSHIP_RECORD, "our record belongs to an earlier topic of this name: it counts as none"
+        )
+
+
+def _plan_deletion(builder: TopicPlanBuilder, topic: TopicState) -> None:
+    """``ensure: Absent`` on a topic that is there; only a record from before this run counts, none is taken over."""
+    record, path = topic.valid_record, ("ensure",)
+    _notice_stale_record(builder, topic)
+    if topic.name in INTERNAL_TOPICS:
+        instead = HINT_INTERNAL_TOPIC
+        builder.add_refusal(Reason.INTERNAL_TOPIC, "Kafka's own topic is not deleted", path, instead=instead)
+    elif builder.context.is_protected(topic.name):
+        message = "belongs to other software: it is not deleted"
+        builder.add_refusal(Reason.PROTECTED_TOPIC, message, path, instead="Cluster.spec.protected lists the names")
+    elif record is None:
+        message = "was not made or adopted by topiarist before this run: it is not deleted"
+        builder.add_refusal(
+            Reason.NOT_ADOPTED, message, path, instead="adopt it first (ensure: Present), then ask again"
+        )
+    elif record.owner != builder.context.options.owner:
+        message = f"belongs to owner {record.owner}, this run is {builder.context.options.owner}: it is not deleted"
+        instead = f"leave it to its owner, or take it over first (ensure: Present and --take-ownership={topic.name})"
+        builder.add_refusal(Reason.NOT_OWNED, message, path, instead=instead)
+    elif record.deleted:
+        message = "we marked it for deletion, the mark has gone and the topic is still there"
+        instead = (
+            "the brokers have delete.topic.enable=false. Leave the topic (ensure: Present, or release it); or turn"
+        )
+        instead += " that on, say ensure: Present once, and then Absent again"
+        builder.add_refusal(Reason.DELETION_DISABLED, message, path, instead=instead)
+    elif topic.name in builder.context.state.reassigning_topics:
+        message = f"{NAMED_BY_REQUEST}: its entry would stay, and move a topic of this name that is made later"
+        instead = "run again when the reassignment is done"
+        if topic.name in builder.context.state.stale_reassignments:
+            message, instead = explain_stale_entry(topic_exists=True)
+        builder.add_refusal(Reason.REASSIGNMENT_IN_PROGRESS, message, path, instead=instead)
+    else:
+        partitions, replicas = len(topic.replicas), sum(map(len, topic.replicas))
+        builder.changes.append(DeleteTopic(partitions, replicas, assess_deletion(partitions, replicas)))
+
+
+def apply_write_block(plans: list[TopicPlan], state: ClusterState) -> list[TopicPlan]:
+    """The plans, or nothing but refusals where the cluster must not be written to at all."""
+    if state.write_block.reason is None:
+        return plans
+    finding = Issue(state.write_block.reason, state.write_block.message)
+    return [withhold(plan, plan.changes, finding) if plan.is_actionable else plan for plan in plans]
+
+
+def _find_orphans(state: ClusterState, options: RunOptions, declared: set[str]) -> tuple[str, ...]:
+    """Topics that a record says are this owner's and that no manifest of the run names."""
+    return tuple(
+        sorted(
+            name
+            for name, topic in state.topics.items()
+            if (record := topic.valid_record) and record.owner == options.owner and name not in declared
+            if name not in state.pending_deletions
+        )
+    )
+
+
+def _cluster_warnings(state: ClusterState, cluster: ClusterSpec) -> Iterable[str]:
+    """What a person should know about the cluster before trusting a plan."""
+    if cluster.cluster_id == "" and cluster.source is not None:
+        yield f"no clusterId guards this cluster; add to spec: clusterId: {state.cluster_id}"
+    if cluster.version is not None and cluster.version < state.min_version:
+        seen = ".".join(map(str, state.min_version))
+        yield f"kafkaVersion is {'.'.join(map(str, cluster.version))}, but the cluster shows signs of {seen} or later"
+
+
+def _bypass_warnings(plans: Sequence[TopicPlan]) -> Iterable[str]:
+    """Writing to ZooKeeper goes past the guards of Kafka's own interface: whoever reviews should know."""
+    changes = chain.from_iterable(plan.changes for plan in plans if plan.is_actionable)
+    if any(isinstance(change, CreateTopic | AddPartitions | UpdateConfig) for change in changes):
+        yield "written to ZooKeeper directly: the brokers' topic and config policies, ACLs and quotas are not asked"

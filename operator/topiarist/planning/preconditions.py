@@ -1,0 +1,362 @@
+"""What a cluster holds once a plan is done, and whether it still holds what a plan was made from.
+
+``evolve`` proves a plan (plan, evolve, plan again: nothing) and *is* the in-memory cluster. ``standing`` compares by
+value directly before a write: versions are too weak for that (a topic deleted and made again starts over) and too
+strict (a controller's restart, a throttle, an unrelated key would void a plan that is still true).
+
+A whole plan against a whole cluster: which of its topics still stand as it saw them, which are done, which moved.
+
+``evolve.standing`` says it of one topic; an adapter asks that directly before a write. Here it is said of all of them,
+for a plan that was kept and may long be untrue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import chain
+from typing import NamedTuple
+
+from topiarist.kafka.config_rules import is_min_isr_above
+from topiarist.kafka.names import has_collision_chars, index_by_metric_name, metric_name
+from topiarist.kafka.types import Broker, KafkaVersion
+from topiarist.model.plan import (
+    AddPartitions,
+    CreateTopic,
+    DeleteTopic,
+    Issue,
+    Nudge,
+    Plan,
+    PlanAssumptions,
+    TopicPlan,
+    UpdateConfig,
+    config_after,
+    releases_ownership,
+    retained_managed_keys,
+    withhold,
+)
+from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
+from topiarist.planning.placement import ReplicaPlacer
+from topiarist.planning.risk import describe_increase, reassess
+from topiarist.planning.stale_reassignments import NAMED_BY_REQUEST
+
+
+def is_nudge(plan: TopicPlan) -> bool:
+    """Whether the plan only makes the controller look at the topic: nothing else of it changes."""
+    return any(isinstance(change, Nudge) for change in plan.changes)
+
+
+_NAMED_BY_REQUEST_NOW = f"{NAMED_BY_REQUEST} now: its entry would outlive the topic, or move a new one"
+
+
+class Validity(str, Enum):
+    """Where a topic stands, seen from a plan."""
+
+    APPLICABLE = "before"
+    ALREADY_APPLIED = "after"
+    CONFLICT = "moved"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanValidity:
+    """A position and, if the topic moved, what was expected and what is there."""
+
+    validity: Validity
+    message: str = ""
+
+
+APPLICABLE, ALREADY_APPLIED = PlanValidity(Validity.APPLICABLE), PlanValidity(Validity.ALREADY_APPLIED)
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentTopic:
+    """One topic as it is at the moment of writing, and what else its plan depends on.
+
+    ``broker_defaults`` and ``release_at_least`` are those of ``ClusterState``: by them a config is judged. ``unified``
+    are the topics of the cluster as ``unify`` folds their names.
+    """
+
+    topic: TopicState | None
+    record: OwnershipRecord | None
+    marked_for_deletion: bool
+    reassigning: bool
+    brokers: Mapping[int, Broker]
+    broker_defaults: Mapping[str, str]
+    min_version: KafkaVersion
+    topics_by_metric_name: Mapping[str, str]
+
+
+def check_preconditions(plan: TopicPlan, assumptions: PlanAssumptions, current: CurrentTopic) -> PlanValidity:
+    """Return whether ``plan`` can be applied, is done already, or is no longer valid.
+
+    ``assumptions`` are those of the whole plan.
+    """
+    if _is_already_applied(plan, current):
+        return ALREADY_APPLIED
+    if releases_ownership(plan):
+        message = _record_conflict(plan.record_before, current.record)
+    elif is_nudge(plan):
+        message = _nudge_conflict(plan, current)
+    else:
+        message = (
+            _topic_conflict(plan, current)
+            or _broker_conflict(plan, assumptions.brokers, current)
+            or _invalid_config_conflict(plan, assumptions, current)
+            or _risk_conflict(plan, assumptions, current)
+        )
+    return PlanValidity(Validity.CONFLICT, message) if message else APPLICABLE
+
+
+def _is_already_applied(plan: TopicPlan, current: CurrentTopic) -> bool:
+    if is_nudge(plan):
+        return False  # the states of its partitions say it, of which nothing is known here
+    if releases_ownership(plan):
+        return current.record is None
+    if any(isinstance(change, DeleteTopic) for change in plan.changes):
+        return (current.topic is None or current.marked_for_deletion) and current.record == plan.record_after
+    topic = current.topic
+    if topic is None or current.marked_for_deletion or not topic.record_valid or topic.record != plan.record_after:
+        return False
+    if plan.before is not None and _is_recreated(plan.before, topic):
+        return False
+    return all(_is_change_applied(change, topic) for change in plan.changes)
+
+
+def _is_change_applied(change: object, topic: TopicState) -> bool:
+    match change:
+        case CreateTopic(replicas, config):
+            return topic.replicas == replicas and config.items() <= topic.config.items()
+        case AddPartitions(before=before, replicas=replicas):
+            return topic.replicas[before:] == replicas
+        case UpdateConfig(items):
+            return all(topic.config.get(item.key) == item.after for item in items)
+    return True
+
+
+def _topic_conflict(plan: TopicPlan, current: CurrentTopic) -> str:
+    """What is no longer as it was; empty if all that the plan rests on still is."""
+    if current.marked_for_deletion:
+        return "is marked for deletion now"
+    if plan.before is None:
+        if current.topic is not None:
+            return "did not exist, and exists now"
+        if current.reassigning:
+            return _NAMED_BY_REQUEST_NOW
+        return _name_conflict(plan.topic, current) or _record_conflict(plan.record_before, current.record)
+    topic = current.topic
+    if topic is None:
+        return "existed, and is gone now"
+    if _is_recreated(plan.before, topic):
+        return "was deleted and made again: it is another topic now"
+    if topic.record_valid != plan.before.record_valid:
+        return (
+            "our record beside it counted, and no longer does"
+            if plan.before.record_valid
+            else "has a record of ours now"
+        )
+    return (
+        _record_conflict(plan.before.record, topic.record)
+        or _change_conflict(plan.changes, plan.before.topic_id, topic, current)
+        or _retained_config_conflict(plan, plan.before, topic)
+    )
+
+
+def _nudge_conflict(plan: TopicPlan, current: CurrentTopic) -> str:
+    """What forbids to nudge the topic now; empty if nothing does."""
+    if current.marked_for_deletion:
+        return "is marked for deletion now"
+    if current.topic is None or plan.before is None:
+        return "existed, and is gone now"
+    if _is_recreated(plan.before, current.topic):
+        return "was deleted and made again: it is another topic now"
+    if current.topic.reassigning_partitions or current.reassigning:
+        return "its replicas are being reassigned now"
+    return "" if current.topic.replicas == plan.before.replicas else "has other replicas now"
+
+
+def _is_recreated(before: TopicState, now: TopicState) -> bool:
+    """Whether it is another topic of that name. Topic ids count where both have one: the controller adds it later."""
+    return before.identity != now.identity or (before.topic_id or now.topic_id) != (now.topic_id or before.topic_id)
+
+
+def _name_conflict(name: str, current: CurrentTopic) -> str:
+    other = current.topics_by_metric_name.get(metric_name(name)) if has_collision_chars(name) else None
+    return f"would collide with {other}, which exists now" if other else ""
+
+
+def _retained_config_conflict(plan: TopicPlan, before: TopicState, now: TopicState) -> str:
+    for key in retained_managed_keys(plan):
+        if now.config.get(key) != before.config.get(key):
+            return f"{key} was {_format_value(before.config.get(key))}, and is {_format_value(now.config.get(key))} now"
+    return ""
+
+
+def _invalid_config_conflict(plan: TopicPlan, assumptions: PlanAssumptions, current: CurrentTopic) -> str:
+    """Whether the config would be invalid as it would be written, with what others changed since the plan was made.
+
+    Judged as ``plan`` judges; a release that the plan knew of is not forgotten, whatever one topic by itself shows.
+    """
+    written, after = _configs_after_write(plan, current.topic)
+    if not after:
+        return ""
+    settings = assumptions.config_rules.merge_dynamic_settings(current.broker_defaults)
+    releases = assumptions.config_rules.versions_to_check(max(assumptions.min_version, current.min_version))
+    wrong = [fault.message for fault in assumptions.config_rules.find_errors(after, releases, settings)]
+    replicas = current.topic.replicas if current.topic else plan.new_replicas()
+    if is_min_isr_above(written, min(map(len, replicas), default=0)):
+        wrong.append("min.insync.replicas: more than the narrowest partition has replicas")
+    return f"the config as it would be written now is invalid: {'; '.join(wrong)}" if wrong else ""
+
+
+def _risk_conflict(plan: TopicPlan, assumptions: PlanAssumptions, current: CurrentTopic) -> str:
+    """What may cost more now than the plan showed: a person, a review or a run has answered for no more than that."""
+    if current.topic is None:
+        return ""
+    before, settings = current.topic.config, assumptions.config_rules.merge_dynamic_settings(current.broker_defaults)
+    after = config_after(before, plan.changes)
+    found = (describe_increase(change, reassess(change, before, after, settings)) for change in plan.changes)
+    return "; ".join(filter(None, found))
+
+
+def _configs_after_write(plan: TopicPlan, topic: TopicState | None) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """The overrides that ``plan`` sets, and all that there are then."""
+    for change in plan.changes:
+        if isinstance(change, CreateTopic):
+            return change.config, change.config
+        if isinstance(change, UpdateConfig) and topic:
+            written = {item.key: item.after for item in change.items if item.after is not None}
+            return written, config_after(topic.config, (change,))
+    return {}, {}
+
+
+def _record_conflict(before: OwnershipRecord | None, now: OwnershipRecord | None) -> str:
+    if before == now:
+        return ""
+    return f"our record was {_describe_record(before)}, and is {_describe_record(now)} now"
+
+
+def _describe_record(record: OwnershipRecord | None) -> str:
+    if record is None:
+        return "absent"
+    keys = ", ".join(record.config_keys) or "no keys"
+    return f"that of owner {record.owner} ({'deleted' if record.deleted else keys})"
+
+
+def _change_conflict(changes: Sequence[object], topic_id: str | None, topic: TopicState, current: CurrentTopic) -> str:
+    for change in changes:
+        if isinstance(change, UpdateConfig):
+            for item in change.items:
+                actual = topic.config.get(item.key)
+                if actual != item.before:
+                    return f"{item.key} was {_format_value(item.before)}, and is {_format_value(actual)} now"
+        elif isinstance(change, AddPartitions):
+            if len(topic.replicas) != change.before:
+                return _partition_count_conflict(change.before, topic)
+            if not topic.has_contiguous_partitions:
+                missing = next(index for index, number in enumerate(topic.partition_ids) if index != number)
+                return f"partition {missing} is missing now"
+            if topic.reassigning_partitions or current.reassigning:
+                return "its replicas are being reassigned now"
+            if topic.replicas[0] != change.first_replicas:
+                return f"partition 0 was on {list(change.first_replicas)}, and is on {list(topic.replicas[0])} now"
+            if topic_id and not topic.topic_id:
+                return f"had the topic id {topic_id}, and has none now"
+            if topic.unknown_fields:
+                return f"has fields now that Kafka does not write: {', '.join(topic.unknown_fields)}"
+        elif isinstance(change, DeleteTopic):
+            if current.reassigning:
+                return _NAMED_BY_REQUEST_NOW
+            if len(topic.replicas) != change.partitions:
+                return _partition_count_conflict(change.partitions, topic)
+    return ""
+
+
+def _partition_count_conflict(before: int, topic: TopicState) -> str:
+    return f"had {before} partitions, and has {len(topic.replicas)} now"
+
+
+def _broker_conflict(plan: TopicPlan, planned_brokers: Mapping[int, Broker], current: CurrentTopic) -> str:
+    for broker in sorted({broker for replicas in plan.new_replicas() for broker in replicas}):
+        before, after = planned_brokers.get(broker), current.brokers.get(broker)
+        if before is None:
+            continue  # an explicit assignment to a broker that was not there, allowed by the run
+        if after is None:
+            return f"broker {broker} was registered, and is not now"
+        if after.rack != before.rack:
+            return f"broker {broker} was in rack {before.rack}, and is in {after.rack} now"
+    return ""
+
+
+def _format_value(text: str | None) -> str:
+    return "not set" if text is None else text
+
+
+def check_plan(plan: Plan, state: ClusterState) -> Iterator[tuple[TopicPlan, PlanValidity]]:
+    """Each topic that ``plan`` touches, and where it stands."""
+    basis, brokers = plan.assumptions(), {broker.id: broker for broker in state.brokers}
+    unified = index_by_metric_name(chain(state.topics, state.topic_errors))
+    for topic in plan.actionable_topics():
+        if fault := state.topic_errors.get(topic.topic):
+            yield topic, PlanValidity(Validity.CONFLICT, f"{fault.path}: {fault.message}")
+            continue
+        found = state.topics.get(topic.topic)
+        now = CurrentTopic(
+            topic=found,
+            record=state.record_of(topic.topic),
+            marked_for_deletion=topic.topic in state.pending_deletions,
+            reassigning=topic.topic in state.reassigning_topics,
+            brokers=brokers,
+            broker_defaults=state.broker_defaults,
+            min_version=state.min_version,
+            topics_by_metric_name=unified,
+        )
+        yield topic, check_preconditions(topic, basis, now)
+
+
+class RevalidatedPlan(NamedTuple):
+    """A plan that was kept, seen from a cluster now: what is left of it, and topics that are done already or moved.
+
+    ``plan`` has the topics that are not done, with what a reader wants to know of the cluster as it is now; those that
+    moved are in it too, and ``moved`` says what was expected and what is there.
+    """
+
+    plan: Plan
+    already_applied: tuple[TopicPlan, ...]
+    conflicts: Mapping[str, str]
+
+    def without_conflicts(self) -> Plan:
+        """The plan without the topics that moved."""
+        return replace(
+            self.plan, topics=tuple(topic for topic in self.plan.topics if topic.topic not in self.conflicts)
+        )
+
+
+def revalidate(plan: Plan, state: ClusterState) -> RevalidatedPlan:
+    """``plan``, which was made earlier, held against a cluster as it is now.
+
+    A cluster that must not be written to holds back all that is left. No file makes more topics unchanged than there
+    are: a budget may be a share of them.
+    """
+    found = {topic.topic: stands for topic, stands in check_plan(plan, state)}
+    done = tuple(topic for topic in plan.topics if found.get(topic.topic) == ALREADY_APPLIED)
+    left = [topic for topic in plan.topics if found.get(topic.topic) != ALREADY_APPLIED]
+    if state.write_block.reason:
+        closed = Issue(state.write_block.reason, state.write_block.message)
+        left = [withhold(topic, topic.changes, closed) if topic.is_actionable else topic for topic in left]
+    settled = {topic.topic for topic in plan.topics if topic.changes or topic.refusals}
+    placing = ReplicaPlacer(state, ClusterSpec(), frozenset(), allow_unknown_brokers=True)
+    fresh = replace(
+        plan,
+        topics=tuple(left),
+        unchanged=min(plan.unchanged, len(state.topics.keys() - settled)) + len(done),
+        brokers=state.brokers,
+        write_block=state.write_block,
+        warnings=plan.warnings if any(topic.is_actionable for topic in left) else (),
+        load=placing.current_load() if any(topic.new_replicas() for topic in left) else {},
+        controller=state.controller,
+        controller_epoch=state.controller_epoch,
+    )
+    moved = {topic: stands.message for topic, stands in found.items() if stands.validity is Validity.CONFLICT}
+    return RevalidatedPlan(fresh, done, {} if state.write_block.reason else moved)

@@ -1,0 +1,54 @@
+"""What a cluster holds once a plan is done, and whether it still holds what a plan was made from.
+
+``evolve`` proves a plan (plan, evolve, plan again: nothing) and *is* the in-memory cluster. ``standing`` compares by
+value directly before a write: versions are too weak for that (a topic deleted and made again starts over) and too
+strict (a controller's restart, a throttle, an unrelated key would void a plan that is still true).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, TopicPlan, config_after, releases_ownership
+from topiarist.model.state import ClusterState, TopicState
+from topiarist.planning.preconditions import is_nudge
+
+
+def simulate(state: ClusterState, plans: Iterable[TopicPlan]) -> ClusterState:
+    """The state after every change of ``plans``; replaced values are new objects, the rest is shared."""
+    topics, records, identity = dict(state.topics), dict(state.dangling_records), state.next_identity
+    for plan in plans:
+        if not plan.is_actionable or is_nudge(plan):
+            continue
+        records.pop(plan.topic, None)
+        if any(isinstance(change, DeleteTopic) for change in plan.changes):
+            topics.pop(plan.topic, None)
+            if plan.record_after:
+                records[plan.topic] = plan.record_after
+        elif releases_ownership(plan):
+            if topic := topics.get(plan.topic):
+                topics[plan.topic] = replace(topic, record=None, record_valid=False, modified_externally=False)
+        else:
+            topics[plan.topic] = _topic_after(plan, topics.get(plan.topic) or TopicState(plan.topic, identity, ()))
+            identity += plan.before is None
+    return replace(state, topics=topics, dangling_records=records, next_identity=identity)
+
+
+def _topic_after(plan: TopicPlan, before: TopicState) -> TopicState:
+    """``before`` (a topic without partitions, for a create) once the plan, which does not delete it, is done."""
+    replicas, config = before.replicas, config_after(before.config, plan.changes)
+    for change in plan.changes:
+        if isinstance(change, CreateTopic):
+            replicas, config = change.replicas, dict(change.config)
+        elif isinstance(change, AddPartitions):
+            replicas += change.replicas
+    return replace(
+        before,
+        replicas=replicas,
+        partition_ids=range(len(replicas)) if before.has_contiguous_partitions else before.partition_ids,
+        config=config,
+        record=plan.record_after,
+        record_valid=True,
+        modified_externally=False,
+    )

@@ -1,0 +1,107 @@
+"""Limits of what brokers can read: lists of topics and notifications, and a topic's own entry.
+
+A reply larger than a client's buffer looks like a network failure to it, and a broker that cannot read its lists stops
+hearing of changes. So the sizes are computed before anything is written: a word at 70 %, a refusal at 90 %. Of
+notifications, which brokers take away only when they are 15 minutes old, there are never more than 10,000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from topiarist.errors import Reason
+from topiarist.kafka.types import Replicas
+from topiarist.model.plan import AddPartitions, Change, CreateTopic, Issue, TopicPlan, UpdateConfig, withhold
+from topiarist.model.state import ListSizes
+
+NOTIFICATION_BYTES = 28
+MAX_NOTIFICATIONS = 10_000
+"""That may be there at a time, whoever sent them and however many runs it took."""
+
+_WARN_SHARE, _REFUSE_SHARE = 0.7, 0.9
+_CACHE_SIZE = 1 << 14
+"""Sizes kept: the topics of a cluster share few distinct replica lists."""
+
+_HINT_RETRY_LATER = "run again when brokers have taken them away: they do so when these are 15 minutes old"
+_HINT_RAISE_MAX_BUFFER = (
+    "ask for less; or raise jute.maxbuffer on all servers and brokers, then zookeeper.maxBuffer in the Cluster"
+)
+
+
+def assignment_bytes(lists: Sequence[Replicas], first_partition: int = 0) -> int:
+    """Bytes of these replica lists as JSON, ``"0":[1,2,3],`` each; ``first_partition`` is the id of the first
+    partition.
+    """
+    return _partition_id_bytes(first_partition, len(lists)) + sum(map(_replica_list_bytes, lists))
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def _partition_id_bytes(first_partition: int, count: int) -> int:
+    return sum(len(str(partition)) + 6 for partition in range(first_partition, first_partition + count))
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def _replica_list_bytes(replicas: Replicas) -> int:
+    return sum(len(str(broker)) + 1 for broker in replicas) - (len(replicas) > 0)
+
+
+def enforce_size_limits(topics: Iterable[TopicPlan], list_sizes: ListSizes) -> tuple[list[TopicPlan], list[str]]:
+    """The same plans, without what would not fit (refused, with numbers), and warnings about what is nearly full."""
+    kept = []
+    for topic in topics:
+        plan, list_sizes = _fit_topic(topic, list_sizes) if topic.is_actionable else (topic, list_sizes)
+        kept.append(plan)
+    return kept, [
+        f"{what}: {used:,} of {list_sizes.max_bytes:,} bytes that a broker can read in one reply"
+        for what, used in (
+            ("the list of topics", list_sizes.topics_bytes),
+            ("the list of config notifications", list_sizes.notifications_bytes),
+        )
+        if used > list_sizes.max_bytes * _WARN_SHARE
+    ]
+
+
+def _fit_topic(topic: TopicPlan, list_sizes: ListSizes) -> tuple[TopicPlan, ListSizes]:
+    """The topic with those of its changes for which there is room, and the room that is then taken."""
+    for change in topic.changes:
+        after, sizes = _sizes_after(topic, change, list_sizes)
+        over = [(what, used) for what, used in sizes if used > list_sizes.max_bytes * _REFUSE_SHARE]
+        if (
+            not over
+            and isinstance(change, UpdateConfig)
+            and after.notifications_bytes > _notification_list_bytes(MAX_NOTIFICATIONS)
+        ):
+            message = f"there are {MAX_NOTIFICATIONS:,} config notifications already, and more is too many"
+            topic = withhold(topic, (change,), Issue(Reason.BUDGET_EXCEEDED, message, hint=_HINT_RETRY_LATER))
+        elif over:
+            what, used = over[0]
+            limit = f"brokers can read {list_sizes.max_bytes:,} in one reply, and 90 % is the most"
+            message = f"{what} would take {used:,} bytes; {limit}"
+            topic = withhold(topic, (change,), Issue(Reason.TOO_LARGE, message, hint=_HINT_RAISE_MAX_BUFFER))
+        else:
+            list_sizes = after
+    return topic, list_sizes
+
+
+def _notification_list_bytes(count: int) -> int:
+    """Bytes of a list of so many."""
+    return 4 + NOTIFICATION_BYTES * count
+
+
+def _sizes_after(topic: TopicPlan, change: Change, list_sizes: ListSizes) -> tuple[ListSizes, list[tuple[str, int]]]:
+    """The room once ``change`` is done, and the size of everything that it makes larger."""
+    if isinstance(change, CreateTopic):
+        names = list_sizes.topics_bytes + 4 + len(topic.topic)
+        sizes = [("the list of topics", names), ("the topic's own entry", assignment_bytes(change.replicas))]
+        return replace(list_sizes, topics_bytes=names), sizes
+    if isinstance(change, UpdateConfig):
+        notifications = list_sizes.notifications_bytes + NOTIFICATION_BYTES
+        return replace(list_sizes, notifications_bytes=notifications), [
+            ("the list of config notifications", notifications)
+        ]
+    if isinstance(change, AddPartitions) and topic.before:
+        entry = assignment_bytes(topic.before.replicas) + assignment_bytes(change.replicas, change.before)
+        return list_sizes, [("the topic's own entry", entry)]
+    return list_sizes, []

@@ -1,0 +1,54 @@
+"""Every example once more, planned from a snapshot of its clusters: the plan is the live one, to the byte."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from acceptance.cases import Case, create_clusters, find_cases, run_command
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+
+CASES = [case for case in find_cases() if case.state is not None and case.manifests and not case.written]
+
+
+def commands(case: Case) -> list[str]:
+    """Its plans of the manifests that have its clusters, and some more."""
+    plain = re.compile(f"plan {re.escape(case.manifests)}( -.*)?")
+    other = {"--snapshot", "--clusters", "--out"}
+    found = [command for command in case.commands if plain.fullmatch(command) and other.isdisjoint(command.split())]
+    return [*found, f"plan {case.manifests} --format json", f"plan {case.manifests} -v '--adopt=*' '--recreate=*'"]
+
+
+def quietly(command: str, more: str = "") -> list[str]:
+    """The lines of all that a command says, without itself and without what it says of the snapshots' age."""
+    said = run_command(f"{command} {more}").split("\n")[1:]
+    return [line for line in said if line != "--- stderr" and not line.startswith("planned from ")]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_the_plan_from_a_snapshot_is_the_live_one(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zookeeper: EmbeddedZooKeeper
+) -> None:
+    """Every word of it, and the exit code; where a cluster cannot be read, the snapshot fails with the plan's words."""
+    for name in [name for name in os.environ if name.startswith("TOPIARIST_")]:
+        monkeypatch.delenv(name)
+    assert case.state is not None
+    own = case.name.replace("/", "-")
+    connect = f"{zookeeper.connect}/recorded-{own}"
+    folder = case.copy(tmp_path / "case", zookeeper.connect)
+    for path in folder.rglob("clusters.yaml"):
+        path.write_text(path.read_text().replace(f"/{own}", f"/recorded-{own}"))
+    monkeypatch.chdir(folder)
+    with create_clusters(case.state, connect):
+        if "clusters" not in case.state:
+            monkeypatch.setenv("TOPIARIST_ZOOKEEPER", connect)
+        live = {command: quietly(command) for command in commands(case)}
+        *said, ended, _ = quietly(f"snapshot {case.manifests}", "-q --out ../taken --connect-timeout 1")
+    if ended != "--- exit 0":
+        assert {*said} <= {line for words in live.values() for line in words}
+        return
+    for command, words in live.items():
+        assert quietly(command, "--snapshot ../taken") == words, command

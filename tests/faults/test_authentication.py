@@ -1,0 +1,297 @@
+"""Who is not let in, and why: each way to fail at the door of a real ZooKeeper is one line that says what is wrong
+(F26). Every case is a whole run of the command line, whose time to connect is 5 s.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.protected_cluster import run_verbose, write_manifests
+from support.network.certificates import EXPIRED, NOT_YET_VALID, Authority
+from support.network.relay import Impostor
+from support.secret_scanner import register_secret
+from support.zookeeper.secured_server import KAFKA, KEY_PASSWORD, SecuredZooKeeper
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+
+WRONG = register_secret("planted-Hedge5-wrong")
+IN_ENVIRONMENT = register_secret("planted-Hedge4-environment")
+
+Fields = dict[str, Any]
+Vault = tuple[SecuredZooKeeper, Path]
+
+
+def _file(vault: Vault, content: str, name: str = "wrong") -> Fields:
+    path = vault[1] / name
+    path.write_text(content)
+    return {"file": str(path)}
+
+
+def _sasl(user: str, password: Fields) -> Fields:
+    return {"sasl": {"username": user, "password": password}}
+
+
+def _tls(at: Vault, **more: Fields) -> Fields:
+    return {"tls": {"ca": {"file": str(at[0].authority.ca)}, **more}}
+
+
+def _certificate(at: Vault, subject: str, **options: Any) -> Fields:
+    return {"file": str(at[0].authority.issue(subject, **options))}
+
+
+def _plain(at: Vault) -> Fields:
+    return {"connect": at[0].connect}
+
+
+def _secure(at: Vault) -> Fields:
+    return {"connect": at[0].secure}
+
+
+def _by_address(at: Vault) -> Fields:
+    return {"connect": f"127.0.0.1:{at[0].secure_port}"}
+
+
+def _stranger(at: Vault) -> Path:
+    folder = at[1] / "stranger"
+    return Authority(folder).ca if not folder.exists() else folder / "ca.pem"
+
+
+@pytest.fixture
+def vault(secured: SecuredZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Vault:
+    """The server, and a folder for secrets, which are not to be in the folder of a test."""
+    return secured, tmp_path_factory.mktemp("vault")
+
+
+@pytest.fixture
+def locked(strict: SecuredZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Vault:
+    """The same, of the server that wants a certificate and a login."""
+    return strict, tmp_path_factory.mktemp("vault")
+
+
+def said(fields: Fields, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """What a run says that fails before it could read anything, and that it is an error of one line."""
+    assert run_verbose("plan", write_manifests(folder, fields, "orders")) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+    (line,) = err.splitlines()
+    return str(line)
+
+
+REFUSED: dict[str, tuple[Callable[[Vault], Fields], str]] = {
+    "wrong password": (
+        lambda at: {**_plain(at), **_sasl(KAFKA, _file(at, WRONG))},
+        "it refused SASL user kafka or the password, it does not say which",
+    ),
+    "unknown user": (
+        lambda at: {**_plain(at), **_sasl("nobody", _file(at, WRONG))},
+        "it refused SASL user nobody or the password, it does not say which",
+    ),
+    "wrong password by tls": (
+        lambda at: {**_secure(at), **_tls(at), **_sasl(KAFKA, _file(at, WRONG))},
+        "it refused SASL user kafka or the password, it does not say which",
+    ),
+    "unknown authority": (
+        lambda at: {**_secure(at), "tls": {"ca": {"file": str(_stranger(at))}}},
+        "its certificate is of an authority that tls.ca does not have (unable to get local issuer certificate)",
+    ),
+    "nobody's authority": (
+        lambda at: {**_secure(at), "tls": {}},
+        "its certificate is of an authority that the system does not trust: name it as tls.ca",
+    ),
+    "wrong host name": (
+        lambda at: {**_by_address(at), **_tls(at)},
+        "its certificate is not for 127.0.0.1; if it is the right server, tls.serverName says its name",
+    ),
+    "expired client certificate": (
+        lambda at: {**_secure(at), **_tls(at, certificate=_certificate(at, "old", valid=EXPIRED))},
+        "it refused our certificate (sslv3 alert certificate unknown): has it expired, or is its authority unknown",
+    ),
+    "tls to a plain port": (
+        lambda at: {**_plain(at), **_tls(at)},
+        "this port speaks no TLS: take the servers' secureClientPort, or leave out tls",
+    ),
+    "plain to a tls port": (_secure, "this port speaks TLS only: add tls, or take the servers' clientPort"),
+    "login in plain text to a tls port": (
+        lambda at: {**_secure(at), **_sasl(KAFKA, _file(at, WRONG))},
+        "this port speaks TLS only",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_f26_who_is_not_let_in_is_told_why(
+    vault: Vault, tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever the server has against us, or we against it, stands in the error, long before the time is over."""
+    make, words = REFUSED[case]
+    fields = make(vault)
+    with caplog.at_level(logging.DEBUG):
+        line = said(fields, tmp_path, capsys)
+    assert line.startswith(f"error: cluster prod: no entry to ZooKeeper at {fields['connect']}: {words}")
+
+
+LOCKED_OUT: dict[str, tuple[Callable[[Vault], Fields], str]] = {
+    "no certificate": (
+        lambda at: {**_secure(at), **_tls(at)},
+        "it wants a certificate of its clients, and we gave none",
+    ),
+    "no login": (_plain, "it wants another login; ours is world:anyone (no Cluster document names credentials)"),
+    "no login but a certificate": (
+        lambda at: {**_secure(at), **_tls(at, certificate=_certificate(at, "ours"))},
+        "it wants another login; ours is the subject of our TLS certificate",
+    ),
+    "digest in place of sasl": (
+        lambda at: {**_plain(at), "digest": {"username": KAFKA, "password": _file(at, WRONG)}},
+        "it takes no logins by digest",
+    ),
+    "wrong password": (
+        lambda at: {**_plain(at), **_sasl(KAFKA, _file(at, WRONG))},
+        "it refused SASL user kafka or the password",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LOCKED_OUT)
+def test_f26_what_a_server_insists_on_is_named(
+    locked: Vault, tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server that wants a certificate and a login says so to whom has only one of them, or none."""
+    make, words = LOCKED_OUT[case]
+    fields = make(locked)
+    line = said(fields, tmp_path, capsys)
+    assert line.startswith(f"error: cluster prod: no entry to ZooKeeper at {fields['connect']}: {words}")
+
+
+def test_f26_all_that_it_insists_on_lets_us_in(
+    locked: Vault, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Certificate with an encrypted key, and login: what is missing then is only Kafka."""
+    given = {
+        "certificate": _certificate(locked, "ours", password=KEY_PASSWORD),
+        "keyPassword": _file(locked, KEY_PASSWORD + "\r\n", "key-password"),
+    }
+    login = _sasl(KAFKA, {"file": str(locked[0].password(KAFKA))})
+    assert (
+        run_verbose("plan", write_manifests(tmp_path, {**_secure(locked), **_tls(locked, **given), **login}, "orders"))
+        == 1
+    )
+    assert "this is not a Kafka cluster" in capsys.readouterr().err
+
+
+UNUSABLE: dict[str, tuple[Callable[[Vault], Fields], str]] = {
+    "missing": (lambda at: _sasl(KAFKA, {"file": "nowhere/file"}), "/nowhere/file does not exist"),
+    "a folder": (lambda at: _sasl(KAFKA, {"file": str(at[1])}), "is not a regular file"),
+    "empty": (lambda at: _sasl(KAFKA, _file(at, "\n")), "is empty"),
+    "two lines": (lambda at: _sasl(KAFKA, _file(at, f"{WRONG}\n{WRONG}")), "is not one line of text"),
+    "not UTF-8": (lambda at: _sasl(KAFKA, _latin(at)), "is not UTF-8"),
+    "too long": (lambda at: _sasl(KAFKA, _file(at, WRONG * 300)), "is larger than 1,023 bytes"),
+    "unset": (
+        lambda at: {"digest": {"username": KAFKA, "password": {"env": "TOPIARIST_NOT_SET"}}},
+        "the environment variable TOPIARIST_NOT_SET is not set",
+    ),
+    "no certificate": (lambda at: {"tls": {"ca": _file(at, WRONG)}}, "holds no certificate in PEM form"),
+    "torn certificate": (
+        lambda at: {"tls": {"ca": _file(at, "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")}},
+        "is not a certificate",
+    ),
+    "no key": (lambda at: _tls(at, certificate={"file": str(at[0].authority.ca)}), "holds no private key in PEM form"),
+    "another's key": (
+        lambda at: _tls(at, certificate=_certificate(at, "ours"), key=_certificate(at, "theirs")),
+        "theirs.pem does not belong to the certificate",
+    ),
+    "encrypted key": (
+        lambda at: _tls(at, certificate=_certificate(at, "ours", password=KEY_PASSWORD)),
+        "is encrypted, and there is no keyPassword",
+    ),
+    "wrong key password": (
+        lambda at: _tls(
+            at, certificate=_certificate(at, "ours", password=KEY_PASSWORD), keyPassword=_file(at, WRONG, "password")
+        ),
+        "cannot be opened with its keyPassword",
+    ),
+}
+
+
+def _latin(at: Vault) -> Fields:
+    path = at[1] / "latin"
+    path.write_bytes(WRONG.encode() + b"\xfc")
+    return {"file": str(path)}
+
+
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_f26_a_secret_that_cannot_be_used_is_named_with_the_line_that_names_it(
+    vault: Vault, tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is sent anywhere, and nothing of what was found is shown."""
+    make, words = UNUSABLE[case]
+    line = said({"connect": vault[0].secure, **make(vault)}, tmp_path, capsys)
+    assert line.startswith(f"error: cluster prod: {tmp_path}/all.yaml:")
+    assert words in line
+
+
+@pytest.mark.parametrize(
+    ("valid", "words"), [(EXPIRED, "its certificate has expired"), (NOT_YET_VALID, "its certificate is not valid yet")]
+)
+def test_f26_a_server_whose_certificate_is_out_of_date_is_not_trusted(
+    vault: Vault, tmp_path: Path, valid: tuple[timedelta, timedelta], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Too late or too early: each is said."""
+    certificate = vault[0].authority.issue("late", "localhost", valid=valid)
+    with Impostor(certificate) as impostor:
+        connect = f"localhost:{impostor.port}"
+        line = said({"connect": connect, **_tls(vault)}, tmp_path, capsys)
+    assert line == f"error: cluster prod: no entry to ZooKeeper at {connect}: {words}"
+
+
+def test_f26_a_server_that_hangs_in_the_handshake_is_given_up(
+    vault: Vault, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It accepts and says nothing: that is no refusal, so it is tried until the time is over."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        connect = f"localhost:{silent.getsockname()[1]}"
+        folder = write_manifests(tmp_path, {"connect": connect, **_tls(vault)}, "orders")
+        assert run_verbose("plan", folder, "--connect-timeout", "0.3") == 1
+    said = capsys.readouterr().err
+    # Whether the last try or the whole time is over first is a matter of microseconds.
+    ends = ("no answer in time", "no answer within 0.3 s")
+    first = f"error: cluster prod: cannot reach ZooKeeper at {connect}: "
+    assert said.splitlines()[0] in [first + end for end in ends]
+
+
+def test_f26_a_server_without_sasl_is_not_asked_again(
+    zookeeper: EmbeddedZooKeeper, vault: Vault, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A login that nobody wants is no login: to go on without it would be to go on as somebody else."""
+    line = said({"connect": zookeeper.connect, **_sasl(KAFKA, _file(vault, WRONG))}, tmp_path, capsys)
+    assert line.endswith("it has no SASL: its JAAS configuration knows no users")
+
+
+def test_f26_a_server_that_refuses_us_does_not_hide_one_that_does_not(
+    vault: Vault, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of three servers has a certificate that has expired, one is down: the third lets us in."""
+    server, _ = vault
+    certificate = server.authority.issue("late", "localhost", valid=EXPIRED)
+    with Impostor(certificate) as impostor:
+        connect = f"localhost:{impostor.port},localhost:1,{server.secure}"
+        assert run_verbose("plan", write_manifests(tmp_path, {"connect": connect, **_tls(vault)}, "orders")) == 1
+    assert "this is not a Kafka cluster" in capsys.readouterr().err
+
+
+def test_f26_a_password_from_the_environment_is_as_good(
+    vault: Vault, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variable is read when the run connects; a wrong one is refused as one from a file."""
+    fields = {**_plain(vault), **_sasl(KAFKA, {"env": "TOPIARIST_ZOOKEEPER_PASSWORD"})}
+    monkeypatch.setenv("TOPIARIST_ZOOKEEPER_PASSWORD", IN_ENVIRONMENT)
+    assert "it refused SASL user kafka" in said(fields, tmp_path, capsys)
+    monkeypatch.setenv("TOPIARIST_ZOOKEEPER_PASSWORD", vault[0].password(KAFKA).read_text())
+    assert run_verbose("plan", write_manifests(tmp_path, fields, "orders")) == 1
+    assert "this is not a Kafka cluster" in capsys.readouterr().err

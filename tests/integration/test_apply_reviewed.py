@@ -1,0 +1,91 @@
+"""``apply --reviewed`` on several clusters: which plans of the file count, and for which cluster."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support.cli.runs import RunResult, run_topiarist, write_manifests
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+
+RELEASE = ("--kafka-version", "3.9")
+
+
+class Review:
+    """Three clusters that are to get a topic, reached through ``proxy``, and the plan of that in a file."""
+
+    def __init__(self, folder: Path, clusters: dict[str, SimulatedKafka], proxy: Proxy) -> None:
+        self.clusters = clusters
+        self.file = str(folder / "plan.json")
+        self._folder = folder / "all"
+        self._connects = {name: proxy.through(cluster.connect) for name, cluster in clusters.items()}
+        self.merged = self.wants("orders")
+        planned = run_topiarist("plan", self.merged, *RELEASE, "--out", self.file)
+        assert planned.code == 0, planned.err
+        proxy.reset()
+
+    def wants(self, *topics: str, clusters: str = "abc") -> Path:
+        """The folder with manifests of these alone."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        return write_manifests(self._folder, {name: self._connects[name] for name in clusters}, *topics)
+
+    def applies(self, *words: str) -> RunResult:
+        """Apply what is merged, as far as the file has it."""
+        return run_topiarist("apply", self.merged, *RELEASE, "--reviewed", self.file, "--yes", *words)
+
+    def have(self, topic: str) -> str:
+        """The clusters that have a topic."""
+        found = (name for name, each in self.clusters.items() if each.client.exists(f"/brokers/topics/{topic}"))
+        return "".join(sorted(found))
+
+
+@pytest.fixture
+def review(tmp_path: Path, clusters: dict[str, SimulatedKafka], proxy: Proxy) -> Review:
+    """A plan that was reviewed, and what was merged."""
+    return Review(tmp_path, clusters, proxy)
+
+
+def test_all_that_was_reviewed_is_done(review: Review) -> None:
+    """On each cluster what its own plan has."""
+    assert (review.applies().code, review.have("orders")) == (0, "abc")
+
+
+def test_a_cluster_that_nobody_knows_any_more(review: Review, proxy: Proxy) -> None:
+    """The review was of a cluster whose document is gone: said before anybody is connected to."""
+    review.wants("orders", clusters="ab")
+    run = review.applies()
+    assert run.code == 1
+    assert "the plan is for cluster c, which this run does not know; it knows a, b" in run.err
+    assert proxy.requests["connect"] == 0
+
+
+def test_a_run_for_one_cluster_leaves_the_plans_of_others_alone(review: Review) -> None:
+    """Also where the others are not known to it."""
+    review.wants("orders", clusters="ab")
+    run = review.applies("--cluster", "a")
+    assert (run.code, run.err) == (0, "")
+    assert review.have("orders") == "a"
+
+
+def test_a_cluster_that_was_not_reviewed_gets_nothing(review: Review) -> None:
+    """Its document came with the merge: each of its topics is refused, and those of the others are done."""
+    review.wants("orders", clusters="ab")
+    assert run_topiarist("plan", review.merged, *RELEASE, "--out", review.file).code == 0
+    review.wants("orders")
+    run = review.applies()
+    assert run.code == 5, run.err
+    assert "NotReviewed" in run.out
+    assert review.have("orders") == "ab"
+
+
+def test_another_cluster_at_an_address_is_named_and_the_rest_is_done(review: Review) -> None:
+    """It is not the one that was reviewed: nothing is written there, and the run does not end well."""
+    review.clusters["b"].client.set("/cluster/id", b'{"version":"1","id":"another"}')
+    run = review.applies()
+    assert run.code == 1
+    assert "error: cluster b: the plan was made for cluster b at /" in run.err
+    assert "at its address is another at /" in run.err
+    assert review.have("orders") == "ac"

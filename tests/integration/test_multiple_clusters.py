@@ -1,0 +1,95 @@
+"""Several clusters in one run: read at the same time, told in order, and each result accounted for."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from integration.write_fixtures import InterceptingProxy
+from support.cli.runs import connect_string_of, run_topiarist, start_topiarist, write_manifests
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+
+NAMES = re.compile("^([0-9a-e])  ", re.MULTILINE)
+"""The heads of clusters in a plan."""
+
+
+def test_plans_stand_in_order_of_name(clusters: dict[str, SimulatedKafka], proxy: Proxy, tmp_path: Path) -> None:
+    """Whichever answers first: the same bytes each time, without a write, and every session is closed."""
+    connects = {name: proxy.through(cluster.connect) for name, cluster in clusters.items()}
+    folder = write_manifests(tmp_path / "all", connects, "orders")
+    runs = [run_topiarist("plan", folder) for _ in range(3)]
+    assert {run.code for run in runs} == {0}
+    assert len({run.out for run in runs}) == 1
+    assert NAMES.findall(runs[0].out) == ["a", "b", "c"]
+    assert proxy.writes == 0
+    assert proxy.requests["connect"] == proxy.requests["closeSession"] == 9
+
+
+def test_all_that_cannot_be_reached_are_named_and_counted(
+    clusters: dict[str, SimulatedKafka], silent: socket.socket, tmp_path: Path
+) -> None:
+    """One that never answers, one where nobody listens, one that is no cluster: in order, and the rest is planned."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        connects = {name: cluster.connect for name, cluster in clusters.items()}
+        connects |= {
+            "0": connect_string_of(silent),
+            "d": connect_string_of(probe),
+            "e": f"{clusters['a'].connect}/none",
+        }
+        run = run_topiarist(
+            "plan", write_manifests(tmp_path / "all", connects, "orders", "payments"), "--connect-timeout", "1"
+        )
+    assert run.code == 1
+    assert re.findall("^error: cluster (.)", run.err, re.MULTILINE) == ["0", "d", "e"]
+    assert run.err.endswith("\n3 of 6 clusters planned; without a result: 6 of 12 topics\n")
+    assert NAMES.findall(run.out) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "words", [("plan",), ("apply", "--yes"), ("snapshot", "--out", "there"), ("freeze", "--reason", "x"), ("thaw",)]
+)
+def test_an_interrupt_while_connecting_ends_the_run_at_once(
+    clusters: dict[str, SimulatedKafka], silent: socket.socket, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """Ctrl-C while a server does not answer, and others have: no wait for its time-out, no traceback, code 130."""
+    connects = {name: cluster.connect for name, cluster in clusters.items()} | {"d": connect_string_of(silent)}
+    folder = write_manifests(tmp_path / "all", connects, "orders")
+    command, *more = (str(tmp_path / word) if word == "there" else word for word in words)
+    running = start_topiarist(command, folder, *more, "--connect-timeout", "600")
+    connection, _ = silent.accept()
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    connection.close()
+    assert running.returncode == 130
+    assert "interrupted: " in err
+    assert "Traceback" not in err
+    assert out == ""
+    assert words[0] not in ("freeze", "thaw") or "nothing was written" not in err
+
+
+def test_an_interrupt_while_sessions_end_unsays_nothing(
+    clusters: dict[str, SimulatedKafka], zookeeper: EmbeddedZooKeeper, tmp_path: Path
+) -> None:
+    """All is done and said when Ctrl-C comes: the run ends as it would have, and does not say that nothing was done."""
+    between = InterceptingProxy(zookeeper.connect)
+    with between:
+        folder = write_manifests(tmp_path / "all", {"a": between.through(clusters["a"].connect)}, "orders")
+        running = start_topiarist("apply", folder, "--kafka-version", "3.9", "--yes")
+
+        def interrupt(kind: str) -> bool:
+            if kind == "closeSession":
+                running.send_signal(signal.SIGINT)
+                running.wait(timeout=60)
+            return True
+
+        between.may_forward = interrupt
+        out, err = running.communicate(timeout=60)
+    assert (running.returncode, err) == (0, "")
+    assert "Applied: 1 done." in out

@@ -1,0 +1,477 @@
+"""``apply --wait`` for new partitions on a real ZooKeeper: what the controller makes of them; and pacing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+from kazoo.security import OPEN_ACL_UNSAFE, make_acl
+
+from integration.test_report import lines
+from integration.test_terminal import typed
+from integration.write_fixtures import InterceptingProxy, connect_cluster
+from support.cli.runs import document, run_topiarist, start_topiarist
+from support.spec_builders import apply_results, plan_specs, topic_spec
+from support.waiting import wait_until
+from support.zookeeper import write_checker
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+from topiarist.adapters.zookeeper.codec import configs, own_znodes
+from topiarist.adapters.zookeeper.codec import topics as topics_
+from topiarist.adapters.zookeeper.write import write_context
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import TopicPlan
+from topiarist.model.progress import FINISHED, evaluate_progress, partitions_to_initialize
+from topiarist.model.state import Freeze
+
+REPLICAS = ((1, 2, 3), (2, 3, 4))
+TOPIC = "/brokers/topics/orders"
+WAITING = "waiting for the controller to take over 1 topic, at most {} s without progress\n"
+
+
+def folder(path: Path, *names: str, partitions: int = 4) -> Path:
+    """A folder with these topics, for whichever cluster is meant."""
+    spec = {"partitions": partitions, "replicationFactor": 3}
+    (path / "topics.yaml").write_text("\n---\n".join(document("Topic", name, **spec) for name in names))
+    return path
+
+
+def waited(connect: str, path: Path, *more: str) -> list[str | Path]:
+    """The command line of an apply that waits, and takes over what it finds."""
+    return ["apply", path, "--zookeeper", connect, "--adopt=*", "--yes", "--wait", *more]
+
+
+def told(running: subprocess.Popen[str]) -> str:
+    """The next thing that a run says."""
+    assert running.stderr is not None
+    return running.stderr.readline()
+
+
+def report(path: Path) -> tuple[dict[str, list[str]], dict[str, Any]]:
+    """What became of each topic, line by line, and the summary; each line by the schema."""
+    _, *found, summary = lines(path)
+    results: dict[str, list[str]] = {}
+    for line in found:
+        results.setdefault(line["topic"], []).append(line["result"])
+    return results, summary
+
+
+@pytest.fixture
+def grown(cluster: SimulatedKafka, tmp_path: Path) -> Path:
+    """A cluster with a topic of two partitions, and the manifest that wants four of it."""
+    cluster.add_topics(Topic("orders", REPLICAS, {}))
+    return folder(tmp_path, "orders")
+
+
+def test_a_run_ends_when_the_controller_has_taken_everything_over(cluster: SimulatedKafka, tmp_path: Path) -> None:
+    """Not before: at its end each partition has its state; the report has one line a topic, and another one with the id
+    of the created one; and nothing is waited for a second time.
+    """
+    cluster.add_topics(Topic("grow", REPLICAS, {}))
+    wanted = folder(tmp_path, "grow", "new", partitions=30)
+    lines = tmp_path / "report.jsonl"
+    with cluster.pause_controller():
+        running = start_topiarist(*waited(cluster.connect, wanted, "--report", str(lines)))
+        assert told(running) == WAITING.format(300).replace("1 topic", "2 topics")
+        assert cluster.client.get_children("/brokers/topics/grow/partitions") == ["0", "1"]
+    out, err = running.communicate(timeout=60)
+    assert (running.returncode, err) == (0, "2 topics taken over by the controller\n")
+    assert "Applied: 2 done." in out
+    tree = write_checker.read_nodes(cluster.connect)
+    for name in ("grow", "new"):
+        assert all(f"/brokers/topics/{name}/partitions/{number}/state" in tree for number in range(30))
+    assert report(lines)[0] == {"grow": ["done"], "new": ["done", "done"]}
+    again = run_topiarist(*waited(cluster.connect, wanted))
+    assert (again.code, again.err) == (0, "")
+
+
+def marked(client: KazooClient) -> None:
+    """Somebody wants the topic gone."""
+    client.create("/admin/delete_topics/orders")
+
+
+def deleted(client: KazooClient) -> None:
+    """Somebody takes the topic away."""
+    client.delete(TOPIC, recursive=True)
+
+
+def made_again(client: KazooClient) -> None:
+    """Somebody takes the topic away and makes it anew, as alike as it can be."""
+    data = client.get(TOPIC)[0]
+    client.delete(TOPIC, recursive=True)
+    client.create(TOPIC, data)
+
+
+def shrunk(client: KazooClient) -> None:
+    """A controller that knew the topic before it grew writes what it knew."""
+    client.set(TOPIC, topics_.encode_topic(REPLICAS))
+
+
+def garbled(client: KazooClient) -> None:
+    """Somebody writes what is no topic."""
+    client.set(TOPIC, b'{"version":3,"partitions":7}')
+
+
+@pytest.mark.parametrize(
+    ("meddle", "words"),
+    [
+        (marked, "it was written, and is marked for deletion now"),
+        (deleted, "it was written, and is gone now"),
+        (made_again, "deleted and made again by somebody else: it is another topic now"),
+        (shrunk, "partitions 2, 3 were written, and lost again"),
+        (garbled, "it was written, and cannot be read now"),
+    ],
+)
+def test_what_somebody_else_makes_of_it_meanwhile_is_told(
+    cluster: SimulatedKafka, client: KazooClient, grown: Path, meddle: Callable[[KazooClient], None], words: str
+) -> None:
+    """At once, not when the time is over, and as what it is: the run failed, and says why (F33)."""
+    lines = grown / "report.jsonl"
+    with cluster.pause_controller():
+        running = start_topiarist(*waited(cluster.connect, grown, "--report", str(lines)))
+        assert told(running) == WAITING.format(300)
+        meddle(client)
+        out, err = running.communicate(timeout=60)
+        if meddle is garbled:
+            shrunk(client)
+    assert running.returncode == 1
+    assert words in " ".join(out.split())
+    assert "Applied: 1 failed." in out
+    assert "taken over" not in err
+    assert report(lines)[0] == {"orders": ["done", "failed"]}
+
+
+def test_without_a_controller_it_is_waited_until_the_time_is_over(cluster: SimulatedKafka, grown: Path) -> None:
+    """A new one may come; if none does that is said."""
+    lines = grown / "report.jsonl"
+    with cluster.pause_controller():
+        running = start_topiarist(*waited(cluster.connect, grown, "--wait-timeout", "1", "--report", str(lines)))
+        assert told(running) == WAITING.format(1)
+        cluster.client.delete("/controller")
+        out, err = running.communicate(timeout=60)
+    assert (running.returncode, err) == (1, "")
+    assert (
+        "not finished: the controller has not taken over 2 of 2 new partitions; the cluster has no controller"
+        in " ".join(out.split())
+    )
+    results, summary = report(lines)
+    assert results == {"orders": ["done", "not finished"]}
+    assert (summary["results"], summary["exit"]) == ({"not finished": 1}, 1)
+
+
+def test_a_controller_that_fails_over_is_waited_for(cluster: SimulatedKafka, grown: Path) -> None:
+    """The next one goes on."""
+    with cluster.pause_controller():
+        running = start_topiarist(*waited(cluster.connect, grown))
+        assert told(running) == WAITING.format(300)
+        cluster.client.delete("/controller")
+    cluster.wait_idle()
+    _, err = running.communicate(timeout=60)
+    assert (running.returncode, err) == (0, "1 topic taken over by the controller\n")
+
+
+def test_a_plan_from_a_file_is_waited_for_although_it_is_done(cluster: SimulatedKafka, grown: Path) -> None:
+    """An earlier run has written it and was cut off: the plan applied again waits for it."""
+    plan = grown / "plan.json"
+    connection = ("--zookeeper", cluster.connect)
+    assert run_topiarist("plan", grown, *connection, "--adopt=*", "--out", plan).code == 0
+    apply = ("apply", "--plan", plan, *connection, "--yes")
+    with cluster.pause_controller():
+        assert run_topiarist(*apply).code == 0
+        running = start_topiarist(*apply, "--wait")
+        assert told(running) == WAITING.format(300)
+    _, err = running.communicate(timeout=60)
+    assert (running.returncode, err) == (0, "1 topic taken over by the controller\n")
+
+
+def test_progress_is_shown_at_a_terminal(cluster: SimulatedKafka, grown: Path) -> None:
+    """A bar that goes away; the words before and after it stay."""
+    command = ["-m", "topiarist", *map(str, waited(cluster.connect, grown))]
+    shown, code = typed([sys.executable, *command])
+    assert code == 0
+    assert "\r\x1b[K1 topic taken over by the controller" in shown
+
+
+AHEAD = 24
+NAMES = [f"topic-{number:02}" for number in range(40)]
+"""Each has 12 replicas on six brokers: of twelve topics or fewer they may be ahead of the controller."""
+
+HELD = f"held back until the controller has taken over what was sent: {AHEAD} replicas per broker at a time\n"
+
+
+def ahead(client: KazooClient) -> Counter[int]:
+    """Replicas per broker of partitions without a state."""
+    found: Counter[int] = Counter()
+    for name in client.get_children("/brokers/topics"):
+        topic = json.loads(client.get(f"/brokers/topics/{name}")[0])
+        try:
+            there = set(client.get_children(f"/brokers/topics/{name}/partitions"))
+        except NoNodeError:
+            there = set()
+        found.update(
+            broker for number, replicas in topic["partitions"].items() if number not in there for broker in replicas
+        )
+    return found
+
+
+def paced(connect: str, path: Path, *more: str) -> list[str | Path]:
+    """The command line of an apply that is held back."""
+    return [*waited(connect, path, *more), "--wait-ahead", str(AHEAD)]
+
+
+def test_never_more_is_ahead_of_the_controller_than_was_said(
+    cluster: SimulatedKafka, client: KazooClient, zookeeper: EmbeddedZooKeeper, tmp_path: Path
+) -> None:
+    """Looked at before each transaction, and in the end all is done and taken over."""
+    most: list[int] = []
+
+    def look(kind: str) -> bool:
+        if kind == "multi":
+            most.append(max(ahead(client).values(), default=0))
+        return True
+
+    with InterceptingProxy(zookeeper.connect) as meddler:
+        meddler.may_forward = look
+        done = run_topiarist(*paced(meddler.through(cluster.connect), folder(tmp_path, *NAMES)))
+    assert (done.code, len(most)) == (0, 40)
+    assert max(most) < AHEAD
+    assert done.err.endswith("40 topics taken over by the controller\n")
+    assert done.err.startswith(HELD)
+    assert not ahead(client)
+
+
+def test_without_wait_nothing_is_held_back(cluster: SimulatedKafka, client: KazooClient, tmp_path: Path) -> None:
+    """However far behind the controller is."""
+    with cluster.pause_controller():
+        command = [word for word in paced(cluster.connect, folder(tmp_path, *NAMES)) if word != "--wait"]
+        done = run_topiarist(*command)
+        assert (done.code, done.err) == (0, "")
+        assert max(ahead(client).values()) > AHEAD
+
+
+class Held(NamedTuple):
+    """A run that is held back since the controller does nothing, until ``release``: ``written`` topics of ``NAMES`` are
+    there, and the others are not; and its report.
+    """
+
+    written: int
+    running: subprocess.Popen[str]
+    report: Path
+    release: Callable[[], None]
+
+    def ended(self) -> tuple[int, str, str]:
+        """How it ends."""
+        out, err = self.running.communicate(timeout=60)
+        return self.running.returncode, " ".join(out.split()), err
+
+
+@pytest.fixture
+def held(cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path) -> Iterator[Held]:
+    """A run after its first few topics."""
+    path = tmp_path / "report.jsonl"
+    command = paced(proxy.through(cluster.connect), folder(tmp_path, *NAMES), "--report", str(path))
+    with ExitStack() as stuck:
+        stuck.enter_context(cluster.pause_controller())
+        running = start_topiarist(*command)
+        try:
+            assert told(running) == HELD
+            there = topics(cluster)
+            assert there == NAMES[: len(there)]
+            assert 6 <= len(there) <= 12
+            yield Held(len(there), running, path, stuck.close)
+        finally:
+            running.kill()
+            running.communicate()
+
+
+def topics(cluster: SimulatedKafka) -> list[str]:
+    """Those that are there."""
+    return sorted(write_checker.decode_topics(write_checker.read_nodes(cluster.connect)))
+
+
+def locks(cluster: SimulatedKafka) -> list[str]:
+    """The nodes of everybody who holds or wants the lock."""
+    return [path for path in write_checker.read_nodes(cluster.connect) if path.startswith("/topiarist/lock/")]
+
+
+def test_an_interrupt_while_it_is_held_back_ends_the_run(cluster: SimulatedKafka, held: Held) -> None:
+    """What was written stays, the rest is not sent, the lock, held until then, is free."""
+    assert len(locks(cluster)) == 1
+    held.running.send_signal(signal.SIGINT)
+    code, out, err = held.ended()
+    assert code == 130
+    assert f"Applied: {held.written} done, {40 - held.written} not sent." in out
+    assert f"no longer waiting for {held.written} topics: the controller goes on by itself" in err
+    assert (topics(cluster), locks(cluster)) == (NAMES[: held.written], [])
+    results, summary = report(held.report)
+    assert Counter(map(tuple, results.values())) == {("done",): held.written, ("not sent",): 40 - held.written}
+    assert summary["exit"] == 130
+
+
+def test_a_cluster_that_is_frozen_meanwhile_gets_nothing_more(
+    cluster: SimulatedKafka, client: KazooClient, held: Held
+) -> None:
+    """Frozen while the run was held back: its next transaction is never made."""
+    client.set("/topiarist/gate", own_znodes.encode_freeze(Freeze("moving racks", "ada", "2026-01-31T12:00:00Z")))
+    held.release()
+    code, out, err = held.ended()
+    assert code == 4
+    assert "frozen by ada since 2026-01-31T12:00:00Z: moving racks" in err
+    assert f"Applied: {held.written} done, {40 - held.written} not sent." in out
+    assert topics(cluster) == NAMES[: held.written]
+
+
+def test_another_controller_meanwhile_is_found_and_gone_on_with(cluster: SimulatedKafka, held: Held) -> None:
+    """The old epoch's checks fail, the run reads anew, and everything is done."""
+    cluster.client.delete("/controller")
+    held.release()
+    cluster.wait_idle()
+    code, out, err = held.ended()
+    assert (code, err.splitlines()[-1]) == (0, "40 topics taken over by the controller")
+    assert "Applied: 40 done." in out
+    assert topics(cluster) == NAMES
+
+
+def test_a_connection_that_drops_meanwhile_comes_back(cluster: SimulatedKafka, proxy: Proxy, held: Held) -> None:
+    """In the same session, with the same lock."""
+    before = locks(cluster)
+    connections = len(proxy.connections)
+    proxy.drop()
+    wait_until(lambda: len(proxy.connections) > connections, "the run to connect again")
+    assert locks(cluster) == before
+    held.release()
+    code, out, _ = held.ended()
+    assert (code, "Applied: 40 done." in out) == (0, True)
+
+
+def test_what_moves_meanwhile_is_seen_when_it_is_written(
+    cluster: SimulatedKafka, client: KazooClient, held: Held
+) -> None:
+    """A topic of others with the name of one that is held back: moved, and left as it is."""
+    config = configs.encode_config({"retention.ms": "7"})
+    client.create(f"/config/topics/{NAMES[-1]}", config)
+    client.create(f"/brokers/topics/{NAMES[-1]}", topics_.encode_topic(((1, 2, 3),) * 4))
+    held.release()
+    code, out, _ = held.ended()
+    assert (code, "Applied: 39 done, 1 moved." in out) == (5, True)
+    assert write_checker.decode_topics(write_checker.read_nodes(cluster.connect))[NAMES[-1]]["partitions"]["3"] == [
+        1,
+        2,
+        3,
+    ]
+    assert client.get(f"/config/topics/{NAMES[-1]}")[0] == config
+    assert client.exists(f"/topiarist/topics/{NAMES[-1]}") is None
+
+
+def test_a_controller_that_does_nothing_ends_the_run(cluster: SimulatedKafka, tmp_path: Path) -> None:
+    """When the time is over: what was written is not finished, and what was not sent is named."""
+    path = tmp_path / "report.jsonl"
+    with cluster.pause_controller():
+        done = run_topiarist(
+            *paced(cluster.connect, folder(tmp_path, *NAMES), "--report", str(path), "--wait-timeout", "0.5")
+        )
+    assert done.code == 1
+    there = len(topics(cluster))
+    assert f"Applied: {there} not finished, {40 - there} not sent." in done.out
+    assert "error: the controller has finished nothing for 0.5 s: nothing more is sent" in done.err
+    assert locks(cluster) == []
+    results, summary = report(path)
+    assert Counter(map(tuple, results.values())) == {("done", "not finished"): there, ("not sent",): 40 - there}
+    assert (summary["errors"], summary["exit"]) == (["NotInitialized"], 1)
+    again = run_topiarist(*paced(cluster.connect, folder(tmp_path, *NAMES)))
+    assert (again.code, topics(cluster)) == (0, NAMES)
+
+
+@pytest.mark.parametrize("multiread", [True, False])
+def test_a_look_costs_little(cluster: SimulatedKafka, proxy: Proxy, multiread: bool) -> None:
+    """Of topics that the controller has not come to one list each; of those that it has, each state once. Without
+    MultiRead a request each, with it a hundredth.
+    """
+    wishes = [topic_spec(f"topic-{number:03}", partitions=12) for number in range(200)]
+    with connect_cluster(proxy.through(cluster.connect)) as port:
+        plan = plan_specs(port, *wishes)
+        port._session.supports_multiread = multiread
+        with cluster.pause_controller():
+            apply_results(port, plan)
+            asked = {topic.topic: tuple(partitions_to_initialize(topic)) for topic in plan.topics}
+            proxy.reset()
+            sights = port.poll(asked)
+            before = proxy.requests
+            assert not any(sight.initialized for sight in sights.values())
+        cluster.wait_idle()
+        proxy.reset()
+        sights = port.poll(asked)
+        after = proxy.requests
+        assert {evaluate_progress(topic, sights[topic.topic]) for topic in plan.topics} == {FINISHED}
+    if multiread:
+        assert before.keys() | after.keys() == {"sync", "multiRead"}
+        assert before["multiRead"] <= 20
+        assert after["multiRead"] <= 35
+    else:
+        common = {"sync": 1, "getChildren": 200 + 2}
+        assert before == common | {"getData": 2 * 200 + 2}
+        assert after == common | {"getData": 2 * 200 + 2 + 200 * 12}
+
+
+def test_only_a_state_says_that_a_partition_is_taken_over(cluster: SimulatedKafka, client: KazooClient) -> None:
+    """The controller makes the partition's own znode first, for all partitions of all its topics: that says nothing."""
+    with connect_cluster(cluster.connect) as port, cluster.pause_controller():
+        plan = plan_specs(port, topic_spec("orders", partitions=3))
+        apply_results(port, plan)
+        for path in ("", "/0", "/1", "/1/state"):
+            client.create(f"{TOPIC}/partitions{path}", b"")
+        sight = port.poll({"orders": (0, 1, 2)})["orders"]
+        client.delete(f"{TOPIC}/partitions", recursive=True)
+    assert sight.initialized == {1}
+    assert evaluate_progress(plan.topics[0], sight).message == "the controller has not taken over 2 of 3 new partitions"
+
+
+def test_who_may_not_look_any_more_is_told(cluster: SimulatedKafka, client: KazooClient, grown: Path) -> None:
+    """What was written is done; that nobody knows more is an error."""
+    with cluster.pause_controller():
+        running = start_topiarist(*waited(cluster.connect, grown))
+        assert told(running) == WAITING.format(300)
+        client.set_acls(TOPIC, [make_acl("world", "anyone", create=True, delete=True, write=True, admin=True)])
+        _, err = running.communicate(timeout=60)
+        client.set_acls(TOPIC, OPEN_ACL_UNSAFE)
+    assert running.returncode == 1
+    assert "no permission any more to read the topics that are waited for" in err
+
+
+def test_names_that_come_meanwhile_count(cluster: SimulatedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that was held back for long looks again at what it stands on: no transaction checks whether a new name
+    collides with another.
+    """
+    monkeypatch.setattr(write_context, "CONTEXT_MAX_AGE_S", 0.0)
+
+    class Pace:
+        room = 1
+
+        def try_acquire(self, topic: TopicPlan) -> bool:
+            self.room -= 1
+            return self.room >= 0
+
+        def wait(self) -> None:
+            self.room = 1
+            cluster.add_topics(Topic("or_ders", REPLICAS, {}))
+
+        def on_outcome(self, topic: TopicPlan, outcome: Outcome) -> None:
+            pass
+
+    with connect_cluster(cluster.connect) as port:
+        plan = plan_specs(port, topic_spec("a"), topic_spec("or.ders"))
+        first, second = port.apply(plan, lambda: False, Pace())
+    assert first == Outcome("a", Result.DONE)
+    assert (second.result, second.message) == (Result.CONFLICT, "would collide with or_ders, which exists now")

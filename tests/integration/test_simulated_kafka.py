@@ -1,0 +1,279 @@
+"""The playground: what it lays out is what Kafka has, and it reacts as Kafka's controller does."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError
+
+from conftest import BROKERS
+from support.waiting import wait_until
+from support.zookeeper import write_checker
+from topiarist.adapters.devcluster import simulated_kafka
+from topiarist.adapters.devcluster.demo import run_cluster
+from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import Broker, KafkaVersion
+
+PLAIN = b'{"version":2,"partitions":{"0":[1,2,3],"1":[2,3,4]},"adding_replicas":{},"removing_replicas":{}}'
+
+
+def read(client: KazooClient, path: str) -> Any:
+    return json.loads(client.get(path)[0])
+
+
+def create(client: KazooClient, name: str, data: bytes = PLAIN) -> None:
+    """Create a topic as an old tool would: config, then topic, without an id."""
+    client.create(f"/config/topics/{name}", b'{"version":1,"config":{}}')
+    client.create(f"/brokers/topics/{name}", data)
+
+
+def state_exists(client: KazooClient, name: str, partition: int) -> bool:
+    return client.exists(f"/brokers/topics/{name}/partitions/{partition}/state") is not None
+
+
+def test_a_fresh_cluster_has_what_kafka_makes(cluster: SimulatedKafka) -> None:
+    """All parents that a started broker leaves are there, brokers and controller are ephemeral, nothing else exists."""
+    tree = write_checker.read_nodes(cluster.connect)
+    expected = {
+        *("/admin/delete_topics", "/brokers/topics", "/brokers/seqid", "/cluster/id", "/consumers", "/feature"),
+        *("/config/changes", "/config/topics", "/config/clients", "/config/users", "/config/brokers", "/config/ips"),
+        *("/isr_change_notification", "/latest_producer_id_block", "/log_dir_event_notification"),
+    }
+    assert expected < set(tree)
+    ephemeral = {path for path, node in tree.items() if node.ephemeral_owner}
+    assert ephemeral == {"/controller", *(f"/brokers/ids/{broker.id}" for broker in BROKERS)}
+    assert {json.loads(tree[f"/brokers/ids/{broker.id}"].data or b"")["rack"] for broker in BROKERS} == {"a", "b", "c"}
+    assert json.loads(tree["/cluster/id"].data or b"")["version"] == "1"
+    assert (tree["/controller_epoch"].data, tree["/controller_epoch"].version) == (b"1", 1)
+
+
+class Written(NamedTuple):
+    """What tells the releases apart: znode versions, None where there is no node."""
+
+    broker: int
+    controller: int
+    feature: int | None
+    ips: bool
+    topic: int
+
+
+@pytest.mark.parametrize(
+    ("release", "written"),
+    [
+        ((2, 4), Written(broker=4, controller=1, feature=None, ips=False, topic=2)),
+        ((2, 7), Written(broker=5, controller=1, feature=1, ips=False, topic=2)),
+        ((2, 8), Written(broker=5, controller=1, feature=1, ips=True, topic=3)),
+        ((3, 9), Written(broker=5, controller=2, feature=2, ips=True, topic=3)),
+    ],
+    ids=["2.4", "2.7", "2.8", "3.9"],
+)
+def test_each_release_writes_its_own_versions(chroot: str, release: KafkaVersion, written: Written) -> None:
+    """Znode versions, optional nodes and topic ids are those that the contract names for each release."""
+    with SimulatedKafka(chroot, BROKERS, release) as playground:
+        playground.add_topics(Topic("t", ((1, 2), (2, 3)), {"retention.ms": "1"}))
+        client = playground.client
+        broker, controller = read(client, "/brokers/ids/1"), read(client, "/controller")
+        topic = read(client, "/brokers/topics/t")
+        feature = read(client, "/feature")["version"] if client.exists("/feature") else None
+        ips = client.exists("/config/ips") is not None
+        assert Written(broker["version"], controller["version"], feature, ips, topic["version"]) == written
+        assert ("kraftControllerEpoch" in controller) == (written.controller == 2)
+        assert ("topic_id" in topic) == (written.topic == 3)
+        assert write_checker.decode_configs(write_checker.read_nodes(chroot)) == {"t": {"retention.ms": "1"}}
+
+
+def test_a_new_topic_gets_an_id_and_states(cluster: SimulatedKafka, client: KazooClient) -> None:
+    """The controller's watch sees a topic without id, gives it one (version 1 then), and makes a state a partition."""
+    create(client, "fresh")
+    wait_until(lambda: state_exists(client, "fresh", 1), "the controller to take the topic over")
+    topic = read(client, "/brokers/topics/fresh")
+    assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", topic["topic_id"])
+    assert (topic["version"], client.exists("/brokers/topics/fresh").version) == (3, 1)
+    state = {"controller_epoch": 1, "leader": 2, "version": 1, "leader_epoch": 0, "isr": [2, 3, 4]}
+    assert read(client, "/brokers/topics/fresh/partitions/1/state") == state
+    tree = write_checker.read_nodes(cluster.connect)
+    assert tree["/brokers/topics/fresh/partitions"].data is None
+    assert tree["/brokers/topics/fresh/partitions/0"].data is None
+
+
+def test_an_old_controller_adds_no_id(chroot: str) -> None:
+    """Before 2.8 a topic stays as it was written, and still gets its states."""
+    with SimulatedKafka(chroot, BROKERS, (2, 4)) as playground:
+        create(playground.client, "old")
+        wait_until(lambda: state_exists(playground.client, "old", 1), "the controller to take the topic over")
+        assert playground.client.get("/brokers/topics/old")[0] == PLAIN
+
+
+def test_grown_partitions_get_states(cluster: SimulatedKafka, client: KazooClient) -> None:
+    """The watch on a topic's data sees new partitions, also the second time."""
+    cluster.add_topics(Topic("growing", ((1, 2),)))
+    path = "/brokers/topics/growing"
+    for total in (2, 3):
+        topic = read(client, path)
+        topic["partitions"] = {str(partition): [2, 3] for partition in range(total)} | {"0": [1, 2]}
+        client.set(path, json.dumps(topic).encode())
+        wait_until(partial(state_exists, client, "growing", total - 1), "a state for the new partition")
+    assert read(client, path)["topic_id"] == topic["topic_id"]
+
+
+def test_only_live_replicas_lead_and_a_partition_without_any_waits(
+    cluster: SimulatedKafka, client: KazooClient
+) -> None:
+    """Leader and ISR are the live replicas; a partition with none gets its state when such a broker comes."""
+    cluster.remove_broker(1)
+    cluster.add_topics(Topic("partly", ((1, 3), (9, 1))))
+    first = read(client, "/brokers/topics/partly/partitions/0/state")
+    assert (first["leader"], first["isr"]) == (3, [3])
+    assert not state_exists(client, "partly", 1)
+    cluster.add_broker(Broker(9, "a"))
+    second = read(client, "/brokers/topics/partly/partitions/1/state")
+    assert (second["leader"], second["isr"]) == (9, [9])
+
+
+def test_a_mark_deletes_topic_then_config_then_itself(cluster: SimulatedKafka, client: KazooClient) -> None:
+    """A deletion is carried out in the order of the contract, and nothing of the topic stays."""
+    cluster.add_topics(Topic("doomed", ((1, 2), (2, 3))), Topic("spared", ((1, 2),)))
+    client.create("/admin/delete_topics/doomed", b"")
+    wait_until(lambda: not client.get_children("/admin/delete_topics"), "the mark to go")
+    tree = write_checker.read_nodes(cluster.connect)
+    assert [path for path in tree if "doomed" in path] == []
+    assert set(write_checker.decode_topics(tree)) == {"spared"}
+    parents = ("/brokers/topics", "/config/topics", "/admin/delete_topics")
+    last_changes = [client.exists(parent).pzxid for parent in parents]
+    assert last_changes == sorted(set(last_changes))
+
+
+def test_a_deletion_waits_for_absent_brokers(cluster: SimulatedKafka, client: KazooClient) -> None:
+    """While a replica's broker is away the mark stays; it is carried out once the broker is back."""
+    cluster.add_topics(Topic("waiting", ((1, 6),)))
+    cluster.remove_broker(6)
+    client.create("/admin/delete_topics/waiting", b"")
+    cluster.wait_idle()
+    assert client.exists("/admin/delete_topics/waiting")
+    assert client.exists("/brokers/topics/waiting")
+    cluster.add_broker(BROKERS[5])
+    assert not client.exists("/admin/delete_topics/waiting")
+    assert not client.exists("/brokers/topics/waiting")
+
+
+def test_a_mark_without_a_topic_goes_and_does_nothing_else(client: KazooClient) -> None:
+    """Kafka drops such a mark; a leftover config node stays."""
+    client.create("/config/topics/leftover", b'{"version":1,"config":{}}')
+    client.create("/admin/delete_topics/leftover", b"")
+    wait_until(lambda: not client.exists("/admin/delete_topics/leftover"), "the mark to go")
+    assert client.exists("/config/topics/leftover")
+
+
+def test_a_deleted_topic_can_come_back(cluster: SimulatedKafka, client: KazooClient) -> None:
+    """A topic of the same name is a new topic: another id, and states again."""
+    cluster.add_topics(Topic("again", ((1, 2),)))
+    first = read(client, "/brokers/topics/again")["topic_id"]
+    client.create("/admin/delete_topics/again", b"")
+    wait_until(lambda: not client.exists("/admin/delete_topics/again"), "the mark to go")
+    create(client, "again")
+    wait_until(lambda: state_exists(client, "again", 1), "the controller to take the topic over")
+    assert read(client, "/brokers/topics/again")["topic_id"] != first
+
+
+def test_another_controller_moves_the_epoch(cluster: SimulatedKafka, client: KazooClient) -> None:
+    """After an election the epoch and its version have moved, and new states carry the new epoch."""
+    cluster.elect_controller(4)
+    assert read(client, "/controller")["brokerid"] == 4
+    data, stat = client.get("/controller_epoch")
+    assert (data, stat.version) == (b"2", 2)
+    cluster.add_topics(Topic("later", ((1, 2),)))
+    assert read(client, "/brokers/topics/later/partitions/0/state")["controller_epoch"] == 2
+
+
+def test_what_a_real_controller_fails_on_is_a_fault(chroot: str) -> None:
+    """Garbage in a topic node is reported as a fault, and the controller goes on."""
+    with SimulatedKafka(chroot, BROKERS) as playground:
+        playground.client.create("/brokers/topics/garbage", b"[]")
+        playground.wait_idle()
+        assert any("/brokers/topics/garbage holds no topic" in fault for fault in playground.controller_errors)
+        playground.client.delete("/brokers/topics/garbage")
+        create(playground.client, "good")
+        wait_until(lambda: state_exists(playground.client, "good", 1), "the good topic to be taken over")
+
+
+def test_it_goes_on_after_a_restart_of_zookeeper() -> None:
+    """A restarted server finds brokers and controller again, and the watches work as before."""
+    with EmbeddedZooKeeper() as server, SimulatedKafka(f"{server.connect}/kafka", BROKERS) as playground:
+        server.restart()
+        wait_until(lambda: playground.client.connected, "the connection")
+        create(playground.client, "after")
+        wait_until(lambda: state_exists(playground.client, "after", 1), "the controller to take the topic over")
+        assert len(playground.client.get_children("/brokers/ids")) == len(BROKERS)
+        assert playground.controller_errors == []
+
+
+def test_the_end_takes_brokers_and_controller_along(chroot: str) -> None:
+    """After close no thread of the playground runs and no ephemeral node is left; topics stay."""
+    threads = set(threading.enumerate())
+    with SimulatedKafka(chroot, BROKERS) as playground:
+        playground.add_topics(Topic("stays", ((1, 2),)))
+    assert set(threading.enumerate()) <= threads
+    tree = write_checker.read_nodes(chroot)
+    assert [path for path, node in tree.items() if node.ephemeral_owner] == []
+    assert set(write_checker.decode_topics(tree)) == {"stays"}
+
+
+def test_many_topics_are_seeded_whole(cluster: SimulatedKafka) -> None:
+    """More topics than fit in one transaction, and more transactions than are in flight at once, all arrive."""
+    cluster.add_topics(*(Topic(f"many-{number}", ((1, 2), (3, 4))) for number in range(260)))
+    tree = write_checker.read_nodes(cluster.connect)
+    assert (
+        set(write_checker.decode_topics(tree))
+        == set(write_checker.decode_configs(tree))
+        == {f"many-{number}" for number in range(260)}
+    )
+    assert sum(path.endswith("/state") for path in tree) == 520
+
+
+def test_two_topics_of_one_name_are_an_error(cluster: SimulatedKafka) -> None:
+    """What ZooKeeper refuses is raised, not lost in a transaction's list of results."""
+    with pytest.raises(NodeExistsError):
+        cluster.add_topics(Topic("twice", ((1,),)), Topic("twice", ((1,),)))
+
+
+def test_the_demo_has_three_topics_on_six_brokers(chroot: str) -> None:
+    """The demo's cluster holds payments, clicks and audit, every partition in three racks."""
+    with run_cluster(chroot) as playground:
+        racks = {broker.id: broker.rack for broker in playground.brokers.values()}
+        topics = write_checker.decode_topics(write_checker.read_nodes(chroot))
+        assert set(topics) == {"payments", "clicks", "audit"}
+        lists = [replicas for topic in topics.values() for replicas in topic["partitions"].values()]
+        assert all({racks[replica] for replica in replicas} == {"a", "b", "c"} for replicas in lists)
+        assert playground.controller_errors == []
+
+
+def test_without_a_zookeeper_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody at the address: one line with the address, and nothing left running."""
+    monkeypatch.setattr(simulated_kafka, "_CONNECT_TIMEOUT_S", 0.2)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        with pytest.raises(TopiaristError, match=f"no ZooKeeper answers at {address}") as caught:
+            SimulatedKafka(f"{address}/kafka", BROKERS).start()
+    assert caught.value.reason is Reason.UNREACHABLE
+
+
+def test_a_cluster_that_does_not_delete_throws_marks_away(cluster: SimulatedKafka, client: KazooClient) -> None:
+    """As brokers do with ``delete.topic.enable=false``: the mark goes, the topic stays."""
+    cluster.add_topics(Topic("orders", ((1, 2),)))
+    cluster.deletion_enabled = False
+    client.create("/admin/delete_topics/orders")
+    cluster.wait_idle()
+    assert client.get_children("/admin/delete_topics") == []
+    assert client.exists("/brokers/topics/orders/partitions/0/state")
+    assert client.exists("/config/topics/orders")

@@ -1,0 +1,179 @@
+"""Giving topics up on a real ZooKeeper: one checked transaction a record, and nothing of Kafka's touched."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from kazoo.client import KazooClient
+
+from integration.write_fixtures import REPLICAS, connect_cluster, lock_nodes, verify_changes
+from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
+from support.zookeeper import write_checker
+from support.zookeeper.proxy import CutTiming, Proxy
+from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
+from topiarist.adapters.zookeeper.codec import own_znodes
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.outcome import Result
+from topiarist.model.plan import Plan
+from topiarist.model.run_options import ALL_TOPICS, RunOptions
+from topiarist.model.state import Freeze, OwnershipRecord
+from topiarist.planning.unmanage import parse_unmanage_request, plan_unmanage
+
+RECORD = "/topiarist/topics/orders"
+
+
+def released(port: ZooKeeperCluster, *words: str, run: RunOptions | None = None) -> Plan:
+    """The plan that releases these."""
+    return plan_unmanage(port.read(), "", parse_unmanage_request(words), run or RunOptions())[0]
+
+
+@pytest.fixture
+def ours(cluster: SimulatedKafka) -> SimulatedKafka:
+    """A cluster with two topics of ours."""
+    with connect_cluster(cluster.connect) as port:
+        apply_results(port, plan_specs(port, topic_spec("orders", config={"retention.ms": 5}), topic_spec("users")))
+    cluster.wait_idle()
+    return cluster
+
+
+def test_one_transaction_takes_the_record_and_nothing_else(ours: SimulatedKafka, proxy: Proxy) -> None:
+    """The topic and everything of Kafka's stays to the byte; the lock is taken and given back; again is no write."""
+    before = write_checker.read_nodes(ours.connect)
+    with verify_changes(ours.connect, "orders"), connect_cluster(proxy.through(ours.connect)) as port:
+        assert apply_results(port, released(port, "orders")) == {"orders": Result.DONE}
+        assert (proxy.requests["multi"], proxy.writes) == (1, 3)
+        again = released(port, "orders")
+        assert (again.has_changes, apply_results(port, again)) == (False, {})
+        assert proxy.writes == 3
+    after = write_checker.read_nodes(ours.connect)
+    assert before.keys() - after.keys() == {RECORD}
+    assert {path: after[path].data for path in after} == {path: before[path].data for path in after}
+    assert lock_nodes(ours) == []
+
+
+@pytest.mark.parametrize("when", list(CutTiming))
+def test_a_cut_connection_is_resolved_by_reading(ours: SimulatedKafka, proxy: Proxy, when: CutTiming) -> None:
+    """Cut before or after the server did it: the record is gone, and the outcome says that it was done."""
+    with verify_changes(ours.connect, "orders", "users"), connect_cluster(proxy.through(ours.connect)) as port:
+        proxy.cut(2, when)
+        assert apply_results(port, released(port, "orders", "users")) == {"orders": Result.DONE, "users": Result.DONE}
+        assert proxy.triggered.is_set()
+    assert not [path for path in write_checker.read_nodes(ours.connect) if path.startswith("/topiarist/topics/")]
+
+
+def test_a_record_that_moved_stays(ours: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
+    """Another owner has taken the topic over between plan and write: that is no longer ours to give up."""
+    theirs = own_znodes.encode_record(OwnershipRecord("shop"))
+    with verify_changes(ours.connect, "orders"), connect_cluster(proxy.through(ours.connect)) as port:
+        plan = released(port, "orders")
+        proxy.hold(2, lambda: client.set(RECORD, theirs))
+        found = apply_outcomes(port, plan)["orders"]
+        assert proxy.triggered.is_set()
+    assert (found.result, found.reason) == (Result.CONFLICT, Reason.STATE_CONFLICT)
+    assert "is that of owner shop" in found.message
+    assert client.get(RECORD)[0] == theirs
+
+
+def test_a_record_that_went_meanwhile_is_already_so(ours: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
+    """Two who release the same topic do not disturb each other."""
+    with connect_cluster(proxy.through(ours.connect)) as port:
+        plan = released(port, "orders")
+        proxy.hold(2, lambda: client.delete(RECORD))
+        assert apply_results(port, plan) == {"orders": Result.UNCHANGED}
+        assert proxy.triggered.is_set()
+
+
+def test_without_the_lock_no_record_goes(ours: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
+    """The transaction checks the lock's node as every other does (F6)."""
+
+    def take_it_away() -> None:
+        (path,) = lock_nodes(ours)
+        client.delete(path)
+
+    with verify_changes(ours.connect), connect_cluster(proxy.through(ours.connect)) as port:
+        plan = released(port, "orders")
+        proxy.hold(2, take_it_away)
+        with pytest.raises(TopiaristError) as raised:
+            apply_results(port, plan)
+    assert raised.value.reason is Reason.SESSION_LOST
+
+
+def test_a_freeze_in_between_keeps_the_record(ours: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
+    """Frozen between plan and write: nothing goes."""
+    frozen = own_znodes.encode_freeze(Freeze("inventory", "ada"))
+    with verify_changes(ours.connect), connect_cluster(proxy.through(ours.connect)) as port:
+        plan = released(port, "orders")
+        proxy.hold(2, lambda: client.set("/topiarist/gate", frozen))
+        with pytest.raises(TopiaristError) as raised:
+            apply_results(port, plan)
+    assert raised.value.reason is Reason.FROZEN
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"/migration": b'{"version":0,"kraft_metadata_offset":-1}'}, Reason.KRAFT_MIGRATION),
+        ({"/topiarist/gate": b'{"version":1,"state":"frozen"}'}, Reason.FROZEN),
+    ],
+)
+def test_a_closed_cluster_keeps_its_records(
+    ours: SimulatedKafka, proxy: Proxy, client: KazooClient, change: dict[str, bytes], reason: Reason
+) -> None:
+    """Held back in the plan, with the gate's reason; not a write."""
+    for path, data in change.items():
+        client.ensure_path(path)
+        client.set(path, data)
+    with connect_cluster(proxy.through(ours.connect)) as port:
+        plan = released(port, "orders")
+        assert [finding.reason for finding in plan.topics[0].refusals] == [reason]
+        assert apply_results(port, plan) == {}
+    assert proxy.writes == 0
+
+
+def test_a_stale_record_goes_and_the_stranger_stays(ours: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
+    """Others have deleted the topic and made it again, even between plan and write: only the record is ours (F33)."""
+
+    def make_again() -> None:
+        client.create("/admin/delete_topics/orders")
+        ours.wait_idle()
+        ours.add_topics(Topic("orders", REPLICAS, {"retention.ms": "1"}))
+
+    with connect_cluster(proxy.through(ours.connect)) as port:
+        plan = released(port, "orders")
+        proxy.hold(2, make_again)
+        assert apply_results(port, plan) == {"orders": Result.DONE}
+        assert proxy.triggered.is_set()
+        assert port.read().topics["orders"].record is None
+    assert write_checker.decode_configs(write_checker.read_nodes(ours.connect))["orders"] == {"retention.ms": "1"}
+
+
+def test_a_tombstone_goes(ours: SimulatedKafka) -> None:
+    """After a deletion of ours a note stays; released, the topic's name is as if it had never been ours."""
+    with connect_cluster(ours.connect) as port:
+        apply_results(port, plan_specs(port, topic_spec("orders", ensure="Absent")))
+        ours.wait_idle()
+        assert port.read().dangling_records["orders"].deleted
+        assert apply_results(port, released(port, "orders")) == {"orders": Result.DONE}
+        assert "orders" not in port.read().dangling_records
+
+
+def test_the_owner_of_the_record_decides(ours: SimulatedKafka, client: KazooClient) -> None:
+    """Another owner's record stays, with its reason, unless the run takes ownership."""
+    client.set(RECORD, json.dumps({"version": 1, "owner": "shop", "config": []}, separators=(",", ":")).encode())
+    with connect_cluster(ours.connect) as port:
+        refused = released(port, "orders")
+        assert [finding.reason for finding in refused.topics[0].refusals] == [Reason.NOT_OWNED]
+        assert not refused.has_changes
+        taking = released(port, "orders", run=RunOptions(take_ownership=ALL_TOPICS))
+        assert apply_results(port, taking) == {"orders": Result.DONE}
+
+
+def test_the_first_run_on_a_cluster_may_be_a_release(cluster: SimulatedKafka, proxy: Proxy) -> None:
+    """Nothing to release means no lock, and no nodes of ours are made."""
+    with connect_cluster(proxy.through(cluster.connect)) as port:
+        plan, absent = plan_unmanage(port.read(), "", parse_unmanage_request(["orders"]), RunOptions())
+        assert (plan.topics, list(absent), apply_results(port, plan)) == ((), ["orders"], {})
+    assert proxy.writes == 0

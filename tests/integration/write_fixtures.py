@@ -1,0 +1,103 @@
+"""What the tests of writing share: a cluster on which there is something of everything to do, and who watches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from support.spec_builders import topic_spec
+from support.zookeeper import write_checker
+from support.zookeeper.proxy import Connection, Proxy
+from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
+from topiarist.model.outcome import Outcome, ReconcileReport, Result
+from topiarist.model.plan import Plan
+from topiarist.reconcile import ApplyHooks, apply_plan
+
+REPLICAS = ((1, 2, 3), (2, 3, 4))
+
+DESIRED_SPECS = (
+    topic_spec("create", partitions=4, config={"retention.ms": 5000}),
+    topic_spec("grow", partitions=5, config={"retention.ms": 1000}),
+    topic_spec("configure", config={"retention.ms": 2000}),
+    topic_spec("same"),
+)
+
+MANY_SPECS = tuple(topic_spec(f"topic-{number:03}") for number in range(150))
+"""More than are under way at any time."""
+
+SETUP_WRITES, FIRST_TOPIC_WRITE = 5, 6
+"""The first run of a cluster makes four nodes of ours and the lock; then come the transactions, by topic."""
+
+
+class InterceptingProxy(Proxy):
+    """A proxy that asks ``before`` about each request, by its kind, before it goes on; False breaks the connection
+    instead. So does a request that holds the bytes ``poison``.
+    """
+
+    may_forward: Callable[[str], bool] = staticmethod(lambda kind: True)
+    break_on_bytes: bytes = b""
+
+    def _request(self, connection: Connection, body: bytes, first: bool) -> bool:
+        going_on = super()._request(connection, body, first)
+        kind = "connect" if first else connection.request_names[int.from_bytes(body[:4], "big", signed=True)]
+        return (
+            going_on
+            and self.may_forward(kind)
+            and not (self.break_on_bytes and self.break_on_bytes in body and kind == "multi")
+        )
+
+
+@contextmanager
+def connect_cluster(
+    connect: str, *, lock_timeout: float = 5.0, max_buffer: int = 1_048_575
+) -> Iterator[ZooKeeperCluster]:
+    """A session of its own, as one run has it."""
+    with ZooKeeperCluster(connect, owner="default", lock_timeout=lock_timeout, jute_max_buffer=max_buffer) as cluster:
+        yield cluster
+
+
+@contextmanager
+def verify_changes(connect: str, *allowed: str) -> Iterator[None]:
+    """Nothing may have gone wrong with the cluster when this ends, and only ``allowed`` topics may have changed."""
+    before = write_checker.read_nodes(connect)
+    yield
+    assert write_checker.find_problems(before, write_checker.read_nodes(connect), allowed) == []
+
+
+def create_mixed_topics(cluster: SimulatedKafka) -> list[str]:
+    """Put topics on the cluster that ``WISHES`` differs from in every way; their names and the new one's."""
+    cluster.add_topics(
+        Topic("grow", REPLICAS, {"retention.ms": "1000"}),
+        Topic("configure", REPLICAS, {"retention.ms": "1000", "flush.ms": "5"}),
+        Topic("same", REPLICAS, {}),
+        Topic("foreign", REPLICAS, {"retention.ms": "7"}),
+    )
+    return ["create", "grow", "configure", "same"]
+
+
+def lock_nodes(cluster: SimulatedKafka) -> list[str]:
+    """The nodes of everybody who holds or wants the lock."""
+    return lock_nodes_at(cluster.connect)
+
+
+def lock_nodes_at(connect: str) -> list[str]:
+    """The same, of the cluster at ``connect``."""
+    return [path for path in write_checker.read_nodes(connect) if path.startswith("/topiarist/lock/")]
+
+
+def apply_without_hooks(port: ZooKeeperCluster, plan: Plan) -> ReconcileReport:
+    """The plan carried out, and nobody listens."""
+    return apply_plan(port, ApplyHooks(), plan)
+
+
+def topics_by_result(outcomes: list[Outcome] | tuple[Outcome, ...]) -> dict[Result, list[str]]:
+    """The topics of each result, sorted; every topic may stand once only."""
+    names = [outcome.topic for outcome in outcomes]
+    assert len(names) == len(set(names))
+    return {
+        result: sorted(outcome.topic for outcome in outcomes if outcome.result is result)
+        for result in Result
+        if any(outcome.result is result for outcome in outcomes)
+    }

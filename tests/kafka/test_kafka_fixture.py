@@ -1,0 +1,67 @@
+"""The bed itself: whatever becomes of a test run, its brokers go; they can be killed, stand still and come back."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+from support.kafka.jars import NEWEST
+from support.kafka.kafka_fixture import KafkaFixtureFactory
+from support.waiting import is_alive, wait_until
+
+RUN = """
+import sys
+sys.path[:0] = sys.argv[1:]
+from support.kafka.programs import Program
+from support.kafka.jars import NEWEST
+from support.kafka.zookeeper import ZooKeeper
+server = ZooKeeper(NEWEST).start()
+clients = Program("Clients", NEWEST)
+print(server.pid, clients.pid, server.directory, clients.folder, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_everything_dies_with_the_test_run() -> None:
+    """A run that is killed without any chance to clean up takes its servers and its clients along."""
+    command = [sys.executable, "-c", RUN, *sys.path]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout
+        *pids, server, clients = run.stdout.readline().split()
+        assert all(is_alive(int(pid)) for pid in pids)
+        run.send_signal(signal.SIGKILL)
+    wait_until(lambda: not any(is_alive(int(pid)) for pid in pids), "the processes to end")
+    subprocess.run(["rm", "-r", server, clients], check=True)
+
+
+def test_brokers_come_and_go(fresh: KafkaFixtureFactory) -> None:
+    """Killed, another one becomes controller; paused, a broker loses its session; a new one comes in, with settings of
+    its own; ZooKeeper is restarted; and in the end all of them serve.
+    """
+    with fresh(NEWEST, {1: "a", 2: "b"}, properties={"zookeeper.session.timeout.ms": 3000}) as bed:
+        kafka = bed.kafka
+        first = kafka.controller()
+        other = 3 - first
+        kafka.kill(first)
+        kafka.wait(lambda: kafka.registered() == {other}, "the session of the killed broker to expire")
+        kafka.wait(lambda: kafka.controller() == other, "another controller")
+        kafka.start(first)
+        kafka.start(3, rack="c", properties={"delete.topic.enable": "false"})
+        assert kafka.registered() == {1, 2, 3}
+        kafka.wait(lambda: bed.clients.racks() == {1: "a", 2: "b", 3: "c"}, "the brokers to know each other")
+        kafka.pause(3)
+        kafka.wait(lambda: kafka.registered() == {1, 2}, "the session of the paused broker to expire")
+        kafka.resume(3)
+        kafka.wait(lambda: kafka.registered() == {1, 2, 3}, "the paused broker to come back")
+        kafka.zookeeper.restart()
+        assert bed.clients.create({"here": ((1, 2, 3), (2, 3, 1))}) == {}
+        found = bed.describe_in_sync(["here"])
+        bed.write_messages({"here": found["here"].replicas}, "message")
+        assert bed.clients.reassign({"here": {0: [3, 2]}}) == {}
+        kafka.wait(
+            lambda: bed.describe_in_sync(["here"])["here"].replicas == ((3, 2), (2, 3, 1)), "the move to be done"
+        )
+        assert bed.read_messages({"here": found["here"].replicas}) == {"here": [["message"]] * 2}
+        assert bed.clients.delete(["here"]) == {}
+        kafka.wait(lambda: bed.clients.describe(["here"]) == {"here": None}, "the topic to go")

@@ -1,0 +1,161 @@
+"""F11 with real processes: a cluster of the newest release on its way to KRaft, back, and to its end.
+
+Every state is one that Kafka itself has brought about. In each the commands are run as a person runs them, through a
+proxy that counts writes; and a run that is at it when the takeover comes is stopped in its middle.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from integration.write_fixtures import topics_by_result
+from kafka.topiarist_runs import run_in_process
+from support.cli.runs import RunResult
+from support.kafka.jars import NEWEST
+from support.kafka.kafka_fixture import KafkaFixture, KafkaFixtureFactory
+from support.kafka.quorum import CONTROLLER, Quorum
+from support.spec_builders import plan_specs, topic_spec
+from support.zookeeper import write_checker
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
+from topiarist.errors import Exit, Reason
+from topiarist.model.outcome import Outcome, Result
+from topiarist.reconcile import ApplyHooks, apply_plan
+
+BROKER = 1
+"""A single one: it is restarted again and again."""
+
+KEPT = {"partitions": 2, "replicationFactor": 1, "config": {"flush.ms": 1000}}
+
+IN_CHARGE = f"a KRaft controller ({CONTROLLER}) is in charge"
+BEGUN = "/migration exists: a migration to KRaft has begun"
+
+RUSHED = tuple(f"rushed-{number:03}" for number in range(100))
+"""Topics of the run that a takeover finds at work: more than are under way at any time."""
+
+
+def declared(bed: KafkaFixture, proxy: Proxy, *more: str) -> Path:
+    """Manifests with the topic that is ours already and those to be created, on the cluster behind the proxy."""
+    bed.declare(dict.fromkeys(("kept", *more), KEPT), zookeeper={"connect": proxy.through(bed.kafka.connect)})
+    return bed.folder / "manifests"
+
+
+def said_by(*words: str | Path) -> RunResult:
+    """A run, with what it says in one line."""
+    found = run_in_process(*words)
+    return found._replace(out=" ".join(found.out.split()), err=" ".join(found.err.split()))
+
+
+def check_closed(bed: KafkaFixture, proxy: Proxy, reason: Reason, words: str) -> None:
+    """In this state of the cluster everything can be read, nothing is written, and it is said why."""
+    folder = declared(bed, proxy, "wanted")
+    proxy.reset()
+    before = write_checker.read_nodes(bed.kafka.connect)
+    plan = said_by("plan", folder, "--exit-code")
+    assert (plan.code, words in plan.out) == (Exit.REFUSED, True), plan
+    for command in (
+        ("apply", folder, "--yes"),
+        ("release", "kept", "--clusters", folder, "--yes"),
+        ("freeze", folder, "--reason", "test", "--force"),
+        ("thaw", folder, "--force"),
+    ):
+        said = said_by(*command)
+        assert (said.code, words in said.out + said.err) == (Exit.REFUSED, True), (command, said)
+    snapshot = run_in_process("snapshot", "--zookeeper", proxy.through(bed.kafka.connect))
+    head = json.loads(snapshot.out.splitlines()[0])
+    assert (snapshot.code, head["gateReason"]) == (Exit.DONE, reason.value)
+    assert words in head["gateMessage"]
+    assert proxy.writes == 0
+    assert proxy.requests["multiRead"] > 0
+    after = write_checker.read_nodes(bed.kafka.connect)
+    for path in ("/brokers/topics/wanted", "/config/topics/wanted", "/topiarist/topics/wanted"):
+        assert path not in after
+    ours = [{path: node for path, node in tree.items() if path.startswith("/topiarist")} for tree in (before, after)]
+    assert ours[0] == ours[1]
+
+
+def check_open(bed: KafkaFixture, proxy: Proxy, *names: str) -> None:
+    """In this state of the cluster topics are created, and brokers host them."""
+    folder = declared(bed, proxy, *names)
+    said = run_in_process("apply", folder, "--yes", "--wait")
+    assert said.code == Exit.DONE, said
+    found = bed.describe_in_sync(["kept", *names])
+    bed.write_messages({name: topic.replicas for name, topic in found.items()}, "message")
+    assert run_in_process("plan", folder, "--exit-code").code == Exit.DONE
+
+
+def test_f11_a_migration_and_the_way_back(fresh: KafkaFixtureFactory) -> None:
+    """A quorum appears, takes over, and goes again; each time topiarist reads everything and writes nothing, until
+    Kafka's own steps of the way back are done to the last, and goes on as before. The second quorum takes over in the
+    middle of a run, which is ended; and stays, until nothing of Kafka's is in ZooKeeper but a stale copy.
+    """
+    with opened(fresh) as (bed, quorum, proxy):
+        kafka = bed.kafka
+        check_open(bed, proxy, "before")
+        quorum.start()
+        kafka.wait(lambda: kafka.client.exists("/migration"), "the quorum to find ZooKeeper")
+        check_closed(bed, proxy, Reason.KRAFT_MIGRATION, f"{BEGUN} (a KRaft quorum has connected)")
+        kafka.restart(BROKER, properties=quorum.migration_properties)
+        kafka.wait(quorum.is_controller, "the quorum to take over")
+        check_closed(bed, proxy, Reason.KRAFT_CONTROLLER, IN_CHARGE)
+        assert bed.clients.create({"by-kraft": ((BROKER,), (BROKER,))}, {"flush.ms": "5"}) == {}
+        kafka.wait(lambda: kafka.client.exists("/brokers/topics/by-kraft"), "the quorum to write to ZooKeeper too")
+        go_back(bed, quorum)
+        check_closed(bed, proxy, Reason.KRAFT_MIGRATION, f"{BEGUN} (its content has been copied to KRaft)")
+        kafka.client.delete("/migration")
+        check_open(bed, proxy, "before", "after")
+        bed.describe_in_sync(["before", "by-kraft"])
+        quorum.reset_broker(BROKER)
+        begin_anew(bed, quorum)
+        quorum.migrate_broker(BROKER)
+        kafka.wait(lambda: kafka.registered() == set(), "the broker to leave ZooKeeper")
+        quorum.finish_migration()
+        assert bed.clients.create({"not-in-zookeeper": ((BROKER,),)}) == {}
+        bed.describe_in_sync(["not-in-zookeeper", "kept"])
+        assert not kafka.client.exists("/brokers/topics/not-in-zookeeper")
+        check_closed(bed, proxy, Reason.KRAFT_CONTROLLER, IN_CHARGE)
+
+
+@contextmanager
+def opened(fresh: KafkaFixtureFactory) -> Iterator[tuple[KafkaFixture, Quorum, Proxy]]:
+    """A broker in ZooKeeper mode, a quorum that is not there yet, and the proxy that counts."""
+    with fresh(NEWEST, {BROKER: None}) as bed, Quorum(bed.kafka) as quorum, Proxy(bed.kafka.zookeeper.connect) as proxy:
+        yield bed, quorum, proxy
+
+
+def go_back(bed: KafkaFixture, quorum: Quorum) -> None:
+    """The first steps of Kafka's way back: the quorum goes, and ``/controller`` is deleted, for the broker to take."""
+    quorum.stop()
+    bed.kafka.client.delete("/controller")
+    bed.kafka.wait(lambda: bed.kafka.client.exists("/controller"), "the broker to become controller")
+    assert not quorum.is_controller()
+
+
+def begin_anew(bed: KafkaFixture, quorum: Quorum) -> None:
+    """A run creates topics when the broker is ready for a takeover and no quorum is there; in its middle one comes,
+    and takes over. From then on nothing is written; what was written before has come along.
+    """
+    kafka = bed.kafka
+
+    def there() -> set[str]:
+        return set(RUSHED) & set(kafka.client.get_children("/brokers/topics"))
+
+    def migrate(_outcome: Outcome) -> None:
+        if not quorum.is_controller():
+            bed.describe_in_sync(there())
+            quorum.start()
+            kafka.wait(quorum.is_controller, "the quorum to take over in the middle of a run")
+
+    specs = [topic_spec(name, partitions=1, replicationFactor=1) for name in RUSHED]
+    with ZooKeeperCluster(kafka.connect, owner="default") as port:
+        found = apply_plan(port, ApplyHooks(on_outcome=migrate), plan_specs(port, *specs))
+    assert found.error is not None
+    assert found.error.reason is Reason.KRAFT_CONTROLLER
+    results = topics_by_result(found.outcomes)
+    assert results.keys() == {Result.DONE, Result.SKIPPED}
+    assert there() == set(results[Result.DONE])
+    bed.describe_in_sync(results[Result.DONE])
+    assert set(bed.clients.describe(results[Result.SKIPPED]).values()) == {None}

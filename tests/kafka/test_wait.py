@@ -1,0 +1,248 @@
+"""``apply --wait`` with real controllers: when it ends, what it says, what it does not wait for, how it holds back."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from integration.test_terminal import typed
+from support.cli.runs import RunResult, start_topiarist
+from support.kafka.jars import NEWEST
+from support.kafka.kafka_fixture import KafkaFixture, KafkaFixtureFactory
+from topiarist.errors import Exit
+
+LIMIT = 300
+"""Seconds for one run; they take a few."""
+
+LONG_SESSIONS = {"zookeeper.session.timeout.ms": 60_000}
+"""So that brokers which stand still count as alive for as long as a test of that takes."""
+
+AHEAD = 60
+"""Replicas per broker that may be ahead of the controller in the test of pacing."""
+
+NUMBER = count()
+
+
+def applied(bed: KafkaFixture, *words: str) -> RunResult:
+    """Plan and apply in one run that waits, however it ends."""
+    return told(begun(bed, *words))
+
+
+def begun(bed: KafkaFixture, *words: str) -> subprocess.Popen[str]:
+    """A run that waits."""
+    return start_topiarist("apply", bed.folder / "manifests", "--yes", "--wait", *words)
+
+
+def told(running: subprocess.Popen[str]) -> RunResult:
+    """How a run ends, with the line breaks taken out of what it prints."""
+    out, err = running.communicate(timeout=LIMIT)
+    return RunResult(running.returncode, " ".join(out.split()), err)
+
+
+def partitions(client: KazooClient, topic: str) -> dict[int, list[int]]:
+    """The replica lists of a topic, by partition."""
+    found = json.loads(client.get(f"/brokers/topics/{topic}")[0])["partitions"]
+    return {int(number): replicas for number, replicas in found.items()}
+
+
+def taken(client: KazooClient, topic: str) -> set[int]:
+    """The partitions that the controller has taken over, by their states."""
+    where = f"/brokers/topics/{topic}/partitions"
+    try:
+        begun = client.get_children(where)
+    except NoNodeError:
+        return set()
+    return {int(number) for number in begun if client.exists(f"{where}/{number}/state")}
+
+
+def new_names(kind: str, number: int) -> list[str]:
+    """Names that no other test of the same cluster has."""
+    mine = next(NUMBER)
+    return [f"waited-{mine}-{kind}-{one:03}" for one in range(number)]
+
+
+def grown_later(bed: KafkaFixture, names: Collection[str], size: int) -> None:
+    """Make topics of so many partitions that are to grow."""
+    bed.declare({name: {"partitions": size, "replicationFactor": 3} for name in names})
+    bed.apply("--wait")
+
+
+def test_it_ends_when_every_partition_is_taken_over_and_still_there(bare: KafkaFixture) -> None:
+    """Created and grown: at the very end of the run each partition has its state, and the growth is in the topic; it
+    says what the controller has done, and nothing about whether topics can be used. Brokers then host all of them.
+    """
+    grow, new = new_names("grow", 20), new_names("new", 40)
+    grown_later(bare, grow, 2)
+    bare.declare(
+        {name: {"partitions": 6, "replicationFactor": 3} for name in grow}
+        | {name: {"partitions": 12, "replicationFactor": 3} for name in new}
+    )
+    client = bare.kafka.client
+    said = applied(bare)
+    wanted = {name: set(range(6)) for name in grow} | {name: set(range(12)) for name in new}
+    assert {name: taken(client, name) for name in wanted} == wanted
+    assert {name: set(partitions(client, name)) for name in wanted} == wanted
+    assert (said.code, said.err.splitlines()[-1]) == (Exit.DONE, "60 topics taken over by the controller")
+    assert "Applied: 60 done." in said.out
+    assert "usable" not in said.out + said.err
+    found = bare.describe_in_sync(wanted)
+    assert {name: {one.id for one in topic.partitions} for name, topic in found.items()} == wanted
+
+
+def test_it_ends_in_time_when_the_controller_does_nothing(fresh: KafkaFixtureFactory) -> None:
+    """It stands still, or is gone: what was written is not finished, with as many partitions as there are, and whether
+    there is a controller. Once there is one again it goes on by itself, and a second run finds nothing to do.
+    """
+    with fresh(NEWEST, {1: None, 2: None, 3: None}, properties=LONG_SESSIONS) as bed:
+        grown_later(bed, ["grow"], 2)
+        bed.declare({name: {"partitions": 5, "replicationFactor": 3} for name in ("grow", "new")})
+        for broker in bed.kafka.racks:
+            bed.kafka.pause(broker)
+        said = applied(bed, "--wait-timeout", "2")
+        assert (said.code, said.err) == (Exit.ERROR, waiting_for(2, 2))
+        assert "Applied: 2 not finished." in said.out
+        for new in (3, 5):
+            words = f"not finished: the controller has not taken over {new} of {new} new partitions"
+            assert words in said.out
+            assert f"{words}; the cluster has no controller" not in said.out
+        bed.declare({"late": {"partitions": 1, "replicationFactor": 3}})
+        running = begun(bed, "--wait-timeout", "2")
+        assert running.stderr is not None
+        assert running.stderr.readline() == waiting_for(1, 2)
+        bed.kafka.client.delete("/controller")
+        said = told(running)
+        assert said.code == Exit.ERROR
+        assert "the controller has not taken over 1 of 1 new partition; the cluster has no controller" in said.out
+        for broker in bed.kafka.racks:
+            bed.kafka.resume(broker)
+        wanted = {"grow": 5, "new": 5, "late": 1}
+        assert {name: len(topic.partitions) for name, topic in bed.describe_grown(wanted).items()} == wanted
+        bed.describe_in_sync(wanted)
+        said = applied(bed)
+        assert (said.code, said.err) == (Exit.DONE, "")
+
+
+def waiting_for(topics: int, seconds: int) -> str:
+    """What a run says when it begins to wait."""
+    what = "1 topic" if topics == 1 else f"{topics} topics"
+    return f"waiting for the controller to take over {what}, at most {seconds} s without progress\n"
+
+
+def test_what_only_dead_brokers_have_is_not_waited_for(fresh: KafkaFixtureFactory) -> None:
+    """Of a topic one of whose partitions lies on a broker that is gone: the others are taken over, the run ends well
+    and names it. The controller takes it over when that broker is back, and not before.
+    """
+    with fresh(NEWEST, {1: None, 2: None}) as bed:
+        client = bed.kafka.client
+        bed.kafka.stop(2)
+        bed.kafka.wait(lambda: bed.kafka.registered() == {1}, "ZooKeeper to forget the broker")
+        assert bed.kafka.controller() == 1
+        bed.declare({"half": {"replicaAssignment": [[1], [2], [1]]}})
+        said = applied(bed, "--allow-unknown-brokers")
+        assert (said.code, taken(client, "half")) == (Exit.DONE, {0, 2}), said
+        assert "partition 1: not waited for, since broker 2 is not registered" in said.out
+        bed.kafka.start(2)
+        bed.kafka.wait(lambda: taken(client, "half") == {0, 1, 2}, "the controller to take the partition over")
+        bed.describe_in_sync(["half"])
+
+
+def test_progress_is_shown_at_a_terminal(bare: KafkaFixture) -> None:
+    """While it waits a bar says how many topics are taken over; it goes away, and the last word stays."""
+    bare.declare({name: {"partitions": 4, "replicationFactor": 3} for name in new_names("shown", 30)})
+    words = ["apply", str(bare.folder / "manifests"), "--yes", "--wait"]
+    shown, code = typed([sys.executable, "-m", "topiarist", *words])
+    assert code == Exit.DONE
+    before, _, after = shown.partition(waiting_for(30, 300))
+    assert "Plan: 30 to create" in before
+    bars = re.findall(r"\r\[[#-]+\] +(\d+) of 30", after)
+    assert bars == sorted(bars, key=int)
+    assert all(1 <= int(bar) <= 30 for bar in bars)
+    assert bars
+    assert "\r\x1b[K30 topics taken over by the controller\n" in after
+
+
+class Observer:
+    """Looks, in a session of its own, at how far topics are ahead of the controller: never more than they are.
+
+    Topics are read first and the states after them, so that what comes in between counts as taken over already.
+    ``most`` has, for each look, the most replicas that any broker has of partitions without a state.
+    """
+
+    def __init__(self, connect: str, prefix: str) -> None:
+        self.most: list[int] = []
+        self._client = KazooClient(connect)
+        self._prefix = prefix
+        self._taken: set[tuple[str, str]] = set()
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Look again and again until the block ends."""
+        over = threading.Event()
+        failed: list[Exception] = []
+
+        def look_on() -> None:
+            try:
+                while not over.is_set():
+                    self.most.append(max(self.ahead().values(), default=0))
+            except Exception as error:
+                failed.append(error)
+
+        self._client.start()
+        thread = threading.Thread(target=look_on)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            self._client.stop()
+            self._client.close()
+        assert not failed
+
+    def ahead(self) -> Mapping[int, int]:
+        """Replicas per broker of partitions without a state."""
+        topics = [name for name in self._client.get_children("/brokers/topics") if name.startswith(self._prefix)]
+        answers = [(name, self._client.get_async(f"/brokers/topics/{name}")) for name in topics]
+        left = {
+            (name, number): replicas
+            for name, answer in answers
+            for number, replicas in json.loads(answer.get()[0])["partitions"].items()
+            if (name, number) not in self._taken
+        }
+        states = {
+            (name, number): self._client.exists_async(f"/brokers/topics/{name}/partitions/{number}/state")
+            for name, number in left
+        }
+        self._taken.update(partition for partition, state in states.items() if state.get())
+        return Counter(broker for each, replicas in left.items() if each not in self._taken for broker in replicas)
+
+
+def test_never_more_is_ahead_of_the_controller_than_was_said(bare: KafkaFixture) -> None:
+    """Creation and growth of ten times as much as may be ahead, while somebody else counts: never more; and in the end
+    nothing.
+    """
+    prefix = f"waited-{next(NUMBER)}"
+    grow = [f"{prefix}-grow-{number:03}" for number in range(50)]
+    new = [f"{prefix}-new-{number:03}" for number in range(110)]
+    grown_later(bare, grow, 1)
+    bare.declare({name: {"partitions": 5, "replicationFactor": 3} for name in [*grow, *new]})
+    observer = Observer(bare.kafka.connect, prefix)
+    with observer.looking():
+        said = applied(bare, "--wait-ahead", str(AHEAD))
+        left = observer.ahead()
+    assert said.code == Exit.DONE
+    held = f"held back until the controller has taken over what was sent: {AHEAD} replicas per broker at a time\n"
+    assert said.err.startswith(held)
+    assert said.err.endswith("160 topics taken over by the controller\n")
+    assert 0 < max(observer.most) <= AHEAD
+    assert not left

@@ -1,0 +1,127 @@
+"""The rights that the chart gives: enough for all that the operator does, and with any one fewer something fails."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from pathlib import Path
+
+import kopf
+import pytest
+
+from conftest import BROKERS
+from kubernetes.fixtures.resources import cluster, create, resource_path
+from support.kubernetes.api_client import ApiClient as Client
+from support.kubernetes.helm import Document, Values
+from support.kubernetes.operator_process import OperatorProcess
+from support.kubernetes.rbac import RELEASE, grant, granted_rights, rbac_documents, split_verbs, without_right
+from support.kubernetes.server import ApiServer
+from support.waiting import wait_until
+from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+from topiarist.errors import TopiaristError
+from topiarist.kubernetes.api.client import KubernetesClient
+from topiarist.kubernetes.api.rbac_check import AccessRight, namespace_rights, require_rights, required_rights
+
+PATIENCE = 120.0
+HOME, OTHER = "home", "other"
+EVERYWHERE: Values = {"leaderElection": {"enabled": True}}
+CASES = [
+    *(
+        pytest.param((), right)
+        for several in required_rights(HOME, (), lease=RELEASE)
+        for right in split_verbs(several)
+    ),
+    *(pytest.param((OTHER,), right) for several in namespace_rights(OTHER) for right in split_verbs(several)),
+]
+"""All rights of an operator that watches everywhere, and those that one which does not has in a namespace."""
+
+
+class Account:
+    """An account with some rights, and what the operator says at its start that it may not."""
+
+    def __init__(self, server: ApiServer, documents: list[Document], asked: list[AccessRight]) -> None:
+        self._asked = asked
+        self._info = kopf.ConnectionInfo(server=server.url, ca_path=str(server.ca), token=grant(server, documents))
+
+    def missing(self) -> str:
+        """Empty if there is nothing."""
+
+        async def ask() -> None:
+            async with KubernetesClient(lambda: self._info) as api:
+                await require_rights(api, self._asked)
+
+        try:
+            asyncio.run(ask())
+        except TopiaristError as error:
+            return str(error.args[0])
+        return ""
+
+
+def everything(home: str, others: list[str]) -> list[AccessRight]:
+    """All that an operator asks for which watches these namespaces beside its own; none: all."""
+    beside = [right for name in others for right in namespace_rights(name)]
+    return [*required_rights(home, [*others, home] if others else (), lease=RELEASE), *beside]
+
+
+@pytest.mark.parametrize("watched", [(), (OTHER,)], ids=["everywhere", "namespaces"])
+def test_the_rights_of_the_chart_are_enough_to_begin(
+    server: ApiServer, namespace: str, watched: tuple[str, ...]
+) -> None:
+    """The operator misses none of those that it asks for."""
+    names = [f"{namespace}-{name}" for name in watched]
+    for name in names:
+        server.admin.create_object("/api/v1/namespaces", {"metadata": {"name": name}})
+    asked = everything(namespace, names)
+    account = Account(server, rbac_documents(namespace, {**EVERYWHERE, "watchNamespaces": names}), asked)
+    wait_until(lambda: account.missing() == "", "the roles have arrived", timeout=PATIENCE)
+
+
+@pytest.mark.parametrize(("watched", "right"), CASES, ids=str)
+def test_with_one_right_fewer_it_does_not_begin(
+    server: ApiServer, namespace: str, watched: tuple[str, ...], right: AccessRight
+) -> None:
+    """And it names that right, and no other."""
+
+    def here(name: str) -> str:
+        return {"": "", HOME: namespace}.get(name, f"{namespace}-{name}")
+
+    names = [here(name) for name in watched]
+    for name in names:
+        server.admin.create_object("/api/v1/namespaces", {"metadata": {"name": name}})
+    right = right._replace(namespace=here(right.namespace))
+    if right.name == OTHER:
+        right = right._replace(name=here(OTHER))
+    whole = rbac_documents(namespace, {**EVERYWHERE, "watchNamespaces": names})
+    said = right._replace(namespace="") if right.name == here(OTHER) else right  # that of a namespace outlives it
+    assert said in set(granted_rights(whole))
+    account = Account(server, without_right(whole, said), everything(namespace, names))
+    wait_until(
+        lambda: account.missing() == f"the operator's ServiceAccount may not: {right}",
+        f"only this is missing: {right}",
+        timeout=PATIENCE,
+    )
+
+
+def test_a_secret_that_is_not_named_is_not_read(server: ApiServer, api: Client, namespace: str, tmp_path: Path) -> None:
+    """The Cluster says so; named in the values it is read, and the session is opened with it."""
+    data = {"password": base64.b64encode(b"secret").decode()}
+    api.create_object(f"/api/v1/namespaces/{namespace}/secrets", {"metadata": {"name": "zookeeper"}, "data": data})
+    login = {"username": "topiarist", "password": {"secretKeyRef": {"name": "zookeeper", "key": "password"}}}
+    with EmbeddedZooKeeper() as zookeeper, SimulatedKafka(f"{zookeeper.connect}/kafka", BROKERS) as kafka:
+        body = cluster("prod", zookeeper={"connect": kafka.connect, "digest": login}, kafkaVersion="3.9")
+        assert create(api, namespace, body).status == 201
+
+        def ready() -> dict[str, str]:
+            found = api.call("GET", resource_path(namespace, body, "prod")).body.get("status", {}).get("conditions", ())
+            return next((dict(each) for each in found if each["type"] == "Ready"), {})
+
+        with OperatorProcess(server, namespace, tmp_path / "operator"):
+            said = 'secrets "zookeeper" is forbidden'
+            wait_until(lambda: said in ready().get("message", ""), "the Cluster says so", timeout=PATIENCE)
+        role = next(one for one in rbac_documents(namespace, {"secretNames": ["zookeeper"]}) if one["kind"] == "Role")
+        where = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles"
+        assert api.call("PUT", f"{where}/{role['metadata']['name']}", role).status == 200
+        token = api.request_token(namespace, "topiarist")
+        with OperatorProcess(server, namespace, tmp_path / "operator", token=token):
+            wait_until(lambda: ready().get("status") == "True", "the Cluster is ready", timeout=PATIENCE)

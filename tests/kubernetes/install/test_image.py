@@ -1,0 +1,78 @@
+"""The image's steps, done in a folder: what they make is the operator, and nothing that it does not need.
+
+Docker is not needed, the network is: packages come from where pip has them from.
+"""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from support.checkout import ROOT
+from support.repo.dockerfile import DockerfileBuild, Stage, parse_stages
+from topiarist import __version__
+
+_, STAGES = parse_stages((ROOT / "Dockerfile").read_text())
+
+WITHOUT_NAME = """
+import getpass, pwd
+
+def unknown(user):
+    raise KeyError(user)
+
+pwd.getpwuid = unknown
+print(getpass.getuser())
+"""
+"""The user's name where nobody knows the number, which kopf asks for when it starts."""
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> DockerfileBuild:
+    """The image's file system, as a folder."""
+    build = DockerfileBuild(ROOT, tmp_path_factory.mktemp("image"))
+    for stage in STAGES:
+        build.run(stage)
+    return build
+
+
+def asked(image: DockerfileBuild, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run something of the image, with its environment alone."""
+    stage: Stage = STAGES[-1]
+    names = {word.partition("=")[0] for text in stage.texts("ENV") for word in text.split()}
+    return subprocess.run(
+        [str(image.host_path("/app/bin") / words[0]), *words[1:]],
+        env={name: image.environment[name] for name in names},
+        cwd="/tmp",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_steps_make_the_command(image: DockerfileBuild) -> None:
+    """Installed from hashes, complete, of this version."""
+    done = asked(image, "topiarist", "--version")
+    assert (done.stdout, done.stderr) == (f"topiarist, version {__version__}\n", "")
+    assert asked(image, "topiarist", "operator", "--help").returncode == 0
+
+
+def test_the_operator_is_there_whole(image: DockerfileBuild) -> None:
+    """All of it can be imported, schemas are read, and a user without a name is no obstacle."""
+    program = "import topiarist.kubernetes.main; from topiarist.schema.load import load_schema; load_schema('Topic')"
+    done = asked(image, "python", "-W", "error", "-c", program)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = asked(image, "python", "-c", WITHOUT_NAME)
+    assert (done.stdout, done.stderr) == ("topiarist\n", "")
+
+
+@pytest.mark.parametrize("name", ["pip", "setuptools", "wheel", "pyspark", "pytest", "ruff"])
+def test_what_it_does_not_need_is_not_there(image: DockerfileBuild, name: str) -> None:
+    """Neither what installs nor what tests."""
+    done = asked(image, "python", "-c", f"import {name}")
+    assert f"No module named '{name}'" in done.stderr
+
+
+def test_pip_is_gone_from_the_base_too(image: DockerfileBuild) -> None:
+    """The last stage has taken it away."""
+    assert not list(image.host_path("/python/bin").glob("pip*"))

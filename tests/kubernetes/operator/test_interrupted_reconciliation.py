@@ -1,0 +1,147 @@
+"""F32: what happens in the middle of a pass: a resource goes, or the operator is asked to end."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import NamedTuple
+
+from integration.write_fixtures import InterceptingProxy, lock_nodes_at
+from kubernetes.fixtures.fault_fixture import FaultFixture, assert_healthy, counted_topics
+from kubernetes.fixtures.operator_fixture import OPERATOR_TIMEOUT_S, OperatorFixture
+from support.cli import forked_runs
+from support.kubernetes.relay import ApiRelay, Event, WriteRequest
+from support.waiting import wait_until
+
+NAMES = ("a", "b", "c", "d", "e")
+
+
+class Witness:
+    """Hears which Topics' deletion the operator has been told of, and does something once, in the middle of a pass."""
+
+    def __init__(self) -> None:
+        self.deleted: set[str] = set()
+        self._script: Callable[[], None] | None = None
+
+    def watched(self, event: Event) -> bool:
+        """Every event goes on."""
+        if event["type"] == "DELETED":
+            self.deleted.add(event["object"]["metadata"]["uid"])
+        return True
+
+    def next(self, script: Callable[[], None]) -> None:
+        """What is to be done, once."""
+        self._script = script
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has not been done yet."""
+        return self._script is not None
+
+    def act(self) -> bool:
+        """Do it, if it was not done; everything goes on."""
+        script, self._script = self._script, None
+        if script:
+            script()
+        return True
+
+
+class Struck(NamedTuple):
+    """Two ways to meet a pass in its middle."""
+
+    scene: OperatorFixture
+    witness: Witness
+
+    def gone(self, name: str) -> None:
+        """Delete a Topic, and wait until the operator has been told."""
+        uid = self.scene.get_topic(name)["metadata"]["uid"]
+        self.scene.delete_topic(name)
+        wait_until(lambda: uid in self.witness.deleted, f"{name}: its deletion is told", timeout=OPERATOR_TIMEOUT_S)
+
+    def declare(self, name: str, again: bool = False) -> None:
+        """Declare a Topic that is deleted in the middle of the pass that makes its topic."""
+
+        def script() -> None:
+            self.gone(name)
+            if again:
+                self.scene.declare_topic(name)
+
+        self.witness.next(script)
+        self.scene.declare_topic(name)
+        wait_until(lambda: not self.witness.waits, f"{name} is met in mid-pass", timeout=OPERATOR_TIMEOUT_S)
+
+
+def test_f32_a_resource_goes_in_mid_pass(stage: FaultFixture, namespace: str) -> None:
+    """A Topic goes between reading and applying; before its status is written, also if another of its name comes; and
+    before the answer comes back: its topic is made once and stays, nobody hears of an error, and the resource stays
+    away.
+    """
+    relay, proxy = stage.stack.enter_context(ApiRelay(stage.server)), InterceptingProxy(stage.zookeeper.connect)
+    stage.stack.enter_context(proxy)
+    scene, witness = stage.make_fixture(namespace), Witness()
+    struck = Struck(scene, witness)
+    relay.on_watch_event = witness.watched
+    scene.declare_cluster(zookeeper={"connect": proxy.through(scene.kafka.connect)})
+    operator = stage.start_operator(namespace, through=relay.api)
+
+    def status(_number: int, asked: WriteRequest) -> bool:
+        return asked.kind != "topics/status" or witness.act()
+
+    proxy.may_forward = lambda kind: kind != "multi" or witness.act()
+    struck.declare("a")
+    proxy.may_forward = lambda kind: True
+    relay.before_write(status)
+    struck.declare("b")
+    struck.declare("c", again=True)
+    scene.wait_until_ready("c")
+    relay.before_write(lambda number, asked: True)
+    relay.after_write(status)
+    struck.declare("d")
+    scene.declare_topic("e")
+    scene.wait_until_ready("c", "e")
+    wait_until(lambda: counted_topics(scene) == 2, "only these are counted", timeout=OPERATOR_TIMEOUT_S)
+    assert [scene.partition_count(name) for name in NAMES] == [3] * len(NAMES)
+    assert {scene.client.get(f"/topiarist/topics/{name}")[1].version for name in NAMES} == {0}
+    assert "could not be written" not in operator.log
+    assert_healthy(operator)
+
+
+def test_f32_asked_to_end_in_mid_pass(stage: FaultFixture, namespace: str) -> None:
+    """Asked to end in the middle of a pass: what is under way is finished, and told; the next one does the rest."""
+    proxy = stage.stack.enter_context(InterceptingProxy(stage.zookeeper.connect))
+    scene, witness = stage.make_fixture(namespace), Witness()
+    scene.declare_cluster(zookeeper={"connect": proxy.through(scene.kafka.connect)})
+    operator = stage.start_operator(namespace)
+    witness.next(lambda: operator.send(signal.SIGTERM))
+    proxy.may_forward = lambda kind: kind != "multi" or witness.act()
+    for name in NAMES:
+        scene.declare_topic(name)
+    assert forked_runs.wait_for_exit_code(operator.process) == 0, operator.log
+    assert "Traceback" not in operator.log, operator.log
+    assert not witness.waits
+    done = [name for name in NAMES if scene.partition_count(name)]
+    assert done
+    states = [on["state"] for name in done for on in scene.get_topic(name)["status"]["clusters"]]
+    assert {*states} <= {"Changed", "Synced"}
+    assert lock_nodes_at(scene.kafka.connect) == []
+    operator.start()
+    scene.wait_until_ready(*NAMES)
+    assert {scene.client.get(f"/topiarist/topics/{name}")[1].version for name in NAMES} == {0}
+    assert_healthy(operator)
+
+
+def test_a_deletion_is_seen_through(stage: FaultFixture, namespace: str) -> None:
+    """The resource goes as soon as its topic has gone: nobody waits for the next pass that comes by itself."""
+    scene = stage.make_fixture(namespace)
+    scene.declare_cluster(allowDeletion=True)
+    operator = stage.start_operator(namespace, "--period", str(10 * OPERATOR_TIMEOUT_S))
+    scene.declare_topic("orders", deletionPolicy="Delete")
+    scene.wait_until_ready("orders")
+    wait_until(lambda: "finalizers" in scene.get_topic("orders")["metadata"], "a finalizer", timeout=OPERATOR_TIMEOUT_S)
+    with scene.kafka.pause_controller():
+        scene.delete_topic("orders")
+        wait_until(lambda: scene.client.exists("/admin/delete_topics/orders"), "the mark", timeout=OPERATOR_TIMEOUT_S)
+        scene.wait_for_conditions("orders", Reconciling=("True", "Waiting"))
+    wait_until(lambda: not scene.get_topic("orders"), "the resource has gone", timeout=OPERATOR_TIMEOUT_S)
+    assert scene.partition_count("orders") == 0
+    assert_healthy(operator)

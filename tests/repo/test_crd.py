@@ -1,0 +1,214 @@
+"""The definitions that an API server gets: made from the schemas, structural, complete, and in step with the files."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+import yaml
+from crd import definition_files
+from crd.definitions import definition, resource_schema
+from crd.structural import structural_schema, to_cel
+
+from support.checkout import ROOT
+from topiarist.desired import parse
+from topiarist.errors import FieldPath as DocumentPath
+from topiarist.errors import Location
+from topiarist.kafka.config_table import TOPIC_CONFIGS
+from topiarist.kafka.names import INTERNAL_TOPICS
+from topiarist.model import spec
+from topiarist.schema import check, load
+
+KNOWN = {
+    *("description", "type", "format", "enum", "default", "minimum", "maximum", "minLength", "maxLength", "pattern"),
+    *("minItems", "maxItems", "minProperties", "maxProperties", "required", "properties", "items"),
+    *("additionalProperties", "x-kubernetes-validations", "x-kubernetes-list-type", "x-kubernetes-list-map-keys"),
+    *("x-kubernetes-map-type", "x-kubernetes-preserve-unknown-fields"),
+}
+"""Every keyword that an API server knows, of those that we use."""
+
+
+class Nowhere:
+    """The source of a document that stands in no file."""
+
+    def locate(self, path: DocumentPath = ()) -> Location:
+        """A place that nobody looks at."""
+        return Location(f"nowhere, {path}")
+
+
+NOWHERE = Nowhere()
+
+
+def fields(made: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every field of a structural schema with its path."""
+    yield path, made
+    for name, inner in made.get("properties", {}).items():
+        yield from fields(inner, f"{path}.{name}".removeprefix("."))
+    if "items" in made:
+        yield from fields(made["items"], f"{path}[]")
+    if "additionalProperties" in made:
+        yield from fields(made["additionalProperties"], f"{path}.*")
+
+
+def at(kind: str, path: str) -> Mapping[str, Any]:
+    """The structural schema of one field."""
+    return dict(fields(resource_schema(kind)))[path]
+
+
+@pytest.mark.parametrize("kind", load.KINDS)
+def test_every_field_is_described_and_bounded(kind: str) -> None:
+    """``kubectl explain`` says something everywhere; no list, map or text is without end where CEL might look."""
+    for path, made in fields(resource_schema(kind)):
+        if path.startswith("metadata"):
+            continue  # an API server takes nothing there but limits of the name
+        assert made["description"].endswith((".", ")")) or "Example: " in made["description"], path
+        assert made.keys() <= KNOWN, path
+        if made.get("type") == "array":
+            assert "maxItems" in made, path
+            assert "x-kubernetes-list-type" in made, path
+        if "additionalProperties" in made:
+            assert "maxProperties" in made, path
+        if made.get("type") == "string" and path.startswith("spec"):
+            assert made.keys() & {"maxLength", "enum", "format"}, path
+
+
+@pytest.mark.parametrize("kind", load.KINDS)
+def test_it_has_all_fields_of_the_schema(kind: str) -> None:
+    """What a file may say, a resource may say; what the operator writes is there too."""
+    document, made = load.load_schema(kind), resource_schema(kind)["properties"]
+    assert made["spec"]["properties"].keys() == document["properties"]["spec"]["properties"].keys()
+    status = load.load_schema("status")["definitions"][kind.lower()]["properties"]
+    assert made["status"]["properties"].keys() == status.keys()
+
+
+def test_a_config_takes_any_scalar_and_nothing_else() -> None:
+    """Nothing has at least one item and at most none, so lists and objects do not fit; the pattern is for text only."""
+    value = at("Topic", "spec.config.*")
+    assert value["x-kubernetes-preserve-unknown-fields"] is True
+    assert "type" not in value
+    assert (value["minItems"], value["maxItems"], value["minProperties"], value["maxProperties"]) == (1, 0, 1, 0)
+    assert at("Topic", "spec.overrides[].config.*") == at("Cluster", "spec.defaults.config.*") == value
+    assert at("Cluster", "spec.brokerConfig.*") == value
+
+
+def test_kubectl_explains_every_config() -> None:
+    """Each key, what it does and its default stand in the description of ``spec.config``; elsewhere the way there."""
+    about = at("Topic", "spec.config")["description"]
+    assert all(f"\n{key}: {one.description}" in about for key, one in TOPIC_CONFIGS.items())
+    for kind, path in (("Topic", "spec.overrides[].config"), ("Cluster", "spec.defaults.config")):
+        assert "kubectl explain topics.topiarist.dev.spec.config" in at(kind, path)["description"]
+
+
+def test_nothing_in_a_list_has_a_default() -> None:
+    """``mode: Enforce`` filled into an override by the API server would undo the topic's own ``Observe``."""
+    assert at("Topic", "spec.mode")["default"] == "Enforce"
+    inside = [made for kind in load.KINDS for path, made in fields(resource_schema(kind)) if "[]" in path]
+    assert len(inside) > 30
+    assert at("Policy", "spec.rules[].action")["description"].endswith("Default: Deny.")
+    assert not any("default" in made for made in inside)
+
+
+def test_defaults_are_those_of_the_code() -> None:
+    """Filled in by the API server, they mean what is meant in a file that leaves them out."""
+    body = {"apiVersion": load.API_VERSION, "kind": "Cluster", "metadata": {"name": "a"}, "spec": {}}
+
+    plain = parse.parse_cluster_spec(spec.make_manifest(body, NOWHERE))
+    filled: dict[str, Any] = {"zookeeper": {}, "budgets": {}}
+    for path, made in fields(resource_schema("Cluster")["properties"]["spec"]):
+        *above, name = path.split(".")
+        if "default" in made and (not above or above[0] in filled) and len(above) < 2:
+            (filled[above[0]] if above else filled)[name] = copy.deepcopy(made["default"])
+    assert filled["budgets"]["deletions"] == 5
+    assert check.check({**body, "spec": filled}) == []
+    assert parse.parse_cluster_spec(spec.make_manifest({**body, "spec": filled}, NOWHERE)) == plain
+
+
+def test_lists_are_sets_maps_or_one_value() -> None:
+    """So that two appliers merge what can be merged, and what is ordered is one's own."""
+    types = {path: made.get("x-kubernetes-list-type") for path, made in fields(resource_schema("Topic"))}
+    assert types["spec.clusters"] == types["spec.ignore"] == types["spec.replicaAssignment[]"] == "set"
+    assert types["spec.overrides"] == types["spec.replicaAssignment"] == "atomic"
+    assert at("Topic", "status.conditions")["x-kubernetes-list-map-keys"] == ["type"]
+    assert at("Topic", "status.clusters")["x-kubernetes-list-map-keys"] == ["name"]
+    assert at("Policy", "spec.rules")["x-kubernetes-list-map-keys"] == ["name"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "rule"),
+    [
+        ("Topic", "spec", "!(has(self.clusters) && has(self.clusterSelector))"),
+        *(
+            (
+                *("Topic", path),
+                "!has(self.replicaAssignment) || !has(self.partitions) || "
+                "self.partitions == self.replicaAssignment.size()",
+            )
+            for path in ("spec", "spec.overrides[]")
+        ),
+        ("Topic", "spec.overrides[]", "(has(self.clusters)) || (has(self.clusterSelector))"),
+        ("Topic", "spec.topicName", "!(self in ['.', '..'])"),
+        ("Cluster", "spec.zookeeper.tls", "!has(self.key) || has(self.certificate)"),
+        (
+            "Cluster",
+            "spec.allowedTopics[].namespaces",
+            "(has(self.from) && has(self.selector) && (!has(self.from) || self.from in ['Selector'])) || "
+            "((!has(self.from) || self.from in ['Same', 'All']) && !(has(self.selector)))",
+        ),
+    ],
+)
+def test_conditions_become_rules(kind: str, path: str, rule: str) -> None:
+    """What the schema says of several fields at once, an API server checks by CEL, with a message."""
+    rules = {one["rule"]: one["message"] for one in at(kind, path)["x-kubernetes-validations"]}
+    assert rules[rule]
+
+
+def test_replica_lists_are_lists_in_a_definition() -> None:
+    """A file may hold text too. A structural schema has one type for a field; without it nothing counts the items."""
+    for path in ("spec.replicaAssignment", "spec.overrides[].replicaAssignment"):
+        field = at("Topic", path)
+        assert field["type"] == "array"
+        assert "pattern" not in field
+
+
+def test_internal_topics_are_all_in_the_rule() -> None:
+    """A new internal topic cannot be forgotten there."""
+    (rule, _) = at("Topic", "spec.topicName")["x-kubernetes-validations"]
+    assert all(f"'{name}'" in rule["rule"] for name in INTERNAL_TOPICS)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"type": "string", "description": "A.", "const": "a"}, "a: no API server knows const"),
+        ({"type": "array", "description": "A.", "items": {}}, "a: no maxItems"),
+        ({"type": "object", "description": "A."}, "a: an object of unknown fields"),
+        ({"type": "object", "description": "A.", "additionalProperties": {"description": "B."}}, "a: no maxProperties"),
+    ],
+)
+def test_what_nobody_thought_about_is_an_error(given: dict[str, Any], words: str) -> None:
+    """A keyword, list or map that is new in the schemas is not dropped in silence."""
+    with pytest.raises(ValueError, match=words):
+        structural_schema(given, {}, "a")
+    with pytest.raises(ValueError, match="cannot be said in CEL"):
+        to_cel({"minimum": 1})
+
+
+def test_names_do_not_get_in_the_way() -> None:
+    """A short name and a category of our own; nothing that others have."""
+    for kind in load.KINDS:
+        names = definition(kind)["spec"]["names"]
+        assert names["categories"] == ["topiarist"]
+        assert not set(names["shortNames"]) & {"kt", "all", "po", "cm", "top", "tp"}
+    assert len({definition(kind)["spec"]["names"]["shortNames"][0] for kind in load.KINDS}) == 3
+
+
+@pytest.mark.parametrize("name", definition_files())
+def test_files_hold_what_is_made(name: str) -> None:
+    """Committed files are those that ``make generate`` writes, and any YAML reader reads what is meant."""
+    text = (ROOT / "manifests" / name).read_text(encoding="utf-8")
+    assert text == definition_files()[name], "run: make generate"
+    for made in yaml.safe_load_all(text):
+        if made["kind"] == "CustomResourceDefinition":
+            assert made == definition(made["spec"]["names"]["kind"])

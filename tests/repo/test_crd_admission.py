@@ -1,0 +1,110 @@
+"""Admission policies as documents: what is made of which rule, and what is made of none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from crd import policy_files
+from crd.configs import config_policies
+from crd.policies import admission_policies, translatable_rules
+
+from topiarist.errors import FieldPath as DocumentPath
+from topiarist.errors import Location
+from topiarist.model.policy import Policy, Rule, RuleSubject
+
+
+class Nowhere:
+    """The source of a document that stands in no file."""
+
+    def locate(self, path: DocumentPath = ()) -> Location:
+        """A place that nobody looks at."""
+        return Location(f"nowhere, {path}")
+
+
+NOWHERE = Nowhere()
+
+
+def rule(name: str, expression: str, *, subject: RuleSubject = RuleSubject.TOPIC, deny: bool = True) -> Rule:
+    """A rule of the policy ``p``."""
+    return Rule("p", name, expression, f"not {name}", subject, deny, (), NOWHERE, ())
+
+
+def policy(*rules: Rule, **selector: Any) -> Policy:
+    """A policy with these rules."""
+    return Policy(name="p", namespace="", source=NOWHERE, rules=rules, **selector)
+
+
+SMALL = rule("small", "topic.partitions <= 48")
+NAMED = rule("named", 'topic.name != "cluster"')
+
+
+def test_only_rules_about_topics_alone_are_taken() -> None:
+    """Not those about changes, nor those that read anything of a cluster; text and names that only look so are fine."""
+    where = rule("where", 'cluster.name != "a" || topic.partitions < 9')
+    what = rule("what", "true", subject=RuleSubject.CHANGE)
+    assert translatable_rules(policy(SMALL, where, what, NAMED)) == [SMALL, NAMED]
+
+
+@pytest.mark.parametrize("selector", [{"cluster_names": ("a",)}, {"cluster_labels": {"env": "prod"}}])
+def test_a_policy_for_some_clusters_makes_none(selector: dict[str, Any]) -> None:
+    """Which clusters a topic is meant for is more than its resource says."""
+    found = policy(SMALL, **selector)
+    assert admission_policies(found) == []
+    assert policy_files({"p.yaml": found}) == {}
+
+
+@pytest.mark.parametrize("selector", [{"topic_patterns": ("a*",)}, {"topic_labels": {"team": "a"}}])
+def test_what_is_not_translated_is_said(selector: dict[str, Any]) -> None:
+    """A rule for some topics must not become one for all."""
+    with pytest.raises(ValueError, match="policy p: selectors of topics cannot be translated"):
+        admission_policies(policy(SMALL, **selector))
+    assert admission_policies(policy(rule("a", "true", subject=RuleSubject.CHANGE), **selector)) == []
+
+
+def test_denying_and_warning_are_two_policies() -> None:
+    """Each with its own binding, since a binding denies or warns with all that its policy says."""
+    found = admission_policies(policy(SMALL, rule("many", "topic.partitions >= 3", deny=False)))
+    assert [(one["kind"], one["metadata"]["name"]) for one in found] == [
+        ("ValidatingAdmissionPolicy", "topiarist-policy-p"),
+        ("ValidatingAdmissionPolicyBinding", "topiarist-policy-p"),
+        ("ValidatingAdmissionPolicy", "topiarist-policy-p-warnings"),
+        ("ValidatingAdmissionPolicyBinding", "topiarist-policy-p-warnings"),
+    ]
+    assert [one["spec"]["validationActions"] for one in found[1::2]] == [["Deny"], ["Warn"]]
+    assert [one["spec"]["policyName"] for one in found[1::2]] == [one["metadata"]["name"] for one in found[::2]]
+
+
+def variables(*rules: Rule) -> dict[str, str]:
+    """The variables of the policy made of these rules."""
+    spec = admission_policies(policy(*rules))[0]["spec"]
+    return {one["name"]: one["expression"] for one in spec["variables"]}
+
+
+def test_only_what_rules_read_is_there() -> None:
+    """A rule about names looks at no override; one about partitions passes where nobody says how many."""
+    assert variables(NAMED).keys() == {"topics"}
+    assert "overrides" not in variables(NAMED)["topics"]
+    assert variables(SMALL).keys() == {"partitions", "topics"}
+    (judged,) = admission_policies(policy(SMALL))[0]["spec"]["validations"]
+    assert (
+        judged["expression"] == "variables.topics.all(topic, !('partitions' in topic) || (\ntopic.partitions <= 48\n))"
+    )
+    assert judged["message"] == "not small (rule small)"
+
+
+def test_labels_count_as_a_change_where_rules_read_them() -> None:
+    """Otherwise a label could be set that no topic may have."""
+    conditions = admission_policies(policy(rule("team", '"team" in topic.labels')))[0]["spec"]["matchConditions"]
+    assert "object.metadata.?labels" in conditions[0]["expression"]
+    assert "labels" not in admission_policies(policy(SMALL))[0]["spec"]["matchConditions"][0]["expression"]
+
+
+def test_what_ships_fails_closed_and_leaves_status_alone() -> None:
+    """An error in an expression denies; writes of the operator to a status are not looked at."""
+    for one in (*config_policies(), *admission_policies(policy(SMALL))):
+        if one["kind"] == "ValidatingAdmissionPolicy":
+            assert one["spec"]["failurePolicy"] == "Fail"
+            (resources,) = one["spec"]["matchConstraints"]["resourceRules"]
+            assert resources["resources"] in (["topics"], ["clusters"])
+            assert "!has(object.metadata.deletionTimestamp)" in str(one["spec"]["matchConditions"])

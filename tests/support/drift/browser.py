@@ -1,0 +1,71 @@
+"""A real browser with a page of a report open in it, and all that the page said and asked for meanwhile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+TIMEOUT_MS = 60_000
+"""Milliseconds for anything that is waited for: a browser on a busy machine."""
+
+ROW_SELECTOR = "#table tr[data-at]"
+
+
+@dataclass(slots=True)
+class OpenedPage:
+    """A page: ``said`` has what its console shows and the errors of its script, ``asked`` every address asked for."""
+
+    page: Page
+    console_messages: list[str] = field(default_factory=list)
+    requested_urls: list[str] = field(default_factory=list)
+
+    def cells(self, column: str) -> list[str]:
+        """The text of a column in all rows that are in the document."""
+        found: list[str] = self.page.locator(f"{ROW_SELECTOR} .c-{column}").all_inner_texts()
+        return found
+
+    def count_text(self) -> str:
+        """What the page says about how many findings there are of what is looked for."""
+        said: str = self.page.locator("#count").inner_text()
+        return said
+
+    def evaluate(self, script: str) -> Any:
+        """What a piece of script gives."""
+        return self.page.evaluate(script)
+
+
+@contextmanager
+def launch_browser() -> Iterator[Browser]:
+    """A headless Chromium. Without one the test fails: whoever runs it is told how to get one."""
+    path = os.environ.get("TOPIARIST_CHROMIUM") or shutil.which("chromium")
+    if not path:
+        pytest.fail("there is no Chromium: run these tests by make test-browser, which gets one")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, timeout=TIMEOUT_MS)
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def open_page(browser: Browser, path: Path, link: str = "", **options: Any) -> Iterator[OpenedPage]:
+    """A page in a context of its own; ``options`` are those of the context, ``link`` begins with ``#``."""
+    width = options.pop("width", 1400)
+    context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+    context.set_default_timeout(TIMEOUT_MS)
+    made = OpenedPage(context.new_page())
+    made.page.on("console", lambda message: made.console_messages.append(message.text))
+    made.page.on("pageerror", lambda error: made.console_messages.append(str(error)))
+    made.page.on("request", lambda request: made.requested_urls.append(request.url))
+    made.page.goto(f"{path.as_uri()}{link}")
+    try:
+        yield made
+    finally:
+        context.close()

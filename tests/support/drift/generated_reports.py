@@ -1,0 +1,191 @@
+"""Reports of any size, written as ``topiarist drift`` writes them, without a cluster or a manifest.
+
+What is found on which cluster is decided by numbers alone, so that two makings of one report are equal to the byte. A
+few clusters have most of it, as in a real fleet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from topiarist.adapters.snapshots.codec import format_time
+from topiarist.desired.resolve import Desired
+from topiarist.drift import report
+from topiarist.drift.compare import Comparison
+from topiarist.drift.findings import DriftClass, DriftFinding, PlannedAction
+from topiarist.drift.history import PreviousReport
+from topiarist.drift.outputs.folder import HTML_FILE, ReportFolder
+from topiarist.drift.rows import FindingRow, make_row
+from topiarist.drift.snapshots import ClusterInput, UnusedInput
+from topiarist.errors import Reason
+from topiarist.model.plan import Risk
+from topiarist.model.run_options import RunOptions
+from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import ClusterState
+
+REPORT_TIME = datetime(2025, 1, 31, 12, tzinfo=UTC)
+
+HOSTILE_TEXTS = (
+    "<script>document.title = 'run'</script>",
+    "\"'><img src=x onerror=document.title='run'>",
+    "</script><script>document.title='run'</script>",
+    "=cmd()|' /C calc'!A0",
+    "\u202eevil\u202c.txt",
+    "\u05d0\u05d1\u05d2-orders",
+    "&lt;b&gt; &amp; {{report}} ]]> <!--",
+    "back\\slash \x1b[31mred\x1b[0m \u2028 \u2029",
+    "n" * 249,
+)
+"""Names as no topic should have them, and as a znode can have them."""
+
+_SAMPLE_FINDINGS: tuple[DriftFinding, ...] = (
+    DriftFinding(
+        DriftClass.CONFIG,
+        "config.retention.ms",
+        "604800000",
+        "86400000",
+        PlannedAction.CHANGE,
+        Risk.DISRUPTIVE,
+        "kept longer",
+    ),
+    DriftFinding(
+        DriftClass.CONFIG,
+        "config.retention.ms",
+        "3600000",
+        "604800000",
+        PlannedAction.CHANGE,
+        Risk.DATA_LOSS,
+        "kept shorter",
+    ),
+    DriftFinding(DriftClass.UNMANAGED, "config.segment.bytes", None, "536870912", PlannedAction.REPORTED),
+    DriftFinding(DriftClass.MISSING, "", "12 partitions of 3 replicas", None, PlannedAction.CHANGE, Risk.SAFE),
+    DriftFinding(DriftClass.PARTITIONS, "partitions", "24", "12", PlannedAction.CHANGE, Risk.DISRUPTIVE, "keys move"),
+    DriftFinding(DriftClass.UNMANAGED, "config.min.insync.replicas", None, "2", PlannedAction.REPORTED),
+    DriftFinding(
+        DriftClass.PARTITIONS,
+        "partitions",
+        "6",
+        "12",
+        PlannedAction.REFUSED,
+        None,
+        "",
+        (Reason.FEWER_PARTITIONS,),
+        "12 partitions cannot become 6: Kafka removes none",
+        "set partitions: 12, or create a new topic",
+    ),
+    DriftFinding(DriftClass.REPLICATION_FACTOR, "replicationFactor", "3", "2", PlannedAction.REFUSED),
+    DriftFinding(DriftClass.ORPHANED, "", None, "12 partitions of 3 replicas", PlannedAction.REPORTED),
+    DriftFinding(
+        DriftClass.UNEXPECTED,
+        "",
+        None,
+        "1 partition of 1 replica",
+        PlannedAction.REPORTED,
+        message="no manifest names it",
+    ),
+)
+
+
+FindingsByCluster = Mapping[str, Sequence[tuple[str, DriftFinding]] | None]
+"""Topics and what is found of them, by cluster; None for a cluster that could not be read."""
+
+
+def cluster_name(number: int) -> str:
+    """A cluster's name, of a usual length."""
+    return f"{('prod', 'stage', 'edge')[number % 3]}-{('eu', 'us', 'ap', 'sa')[number % 4]}-{number:04d}"
+
+
+def make_findings(clusters: int, findings: int) -> FindingsByCluster:
+    """So many findings on so many clusters, of which a tenth has none and the last one could not be read."""
+    made: dict[str, list[tuple[str, DriftFinding]]] = {cluster_name(number): [] for number in range(clusters)}
+    names = [cluster_name(number) for number in range(clusters - 1) if number % 10 != 9]
+    for number in range(findings - 1):
+        # Of two numbers that are spread evenly the product is not: the first clusters have most.
+        at = int((number * 0.618033 % 1) * (number * 0.414213 % 1) * len(names))
+        topic = f"team{number % 37:02d}.{('orders', 'clicks', 'audit')[number % 3]}.events-{number:06d}"
+        made[names[at]].append((topic, _SAMPLE_FINDINGS[(number * number // 7) % len(_SAMPLE_FINDINGS)]))
+    return {**made, cluster_name(clusters - 1): None}
+
+
+def hostile_findings() -> FindingsByCluster:
+    """A cluster whose topics have such names, and whose values and owners are no better."""
+    return {
+        "eu": [
+            (
+                name,
+                DriftFinding(
+                    DriftClass.CONFIG,
+                    f"config.{name}",
+                    name,
+                    name,
+                    PlannedAction.CHANGE,
+                    Risk.SAFE,
+                    name,
+                    (),
+                    name,
+                    name,
+                ),
+            )
+            for name in HOSTILE_TEXTS
+        ]
+    }
+
+
+def no_findings() -> FindingsByCluster:
+    """The cluster of ``--zookeeper``, on which all is as asked."""
+    return {"": []}
+
+
+def write_report(
+    out: Path, findings: FindingsByCluster, *, owners: Sequence[str] = ("default",), days: int = 0
+) -> dict[str, Any]:
+    """The report of these findings, as if there had been one on each of so many days before; gives its summary."""
+    trend = [_earlier_summary(findings, day) for day in range(days, 0, -1)]
+    desired = Desired(dict.fromkeys(findings, ()), {name: ClusterSpec(name) for name in findings})
+    before = PreviousReport(trend[-1]["asOf"] if trend else None, trend)
+    job = report.ReportJob(desired, RunOptions(), format_time(REPORT_TIME), before, UnusedInput())
+    with ReportFolder(str(out)) as folder:
+        return report.write_report(job, _comparisons(findings, owners), folder)
+
+
+def _earlier_summary(findings: FindingsByCluster, day: int) -> dict[str, Any]:
+    """What the report of a day before counted: more and less of it, class by class."""
+    now = Counter(one.drift_class.value for some in findings.values() for _, one in some or ())
+    kinds = {
+        kind: number * (60 + (day * 7 + at * 11) % 41) // 100 for at, (kind, number) in enumerate(sorted(now.items()))
+    }
+    numbers = {"findings": sum(kinds.values()), "new": day % 7, "resolved": day % 5}
+    return {
+        "asOf": format_time(REPORT_TIME - timedelta(days=day)),
+        **numbers,
+        "byClass": {name: n for name, n in kinds.items() if n},
+    }
+
+
+def page_path(out: Path) -> Path:
+    """The page of a report."""
+    return out / HTML_FILE
+
+
+def _comparisons(findings: FindingsByCluster, owners: Sequence[str]) -> Iterator[Comparison]:
+    for at, (name, some) in enumerate(sorted(findings.items())):
+        read = REPORT_TIME - timedelta(minutes=at % 90)
+        seen = ClusterInput(name, read, ClusterState(name, (), {}))
+        rows = [
+            _finding_row(name, topic, one, read, owners[at % len(owners)]) for at, (topic, one) in enumerate(some or ())
+        ]
+        if some is None:
+            seen = ClusterInput(name, problem="could not be read (Unreachable)")
+            gone = DriftFinding(DriftClass.UNKNOWN, "", None, None, PlannedAction.REPORTED, message=seen.problem)
+            rows = [make_row(name, "", gone, format_time(REPORT_TIME))]
+        done = Comparison(seen, declared=1000, present=1000, in_sync=1000 - len(rows))
+        done.rows = sorted(rows, key=lambda made: (made["topic"], made["class"], made["field"]))
+        yield done
+
+
+def _finding_row(cluster: str, topic: str, finding: DriftFinding, read: datetime, owner: str) -> FindingRow:
+    return {**make_row(cluster, topic, finding, format_time(read)), "owner": owner}

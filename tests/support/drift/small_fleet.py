@@ -1,0 +1,86 @@
+"""A small fleet on disk: clusters as snapshots, their documents and topics as manifests, and reports about them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from support.cli.runs import document
+from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
+from topiarist.cli.main import run
+from topiarist.kafka.types import Broker, Replicas
+from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
+
+SNAPSHOT_TIME = datetime(2025, 1, 31, 12, tzinfo=UTC)
+
+BROKERS = tuple(Broker(number) for number in (1, 2, 3))
+
+REPLICA_LISTS: tuple[Replicas, ...] = ((1, 2), (2, 3), (3, 1))
+
+
+def owned_topic(name: str, config: Mapping[str, str] | None = None, **fields: Any) -> TopicState:
+    """A topic of ours with three partitions of two replicas, all of whose overrides we have set."""
+    config = {} if config is None else config
+    given: dict[str, Any] = {
+        "record": OwnershipRecord("default", tuple(sorted(config))),
+        "record_valid": True,
+        "replicas": REPLICA_LISTS,
+    } | fields
+    return TopicState(name=name, identity=7, config=config, **given)
+
+
+def cluster_state(name: str, *topics: TopicState, **fields: Any) -> ClusterState:
+    """What the cluster ``name`` holds; its id is its name."""
+    return ClusterState(name, BROKERS, {topic.name: topic for topic in topics}, **fields)
+
+
+def write_snapshot(folder: Path, name: str, state: ClusterState, *, hours: int = 0, file: str = "") -> Path:
+    """A snapshot of it in a folder, taken so many hours after the first ones."""
+    folder.mkdir(exist_ok=True, parents=True)
+    path = folder / (file or file_name(name))
+    path.write_bytes(b"".join(dump_snapshot(Snapshot(name, SNAPSHOT_TIME + timedelta(hours=hours), state))))
+    return path
+
+
+def write_manifests(folder: Path, clusters: Iterable[str], *topics: str) -> Path:
+    """Manifests in a folder: these clusters, and these documents."""
+    folder.mkdir(exist_ok=True, parents=True)
+    made = [document("Cluster", name, kafkaVersion="3.9") for name in clusters]
+    (folder / "all.yaml").write_text("\n---\n".join([*made, *topics]))
+    return folder
+
+
+def topic_document(name: str, clusters: Iterable[str], **fields: Any) -> str:
+    """A topic for these clusters, as ``held`` has it unless it says otherwise."""
+    return document("Topic", name, **({"partitions": 3, "replicationFactor": 2} | fields), clusters=list(clusters))
+
+
+def run_drift(manifests: Path, out: Path, *words: str | Path) -> int:
+    """Run ``topiarist drift`` in this process, with snapshots from beside the report; its exit code."""
+    snapshots = () if "--live" in words else ("--snapshots", str(out.parent / "snapshots"))
+    return run(["drift", str(manifests), *snapshots, "--out", str(out), *map(str, words)])
+
+
+def read_rows(out: Path, name: str = "findings.jsonl") -> list[dict[str, Any]]:
+    """The rows of a report's file."""
+    return [json.loads(line) for line in (out / name).read_text().splitlines()]
+
+
+def read_summary(out: Path) -> dict[str, Any]:
+    """The summary of a report."""
+    found: dict[str, Any] = json.loads((out / "summary.json").read_text())
+    return found
+
+
+def row_keys(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str, str]]:
+    """Cluster, topic, class and field of each row."""
+    return [(row["cluster"], row["topic"], row["class"], row["field"]) for row in rows]
+
+
+def without_topics(state: ClusterState, *names: str) -> ClusterState:
+    """The same without some topics."""
+    return replace(state, topics={name: topic for name, topic in state.topics.items() if name not in names})

@@ -1,0 +1,86 @@
+"""The operator as a process of its own, with the ServiceAccount and the rights that the chart gives it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from support.kafka.processes import Process
+from support.kubernetes.helm import Values
+from support.kubernetes.rbac import grant, rbac_documents
+from support.kubernetes.server import ApiServer
+from topiarist.adapters.devcluster.child_process import free_port
+from topiarist.cli.commands.operator import command
+
+PROGRAM = ("-m", "topiarist", "operator")
+"""What a Python interpreter is to run."""
+
+
+def create_account_token(server: ApiServer, namespace: str, *words: str, secrets: Sequence[str] = ()) -> str:
+    """A token of an account that may do what an operator with these words needs; it may read these Secrets."""
+    return grant(server, rbac_documents(namespace, {**chart_values(words), "secretNames": [*secrets]}))
+
+
+def chart_values(words: Sequence[str]) -> Values:
+    """The values that let the chart start the operator with these words."""
+    said = command.make_context("operator", [*words]).params
+    return {"watchNamespaces": [*said["namespaces"]], "leaderElection": {"enabled": said["leader_election"]}}
+
+
+def http_get(port: int, path: str) -> tuple[int, str]:
+    """What an operator that listens there answers; 0 if it does not."""
+    try:
+        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except URLError as error:
+        return getattr(error, "code", 0), str(error)
+    except OSError as error:
+        return 0, str(error)
+
+
+class OperatorProcess:
+    """``with Operator(server, namespace, folder) as operator:``, ready when the block begins.
+
+    Without a token it gets an account of its own, with the rights that the chart gives it for its words; ``secrets``
+    are the Secrets that it may read.
+    """
+
+    def __init__(
+        self, server: ApiServer, namespace: str, folder: Path, *words: str, token: str = "", secrets: Sequence[str] = ()
+    ) -> None:
+        self.token = token or create_account_token(server, namespace, *words, secrets=secrets)
+        api = server.api(self.token, namespace)
+        self.port = free_port()
+        program = [
+            *("env", f"KUBECONFIG={api.kubeconfig}", "KUBERNETES_SERVICE_HOST=", sys.executable, *PROGRAM),
+            *("--namespace", namespace, "--listen", f"127.0.0.1:{self.port}", "--period", "5", *words),
+        ]
+        self.process = Process(folder, program)
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self.process.pid
+
+    def http_get(self, path: str) -> tuple[int, str]:
+        """What it answers; 0 if it does not."""
+        return http_get(self.port, path)
+
+    def start(self) -> None:
+        """Start it, and wait until it has seen everything."""
+        self.process.start()
+        self.process.wait_ready(lambda: self.http_get("/readyz")[0] == 200)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.stop()

@@ -1,0 +1,68 @@
+"""Custom resources as the API server gives them: a test names only what it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+from topiarist.kubernetes.api.resources import Resource, parse_resource
+
+_UIDS = count(1)
+
+
+def body(kind: str, name: str, spec: Mapping[str, Any], **metadata: Any) -> dict[str, Any]:
+    """A body; the later one is the younger one, unless ``creationTimestamp`` says otherwise."""
+    number = next(_UIDS)
+    return {
+        "apiVersion": "topiarist.dev/v1",
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": "shop",
+            "uid": f"uid-{number:06}",
+            "resourceVersion": str(number),
+            "generation": 1,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "managedFields": [{"manager": "kubectl"}],
+            **metadata,
+        },
+        "spec": spec,
+    }
+
+
+def topic(name: str, *, status: Mapping[str, Any] | None = None, meta: Mapping[str, Any] = {}, **spec: Any) -> Resource:
+    """A Topic in the namespace ``shop``; of three partitions and replicas if nothing else is said."""
+    sized = {"partitions": 3, "replicationFactor": 3, **spec}
+    return parse_resource({**body("Topic", name, sized, **meta), "status": status or {}})
+
+
+def cluster(name: str = "prod", *, meta: Mapping[str, Any] = {}, **spec: Any) -> Resource:
+    """A Cluster in the namespace ``shop``."""
+    where = {"zookeeper": {"connect": "zk:2181"}, "kafkaVersion": "3.9"}
+    return parse_resource(body("Cluster", name, {**where, **spec}, **meta))
+
+
+def policy(name: str = "sizes", *rules: Mapping[str, Any], meta: Mapping[str, Any] = {}, **spec: Any) -> Resource:
+    """A Policy in the namespace ``shop``; what a rule does not say is filled in, one that is always kept if need be."""
+    some = rules or ({"expression": "true"},)
+    whole = [{"name": f"r{number}", "message": "No.", **rule} for number, rule in enumerate(some)]
+    return parse_resource(body("Policy", name, {"rules": whole, **spec}, **meta))
+
+
+def updated_body(previous: Resource, *, status: Mapping[str, Any] | None = None, **metadata: Any) -> Resource:
+    """The same resource as the API server would give it later: its spec as it was."""
+    assert previous.manifest is not None
+    plain = {
+        "namespace": previous.namespace,
+        "uid": previous.uid,
+        "generation": previous.generation,
+        "creationTimestamp": previous.created,
+        "labels": dict(previous.labels),
+        "annotations": dict(previous.source.annotations),
+        "finalizers": list(previous.finalizers),
+    }
+    if previous.deleting:
+        plain["deletionTimestamp"] = "2026-02-01T00:00:00Z"
+    made = body(previous.kind, previous.name, previous.manifest.spec, **{**plain, **metadata})
+    return parse_resource({**made, "status": previous.status if status is None else status}, previous)

@@ -1,0 +1,61 @@
+"""Small builders for tests of policies: rules and policies as a platform owner would write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from support.builders import PROD_CLUSTER, manifest
+from support.states import PositionedSource
+from topiarist.adapters.cel import CelRuleEvaluator
+from topiarist.adapters.manifests.loader import read_annotations
+from topiarist.desired import parse
+from topiarist.desired.merge import merge
+from topiarist.desired.resolve import Desired
+from topiarist.filters.policies import PolicyEvaluator, PolicyResult, evaluate_policies
+from topiarist.model import spec as spec_
+from topiarist.model.policy import Policy, Rule
+from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
+from topiarist.schema import check, load
+
+
+def policy(*rules: dict[str, Any], name: str = "law", namespace: str = "", **selector: Any) -> Policy:
+    """The policy of a document ``NAME.yaml`` with these rules; what a rule must have and does not say is made up."""
+    made = [{"name": f"r{number}", "expression": "true", "message": "no"} | rule for number, rule in enumerate(rules)]
+    spec = {"rules": made} | ({"selector": selector} if selector else {})
+    body = {
+        "apiVersion": load.API_VERSION,
+        "kind": "Policy",
+        "metadata": {"name": name} | ({"namespace": namespace} if namespace else {}),
+        "spec": spec,
+    }
+    assert check.check(body) == []
+    return parse.parse_policy(spec_.make_manifest(body, PositionedSource(f"{name}.yaml")))
+
+
+def rule(expression: str, subject: str = "Topic") -> Rule:
+    """The only rule of a policy."""
+    return policy({"expression": expression, "subject": subject}).rules[0]
+
+
+def labelled_spec(name: str, labels: dict[str, str], on: ClusterSpec = PROD_CLUSTER, **spec: Any) -> TopicSpec:
+    """What a topic with these labels asks for."""
+    made: Manifest = manifest(name, **({"partitions": 3, "replicationFactor": 2} | spec))
+    return merge(made._replace(labels=labels), on)
+
+
+def make_desired(*specs: TopicSpec) -> Desired:
+    """The topics of a run, by cluster."""
+    clusters = {each.cluster.name: each.cluster for each in specs}
+    return Desired(
+        specs={name: tuple(each for each in specs if each.cluster.name == name) for name in clusters},
+        clusters=clusters,
+    )
+
+
+def evaluate_rules(policies: list[Policy], *specs: TopicSpec, validate_only: bool = True) -> PolicyResult:
+    """What the policies say of these topics; ``validate_only`` as ``validate`` asks it."""
+    wanted = make_desired(*specs)
+    bench = PolicyEvaluator(
+        policies, read_annotations, CelRuleEvaluator(each for policy in policies for each in policy.rules)
+    )
+    return evaluate_policies(wanted, policies, wanted.clusters, bench, validate_only=validate_only)

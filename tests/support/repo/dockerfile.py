@@ -1,0 +1,120 @@
+"""A Dockerfile read as what it says: arguments, stages, steps. And its steps, done without Docker in a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+_IMAGE_PATHS = re.compile(r"(?<![\w.-])/(app|src|tmp)\b")
+"""Folders of the image that steps name."""
+
+
+class Step(NamedTuple):
+    """An instruction with its text; lines that go on are joined."""
+
+    instruction: str
+    text: str
+
+
+class Stage(NamedTuple):
+    """What follows a FROM: the image that it begins with, its own name (may be empty), its steps."""
+
+    base: str
+    name: str
+    steps: tuple[Step, ...]
+
+    def texts(self, instruction: str) -> list[str]:
+        """The texts of all instructions of a kind."""
+        return [step.text for step in self.steps if step.instruction == instruction]
+
+
+def parse_steps(text: str) -> Iterator[Step]:
+    """All instructions."""
+    lines = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    for line in re.sub(r"\\\n\s*", "", lines).splitlines():
+        word, _, rest = line.partition(" ")
+        if word:
+            yield Step(word.upper(), rest.strip())
+
+
+def parse_stages(text: str) -> tuple[dict[str, str], list[Stage]]:
+    """Arguments that stand before the first stage, with their defaults; and the stages."""
+    arguments: dict[str, str] = {}
+    found: list[Stage] = []
+    for step in parse_steps(text):
+        if step.instruction == "FROM":
+            base, _, name = step.text.partition(" AS ")
+            found.append(Stage(base, name, ()))
+        elif found:
+            found[-1] = found[-1]._replace(steps=(*found[-1].steps, step))
+        else:
+            name, _, value = step.text.partition("=")
+            arguments[name] = value
+    return arguments, found
+
+
+class DockerfileBuild:
+    """The stages of a Dockerfile, one after the other, in a folder that stands for the image's file system.
+
+    ``RUN`` is run by a shell, in a clean virtual environment where the image has its Python. What a step calls ``/app``
+    is ``app`` in the folder.
+    """
+
+    def __init__(self, context: Path, root: Path) -> None:
+        self._context = context
+        self._root = root
+        self._folder = root
+        self.environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+
+    def host_path(self, path: str) -> Path:
+        """Where something of the image is."""
+        return self._root / path.lstrip("/") if path.startswith("/") else self._folder / path
+
+    def run(self, stage: Stage) -> None:
+        """Do all steps of a stage. Raises ``AssertionError`` with the words of the one that fails."""
+        clean = self._root / "python"
+        shutil.rmtree(clean, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", clean], check=True)
+        self.environment["PATH"] = f"{clean / 'bin'}:{os.environ['PATH']}"
+        for step in stage.steps:
+            if step.instruction == "WORKDIR":
+                self._folder = self.host_path(step.text)
+                self._folder.mkdir(exist_ok=True)
+            elif step.instruction == "ENV":
+                self._set(step.text)
+            elif step.instruction == "COPY" and not step.text.startswith("--from="):
+                self._copy(*shlex.split(step.text))
+            elif step.instruction == "RUN":
+                self._shell(step.text)
+
+    def _set(self, text: str) -> None:
+        for word in shlex.split(text):
+            name, _, value = word.partition("=")
+            told = _IMAGE_PATHS.sub(lambda found: str(self._root / found[1]), value)
+            self.environment[name] = told.replace("$PATH", self.environment["PATH"])
+
+    def _copy(self, *words: str) -> None:
+        *sources, target = words
+        for source in sources:
+            found, there = self._context / source, self.host_path(target)
+            if target.endswith("/"):
+                there.mkdir(exist_ok=True)
+                shutil.copy(found, there)
+            else:
+                left = shutil.ignore_patterns("__pycache__", "*.egg-info")
+                shutil.copytree(found, there, symlinks=True, ignore=left)
+
+    def _shell(self, command: str) -> None:
+        told = _IMAGE_PATHS.sub(lambda found: str(self._root / found[1]), command)
+        words = ["/bin/sh", "-ec", told]
+        done = subprocess.run(
+            words, cwd=self._folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{told}\n{done.stdout}\n{done.stderr}"

@@ -1,0 +1,29 @@
+"""The package as it is built: from what a clone has of the files that this needs, with the backend that pip uses."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from support.checkout import ROOT
+
+BUILD_SCRIPT = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
+
+
+def copy_sources(clone: Path) -> Path:
+    """A copy of those files in a folder, symlinks as symlinks."""
+    for name in ("LICENSE", "README.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, clone)
+    leave = shutil.ignore_patterns("*.egg-info", "__pycache__")
+    for name in ("operator", "schemas", "manifests"):
+        shutil.copytree(ROOT / name, clone / name, symlinks=True, ignore=leave)
+    return clone
+
+
+def build(source: Path, artifact: str, out: Path) -> Path:
+    """Build ``sdist`` or ``wheel`` of a copy."""
+    command = [sys.executable, "-c", BUILD_SCRIPT, f"build_{artifact}", str(out)]
+    said = subprocess.run(command, cwd=source, capture_output=True, text=True, check=True).stdout
+    return out / said.splitlines()[-1]

@@ -1,0 +1,63 @@
+"""The project's own pages, taken apart: fenced blocks with their marks, code, links, headings, tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from support.checkout import ROOT
+
+CHART = ROOT / "charts" / "topiarist" / "README.md"
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    CHART,
+)
+
+_BLOCK = re.compile(r"(?:^<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+_SPAN = re.compile(r"`([^`\n]+)`")
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+class Block(NamedTuple):
+    """A fenced block: its language, its text, where that begins, and the comment that stands directly before it."""
+
+    marker: str
+    language: str
+    text: str
+    start: int
+
+
+def blocks(page: str) -> list[Block]:
+    """All fenced blocks of a page."""
+    return [Block(m["mark"] or "", m["kind"], m["text"], m.start("text")) for m in _BLOCK.finditer(page)]
+
+
+def code(page: str) -> Iterator[str]:
+    """Every line of code on a page: those of fenced blocks, and what stands in backquotes."""
+    for block in blocks(page):
+        yield from block.text.splitlines()
+    yield from _SPAN.findall(_BLOCK.sub("", page))
+
+
+def links(page: str) -> list[str]:
+    """The targets of all links."""
+    return _LINK.findall(_BLOCK.sub("", page))
+
+
+def anchors(page: str) -> set[str]:
+    """What a link can point to: headings as GitHub names them."""
+    return {
+        re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in _HEADING.findall(_BLOCK.sub("", page))
+    }
+
+
+def table(page: str, heading: str) -> list[list[str]]:
+    """The cells of the table below a row of head cells that begins with ``heading``, without backquotes."""
+    _, _, rest = page.partition(f"\n| {heading} |")
+    lines = rest.split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip().strip("`") for cell in line.strip("| ").split(" | ")] for line in lines]

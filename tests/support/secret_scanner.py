@@ -1,0 +1,74 @@
+"""Secrets with recognisable values, and the search for them in whatever a test has printed or written.
+
+The hooks at the end are ``conftest``'s: they look at the output of every test, of the processes that it has started, at
+what was logged and at the files in its folder.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_registered_secrets: set[str] = set()
+
+
+def register_secret(secret: str) -> str:
+    """Remember a secret, which from now on may turn up nowhere; gives it back."""
+    _registered_secrets.add(secret)
+    return secret
+
+
+def assert_no_secrets(text: str, where: str) -> None:
+    """Fail if a secret stands in ``text``."""
+    found = sum(secret in text for secret in _registered_secrets)
+    assert not found, f"{found} planted secret(s) in {where}"
+
+
+def assert_no_secrets_in_files(folder: Path) -> None:
+    """Fail if a secret stands in a file below ``folder``."""
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            assert_no_secrets(path.read_bytes().decode("utf-8", "replace"), str(path))
+
+
+def _scan_output(method: Callable[..., Any], where: str) -> Callable[..., Any]:
+    """A method that gives output, with a look at what it gives."""
+
+    def look(*args: Any, **options: Any) -> Any:
+        given = method(*args, **options)
+        for part in given:
+            assert_no_secrets(part.decode("utf-8", "replace") if isinstance(part, bytes) else part or "", where)
+        return given
+
+    return look
+
+
+def pytest_configure() -> None:
+    """Look at output that a test takes for itself."""
+    setattr(pytest.CaptureFixture, "readouterr", _scan_output(pytest.CaptureFixture.readouterr, "the output"))  # noqa: B010
+    setattr(subprocess.Popen, "communicate", _scan_output(subprocess.Popen.communicate, "a process's output"))  # noqa: B010
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:  # noqa: ARG001
+    """Look at output and log of a test, and at its own error."""
+    report = yield
+    try:
+        for name, text in (*report.sections, ("the error", report.longreprtext)):
+            assert_no_secrets(text, name)
+    except AssertionError as error:
+        report.outcome, report.longrepr, report.sections = "failed", str(error), []
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Function) -> Generator[None, None, None]:
+    """Look at the files of a test."""
+    folder = item.funcargs.get("tmp_path")
+    if isinstance(folder, Path):
+        assert_no_secrets_in_files(folder)
+    yield

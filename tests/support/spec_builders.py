@@ -1,0 +1,46 @@
+"""Short ways to say what a test wants of a cluster: specs without files, plans, and their results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from topiarist.desired.merge import merge
+from topiarist.errors import FieldPath, Location
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import Plan
+from topiarist.model.run_options import RunOptions
+from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
+from topiarist.planning.planner import make_plan
+from topiarist.ports import Cluster
+
+ADOPT_ALL = RunOptions(adopt=("*",))
+"""A run that takes over whatever it finds."""
+
+
+class FixedSource:
+    """The source of documents that stand in no file."""
+
+    def locate(self, path: FieldPath = ()) -> Location:
+        """Always the same."""
+        return Location("nowhere.yaml", 1, 1)
+
+
+def topic_spec(name: str, cluster: ClusterSpec | None = None, **fields: Any) -> TopicSpec:
+    """A topic's spec as from a manifest, by default 2 partitions with 3 replicas."""
+    fields = {"partitions": 2, "replicationFactor": 3} | fields
+    return merge(Manifest("Topic", name, "", {}, fields, FixedSource()), cluster or ClusterSpec())
+
+
+def plan_specs(cluster: Cluster, *specs: TopicSpec, run: RunOptions = ADOPT_ALL) -> Plan:
+    """The plan for these specs."""
+    return make_plan(cluster.read(), ClusterSpec(), specs, run)
+
+
+def apply_outcomes(cluster: Cluster, plan: Plan) -> dict[str, Outcome]:
+    """Carry the plan out; outcomes by topic."""
+    return {outcome.topic: outcome for outcome in cluster.apply(plan, lambda: False)}
+
+
+def apply_results(cluster: Cluster, plan: Plan) -> dict[str, Result]:
+    """Carry the plan out; results by topic."""
+    return {topic: outcome.result for topic, outcome in apply_outcomes(cluster, plan).items()}

@@ -1,0 +1,27 @@
+"""Every function that reads bytes of a znode: the fuzzer and the tests ask the same of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from topiarist.adapters.zookeeper.codec import cluster, configs, own_znodes, partitions, topics
+
+DECODERS: tuple[Callable[[bytes], Any], ...] = (
+    topics.decode_topic,
+    configs.decode_config,
+    own_znodes.decode_record,
+    own_znodes.decode_freeze,
+    cluster.decode_cluster_id,
+    cluster.decode_controller,
+    cluster.decode_controller_epoch,
+    cluster.decode_feature_version,
+    cluster.decode_migration_copied,
+    cluster.decode_requested_reassignments,
+    partitions.decode_partition_state,
+    partitions.decode_reassignments,
+    lambda raw: cluster.decode_broker(1, raw),
+    lambda raw: topics.add_partitions(raw, [(1, 2)]),
+    lambda raw: configs.replace_config(raw, {"retention.ms": "1"}),
+)
+"""Topic, config, record and gate come first, the two that change what they read last."""

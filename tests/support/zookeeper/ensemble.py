@@ -1,0 +1,198 @@
+"""Three ZooKeeper servers that elect a leader, each a process of its own, from the same jars as the single one."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import Self
+
+from support.network.relay import Relay, forward
+from support.waiting import wait_until
+from support.zookeeper.proxy import Proxy
+from topiarist.adapters.devcluster.zookeeper_server import MAIN_CLASS, EmbeddedZooKeeper
+
+MEMBER_COUNT = 3
+
+LISTEN_TIMEOUT_S = 10.0
+"""Seconds after its election in which a leader listens."""
+
+
+class PausableRelay(Relay):
+    """What a follower hears from a leader comes through it; while it is shut it is held back, and nothing is lost."""
+
+    def __init__(self, upstream: tuple[str, int]) -> None:
+        super().__init__(upstream)
+        self.flowing = threading.Event()
+        self.flowing.set()
+
+    def forward_when_open(self, source: socket.socket, target: socket.socket) -> None:
+        """Hand on, as long as it is open."""
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                self.flowing.wait()
+                target.sendall(data)
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def serve(self, client: socket.socket) -> None:
+        """Hand on until one side closes.
+
+        A leader may not listen yet when its follower comes: a follower that is refused comes again, but one whose
+        connection is taken and dropped votes anew, while the leader waits for it in vain for 20 seconds.
+        """
+        with client, suppress(OSError), self._connect_upstream() as server:
+            self._ends += [client, server]
+            back = threading.Thread(target=self.forward_when_open, args=(server, client), daemon=True)
+            back.start()
+            forward(client, server)
+            back.join()
+
+    def _connect_upstream(self) -> socket.socket:
+        """The way to the leader, once it listens."""
+        deadline = time.monotonic() + LISTEN_TIMEOUT_S
+        while True:
+            try:
+                return socket.create_connection(self._upstream)
+            except ConnectionRefusedError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+
+
+class Member(EmbeddedZooKeeper):
+    """One server of the ensemble: it answers only once it has found another one, so its start is not waited for."""
+
+    def __init__(self, number: int, ports: Sequence[tuple[int, int]]) -> None:
+        """``ports`` are those of each for followers and for elections. The way to the others leads through valves."""
+        self.number = number
+        self.relays = {
+            n: PausableRelay(("127.0.0.1", peer)) for n, (peer, _) in enumerate(ports, start=1) if n != number
+        }
+        servers = {
+            f"server.{n}": f"127.0.0.1:{peer if n == number else self.relays[n].port}:{vote}"
+            for n, (peer, vote) in enumerate(ports, start=1)
+        }
+        super().__init__(settings={**servers, "initLimit": "20", "syncLimit": "20", "cnxTimeout": "1"})
+
+    def start(self) -> Self:
+        """Begin; whether it serves depends on the others."""
+        for valve in self.relays.values():
+            valve.__enter__()
+        return super().start()
+
+    def stop(self) -> None:
+        """End it, and its valves."""
+        super().stop()
+        for valve in self.relays.values():
+            valve.flowing.set()
+            valve.__exit__()
+
+    def _launch(self, port: int) -> bool:
+        data = self.directory / "data"
+        data.mkdir(exist_ok=True)
+        (data / "myid").write_text(f"{self.number}\n")
+        return super()._launch(port)
+
+    def _build_command(self) -> list[str]:
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        return [main if word == MAIN_CLASS else word for word in super()._build_command()]
+
+    def _is_ready(self) -> bool:
+        return True
+
+    @property
+    def role(self) -> str:
+        """``leader``, ``follower``, or nothing while it serves nobody."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+                connection.sendall(b"srvr")
+                with connection.makefile("rb") as reply:
+                    said = reply.read().decode()
+        except OSError:
+            return ""
+        return said.partition("Mode: ")[2].partition("\n")[0]
+
+
+class Ensemble:
+    """``with Ensemble() as ensemble: connect_to(ensemble.connect)``; all three serve when it is entered."""
+
+    def __init__(self) -> None:
+        with ExitStack() as stack:
+            probes = [stack.enter_context(socket.socket()) for _ in range(2 * MEMBER_COUNT)]
+            for probe in probes:
+                probe.bind(("127.0.0.1", 0))
+            free = [probe.getsockname()[1] for probe in probes]
+        ports = list(zip(free[::2], free[1::2], strict=True))
+        self.members = [Member(number, ports) for number in range(1, MEMBER_COUNT + 1)]
+
+    def __enter__(self) -> Self:
+        for member in self.members:
+            member.start()
+        self.restore_members()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for member in self.members:
+            member.stop()
+
+    @property
+    def connect(self) -> str:
+        """The connect string with all three."""
+        return ",".join(member.connect for member in self.members)
+
+    @property
+    def leader(self) -> Member:
+        """The leader of this moment."""
+        return next(member for member in self.members if member.role == "leader")
+
+    @property
+    def followers(self) -> list[Member]:
+        """The others."""
+        return [member for member in self.members if member.role == "follower"]
+
+    def restore_members(self) -> None:
+        """Start who is down, and wait until all three serve."""
+        for member in self.members:
+            if not member.alive:
+                member.restart()
+        wait_until(
+            lambda: sorted(member.role for member in self.members) == ["follower", "follower", "leader"], "a leader"
+        )
+
+
+class EnsembleProxies:
+    """A proxy before each server: ``with Gates(ensemble) as gates: connect_to(gates.connect)``."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self.proxies = {member.number: Proxy(member.connect) for member in ensemble.members}
+        self.triggered = threading.Event()
+
+    def __enter__(self) -> Self:
+        for proxy in self.proxies.values():
+            proxy.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for proxy in self.proxies.values():
+            proxy.__exit__()
+
+    @property
+    def connect(self) -> str:
+        """The connect string with all of them."""
+        return ",".join(proxy.connect for proxy in self.proxies.values())
+
+    def hold(self, write: int, action: Callable[[int], None]) -> None:
+        """Run ``action`` once, before the given write of whichever server a client has come to; with its number."""
+
+        def once(number: int) -> None:
+            if not self.triggered.is_set():
+                self.triggered.set()
+                action(number)
+
+        for number, proxy in self.proxies.items():
+            proxy.hold(write, partial(once, number))

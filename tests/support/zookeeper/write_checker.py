@@ -1,0 +1,195 @@
+"""An independent witness: looks at a cluster before and after, and says what must not have happened.
+
+Shares no code with the product: its reader is ``wire``, its knowledge of Kafka's znodes is written down here a second
+time. Run after every test that writes, above all after those in which something breaks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from support.zookeeper.independent_client import Node, read_tree
+
+Tree = Mapping[str, Node]
+
+_TOPICS, _CONFIGS, _CHANGES = "/brokers/topics", "/config/topics", "/config/changes"
+
+_OWN_ROOT = "/topiarist"
+
+_MUTABLE_PATHS = (
+    "/brokers/ids",
+    "/controller",
+    "/migration",
+    "/feature",
+    "/admin",
+    "/config/brokers",
+    _TOPICS,
+    _CONFIGS,
+    _CHANGES,
+    _OWN_ROOT,
+)
+"""Where a scenario's other actors, or we, may change something; everywhere else nothing changes at all."""
+
+
+def read_nodes(connect: str) -> Tree:
+    """Everything below the chroot of ``connect``, by path."""
+    return read_tree(connect)
+
+
+def decode_topics(tree: Tree) -> dict[str, dict[str, Any]]:
+    """The topics of a tree by name: the decoded topic node."""
+    return {name: json.loads(node.data or b"") for name, node in _children(tree, _TOPICS)}
+
+
+def decode_configs(tree: Tree) -> dict[str, dict[str, str]]:
+    """The overrides of the topics of a tree, by name."""
+    return {name: json.loads(node.data or b"")["config"] for name, node in _children(tree, _CONFIGS)}
+
+
+def find_problems(before: Tree, after: Tree, allowed: Collection[str]) -> list[str]:
+    """What is wrong with the way from ``before`` to ``after``, if only ``allowed`` topics were to be touched.
+
+    Deletions that a test asks for must be taken out of ``before``.
+    """
+    return [
+        *_find_losses(before, after),
+        *_find_foreign_changes(before, after, allowed),
+        *_find_missing_notifications(before, after),
+        *_find_invalid_formats(before, after),
+        *_find_writes_elsewhere(before, after),
+    ]
+
+
+def _children(tree: Tree, parent: str) -> Iterator[tuple[str, Node]]:
+    for path, node in sorted(tree.items()):
+        above, _, name = path.rpartition("/")
+        if above == parent:
+            yield name, node
+
+
+def _find_losses(before: Tree, after: Tree) -> Iterator[str]:
+    """No topic and no partition gone, no replica list changed, no topic id lost or replaced."""
+    now = dict(_children(after, _TOPICS))
+    for name, node in _children(before, _TOPICS):
+        if name not in now:
+            yield f"{name}: the topic is gone"
+            continue
+        old, new = _json(node), _json(now[name])
+        if now[name].czxid != node.czxid:
+            yield f"{name}: the topic was deleted and made again"
+        for partition, replicas in old.get("partitions", {}).items():
+            found = new.get("partitions", {}).get(partition)
+            if found != replicas:
+                yield f"{name}: partition {partition} was on {replicas}, is on {found}"
+        if old.get("topic_id", new.get("topic_id")) != new.get("topic_id"):
+            yield f"{name}: its id was {old.get('topic_id')}, is {new.get('topic_id')}"
+        for field in old.keys() - new.keys():
+            yield f"{name}: its field {field} is gone"
+
+
+def _find_foreign_changes(before: Tree, after: Tree, allowed: Collection[str]) -> Iterator[str]:
+    """Topics that were not to be touched are there to the byte, and no others came."""
+    for parent in (_TOPICS, _CONFIGS, f"{_OWN_ROOT}/topics"):
+        old, new = dict(_children(before, parent)), dict(_children(after, parent))
+        for name in sorted((old.keys() | new.keys()) - set(allowed)):
+            was, now = old.get(name), new.get(name)
+            if was is None or now is None or was.data != now.data or was.czxid != now.czxid:
+                yield f"{name}: {parent}/{name} was not to be touched: {was and was.data!r} became {now and now.data!r}"
+
+
+def _find_missing_notifications(before: Tree, after: Tree) -> Iterator[str]:
+    """Every change of an existing topic's config has a notification that is not older than the change."""
+    announced: dict[str, int] = {}
+    for name, node in _children(after, _CHANGES):
+        entity = _json(node).get("entity_path", "")
+        announced[entity] = max(announced.get(entity, 0), node.czxid)
+        if not re.fullmatch(r"config_change_[0-9]{10}", name):
+            yield f"{_CHANGES}/{name}: brokers cannot read past this name"
+    old = dict(_children(before, _CONFIGS))
+    for name, node in _children(after, _CONFIGS):
+        existed = f"{_TOPICS}/{name}" in before
+        changed = name not in old or _json(old[name]) != _json(node)
+        if existed and changed and announced.get(f"topics/{name}", 0) < node.mzxid:
+            yield f"{name}: its config changed and no notification says so"
+
+
+def _find_invalid_formats(before: Tree, after: Tree) -> Iterator[str]:
+    """What was written since ``before`` is what Kafka could have written."""
+    for path, node in sorted(after.items()):
+        old = before.get(path)
+        if old is not None and old.mzxid == node.mzxid:
+            continue
+        parent, _, name = path.rpartition("/")
+        check = {_TOPICS: _topic, _CONFIGS: _config, _CHANGES: _notification, f"{_OWN_ROOT}/topics": _record}.get(
+            parent
+        )
+        if check:
+            yield from (f"{name}: {path} {complaint}: {node.data!r}" for complaint in check(_json(node)))
+        if path.startswith(f"{_CONFIGS}/") and path.count("/") > 3:
+            yield f"{path}: a node below a topic's config keeps Kafka from deleting the topic"
+
+
+def _topic(value: dict[str, Any]) -> Iterator[str]:
+    partitions = value.get("partitions")
+    if value.get("version") not in (2, 3) or not isinstance(partitions, dict):
+        yield "is not a topic"
+        return
+    if {"adding_replicas", "removing_replicas"} - value.keys():
+        yield "lacks a field"
+    if set(partitions) != {str(number) for number in range(len(partitions))} or not partitions:
+        yield "has a hole in its partitions"
+    for replicas in partitions.values():
+        if not replicas or len(set(replicas)) != len(replicas) or any(type(replica) is not int for replica in replicas):
+            yield f"has the impossible replicas {replicas}"
+    if "topic_id" in value and not re.fullmatch(r"[A-Za-z0-9_-]{22}", str(value["topic_id"])):
+        yield "has an impossible id"
+    if ("topic_id" in value) > (value["version"] == 3):
+        yield "has an id and is not of version 3"
+
+
+def _config(value: dict[str, Any]) -> Iterator[str]:
+    config = value.get("config")
+    if value.get("version") != 1 or not isinstance(config, dict):
+        yield "is not a config"
+    elif not all(isinstance(text, str) for text in config.values()):
+        yield "has values that are no strings"
+
+
+def _notification(value: dict[str, Any]) -> Iterator[str]:
+    if value.keys() != {"version", "entity_path"} or value["version"] != 2:
+        yield "is not a notification"
+    elif not re.fullmatch(r"(topics|brokers)/[^/]+", value["entity_path"]):
+        yield "names no entity"
+
+
+def _record(value: dict[str, Any]) -> Iterator[str]:
+    """Check both forms of a record: with the names of config keys (tombstones), or with the values applied."""
+    config = value.get("config")
+    form = {1: list, 2: dict}.get(value.get("version", 0))
+    if form is None or not isinstance(value.get("owner"), str) or not isinstance(config, form):
+        yield "is not a record"
+    elif list(config) != sorted(set(config)):
+        yield "has keys that are not sorted"
+    elif isinstance(config, dict) and not all(text is None or isinstance(text, str) for text in config.values()):
+        yield "has values that are no text"
+
+
+def _find_writes_elsewhere(before: Tree, after: Tree) -> Iterator[str]:
+    for path in sorted(before.keys() | after.keys()):
+        if path == "/" or path.startswith(_MUTABLE_PATHS):
+            continue
+        was, now = before.get(path), after.get(path)
+        if was is None or now is None or (was.data, was.czxid) != (now.data, now.czxid):
+            yield f"{path}: nobody was to touch this: {was and was.data!r} became {now and now.data!r}"
+
+
+def _json(node: Node) -> dict[str, Any]:
+    """The object that a node holds; an empty one where there is none, which fails the check of its shape."""
+    try:
+        value = json.loads(node.data or b"")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

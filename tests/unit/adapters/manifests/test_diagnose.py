@@ -1,0 +1,191 @@
+"""What hostile manifests cost: work grows with the size of a file, never with its square.
+
+Nothing here looks at a clock. Where work can be counted it is; where a library does it, the input is so large that its
+square would take longer than any test may.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from topiarist.adapters.manifests import diagnose, source
+from topiarist.adapters.manifests.limits import MAX_ERRORS, MAX_GUESSES, MAX_TAG_DIRECTIVES
+from topiarist.adapters.manifests.loader import Loaded, load_manifests
+from topiarist.adapters.manifests.scalars import parse_plain_scalar
+from topiarist.adapters.manifests.source import make_event_reader
+from topiarist.kafka import config_rules
+from topiarist.schema import check, explain, lenient_validator
+from topiarist.schema import load as load_
+
+TOPIC = "---\napiVersion: topiarist.dev/v1\nkind: Topic\nmetadata: {name: t%d}\nspec: {partitions: 1, %s}\n"
+
+
+def text(content: str) -> Loaded:
+    return load_manifests(["-"], io.BytesIO(content.encode()))
+
+
+def calls(work: Callable[[], object], module: str) -> int:
+    """How many functions of the files with ``module`` in their path are called."""
+    number = 0
+
+    def count(frame: Any, event: str, _argument: object) -> None:
+        nonlocal number
+        number += event == "call" and module in frame.f_code.co_filename
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return number
+
+
+@pytest.mark.parametrize("begin", ["1", "0x1", "1.1", "-1", "0b1", "1:1"])
+def test_a_scalar_of_any_length_is_judged_in_one_go(begin: str) -> None:
+    """A million digits with a letter behind them are text; no pattern tries all the ways to share them out."""
+    long = begin + "1" * 1_000_000 + "x"
+    assert parse_plain_scalar(long) == long
+
+
+def test_tag_directives_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """libyaml compares each %TAG with all others: a file with too many never gets there, for neither pass."""
+    read = Remembering(make_event_reader)
+    for module in ("parser", "source"):
+        monkeypatch.setattr(f"topiarist.adapters.manifests.{module}.make_event_reader", read)
+    directives = [f"%TAG !t{number}! x\n" for number in range(2_000)]
+    loaded = text("".join(directives))
+    assert [complaint.location.line for complaint in loaded.errors] == [MAX_TAG_DIRECTIVES + 1]
+    assert "found more than 100 %TAG directives" in loaded.errors[0].message
+    assert read.given == []
+    few = text("".join(directives[:MAX_TAG_DIRECTIVES]) + "--- {apiVersion: v1}\n")
+    assert (few.errors, few.foreign_count) == ((), 1)
+
+
+class Remembering:
+    """A function that remembers what it was called with."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.given: list[tuple[Any, ...]] = []
+
+    def __call__(self, *given: Any) -> Any:
+        self.given.append(given)
+        return self.function(*given)
+
+
+class Counting:
+    """A pattern that counts its matches."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self.pattern = pattern
+        self.matches = 0
+
+    def finditer(self, *given: Any) -> Iterator[re.Match[str]]:
+        for match in self.pattern.finditer(*given):
+            self.matches += 1
+            yield match
+
+
+@pytest.mark.parametrize(
+    ("find", "character"),
+    [
+        (diagnose.forbidden_character_issues, "\x01"),
+        (diagnose.ambiguous_character_issues, "\ufeff"),
+        (diagnose.ambiguous_character_issues, "\u2028"),
+    ],
+)
+def test_lines_are_counted_once(
+    monkeypatch: pytest.MonkeyPatch, find: Callable[[str], Iterator[diagnose.SyntaxIssue]], character: str
+) -> None:
+    """However many characters are out of place, and each has its line and column."""
+    lines = Counting(diagnose.LINE_BREAK)
+    monkeypatch.setattr(diagnose, "LINE_BREAK", lines)
+    content = "\r\n" * 1000 + f"a{character}" * 50 + "\n" + character
+    found = list(find(content))
+    assert lines.matches <= 1100
+    ends = character == "\u2028"
+    assert [(flaw.line, flaw.column) for flaw in found[:2]] == [(1000, 1), (1001, 1) if ends else (1000, 3)]
+    assert (found[-1].line, found[-1].column) == (1051 if ends else 1001, 0)
+
+
+def test_what_is_valid_is_not_walked_to_explain_the_rest() -> None:
+    """jsonschema, a hundred times slower than jsonschema-rs, sees what is wrong, however much beside it is right."""
+
+    def work(size: int) -> int:
+        body = {
+            "apiVersion": load_.API_VERSION,
+            "kind": "Topic",
+            "metadata": {"name": "t"},
+            "spec": {
+                "replicaAssignment": [[1, 2]] * size,
+                "config": {f"k{number}": "v" for number in range(size)},
+                "clusters": [*(f"c{number}" for number in range(size)), 5],
+            },
+        }
+        assert [problem.path for problem in check.check(body)] == [("spec", "clusters", size)]
+        return calls(lambda: check.check(body), "jsonschema")
+
+    work(1)
+    assert work(400) == work(100)
+
+
+def test_a_list_is_not_compared_item_by_item_with_itself() -> None:
+    """Whether all items of a list differ is found in one pass, also of one that cannot be sorted."""
+    mixed = [item for number in range(20_000) for item in (number, f"c{number}", [number])]
+    assert lenient_validator.first_duplicate_index(mixed) is None
+    assert lenient_validator.first_duplicate_index([*mixed, "c7"]) == len(mixed)
+    assert lenient_validator.first_duplicate_index([1, True, "1", 0, False, [0], [False]]) is None
+    found = check.check(
+        {"apiVersion": load_.API_VERSION, "kind": "Topic", "metadata": {"name": "t"}, "spec": {"clusters": mixed}}
+    )
+    assert len(found) == explain.MAX_ERRORS
+
+
+def test_what_nobody_is_told_is_not_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents beyond the complaints of a file are judged and counted; those that are valid count as ever."""
+    explained = Remembering(explain.explain_errors)
+    monkeypatch.setattr(explain, "explain_errors", explained)
+    wrong = [TOPIC % (number, "x: 1") for number in range(150)]
+    loaded = text("".join(wrong) + TOPIC % (200, "replicationFactor: 1") + TOPIC % (201, "config: {a: yes, b: no}"))
+    assert len(explained.given) == len(loaded.errors) == MAX_ERRORS
+    assert loaded.suppressed_count == 52
+    assert [manifest.name for manifest in loaded.manifests] == ["t200"]
+    assert {name for _, name in loaded.invalid_documents} == {f"t{number}" for number in (*range(150), 201)}
+
+
+def test_guesses_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In documents that are wrong anyway, a known key is looked for in the place of the first unknown ones only."""
+    asked = Remembering(config_rules.suggest_config_name)
+    monkeypatch.setattr(config_rules, "suggest_config_name", asked)
+    config = ", ".join(f"q{number}: 1" for number in range(150))
+    loaded = text("".join(TOPIC % (number, f"x: 1, config: {{{config}}}") for number in range(3)))
+    assert len(loaded.errors) == 3
+    assert len(asked.given) == MAX_GUESSES
+
+
+def test_a_file_is_decoded_once_for_all_its_places() -> None:
+    """Whoever asks for the places of many documents of one file does not have the file decoded for each."""
+    loaded = text("# ü\n" + "".join(TOPIC % (number, "replicationFactor: 1") for number in range(50)))
+    source._decode_text.cache_clear()
+    places = [manifest.source.locate().line for manifest in loaded.manifests]
+    assert places == list(range(3, 253, 5))
+    assert source._decode_text.cache_info().misses == 1
+
+
+def test_a_document_is_read_no_third_time_for_its_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thorough pass knows where everything stands, and lets go of it when the document has been judged."""
+    again = Remembering(source.compose_document)
+    monkeypatch.setattr("topiarist.adapters.manifests.source.compose_document", again)
+    loaded = text("a: b: c\n# d\n" + TOPIC % (1, "x: 1") + TOPIC % (2, "y: 1") + TOPIC % (3, "replicationFactor: 1"))
+    assert [complaint.location.line for complaint in loaded.errors] == [1, 7, 12]
+    assert again.given == []
+    (manifest,) = loaded.manifests
+    assert isinstance(manifest.source, source.Document)
+    assert manifest.source.root is None
+    assert manifest.source.locate(("spec",)).line == 17

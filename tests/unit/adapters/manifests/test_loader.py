@@ -1,0 +1,389 @@
+"""From paths to manifests and complaints: what is read, what is not, and where everything stands."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from topiarist.adapters.manifests import files, limits
+from topiarist.adapters.manifests.loader import Loaded, load_manifests, read_annotations
+from topiarist.adapters.manifests.parser import StrictParser
+from topiarist.adapters.manifests.source import Document, File
+from topiarist.errors import FieldKey, Location
+
+SPEC = "spec: {partitions: 1, replicationFactor: 1}"
+TOPIC = "apiVersion: topiarist.dev/v1\nkind: Topic\nmetadata: {name: %s}\n" + SPEC + "\n"
+FOREIGN = "apiVersion: v1\nkind: ConfigMap\ndata: &x\n  y: yes\n  n: 010\n  n: ~\n  z: *x\n  t: !!str 1\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder that is also the working directory, so that names are relative."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file, with its folders."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode())
+
+
+def text(content: str) -> Loaded:
+    """What a text on standard input holds."""
+    return load_manifests(["-"], io.BytesIO(content.encode()))
+
+
+def said(loaded: Loaded) -> list[str]:
+    """The first line of each complaint."""
+    return [str(complaint).partition("\n")[0] for complaint in loaded.errors]
+
+
+def test_a_folder_means_its_yaml_files_at_any_depth_sorted(folder: Path) -> None:
+    """Names end in .yaml or .yml; what is hidden, and what is named otherwise, is not read."""
+    for name in ("b.yaml", "a/2.yml", "a/1.yaml", ".git/x.yaml", ".hidden.yaml", "a.txt", "README"):
+        write(folder / "m" / name, TOPIC % f"t{name[0]}")
+    loaded = load_manifests(["m"])
+    assert [manifest.source.locate().file for manifest in loaded.manifests] == ["m/a/1.yaml", "m/a/2.yml", "m/b.yaml"]
+    assert (loaded.file_count, loaded.errors) == (3, ())
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"), [("m", "m/t.yaml"), ("./m/", "m/t.yaml"), (".", "m/t.yaml"), ("m/t.yaml", "m/t.yaml")]
+)
+def test_names_are_shown_as_they_were_given(folder: Path, given: str, shown: str) -> None:
+    """A file's name is relative if the path was, without ./ before it."""
+    write(folder / "m/t.yaml", TOPIC % "t")
+    assert load_manifests([given]).manifests[0].source.locate() == Location(shown, 1, 1)
+
+
+def test_a_file_is_read_once(folder: Path) -> None:
+    """A file that several paths, links or hard links lead to counts once."""
+    write(folder / "m/t.yaml", TOPIC % "t")
+    (folder / "m/again.yaml").symlink_to("t.yaml")
+    os.link(folder / "m/t.yaml", folder / "m/hard.yaml")
+    assert len(load_manifests(["m", "m/t.yaml", "."]).manifests) == 1
+
+
+def test_a_mounted_config_map_is_read(folder: Path) -> None:
+    """Kubernetes mounts files as links through a hidden link to a hidden folder, all below the root."""
+    write(folder / "m/..2024/t.yaml", TOPIC % "t")
+    (folder / "m/..data").symlink_to("..2024")
+    (folder / "m/t.yaml").symlink_to("..data/t.yaml")
+    loaded = load_manifests(["m"])
+    assert [manifest.source.locate().file for manifest in loaded.manifests] == ["m/t.yaml"]
+
+
+def test_no_link_leads_out(folder: Path) -> None:
+    """Links to files and folders outside of the root are refused, whatever their names; a given path may be a link."""
+    write(folder / "out/t.yaml", TOPIC % "t")
+    (folder / "m").mkdir()
+    (folder / "m/file.yaml").symlink_to("../out/t.yaml")
+    (folder / "m/folder").symlink_to("../out")
+    (folder / "m/notes.txt").symlink_to("../out/t.yaml")
+    (folder / "given").symlink_to("out")
+    assert said(load_manifests(["m"])) == [
+        "m/file.yaml: found a link that leads out of m",
+        "m/folder: found a link that leads out of m",
+    ]
+    assert [manifest.source.locate().file for manifest in load_manifests(["given"]).manifests] == ["given/t.yaml"]
+
+
+def test_circles_of_links_end(folder: Path) -> None:
+    """A folder that holds a link to itself is read once; a link to itself, and one to nothing, are complaints."""
+    write(folder / "m/a/t.yaml", TOPIC % "t")
+    (folder / "m/a/up").symlink_to("..")
+    (folder / "m/self.yaml").symlink_to("self.yaml")
+    (folder / "m/gone.yaml").symlink_to("nothing.yaml")
+    loaded = load_manifests(["m"])
+    assert len(loaded.manifests) == 1
+    assert said(loaded) == [
+        "m/gone.yaml: found a link that leads nowhere",
+        "m/self.yaml: cannot be read: too many levels of symbolic links",
+    ]
+
+
+def test_only_regular_files_are_opened(folder: Path) -> None:
+    """A pipe or a device neither blocks the run nor is read, below a folder or given itself."""
+    (folder / "m").mkdir()
+    os.mkfifo(folder / "m/p.yaml")
+    (folder / "m/d.yaml").mkdir()
+    assert said(load_manifests(["m", "/dev/null", "m/p.yaml", "nowhere", "a\0b"])) == [
+        "/dev/null: found a device, wanted a regular file",
+        r"a\x00b: cannot be read: embedded null byte",
+        "m/p.yaml: found a pipe, wanted a regular file",
+        "m/p.yaml: found a pipe, wanted a regular file",
+        "nowhere: cannot be read: no such file or directory",
+    ]
+
+
+def test_an_error_of_the_system_is_a_complaint(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the system says about one file, the others are still read."""
+    write(folder / "m/a.yaml", TOPIC % "a")
+    write(folder / "m/b.yaml", TOPIC % "b")
+    real = os.open
+
+    def denied(path: str, flags: int, **more: int) -> int:
+        if path == "a.yaml":
+            raise PermissionError(13, "Permission denied")
+        return real(path, flags, **more)
+
+    monkeypatch.setattr(os, "open", denied)
+    loaded = load_manifests(["m"])
+    assert said(loaded) == ["m/a.yaml: cannot be read: permission denied"]
+    assert [manifest.name for manifest in loaded.manifests] == ["b"]
+
+
+def test_sizes_and_counts_are_limited(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is too large, files beyond the limit, and folders nested too deep are complaints."""
+    monkeypatch.setattr(files, "MAX_BYTES", 2**20)
+    monkeypatch.setattr(files, "MAX_FILES", 2)
+    monkeypatch.setattr(files, "MAX_FOLDER_DEPTH", 2)
+    write(folder / "m/1.yaml", "#" * (2**20 + 1))
+    write(folder / "m/a/b/c/t.yaml", TOPIC % "t")
+    assert said(load_manifests(["m"])) == [
+        "m/1.yaml: found more than 1 MiB",
+        "m/a/b/c: found folders nested more than 2 deep",
+    ]
+    assert said(load_manifests(["-"], io.BytesIO(b"#" * (2**20 + 1)))) == ["<stdin>: found more than 1 MiB"]
+    for name in "23":
+        write(folder / f"m/{name}.yaml", TOPIC % f"t{name}")
+    assert "m/3.yaml: found more than 2 files" in said(load_manifests(["m"]))
+
+
+def test_a_name_that_cannot_be_printed_is_escaped(folder: Path) -> None:
+    """A file's name cannot move the cursor or break the output."""
+    write(folder / "m/a\x1b[2J\n.yaml", "x")
+    (folder / "m" / os.fsdecode(b"\xff.yaml")).write_text("x")
+    assert {complaint.location.file for complaint in load_manifests(["m"]).errors} == {
+        r"m/a\x1b[2J\n.yaml",
+        r"m/\udcff.yaml",
+    }
+
+
+def test_a_path_that_holds_nothing_is_a_warning(folder: Path) -> None:
+    """An empty folder, an empty file, comments alone: named, and no error; a path that was read before is not."""
+    (folder / "empty").mkdir()
+    write(folder / "m/a.yaml", TOPIC % "a")
+    write(folder / "m/b.yaml", "")
+    write(folder / "m/c.yaml", "# nothing\n---\n---\n")
+    write(folder / "m/d.yaml", FOREIGN)
+    loaded = load_manifests(["empty", "m", "m/a.yaml", "m", "-"], io.BytesIO(b""))
+    assert (loaded.errors, loaded.foreign_count) == ((), 1)
+    assert [str(warning).partition("\n")[0] for warning in loaded.warnings] == [
+        "<stdin>: found no document",
+        "empty: found no *.yaml and no *.yml in this folder",
+        "m/b.yaml: found no document",
+        "m/c.yaml: found no document",
+    ]
+
+
+SLIPS = ("a.YAML", "b.Yml", "c.ymal", "d.ylm", "e.yam", "f.yaml.txt", "g.yaml ", "h.yamll")
+OTHERS = ("a.txt", "b.ml", "c.xml", "d.toml", "yaml", "yml", "e.html", "f.aml", ".g.YAML", "h.yaml.bak", "i.yang")
+
+
+def test_a_name_that_looks_like_a_manifests_is_a_warning(folder: Path) -> None:
+    """Files of a folder that a slip in the name hides; what has another name by design is passed over."""
+    for name in (*SLIPS, *OTHERS):
+        write(folder / "m" / name, TOPIC % "a")
+    (folder / "m/link.YML").symlink_to("a.txt")
+    loaded = load_manifests(["m"])
+    assert [warning.location.file for warning in loaded.warnings] == [f"m/{name}" for name in (*SLIPS, "link.YML")]
+    assert {warning.message for warning in loaded.warnings} == {"not read: in a folder only *.yaml and *.yml count"}
+    assert (loaded.manifests, loaded.errors) == ((), ())
+    assert [manifest.name for manifest in load_manifests(["m/a.YAML"]).manifests] == ["a"]
+
+
+def test_a_manifest_in_json_is_a_warning(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only JSON that begins like a manifest is named, and only so many files are opened to find out."""
+    write(folder / "m/a.json", '{"kind": "List", "items": [{"apiVersion": "topiarist.dev/v1", "kind": "Topic"}]}')
+    write(folder / "m/b.json", '{"apiVersion": "v1", "description": "apiVersion: topiarist.dev/v1"}')
+    write(folder / "m/c.JSON", '{"apiVersion" : "topiarist.dev/v1"}')
+    os.mkfifo(folder / "m/d.json")
+    (folder / "m/e.json").symlink_to("/dev/zero")
+    assert [warning.location.file for warning in load_manifests(["m"]).warnings] == ["m/a.json", "m/c.JSON"]
+    monkeypatch.setattr(files, "MAX_PEEKS", 1)
+    assert [warning.location.file for warning in load_manifests(["m"]).warnings] == ["m/a.json"]
+
+
+def test_documents_of_others_are_passed_over_and_counted() -> None:
+    """Another API group's document is not judged: it may have anchors, aliases, tags and any scalars."""
+    loaded = text(f"{FOREIGN}---\n{TOPIC % 'a'}---\n# nothing\n---\n{FOREIGN}")
+    assert (loaded.foreign_count, loaded.errors, [manifest.name for manifest in loaded.manifests]) == (2, (), ["a"])
+
+
+@pytest.mark.parametrize(
+    ("document", "complaint"),
+    [
+        ("x: 1", "<stdin>:1:1: found a document without apiVersion"),
+        ("y: yes", "<stdin>:1:1: found a document without apiVersion"),
+        ("[1]", "<stdin>:1:1: found no mapping, wanted a document with apiVersion and kind"),
+        ("apiVersion: 1", "<stdin>:1:1: found a document without apiVersion"),
+        ("apiVersion: topiarst.dev/v1", '<stdin>:1:13: apiVersion: found "topiarst.dev/v1"'),
+        ("apiVersion: topiarist.dev", '<stdin>:1:13: apiVersion: found "topiarist.dev", wanted topiarist.dev/v1'),
+        ("apiVersion: topiarist.dev/v2", '<stdin>:1:13: apiVersion: found "topiarist.dev/v2", wanted topiarist.dev/v1'),
+        ("apiVersion: topiarist.dev/v1", "<stdin>:1:1: found no kind, wanted one"),
+        (
+            "apiVersion: topiarist.dev/v1\nkind: Polic",
+            '<stdin>:2:7: kind: found "Polic", wanted Topic, Cluster or Policy',
+        ),
+        (
+            "apiVersion: v1\nkind: List\nitems:\n- apiVersion: topiarist.dev/v1",
+            "<stdin>:3:1: found a List that holds documents of ours, wanted each on its own",
+        ),
+        (
+            "apiVersion: v1\napiVersion: topiarist.dev/v1\nkind: Topic\nmetadata: {name: a}\n" + SPEC,
+            "<stdin>:2:1: found the field apiVersion a second time",
+        ),
+    ],
+)
+def test_what_may_be_meant_for_us_does_not_pass_as_a_stranger(document: str, complaint: str) -> None:
+    """A document without a group, or with ours misspelt, is a complaint and is not skipped in silence."""
+    loaded = text(document)
+    assert (said(loaded), loaded.foreign_count, loaded.manifests) == ([complaint], 0, ())
+
+
+def test_all_complaints_at_once_each_with_its_place(folder: Path) -> None:
+    """Broken YAML, ambiguous scalars and wrong fields, in several documents and files: all reported, sorted."""
+    write(folder / "a.yaml", TOPIC % "A" + "  # no\n---\na: [1\n---\n" + TOPIC % "yes" + "---\nb: 'c\n")
+    write(folder / "b.yaml", (TOPIC % "b").replace("1}", "012, config: {y: 1, retention.ms: , x: [1]}}"))
+    write(folder / "c.yaml", TOPIC % "c")
+    loaded = load_manifests(["."])
+    assert [
+        (complaint.location.file, complaint.location.line, complaint.location.column) for complaint in loaded.errors
+    ] == [
+        ("a.yaml", 3, 18),
+        ("a.yaml", 8, 1),
+        ("a.yaml", 11, 18),
+        ("a.yaml", 14, 4),
+        ("b.yaml", 4, 42),
+        ("b.yaml", 4, 56),
+        ("b.yaml", 4, 76),
+        ("b.yaml", 4, 78),
+    ]
+    assert [manifest.name for manifest in loaded.manifests] == ["c"]
+
+
+def test_a_complaint_about_a_scalar_is_the_only_one_about_it() -> None:
+    """A scalar without a meaning is not also reported as text where a number was wanted."""
+    loaded = text((TOPIC % "a").replace("replicationFactor: 1", "replicationFactor: 010"))
+    assert [str(complaint) for complaint in loaded.errors] == [
+        "<stdin>:4:42: found 010 without quotes, a number with a sign, a leading zero or underscores: "
+        'YAML versions differ on it\n    quote it: "010", or write the number plainly'
+    ]
+
+
+def test_places_with_other_line_ends(folder: Path) -> None:
+    """Lines count the same with CRLF, behind a byte order mark, comments and earlier documents."""
+    document = "\ufeff# comment\n---\n" + TOPIC % "a" + "---  # ö\n" + TOPIC % "b"
+    write(folder / "t.yaml", document.replace("\n", "\r\n"))
+    first, second = load_manifests(["t.yaml"]).manifests
+    assert first.source.locate() == Location("t.yaml", 3, 1)
+    assert first.source.locate(("metadata", "name")) == Location("t.yaml", 5, 18)
+    assert second.source.locate(("metadata", "name")) == Location("t.yaml", 10, 18)
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "column"),
+    [
+        ((), 2, 1),
+        (("kind",), 3, 7),
+        (("kind", "deeper"), 3, 7),
+        (("metadata", "name"), 4, 18),
+        (("metadata", FieldKey("name")), 4, 12),
+        (("spec",), 5, 1),
+        (("spec", "partitions"), 6, 15),
+        (("spec", "nothing"), 5, 1),
+        (("spec", "replicaAssignment"), 7, 3),
+        (("spec", "replicaAssignment", 1, 0), 9, 9),
+        (("spec", "replicaAssignment", 7), 7, 3),
+        (("spec", "config", "ä.b"), 10, 17),
+    ],
+)
+def test_every_path_has_a_place(path: tuple[str | int, ...], line: int, column: int) -> None:
+    """Lines and columns count characters from 1, also behind characters that take several bytes."""
+    document = (
+        "---\napiVersion: topiarist.dev/v1\nkind: Topic\nmetadata: {name: t}\nspec:\n  partitions: 1\n"
+        "  replicaAssignment:\n    - [1]\n    - - 2\n  config: {ä.b: ö}\n"
+    )
+    other = TOPIC % "é"
+    sources = last_source(other + document)
+    assert sources.locate(path) == Location("<stdin>", line + 4, column)
+
+
+def last_source(content: str) -> Document:
+    """The source of the last document of a text, valid or not."""
+    *_, last = StrictParser().parse_documents(File("<stdin>", content.encode()))
+    return last.source
+
+
+def test_complaints_of_a_file_are_limited_and_counted() -> None:
+    """A file with very many faults gives the first hundred and the number of the others."""
+    loaded = text("---\nx: 1\n" * 500)
+    assert (len(loaded.errors), loaded.suppressed_count) == (limits.MAX_ERRORS, 400)
+    assert loaded.errors[-1].location.line == 200
+    many = text((TOPIC % "a").replace("spec: {", "spec: {ignore: [" + "~," * 300 + "], "))
+    assert (len(many.errors), many.suppressed_count) == (limits.MAX_ERRORS, 200)
+
+
+def test_a_changed_file_does_not_matter(folder: Path) -> None:
+    """Places are found in the bytes that were read, not in the file as it is later."""
+    write(folder / "t.yaml", TOPIC % "a")
+    loaded = load_manifests(["t.yaml"])
+    (folder / "t.yaml").unlink()
+    assert loaded.manifests[0].source.locate(("spec", "partitions")) == Location("t.yaml", 4, 20)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"a: \xff", "<stdin>:1:4: found the byte 0xff, which is not UTF-8"),
+        (b"\xef\xbb\xbfa: \xff", "<stdin>:1:4: found the byte 0xff, which is not UTF-8"),
+        (b"a: b\n\xc3\xa4: \xed\xa0\x80", "<stdin>:2:4: found the byte 0xed, which is not UTF-8"),
+        ("a: b".encode("utf-16"), "<stdin>:1:1: found UTF-16, wanted UTF-8"),
+        (b"a: b\nc: \x00", "<stdin>:2:4: found the control character U+0000"),
+        (b"a: b\n\tc: d", "<stdin>:2:1: found a tab as indentation"),
+        (b"a: @b", '<stdin>:1:4: found "@", which no value can begin with'),
+        (b"a: b: c", '<stdin>:1:5: found a ":" where none can be'),
+        (b"a: *", "<stdin>:1:5: found & or * without a name behind it"),
+        (b"a: [1\nb: 2", '<stdin>:2:2: found no "," or "]" after an item (it began on line 1)'),
+        (b"a: 'b\nc: d", "<stdin>:1:4: found quotes that are not closed"),
+        (b'a: "\\q"', "<stdin>:1:5: found an unknown escape in double quotes"),
+        (b"a:\n  - b\n c: d", "<stdin>:3:2: found something else, wanted a field"),
+        (b"%FOO\n---\na: b", "<stdin>:1:5: found a % directive"),
+    ],
+)
+def test_what_is_no_yaml_is_said_in_plain_words(content: bytes, complaint: str) -> None:
+    """What the reader stops at is located, and said in words that do not ask for knowledge of YAML's grammar."""
+    assert said(load_manifests(["-"], io.BytesIO(content)))[0] == complaint
+
+
+def test_characters_that_break_lines_for_some_readers_are_found_in_our_files_only() -> None:
+    """A comment must not end where no editor shows it; documents of others may hold such characters."""
+    hidden = "# harmless \u2028spec: {}\n"
+    message = "<stdin>:6:12: found the character U+2028, which YAML versions read differently"
+    assert message in said(text(TOPIC % "a" + "---\n" + hidden))
+    assert text(FOREIGN + "# harmless \u2028\n").errors == ()
+
+
+@pytest.mark.parametrize("odd", ["", "# \u2028\n"])
+def test_annotations_are_read_again(odd: str) -> None:
+    """They are those of the document, wherever it stands in its file and however that had to be read."""
+    text = "---\n".join(
+        f"{odd}apiVersion: topiarist.dev/v1\nkind: Topic\nmetadata:\n  name: {name}\n{more}spec: {{partitions: 1}}\n"
+        for name, more in (("a", ""), ("b", '  annotations: {"why": "\u00fc: so"}\n'))
+    )
+    found = load_manifests(["-"], io.BytesIO(text.encode())).manifests
+    assert [read_annotations(manifest) for manifest in found] == [{}, {"why": "\u00fc: so"}]
+
+
+@pytest.mark.parametrize("metadata", ["metadata", '"meta\\x64ata"'])
+def test_annotations_stand_in_metadata_alone(metadata: str) -> None:
+    """Wherever that stands in its document, and however it is written."""
+    text = "spec: {partitions: 1, config: {retention.ms: 1}}\nkind: Topic\napiVersion: topiarist.dev/v1\n"
+    text += metadata + ": {labels: {annotations: other}, annotations: {why: so}, name: a}\n"
+    (found,) = load_manifests(["-"], io.BytesIO(text.encode())).manifests
+    assert read_annotations(found) == {"why": "so"}

@@ -1,0 +1,429 @@
+"""Plans read back from their document: the same to the byte, judged the same; and all that is no plan refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.builders import plan, replica_lists, spec, state, topic
+from support.strategies import PlanInput, make_plan_input, plan_inputs
+from topiarist.adapters.saved_plans.decode import parse_plan_file
+from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps, encode_plans
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import Broker
+from topiarist.model.plan import Plan
+from topiarist.model.state import ClusterState, OwnershipRecord
+from topiarist.planning.preconditions import check_plan
+from topiarist.planning.simulate import simulate
+
+many = settings(max_examples=300)
+
+SEEN = state(
+    topic("clicks", replica_lists("12", "23"), "retention.ms", config={"retention.ms": "7", "segment.ms": "5"}),
+    topic("gone", replica_lists("12")),
+    topic("ours", replica_lists("12"), record=None),
+)
+WANTED = (
+    spec("clicks", partitions=4, config={"retention.ms": 7, "segment.ms": 6, "cleanup.policy": "compact"}),
+    spec("gone", ensure="Absent"),
+    spec("orders", config={"retention.ms": 9}),
+    spec("ours", partitions=1),
+)
+PLAN = plan(SEEN, *WANTED)
+
+
+def written(*plans: Plan) -> bytes:
+    return dumps(encode_plans(plans)).encode()
+
+
+def signed(content: dict[str, Any]) -> bytes:
+    """A document with a fingerprint that fits, as anybody can compute it."""
+    return dumps({**content, "fingerprint": compute_fingerprint(content)}).encode()
+
+
+def refusal(raw: bytes) -> TopiaristError:
+    with pytest.raises(TopiaristError) as caught:
+        parse_plan_file(raw, "plan.json")
+    return caught.value
+
+
+def perturbed(seen: ClusterState, seed: int) -> ClusterState:
+    """The cluster after others did something to some of its topics, its brokers or its defaults."""
+    random = Random(seed)
+    other = make_plan_input(seed, 6, 0.25).state
+    topics, records = dict(seen.topics), dict(seen.dangling_records)
+    value: Any
+    whole: dict[str, Any]
+    for name, found in seen.topics.items():
+        alien = other.topics.get(name, found)
+        fields = {
+            field: getattr(alien, field)
+            for field in ("config", "replicas", "topic_id", "reassigning_partitions", "record")
+        }
+        field = random.choice([*fields, "identity", "unknown_fields", "gone", "nothing", "nothing"])
+        if field == "gone":
+            del topics[name]
+            if found.record:
+                records[name] = found.record
+        elif field != "nothing":
+            value = {**fields, "identity": 5, "unknown_fields": ("x",)}[field]
+            whole = {"partition_ids": ()} if field == "replicas" else {}
+            topics[name] = replace(found, **{field: value}, **whole)
+    return replace(
+        seen,
+        topics=topics,
+        dangling_records=records,
+        brokers=random.choice((seen.brokers, other.brokers, tuple(Broker(each.id, "z") for each in seen.brokers))),
+        broker_defaults=random.choice((seen.broker_defaults, {"log.cleaner.max.compaction.lag.ms": "10"})),
+        min_version=random.choice(((2, 4), seen.min_version)),
+        pending_deletions=random.choice((seen.pending_deletions, frozenset(topics))),
+    )
+
+
+@many
+@given(plan_inputs())
+def test_a_plan_comes_back_to_the_byte(world: PlanInput) -> None:
+    """Document, values, document: nothing is lost on the way, whatever the plan holds."""
+    raw = written(world.plan())
+    assert written(*parse_plan_file(raw, "plan.json")) == raw
+
+
+@many
+@given(plan_inputs(), st.integers(0, 1 << 40))
+def test_a_plan_that_comes_back_stands_as_the_one_that_was_made(world: PlanInput, seed: int) -> None:
+    """Before, after or moved, with the same words: in the state it was made from, evolved, and changed by others."""
+    made = world.plan()
+    (kept,) = parse_plan_file(written(made), "plan.json")
+    for now in (world.state, simulate(world.state, made.topics), perturbed(world.state, seed)):
+        expected = [(found.topic, stands) for found, stands in check_plan(made, now)]
+        assert [(found.topic, stands) for found, stands in check_plan(kept, now)] == expected
+
+
+@many
+@given(plan_inputs())
+def test_a_plan_that_comes_back_does_the_same(world: PlanInput) -> None:
+    """What a cluster holds after the plan that was kept is what it holds after the plan that was made."""
+    made = world.plan()
+    (kept,) = parse_plan_file(written(made), "plan.json")
+    assert simulate(world.state, kept.topics) == simulate(world.state, made.topics)
+
+
+def test_several_clusters_come_back_in_their_order() -> None:
+    """One document, one plan a cluster."""
+    plans = (replace(PLAN, cluster="a"), replace(PLAN, cluster="b", cluster_id="OTHER"))
+    assert [found.cluster for found in parse_plan_file(written(*plans), "plan.json")] == ["a", "b"]
+
+
+def test_a_plan_without_clusters_is_a_plan() -> None:
+    """No cluster is a document too."""
+    assert parse_plan_file(written(), "plan.json") == ()
+
+
+def test_every_edit_of_one_byte_is_refused() -> None:
+    """Whatever byte becomes another one, anywhere: an error in words, never a plan."""
+    raw, random = written(PLAN), Random(7)
+    for at in range(len(raw)):
+        for other in {raw[at] ^ 1, raw[at] ^ 0x20, random.randrange(256)} - {raw[at]}:
+            refusal(raw[:at] + bytes((other,)) + raw[at + 1 :])
+
+
+@pytest.mark.parametrize("at", [0, 40, -1])
+def test_every_cut_and_addition_is_refused(at: int) -> None:
+    """A byte less or a blank more is an edit too."""
+    raw = written(PLAN)
+    refusal(raw[:at])
+    refusal(raw[:at] + b" " + raw[at:])
+
+
+NOT_A_PLAN = {
+    "nothing": (b"", "is not JSON"),
+    "no text": (b"\xff\xfe", "byte 1 is not UTF-8"),
+    "yaml": (b"apiVersion: topiarist.dev/v1\n", "is not JSON"),
+    "a list": (b"[]", "is no plan of topiarist: wanted an object with formatVersion, clusters, fingerprint"),
+    "another object": (b'{"clusters": []}', "is no plan of topiarist"),
+    "a key twice": (b'{"a": 1, "a": 2}', "found a key twice"),
+    "a fraction": (b'{"formatVersion": 1.0}', "found 1.0, wanted whole numbers only"),
+    "no number": (b'{"formatVersion": NaN}', "found NaN"),
+    "a huge number": (b'{"formatVersion": ' + b"9" * 5000 + b"}", "wanted at most 64 bits"),
+    "too deep": (b"[" * 100_000, "is nested too deep"),
+    "no format": (b'{"formatVersion": "1", "clusters": [], "fingerprint": ""}', 'found formatVersion "1"'),
+    "an old format": (b'{"formatVersion": 0, "clusters": [], "fingerprint": ""}', 'found formatVersion "0"'),
+    "half a letter": (signed({"formatVersion": 1, "clusters": ["\ud800"]}), "text that is no Unicode"),
+    "no clusters": (signed({"formatVersion": 1, "clusters": 5}), "clusters is not what schemas/plan.json says"),
+}
+
+
+@pytest.mark.parametrize(("raw", "words"), NOT_A_PLAN.values(), ids=NOT_A_PLAN.keys())
+def test_what_is_no_plan(raw: bytes, words: str) -> None:
+    """Each in its own words, with the file's name and what to do."""
+    error = refusal(raw)
+    assert error.reason is Reason.NOT_A_PLAN
+    assert str(error).startswith("plan.json: ")
+    assert words in str(error)
+    assert "make it anew" in error.hint
+
+
+def test_an_edited_plan() -> None:
+    """The content is another one than the fingerprint was made of."""
+    error = refusal(written(PLAN).replace(b'"retention.ms": "9"', b'"retention.ms": "1"'))
+    assert error.reason is Reason.PLAN_EDITED
+    assert "its fingerprint is that of another content" in str(error)
+
+
+def test_a_plan_that_was_laid_out_anew() -> None:
+    """The same content in other bytes was not written by topiarist."""
+    error = refusal(json.dumps(json.loads(written(PLAN))).encode())
+    assert error.reason is Reason.PLAN_EDITED
+    assert "writes the same content otherwise" in str(error)
+
+
+def test_a_plan_of_a_newer_format() -> None:
+    """Said before anything else about it: its content, and even its fingerprint, may mean something else."""
+    error = refusal(b'{"formatVersion": 2, "clusters": {}, "fingerprint": {}}')
+    assert error.reason is Reason.PLAN_TOO_NEW
+    assert "is of format 2, and this release reads up to 1" in str(error)
+
+
+def cluster_of(content: dict[str, Any]) -> dict[str, Any]:
+    return content["clusters"][0]  # type: ignore[no-any-return]
+
+
+def of(name: str, *path: str | int) -> Callable[[dict[str, Any]], Any]:
+    """What stands at a path in a topic of the document."""
+
+    def find(content: dict[str, Any]) -> Any:
+        found = next(each for each in cluster_of(content)["topics"] if each["topic"] == name)
+        for step in path:
+            found = found[step]
+        return found
+
+    return find
+
+
+def put(name: str, *path: str | int, to: Any) -> Callable[[dict[str, Any]], None]:
+    def act(content: dict[str, Any]) -> None:
+        of(name, *path[:-1])(content)[path[-1]] = to
+
+    return act
+
+
+def _twice(content: dict[str, Any]) -> None:
+    cluster_of(content)["topics"].insert(0, of("clicks")(content))
+
+
+def _two_clusters(content: dict[str, Any]) -> None:
+    content["clusters"].append({**cluster_of(content), "name": "z"})
+
+
+def _same_name(content: dict[str, Any]) -> None:
+    content["clusters"].append(cluster_of(content))
+
+
+def _brokers_twice(content: dict[str, Any]) -> None:
+    cluster_of(content)["brokers"] *= 2
+
+
+def _reversed(content: dict[str, Any]) -> None:
+    of("clicks", "changes", 1, "config")(content).reverse()
+
+
+def _held(content: dict[str, Any]) -> None:
+    """Growth by nothing, not to be done, as it says."""
+    change = deepcopy(of("clicks", "changes", 0)(content))
+    change["after"]["newReplicas"] = []
+    refusal = {"reason": "Frozen", "message": "", "field": [], "instead": "", "held": [change]}
+    of("clicks", "refusals")(content).append(refusal)
+
+
+def _all(*acts: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    def act(content: dict[str, Any]) -> None:
+        for each in acts:
+            each(content)
+
+    return act
+
+
+CREATED = ("changes", 0, "after")
+FORGED = {
+    "a path for a name": (put("clicks", "topic", to="../../x"), 'found "/" in topic name'),
+    "a dot": (put("clicks", "topic", to=".."), "which Kafka reserves"),
+    "a long name": (put("clicks", "topic", to="a" * 250), "250 characters"),
+    "an internal topic": (put("clicks", "topic", to="__consumer_offsets"), "that Kafka keeps for itself"),
+    "a topic twice": (_twice, "stand twice"),
+    "names that collide": (
+        _all(put("orders", "topic", to="o.k"), put("ours", "topic", to="o_k")),
+        "Kafka cannot tell apart",
+    ),
+    "a cluster twice": (_same_name, "clusters that stand twice"),
+    "two plans for one cluster": (_two_clusters, "two plans for one cluster"),
+    "a cluster's name of two lines": (
+        lambda content: cluster_of(content).update(name="prod\nApplied: 9 done."),
+        "clusters[0].name is not what schemas/plan.json says",
+    ),
+    "a broker twice": (_brokers_twice, "brokers that stand twice"),
+    "a negative id": (
+        put("orders", *CREATED, "replicas", 0, to=[-1, 2]),
+        "topics[2].changes[0] is not what schemas/plan.json says",
+    ),
+    "an id beyond an int": (put("orders", *CREATED, "replicas", to=[[1 << 31]]), "beyond any that Kafka has"),
+    "a replica twice": (put("orders", *CREATED, "replicas", 0, to=[1, 1]), "found broker 1 twice"),
+    "lists of different width": (put("orders", *CREATED, "replicas", 0, to=[1]), "different numbers of replicas"),
+    "no partitions": (put("orders", *CREATED, "replicas", to=[]), "no partitions"),
+    "an empty list": (put("orders", *CREATED, "replicas", to=[[]]), "empty replica list"),
+    "a control character": (put("orders", *CREATED, "config", to={"retention.ms": "\x1b"}), "control character"),
+    "a control character in a key": (put("orders", *CREATED, "config", to={"a\nb": "1"}), "control character"),
+    "a control character in a key that changes": (
+        put("clicks", "changes", 1, "config", 0, "key", to="\x1b"),
+        'config "\\x1b": found a control character',
+    ),
+    "a risky creation": (put("orders", "changes", 0, "risk", to="DataLoss"), "a risk of DataLoss where"),
+    "no new partitions": (put("clicks", "changes", 0, "after", "newReplicas", to=[]), "no partitions"),
+    "partitions of another width": (put("clicks", "changes", 0, "after", "newReplicas", to=[[1]] * 2), "as wide as"),
+    "a wrong total": (put("clicks", "changes", 0, "after", "partitions", to=9), "writes the same content otherwise"),
+    "held growth by nothing": (_held, 'topic "clicks": no partitions'),
+    "a risky adoption": (put("ours", "changes", 0, "risk", to="DataLoss"), "a risk of DataLoss where"),
+    "a safe change with a reason": (
+        _all(
+            put("clicks", "changes", 1, "config", 1, "risk", to="Safe"),
+            put("clicks", "changes", 1, "config", 1, "because", to="all is well"),
+        ),
+        "a risk of Safe where",
+    ),
+    "safe growth": (
+        _all(put("clicks", "changes", 0, "risk", to="Safe"), put("clicks", "changes", 0, "because", to="")),
+        "a risk of Safe where",
+    ),
+    "a key that does not change": (put("clicks", "changes", 1, "config", 0, "before", to="compact"), "no change"),
+    "keys that are not in order": (_reversed, "config keys that stand twice or not in order"),
+    "no keys": (
+        put("clicks", "changes", 1, "config", to=[]),
+        "topics[0].changes[1] is not what schemas/plan.json says",
+    ),
+    "a safe deletion": (
+        _all(put("gone", "changes", 0, "risk", to="Safe"), put("gone", "changes", 0, "because", to="")),
+        "a deletion whose risk",
+    ),
+    "a deletion of what is not ours": (put("gone", "record", "before", "owner", to="team"), "that is not ours"),
+    "a deletion without a record that counts": (put("gone", "record", "beforeValid", to=False), "that is not ours"),
+    "a deletion of what was deleted": (put("gone", "record", "before", "absent", to=True), "that is not ours"),
+    "a record that counts and is absent": (put("clicks", "record", "before", to=None), "counts and is not there"),
+    "another owner's record": (put("orders", "record", "after", "owner", to="team"), "a record afterwards that"),
+    "no record": (put("orders", "record", "after", to=None), "a record afterwards that"),
+    "a tombstone for a living topic": (put("orders", "record", "after", "absent", to=True), "a record afterwards that"),
+    "a record of keys nobody set": (put("orders", "record", "after", "config", to=["a"]), "keys that are not set"),
+    "a record of keys that are not in order": (
+        put("clicks", "record", "after", "config", to=["segment.ms", "retention.ms", "cleanup.policy"]),
+        "keys that are not set",
+    ),
+    "a record of a key that nobody saw": (put("clicks", "vouched", to={}), "values that are not what"),
+    "a record that remembers another value than is set": (
+        put("clicks", "record", "after", "applied", "config", "retention.ms", to="8"),
+        "values that are not what its changes leave",
+    ),
+    "a record that remembers a key that it does not list": (
+        put("clicks", "record", "after", "applied", "config", "flush.ms", to="7"),
+        "values that are not what its changes leave",
+    ),
+    "a record of a key that is taken away": (
+        put("clicks", "changes", 1, "config", 1, "after", to=None),
+        "keys that are not set",
+    ),
+    "a creation of what exists": (put("orders", "identity", to=7), "the creation of a topic that exists"),
+    "a change to what does not": (put("ours", "identity", to=None), "or a change to one that does not"),
+    "creation and adoption": (
+        lambda content: of("orders", "changes")(content).append(of("ours", "changes", 0)(content)),
+        "changes that do not go together: CreateTopic, TakeOwnership",
+    ),
+    "an unknown kind": (
+        put("ours", "changes", 0, "kind", to="Explode"),
+        "topics[3].changes[0] is not what schemas/plan.json says",
+    ),
+    "an unknown reason": (
+        lambda content: cluster_of(content).update(gate={"reason": "Tired", "message": ""}),
+        'found the reason "Tired"',
+    ),
+    "an unknown release": (
+        lambda content: cluster_of(content)["configRules"].update(kafkaVersion="2.0"),
+        "found Kafka release 2.0",
+    ),
+    "a setting that no rule reads": (
+        lambda content: cluster_of(content)["configRules"].update(brokerConfig={"ssl.key.password": "x"}),
+        "writes the same content otherwise",
+    ),
+    "another risk of the topic": (put("orders", "risk", to="Disruptive"), "writes the same content otherwise"),
+}
+
+
+@pytest.mark.parametrize(("forge", "words"), FORGED.values(), ids=FORGED.keys())
+def test_what_topiarist_never_plans_is_refused(forge: Callable[[dict[str, Any]], None], words: str) -> None:
+    """A fingerprint that fits proves nothing: names, lists, risks, records and combinations are looked at."""
+    content = json.loads(written(PLAN))
+    forge(content)
+    error = refusal(signed(content))
+    assert error.reason in (Reason.NOT_A_PLAN, Reason.PLAN_EDITED)
+    assert words in str(error)
+
+
+def test_the_forged_plan_was_good_before() -> None:
+    """What the forgeries begin with is read."""
+    (found,) = parse_plan_file(signed(json.loads(written(PLAN))), "plan.json")
+    counts = {topic.topic: len(topic.changes) for topic in found.topics}
+    assert counts == {"clicks": 2, "gone": 1, "orders": 1, "ours": 1}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def _walk(value: Any) -> list[tuple[Any, Any]]:
+    """Every place in a document that can be changed: what holds it, and its key there."""
+    pairs = (
+        list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, list) else []
+    )
+    return [place for key, inner in pairs for place in ((value, key), *_walk(inner))]
+
+
+@many
+@given(plan_inputs(), JSON, st.integers(0, 1 << 40))
+def test_nothing_but_our_errors_leaves_the_reader(world: PlanInput, other: Any, seed: int) -> None:
+    """A place of a good document with anything else in it, or a piece of elsewhere, and a fingerprint that fits."""
+    content = json.loads(written(world.plan()))
+    random, places = Random(seed), _walk(content["clusters"])
+    for _ in range(random.randint(1, 3)):
+        holder, key = random.choice(places)
+        giver, from_key = random.choice(places)
+        holder[key] = deepcopy(random.choice((other, giver[from_key])))
+        places = _walk(content["clusters"]) or [(content, "clusters")]
+    raw = signed(content)
+    try:
+        plans = parse_plan_file(raw, "plan.json")
+    except TopiaristError:
+        return
+    assert written(*plans) == raw
+
+
+@many
+@given(st.binary(max_size=200))
+def test_no_bytes_break_the_reader(raw: bytes) -> None:
+    """Bytes of any kind are refused in words."""
+    assert refusal(raw).reason is Reason.NOT_A_PLAN
+
+
+def test_a_record_of_an_earlier_topic_comes_back() -> None:
+    """A record that does not count is kept as such."""
+    seen = state(topic("orders", record=OwnershipRecord("default", ("a",)), record_valid=False))
+    (kept,) = parse_plan_file(written(plan(seen, spec("orders"))), "plan.json")
+    assert kept.topics[0].record_before == OwnershipRecord("default", ("a",))
+    assert kept.topics[0].before is not None
+    assert kept.topics[0].before.valid_record is None

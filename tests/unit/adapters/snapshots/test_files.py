@@ -1,0 +1,155 @@
+"""Snapshots: nothing is lost on the way to a file and back, and what does not belong there does not get in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from functools import cache
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.snapshots import FULL_STATE, SNAPSHOT_TIME, snapshot_lines, write_snapshot_rows
+from support.strategies import PlanInput, plan_inputs
+from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, load_snapshot
+from topiarist.kafka.types import Broker
+from topiarist.model.state import ClusterState, TopicState
+from topiarist.planning.planner import make_plan
+from topiarist.schema import load as load_
+
+
+def plain(state: ClusterState) -> ClusterState:
+    """The state with partition ids as adapters give them: a range only if there are no holes."""
+    topics = {
+        name: topic if topic.has_contiguous_partitions else replace(topic, partition_ids=tuple(topic.partition_ids))
+        for name, topic in state.topics.items()
+    }
+    return replace(state, topics=topics)
+
+
+def renamed(state: ClusterState, names: Mapping[str, str]) -> ClusterState:
+    """The state with other names."""
+    return replace(
+        state,
+        topics={names[name]: replace(topic, name=names[name]) for name, topic in state.topics.items()},
+        dangling_records={names[name]: record for name, record in state.dangling_records.items()},
+        topic_errors={names[name]: fault for name, fault in state.topic_errors.items()},
+        pending_deletions=frozenset(names[name] for name in state.pending_deletions),
+        reassigning_topics=frozenset(names[name] for name in state.reassigning_topics),
+        stale_reassignments=frozenset(names[name] for name in state.stale_reassignments),
+    )
+
+
+@given(plan_inputs(), st.lists(st.text(min_size=1), min_size=10, max_size=10, unique=True), st.text(), st.text())
+def test_nothing_is_lost(
+    tmp_path_factory: pytest.TempPathFactory, world: PlanInput, odd: list[str], name: str, word: str
+) -> None:
+    """Any state, under any names, comes back equal and in its order, and so do the cluster's name and the time."""
+    state = world.state
+    known = sorted(
+        {
+            *state.topics,
+            *state.dangling_records,
+            *state.topic_errors,
+            *state.pending_deletions,
+            *state.reassigning_topics,
+        }
+    )
+    state = plain(renamed(state, dict(zip(known, odd, strict=False))))
+    state = replace(state, warnings=(word, name), brokers=(*state.brokers, Broker(77, word)))
+    path = write_snapshot_rows(tmp_path_factory.getbasetemp(), snapshot_lines(state, name), "any.jsonl")
+    found = load_snapshot(path)
+    assert found == Snapshot(name, SNAPSHOT_TIME, state)
+    assert list(found.state.topics) == list(state.topics)
+    assert list(dump_snapshot(found)) == snapshot_lines(state, name)
+
+
+def test_every_field_of_a_state_is_kept(tmp_path: Path) -> None:
+    """A state without a single default comes back equal: a field that is added has to be added to the rows too, unless
+    it makes no state another one.
+    """
+    bare = ClusterState("", ())
+    for field in (field for field in fields(ClusterState) if field.compare):
+        assert getattr(FULL_STATE, field.name) != getattr(bare, field.name), field.name
+    for field in fields(TopicState):
+        assert getattr(FULL_STATE.topics["odd"], field.name) != getattr(TopicState("", 0, ()), field.name), field.name
+    assert load_snapshot(write_snapshot_rows(tmp_path, snapshot_lines())) == Snapshot("eu", SNAPSHOT_TIME, FULL_STATE)
+
+
+@given(plan_inputs())
+def test_the_plan_is_that_of_the_state(tmp_path_factory: pytest.TempPathFactory, world: PlanInput) -> None:
+    """A plan from a snapshot is the plan from the cluster, value for value."""
+    world = world._replace(state=plain(world.state))
+    path = write_snapshot_rows(tmp_path_factory.getbasetemp(), snapshot_lines(world.state, "prod"), "plan.jsonl")
+    assert make_plan(load_snapshot(path).state, world.cluster, world.specs, world.run) == world.plan()
+
+
+@cache
+def validator() -> jsonschema.Draft7Validator:
+    """The schema as it stands in the repository."""
+    jsonschema.Draft7Validator.check_schema(load_.load_schema("snapshot"))
+    return jsonschema.Draft7Validator(load_.load_schema("snapshot"))
+
+
+YOUNGER = {"givesIds", "staleRequests"}
+"""Fields that the rows of earlier releases do not have."""
+
+
+def test_a_snapshot_of_an_earlier_release_is_read(tmp_path: Path) -> None:
+    """What its rows do not say is concluded from the topics."""
+    for topic_id in (None, "one"):
+        topics = {"orders": TopicState("orders", 1, ((1,),), topic_id=topic_id)}
+        state = replace(
+            FULL_STATE, topics=topics, assigns_topic_ids=topic_id is not None, stale_reassignments=frozenset()
+        )
+        first, *rows = map(json.loads, snapshot_lines(state))
+        older = {key: value for key, value in first.items() if key not in YOUNGER}
+        found = load_snapshot(
+            write_snapshot_rows(tmp_path, [json.dumps(row).encode() + b"\n" for row in (older, *rows)])
+        )
+        assert found.state == state
+
+
+def test_every_row_is_as_its_schema_says() -> None:
+    """The rows are valid by the whole schema, and none of a kind that it does not know is."""
+    for line in snapshot_lines():
+        assert list(validator().iter_errors(json.loads(line))) == []
+    assert not validator().is_valid({**json.loads(snapshot_lines()[1]), "kind": "other"})
+
+
+def test_every_field_of_the_schema_is_described_and_every_one_is_written() -> None:
+    """The fields of the rows are those of the schema, all of them, and each says what it is."""
+    definitions = load_.load_schema("snapshot")["definitions"]
+    for line in snapshot_lines():
+        row = json.loads(line)
+        assert list(row) == list(definitions[row["kind"]]["properties"])
+        assert [field for field in row if field not in YOUNGER] == definitions[row["kind"]]["required"]
+    for part in definitions.values():
+        for name, field in part.get("properties", {}).items():
+            assert "$ref" in field or field["description"].endswith("."), name
+
+
+def test_each_row_makes_sense_by_itself() -> None:
+    """Every row has the cluster's name, the time and its kind; the first has how many follow; all is ASCII."""
+    rows = [json.loads(line) for line in snapshot_lines()]
+    assert {(row["cluster"], row["takenAt"]) for row in rows} == {("eu", "2025-01-31T12:00:59Z")}
+    assert [row["kind"] for row in rows] == ["cluster", "topic", "topic", "topic", "record", "record"]
+    assert rows[0]["rows"] == 5
+    assert all(line.isascii() and line.endswith(b"\n") for line in snapshot_lines())
+
+
+def test_settings_of_brokers_that_bear_on_no_topic_stay_behind() -> None:
+    """Listener passwords, key stores and their paths are among the brokers' dynamic settings: none gets into a file."""
+    secrets = {
+        "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": "planted password",
+        "ssl.keystore.password": "planted password",
+        "ssl.keystore.location": "planted path",
+    }
+    state = replace(FULL_STATE, broker_defaults={**secrets, "log.retention.hours": "5"})
+    text = b"".join(snapshot_lines(state))
+    assert b"planted" not in text
+    assert json.loads(snapshot_lines(state)[0])["brokerDefaults"] == {"log.retention.hours": "5"}

@@ -1,0 +1,190 @@
+"""Files of snapshots: none is taken for more than it is, and what is wrong with one is said with its line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.drift.small_fleet import SNAPSHOT_TIME
+from support.snapshots import snapshot_error, snapshot_lines, write_snapshot_rows
+from support.states import cluster, topic
+from topiarist.adapters.snapshots import files
+from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, load_snapshot
+
+
+def test_a_file_that_was_cut_off_anywhere_is_no_snapshot(tmp_path: Path) -> None:
+    """Of all beginnings of a file only the whole is taken, with its last line end or without."""
+    text = b"".join(snapshot_lines())
+    taken = [
+        size
+        for size in range(len(text) + 1)
+        if not snapshot_error(load_snapshot, write_snapshot_rows(tmp_path, [text[:size]]))
+    ]
+    assert taken == [len(text) - 1, len(text)]
+    assert "was cut off: found 4 rows after the first, wanted 5" in snapshot_error(
+        load_snapshot, write_snapshot_rows(tmp_path, snapshot_lines()[:-1])
+    )
+    more = [*snapshot_lines(), snapshot_lines()[-1].replace(b"lost", b"more")]
+    assert "has rows too many: found 6 rows after the first, wanted 5" in snapshot_error(
+        load_snapshot, write_snapshot_rows(tmp_path, more)
+    )
+
+
+def changed(number: int, **values: Any) -> list[bytes]:
+    """The lines with other values in one of them, from 1; None as a value of ``drop`` takes a field out."""
+    found = snapshot_lines()
+    row = json.loads(found[number - 1])
+    for name in values.pop("drop", ()):
+        del row[name]
+    found[number - 1] = json.dumps({**row, **values}).encode() + b"\n"
+    return found
+
+
+def as_text(number: int, old: str, new: str) -> list[bytes]:
+    """The lines with other text in one of them."""
+    found = snapshot_lines()
+    assert old.encode() in found[number - 1]
+    found[number - 1] = found[number - 1].replace(old.encode(), new.encode("utf-8", "surrogateescape"), 1)
+    return found
+
+
+WRONG: list[tuple[list[bytes], int, str]] = [
+    ([], 0, "found an empty file, wanted a snapshot"),
+    ([b"\n"], 1, "found no JSON (Expecting value at character"),
+    ([b"[]\n"], 1, "found JSON that is no object, wanted a row"),
+    ([b"\xff\n"], 1, "found a byte that is no UTF-8 (at 1), wanted a row"),
+    ([b"[" * 100_000], 1, "found JSON that is nested too deep, wanted a row"),
+    (snapshot_lines()[1:], 1, 'kind: found "topic", wanted cluster'),
+    ([b"{}\n"], 1, "kind: found no text, wanted cluster"),
+    ([*snapshot_lines(), snapshot_lines()[0]], 7, 'kind: found "cluster", wanted topic or record'),
+    (changed(1, formatVersion=2), 1, "formatVersion: found 2, wanted 1: a newer topiarist has made it"),
+    (changed(1, formatVersion=0), 1, "formatVersion: found 0, wanted a whole number from 1 to 1"),
+    (
+        changed(1, takenAt="2025-02-30T00:00:00Z"),
+        1,
+        'takenAt: found "2025-02-30T00:00:00Z", wanted a time that there is',
+    ),
+    (changed(1, takenAt="yesterday"), 1, 'takenAt: found "yesterday", wanted a time such as 2025-01-31T12:00:00Z'),
+    (changed(1, gateReason="Locked"), 1, 'gateReason: found "Locked", wanted KRaftController, KRaftMigration'),
+    (changed(1, brokers=[{"id": 2, "rack": None}, {"id": 1, "rack": None}]), 1, "brokers: found an order that is not"),
+    (changed(1, brokers=[{"id": 2, "rack": 5}]), 1, "brokers[0].rack: found 5, wanted text or null"),
+    (
+        changed(1, controller="1"),
+        1,
+        'controller: found "1", wanted a whole number from -2147483648 to 2147483647 or null',
+    ),
+    (changed(2, identity=-1), 2, "identity: found -1, wanted a whole number from 0 to 9223372036854775807 or null"),
+    (changed(2, identity=10**30), 2, f"identity: found {10**30}, wanted a whole number from 0 to"),
+    (as_text(2, f'"identity":{2**62}', '"identity":1.0'), 2, 'found "1.0", wanted whole numbers only'),
+    (as_text(2, f'"identity":{2**62}', '"identity":NaN'), 2, 'found "NaN", wanted whole numbers only'),
+    (as_text(2, f'"identity":{2**62}', f'"identity":{"9" * 5000}'), 2, "found a number beyond any use, wanted a row"),
+    (as_text(2, '"config":{', '"config":{"retention.ms":"2",'), 2, "found a key twice in one object, wanted a row"),
+    (changed(2, deleting="yes"), 2, 'deleting: found "yes", wanted true or false'),
+    (changed(2, config={"a": None}), 2, "config.a: found nothing, wanted text"),
+    (changed(2, config={"a": "\ud800"}), 2, "found half of a character (a lone surrogate), wanted a row"),
+    (changed(2, cluster="us"), 2, 'cluster: found "us", wanted "eu" as in the first row'),
+    (changed(2, takenAt="2025-01-31T12:00:58Z"), 2, "takenAt: found"),
+    (changed(2, partitionIds=[0, 7, 2]), 2, "partitionIds: found an order that is not ascending, or one twice"),
+    (changed(2, partitionIds=[0, 2]), 2, "partitionIds: found 2, wanted 3: one for each list in replicas"),
+    (changed(2, partitionIds=[0, 1, 2], movingPartitions=[]), 2, "partitionIds: found 0 to n-1, wanted null"),
+    (changed(2, movingPartitions=[1]), 2, "movingPartitions: found a partition that the topic does not have"),
+    (changed(2, record={"owner": "a", "config": ["b", "a"], "absent": False}), 2, "record.config: found an order"),
+    (changed(2, drop=["config"]), 2, "config: found no such field, wanted one"),
+    (changed(2, surprise=1), 2, "surprise: found an unknown field"),
+    (changed(2, fault="broken"), 2, "fault: found one of fault and faultAt, wanted both or none"),
+    (changed(2, identity=None), 2, "identity: found one beside a fault, or neither, wanted one of them"),
+    (changed(3, topic="odd"), 3, 'topic: found "odd" a second time'),
+    (changed(5, topic="odd"), 5, 'topic: found "odd" a second time'),
+    (changed(5, record=None), 5, "record: found nothing, wanted a mapping"),
+]
+
+
+@pytest.mark.parametrize(("rows", "line", "words"), WRONG, ids=[words[:60] for _, _, words in WRONG])
+def test_what_is_no_snapshot_is_refused_at_its_line(tmp_path: Path, rows: list[bytes], line: int, words: str) -> None:
+    """The message has the file, the line, what was found there and what was wanted."""
+    path = write_snapshot_rows(tmp_path, rows)
+    assert f"{path}{f':{line}' if line else ''}: {words}" in snapshot_error(load_snapshot, path)
+
+
+def test_problems_are_told_together(tmp_path: Path) -> None:
+    """Ten rows at most, and of one row five problems."""
+    topics = [topic(f"topic-{number:02}") for number in range(30)]
+    rows = snapshot_lines(cluster(*topics))
+    words = snapshot_error(
+        load_snapshot, write_snapshot_rows(tmp_path, [rows[0], *(row.replace(b"false", b"5") for row in rows[1:])])
+    )
+    assert [line.split(":")[1] for line in words.split("\n")[:-1]] == [str(line) for line in range(2, 12)]
+    assert words.split("\n")[0].count("wanted true or false") == 5 - 1
+
+
+PIECES = [
+    b'"',
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b"null",
+    b"true",
+    b"-1",
+    b"1e999",
+    b"\\ud800",
+    b"\n",
+    b"\x00",
+    b"\xff",
+]
+
+
+@given(st.data())
+def test_any_bytes_are_a_snapshot_or_an_error(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """Whatever is done to a file, or stands there in its place: the one exception, in printable words, or a state."""
+    text = b"".join(snapshot_lines())
+    for _ in range(data.draw(st.integers(0, 4))):
+        at = data.draw(st.integers(0, len(text)))
+        piece = data.draw(st.one_of(st.sampled_from(PIECES), st.binary(max_size=6)))
+        text = text[:at] + piece + text[at + data.draw(st.integers(0, 12)) :]
+    path = write_snapshot_rows(
+        tmp_path_factory.getbasetemp(), [data.draw(st.just(text) | st.binary(max_size=80))], "fuzz.jsonl"
+    )
+    if not snapshot_error(load_snapshot, path):
+        assert list(dump_snapshot(load_snapshot(path)))
+
+
+OTHERS: tuple[Any, ...] = (None, True, -5, "", "x", [], [[]], ["x"], {}, {"x": []}, [0, 0], 2**70)
+"""Values of every kind."""
+
+
+def test_any_row_is_a_state_or_an_error(tmp_path: Path) -> None:
+    """Every value of every field replaced by something of another kind: refused, or a state that can be written."""
+    for number, line in enumerate(snapshot_lines(), start=1):
+        for name in json.loads(line):
+            for value in OTHERS:
+                path = write_snapshot_rows(tmp_path, changed(number, **{name: value}))
+                if not snapshot_error(load_snapshot, path):
+                    assert list(dump_snapshot(load_snapshot(path)))
+
+
+@pytest.mark.parametrize("place", [1, 3])
+def test_no_row_is_read_that_is_beyond_all_bounds(place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it stands: a line without an end fills no memory."""
+    found = snapshot_lines()
+    monkeypatch.setattr(files, "MAX_ROW_BYTES", max(map(len, found)))
+    assert not snapshot_error(load_snapshot, write_snapshot_rows(tmp_path, found))
+    found.insert(place - 1, b" " * max(map(len, found)) + b"\n")
+    assert "found a row of more than" in snapshot_error(load_snapshot, write_snapshot_rows(tmp_path, found))
+
+
+def test_files_of_any_size_are_read_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that come one by one, or many at a time."""
+    state = cluster(*(topic(f"t{number}") for number in range(2000)))
+    path = write_snapshot_rows(tmp_path, list(dump_snapshot(Snapshot("c", SNAPSHOT_TIME, state))))
+    many = load_snapshot(path)
+    monkeypatch.setattr(files, "MAX_ROW_BYTES", path.stat().st_size // 2)
+    assert load_snapshot(path) == many
+    assert many.state == state

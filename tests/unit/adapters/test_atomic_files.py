@@ -1,0 +1,219 @@
+"""Files of our own: whole or not at all, a line or none, and errors that name the path."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from topiarist.adapters.atomic_files import MAX_FILE_BYTES, LineFile, read_file, write_file
+from topiarist.errors import Reason, TopiaristError
+
+
+@contextmanager
+def full_at(size: int) -> Iterator[None]:
+    """A disk on which no file gets larger than this."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def refused(reason: Reason, *words: str) -> Iterator[None]:
+    with pytest.raises(TopiaristError) as caught:
+        yield
+    assert caught.value.reason is reason
+    assert all(word in str(caught.value) for word in words)
+
+
+def test_a_file_is_written_and_read(tmp_path: Path) -> None:
+    """What was written is what is read, with the rights of any new file."""
+    path = tmp_path / "plan.json"
+    write_file(str(path), "ü\n")
+    assert read_file(str(path)) == "ü\n".encode()
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["plain", "plan.json"]
+
+
+def test_a_file_that_is_replaced_keeps_its_rights_and_links(tmp_path: Path) -> None:
+    """The new content comes to where a link leads, and nobody can read more than before."""
+    path, link = tmp_path / "plan.json", tmp_path / "link"
+    path.write_text("old")
+    path.chmod(0o600)
+    link.symlink_to(path)
+    write_file(str(link), "new")
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode), link.is_symlink()) == ("new", 0o600, True)
+
+
+def test_pieces_are_written_as_one_below_new_folders(tmp_path: Path) -> None:
+    """Folders that are missing are made where that is asked for; what stood there is replaced."""
+    path = tmp_path / "a" / "b" / "file"
+    for content in (b"old\n" * 1000, b"new\n" * 2000):
+        write_file(str(path), iter([content[:10], content[10:]]), make_parents=True)
+        assert path.read_bytes() == content
+    assert [file.name for file in path.parent.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("kind", [KeyError, ValueError, KeyboardInterrupt])
+def test_what_fails_on_the_way_leaves_the_earlier_file(kind: type[BaseException], tmp_path: Path) -> None:
+    """An error of whoever gives the content is passed on as it is, and nothing is left beside the file."""
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def broken() -> Iterator[bytes]:
+        yield b"new"
+        raise kind
+
+    with pytest.raises(kind):
+        write_file(str(path), broken())
+    assert (path.read_text(), [file.name for file in tmp_path.iterdir()]) == ("old", ["file"])
+
+
+def test_a_full_disk_leaves_the_earlier_file(tmp_path: Path) -> None:
+    """The error names the path; the old file is whole, and nothing is left beside it."""
+    path = tmp_path / "plan.json"
+    path.write_text("old")
+    with full_at(1000), refused(Reason.UNWRITABLE, f"{path}: cannot be written: File too large"):
+        write_file(str(path), "x" * 5000)
+    assert (path.read_text(), [file.name for file in tmp_path.iterdir()]) == ("old", ["plan.json"])
+
+
+@pytest.mark.parametrize(
+    "path", ["/dev/full", "/dev/null", "folder", "nowhere/plan.json", "file/plan.json", "a\0b", "name" * 100, ""]
+)
+def test_what_cannot_be_a_file_is_left_alone(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices, folders, folders that are not there: said, and still what they were."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    with refused(Reason.UNWRITABLE, "cannot be written: "):
+        write_file(path, "text")
+    assert not Path("/dev/full").is_file()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["file", "folder"]
+
+
+@pytest.mark.parametrize("path", ["nothing", "folder", "pipe", "/dev/zero", "a\0b", ""])
+def test_what_cannot_be_read_is_said(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file, a folder, a pipe that nobody writes to, a device without end: none of them is waited for."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    with refused(Reason.UNREADABLE, f"{path}: "):
+        read_file(path)
+
+
+WRITER = """
+import os, signal, sys
+from topiarist.adapters import atomic_files
+
+calls, kill_at = 0, int(sys.argv[2])
+
+def trace(frame, event, argument):
+    global calls
+    if frame.f_code.co_filename == atomic_files.__file__:
+        calls += event == "line"
+        if calls == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return trace
+
+sys.settrace(trace)
+atomic_files.write_file(sys.argv[1], "new" * 100_000)
+sys.settrace(None)
+print(calls)
+"""
+
+
+def test_a_kill_at_any_line_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
+    """Whatever line of the writing a kill comes at, the file is whole (F4)."""
+    path = tmp_path / "plan.json"
+
+    def write(kill_at: int) -> subprocess.CompletedProcess[str]:
+        path.write_text("old")
+        words = [sys.executable, "-c", WRITER, str(path), str(kill_at)]
+        return subprocess.run(words, capture_output=True, text=True, check=False)
+
+    lines = int(write(-1).stdout)
+    found = set()
+    for kill_at in range(1, lines + 1):
+        assert write(kill_at).returncode == -signal.SIGKILL
+        found.add(path.read_text())
+    assert found == {"old", "new" * 100_000}
+
+
+def test_lines_are_there_as_they_are_added(tmp_path: Path) -> None:
+    """Each line can be read before the next one comes."""
+    path = tmp_path / "report.jsonl"
+    with LineFile(str(path)) as file:
+        for number in range(3):
+            file.add_line(f"line {number}")
+            assert path.read_text().splitlines()[-1] == f"line {number}"
+        file.add_line("end", last=True)
+    assert path.read_text() == "line 0\nline 1\nline 2\nend\n"
+
+
+@pytest.mark.parametrize(("before", "after"), [("a\n", "a\nb\n"), ("half", "half\nb\n"), ("", "b\n")])
+def test_what_is_there_is_kept(before: str, after: str, tmp_path: Path) -> None:
+    """Lines are added to a file; a line that an earlier run could not end does not take the first one with it."""
+    path = tmp_path / "report.jsonl"
+    path.write_text(before)
+    with LineFile(str(path)) as file:
+        file.add_line("b")
+    assert path.read_text() == after
+
+
+def test_a_file_for_nothing_is_taken_away(tmp_path: Path) -> None:
+    """No line, no file, unless it was there before."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.touch()
+    with LineFile(str(old)), LineFile(str(new)):
+        assert new.exists()
+    assert [file.name for file in tmp_path.iterdir()] == ["old"]
+
+
+def test_a_disk_that_becomes_full_leaves_whole_lines(tmp_path: Path) -> None:
+    """The line that did not fit is not there in part; the error names the path."""
+    path = tmp_path / "report.jsonl"
+    with LineFile(str(path)) as file:
+        file.add_line("first")
+        with full_at(10), refused(Reason.UNWRITABLE, f"{path}: cannot be written: "):
+            file.add_line("x" * 100)
+        assert path.read_text() == "first\n"
+        file.add_line("second")
+    assert path.read_text() == "first\nsecond\n"
+
+
+def test_a_device_that_takes_nothing() -> None:
+    """A disk that is full from the beginning says so with the first line."""
+    with LineFile("/dev/full") as file, refused(Reason.UNWRITABLE, "/dev/full: cannot be written: No space left"):
+        file.add_line("line")
+
+
+@pytest.mark.parametrize("path", ["folder", "nowhere/report.jsonl", ""])
+def test_a_report_that_cannot_be_opened(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Said when it is opened."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with refused(Reason.UNWRITABLE, f"{path}: cannot be written: "):
+        LineFile(path)
+
+
+def test_a_file_without_end_is_not_read(tmp_path: Path) -> None:
+    """A file that is larger than any plan would take all memory before anything could be said about it."""
+    path = tmp_path / "plan.json"
+    with path.open("wb") as file:
+        file.truncate(MAX_FILE_BYTES + 1)
+    with refused(Reason.UNREADABLE, str(path), "is larger than 512 MiB"):
+        read_file(str(path))

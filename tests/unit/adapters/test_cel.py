@@ -1,0 +1,194 @@
+"""Expressions: what compiles, what is a fault and never a pass, and what a hostile one may cost."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.builders import PROD_CLUSTER, plan, state
+from support.policy_builders import labelled_spec, rule
+from topiarist.adapters import cel
+from topiarist.adapters.cel import CelRuleEvaluator
+from topiarist.filters.cel_variables import bind_change, bind_cluster, bind_topic
+from topiarist.model.policy import RuleError
+from topiarist.model.spec import TopicSpec
+
+SPEC = labelled_spec("orders", {"team": "shop"}, config={"retention.ms": 604800000})
+
+
+def judged(expression: str, spec: TopicSpec = SPEC) -> RuleError | bool:
+    """Whether a topic keeps the rule, or why that cannot be said."""
+    law = rule(expression)
+    court = CelRuleEvaluator([law])
+    if law in court.rule_errors:
+        return court.rule_errors[law]
+    found = list(court.evaluate([law], bind_topic(spec, bind_cluster(spec.cluster), {})))
+    return (found[0][1] or False) if found else True
+
+
+@pytest.mark.parametrize(
+    ("expression", "kept"),
+    [
+        ("topic.partitions == 3", True),
+        ("topic.partitions > 3", False),
+        ('topic.name.startsWith("ord") && topic.name.matches("^[a-z]+$")', True),
+        ('topic.labels.team == "shop"', True),
+        ("has(topic.labels.nobody)", False),
+        ('topic.labels[?"nobody"].orValue("x") == "x"', True),
+        ('int(topic.config["retention.ms"]) <= 7 * 24 * 3600 * 1000', True),
+        ('"retention.ms" in topic.config', True),
+        ('topic.config.all(key, key != "cleanup.policy")', True),
+        ('cluster.name == "prod" && cluster.kafkaVersion == "3.9"', True),
+        ('true || topic.labels.nobody == ""', True),
+        ('"ü".size() == 1', True),
+        ("duration('168h') > duration('1h')", True),
+        ("topic.partitions >= 3 // at least\n && topic.partitions < 5", True),
+    ],
+)
+def test_what_a_rule_can_say(expression: str, kept: bool) -> None:
+    """Names, maps with and without a key, numbers in text, patterns, comments, several lines."""
+    assert judged(expression) is kept
+
+
+FAULTS = {
+    "topic.partitions <=": "does not compile: syntax error: mismatched input '<EOF>', at line 1, column 20",
+    "topic.partitions\n <= 3 &&& true": "at line 2, column 9",
+    "topic.partitons <= 3": 'does not compile: it knows no "topic.partitons", at line 1, column 6',
+    "partitions <= 3": 'it knows no "partitions"',
+    "topic.name.beginsWith('a')": 'it knows no "beginsWith"',
+    "topic == 1": 'it knows no "topic"',
+    "topic.partitions <= '3'": "found no matching overload for '_<=_' applied to '(int, string)'",
+    "topic.config['a'] == 3": "found no matching overload",
+    "topic.partitions": "gives int, wanted true or false",
+    "'yes'": "gives string, wanted true or false",
+    "dyn(true)": "gives dyn, wanted true or false",
+    "has(topic.name)": "gives string, wanted true or false",
+    "now() > timestamp('2024-01-01T00:00:00Z')": 'it knows no "now"',
+    "topic.labels.nobody == ''": 'found no key "nobody"',
+    "topic.labels['nobody'] == ''": 'found no key "nobody"',
+    "int(topic.name) > 0": "cannot convert string to int",
+    "9223372036854775807 + topic.partitions > 0": "integer overflow",
+    "topic.partitions / 0 == 1": "divide by zero",
+    "topic.name.matches('(')": "invalid regular expression: missing ): (",
+    "dyn(topic.name) > dyn(3)": "no matching overloads found",
+    "(" * 60 + "true" + ")" * 60: "does not compile: Expression recursion limit exceeded",
+}
+
+
+@pytest.mark.parametrize(("expression", "words"), FAULTS.items(), ids=[str(n) for n in range(len(FAULTS))])
+def test_what_cannot_be_judged_is_a_fault(expression: str, words: str) -> None:
+    """In words that say what is wrong and where; never a pass and never a denial."""
+    found = judged(expression)
+    assert isinstance(found, RuleError)
+    assert words in found.message
+    assert "container" not in found.message
+    assert "INVALID" not in found.message
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "\x1b[2J",
+        "topic.name.matches('(\u202e')",
+        "topic.labels['\u202e\x1b'] == ''",
+        "topic.labels['a\\nb'] == ''",
+        "topic.a\u202e",
+        "'" + "\x07" * 1000,
+    ],
+)
+def test_what_a_fault_repeats_is_printable(expression: str) -> None:
+    """The library repeats parts of an expression; no message moves a cursor, or begins a line of its own."""
+    found = judged(expression)
+    assert isinstance(found, RuleError)
+    assert found.message.isprintable()
+    assert found.hint.isprintable()
+    assert len(found.message) < 1000
+
+
+WORDS = "topic. name config labels == && || in has( all(x, map(x, matches( size() int( dyn( null true b'a' [? orValue("
+TOKENS = st.sampled_from([*"()[]{}?:,.+-*/%<>!\"'`\\ \n\x00\x1b\u202e1aü", *WORDS.split()])
+
+
+@given(st.one_of(st.lists(TOKENS, min_size=1, max_size=30).map("".join), st.text(min_size=1, max_size=30)))
+def test_any_text_is_a_rule_or_a_fault(expression: str) -> None:
+    """Nothing that an expression holds raises; it is kept, not kept, or a fault in words."""
+    found = judged(expression)
+    assert isinstance(found, bool) or found.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("expression", "hint"),
+    [
+        ("topic.partitons < 3", "did you mean topic.partitions?"),
+        ("change.kind == 'TakeOwnership'", "add subject: Change"),
+        ("topic.labels.nobody == ''", "where a key may be missing"),
+        ("topic.partitions", "compare it"),
+    ],
+)
+def test_what_to_do_about_a_fault(expression: str, hint: str) -> None:
+    """The name that was meant, the subject that knows it, the way to ask for a key."""
+    found = judged(expression)
+    assert isinstance(found, RuleError)
+    assert hint in found.hint
+
+
+def _loops(depth: int) -> str:
+    inside = "true"
+    for number in range(depth):
+        inside = f"[1, 2].all(x{number}, {inside})"
+    return inside
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        (_loops(5), "has 5 loops"),
+        (" + ".join(["1"] * 18) + " > 0", "has 17 plus signs"),
+        ("[1,2,3,4,5,6,7,8,9,10].all(a," * 4 + " 1 == 1" + ")" * 4, "iteration budget exceeded"),
+        ("topic.name.matches('((a{1,100}){1,100}){1,100}')", "invalid regular expression"),
+    ],
+)
+def test_what_might_never_end(expression: str, words: str) -> None:
+    """Loops and sums are counted before anything is evaluated; iterations and patterns have an end of their own."""
+    found = judged(expression)
+    assert isinstance(found, RuleError)
+    assert words in found.message
+
+
+def test_what_is_within_the_limits() -> None:
+    """Four loops and sixteen sums are allowed."""
+    assert judged(_loops(4)) is True
+    assert judged(" + ".join(["1"] * 17) + " == 17") is True
+
+
+def test_a_rule_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a fault once, with what it took, and is not evaluated again."""
+    slow = rule("topic.partitions > 0")
+    court = CelRuleEvaluator([slow])
+    facts = bind_topic(SPEC, bind_cluster(SPEC.cluster), {})
+    assert list(court.evaluate([slow], facts)) == []
+    monkeypatch.setattr(cel, "EVALUATION_GRACE_S", -1.0)
+    ((found, fault),) = court.evaluate([slow], facts)
+    assert found is slow
+    assert fault is not None
+    assert fault.message == "took 0.0 s for 2 evaluations, and is given up"
+    assert list(court.evaluate([slow], facts)) == []
+    assert court.evaluations == 2
+
+
+def test_a_change_is_judged_with_its_topic() -> None:
+    """A rule about changes knows both."""
+    law = rule("change.kind == 'CreateTopic' && change.after.partitions == topic.partitions", "Change")
+    (found,) = plan(state(), SPEC).topics
+    facts = {**bind_topic(SPEC, bind_cluster(PROD_CLUSTER), {}), **bind_change(found, found.changes[0], 6)}
+    assert list(CelRuleEvaluator([law]).evaluate([law], facts)) == []
+
+
+def test_text_that_is_no_unicode_is_a_fault() -> None:
+    """Half a character, as a file from elsewhere may hold, is no reason to let anything pass, and none to fall over."""
+    law = rule('topic.config["a"] != ""')
+    facts = {**bind_topic(SPEC, bind_cluster(SPEC.cluster), {}), "topic.config": {"a": "\ud800"}}
+    ((found, fault),) = CelRuleEvaluator([law]).evaluate([law], facts)
+    assert found is law
+    assert isinstance(fault, RuleError)

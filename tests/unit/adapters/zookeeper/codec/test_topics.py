@@ -1,0 +1,354 @@
+"""Znodes as bytes: what Kafka writes is understood, anything else is an error with a reason, nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topiarist.adapters.zookeeper.codec import cluster, own_znodes, paths, topics
+from topiarist.adapters.zookeeper.codec import configs as configs_
+from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
+from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder
+from topiarist.kafka.types import Replicas
+from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord
+
+ID = "UXyU9i5ARn6W00ON2taeWA"
+
+replica_lists = st.lists(st.integers(0, 2**31 - 1), max_size=4).map(tuple)
+names = st.text("abcdefghijklmnopqrstuvwxyz.", min_size=1, max_size=12)
+configs = st.dictionaries(names, st.text(st.characters(codec="utf-8"), max_size=12), max_size=5)
+
+
+def _compact(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+@given(st.lists(replica_lists, max_size=14), st.sampled_from([None, ID]), st.sampled_from([2, 3]))
+def test_a_topic_survives_encoding(replicas: list[Replicas], topic_id: str | None, version: int) -> None:
+    """What is encoded is decoded to the same, with partition ids ascending as integers."""
+    raw = topics.encode_topic(replicas, version=version, topic_id=topic_id)
+    node = topics.decode_topic(raw)
+    assert (node.replicas, node.partition_ids) == (tuple(replicas), range(len(replicas)))
+    assert (node.version, node.topic_id, node.reassigning_partitions, node.unknown_fields) == (
+        version,
+        topic_id,
+        (),
+        (),
+    )
+    assert list(json.loads(raw)["partitions"]) == [str(number) for number in range(len(replicas))]
+
+
+def test_a_pool_is_not_fooled_by_ids_in_other_places() -> None:
+    """The shortcut for topics that differ in their id only does not hold where the id stands elsewhere too."""
+    pool = ZnodeDecoder()
+    template = '{"version":3,"partitions":{"0":[1]},"vendor":{"topic_id":"%s"},"topic_id":"%s"}'
+    other = "A" * 22
+    for first, second in ((ID, ID), (other, ID), (ID, other)):
+        raw = (template % (first, second)).encode()
+        assert pool.decode_topic(raw) == topics.decode_topic(raw)
+        assert pool.decode_topic(raw).topic_id == second
+    whole = b'{"version":3,"partitions":{"0":[1]},"topic_id":"%s"}'
+    assert pool.decode_topic(whole % ID.encode()).topic_id == ID
+    for bad in (b"", b"?", b"A" * 23):
+        with pytest.raises(ZnodeError):
+            pool.decode_topic(whole % bad)
+
+
+def test_topics_share_what_is_equal() -> None:
+    """Ten topics with one assignment hold one tuple, and equal configs and records are one object."""
+    pool = ZnodeDecoder()
+    replicas = [(1, 2, 3), (2, 3, 1)]
+    nodes = [pool.decode_topic(topics.encode_topic(replicas, topic_id=f"{number}" * 22)) for number in range(10)]
+    assert {node.topic_id for node in nodes} == {f"{number}" * 22 for number in range(10)}
+    assert len({id(node.replicas) for node in nodes}) == 1
+    grown = pool.decode_topic(topics.encode_topic([*replicas, (9,)]))
+    assert grown.replicas[0] is nodes[0].replicas[0]
+    assert pool.decode_config(configs_.encode_config({"a": "1"})) is pool.decode_config(
+        configs_.encode_config({"a": "1"})
+    )
+    record = own_znodes.encode_record(OwnershipRecord("default"))
+    assert pool.decode_record(record) is pool.decode_record(bytes(bytearray(record)))
+
+
+def test_kafka_bytes_are_written() -> None:
+    """Our bytes are those of the contract: compact, in the order it names."""
+    assert topics.encode_topic([(1, 2), (2, 1)]) == (
+        b'{"version":3,"partitions":{"0":[1,2],"1":[2,1]},"adding_replicas":{},"removing_replicas":{}}'
+    )
+    assert topics.encode_topic([(1,)], version=1) == b'{"version":1,"partitions":{"0":[1]}}'
+    assert configs_.encode_config({"b": "2", "a": "é"}) == '{"version":1,"config":{"a":"é","b":"2"}}'.encode()
+    assert configs_.encode_config({}) == b'{"version":1,"config":{}}'
+    assert own_znodes.encode_change_notification("topics/T") == b'{"version":2,"entity_path":"topics/T"}'
+    record = OwnershipRecord("default", ("cleanup.policy", "retention.ms"))
+    assert own_znodes.encode_record(record) == (
+        b'{"version":1,"owner":"default","config":["cleanup.policy","retention.ms"]}'
+    )
+    assert own_znodes.encode_record(OwnershipRecord("o", deleted=True)) == (
+        b'{"version":1,"owner":"o","config":[],"ensure":"Absent"}'
+    )
+    applied = AppliedSpec(3, (("retention.ms", "7"),), remove_unmanaged=True)
+    assert own_znodes.encode_record(OwnershipRecord("o", ("flush.ms", "retention.ms"), applied=applied)) == (
+        b'{"version":2,"owner":"o","config":{"flush.ms":null,"retention.ms":"7"},"partitions":3,'
+        b'"unmanagedConfig":"Remove"}'
+    )
+    assert (
+        own_znodes.encode_record(OwnershipRecord("o", applied=AppliedSpec()))
+        == b'{"version":2,"owner":"o","config":{}}'
+    )
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        '"config":["a"]',
+        '"config":{"b":"1","a":"1"}',
+        '"config":{"a":1}',
+        '"config":{},"partitions":0',
+        '"config":{},"partitions":true',
+        '"config":{},"unmanagedConfig":"Keep"',
+        '"config":{},"values":{}',
+    ],
+)
+def test_a_record_that_remembers_something_odd_is_not_read(fields: str) -> None:
+    """It might be taken for what was applied."""
+    with pytest.raises(ZnodeError):
+        own_znodes.decode_record(f'{{"version":2,"owner":"o",{fields}}}'.encode())
+
+
+GROWTHS = {
+    "version 1": (
+        '{"version":1,"partitions":{"0":[1,2]}}',
+        '{"version":2,"partitions":{"0":[1,2],"1":[2,1]},"adding_replicas":{},"removing_replicas":{}}',
+    ),
+    "reassigning": (
+        '{"removing_replicas":{"0":[2]},"partitions":{"0":[1,2]},"topic_id":"ID","adding_replicas":{"0":[1]},"version":3}',
+        '{"version":3,"partitions":{"0":[1,2],"1":[2,1]},"adding_replicas":{"0":[1]},"removing_replicas":{"0":[2]},'
+        '"topic_id":"ID"}',
+    ),
+    "fields of others": (
+        '{"version":2,"vendor":{"z":[1,{"a":null}],"y":"ID"},"partitions":{"0":[1,2]},"topic_id":"ID"}',
+        '{"version":3,"partitions":{"0":[1,2],"1":[2,1]},"adding_replicas":{},"removing_replicas":{},'
+        '"topic_id":"ID","vendor":{"z":[1,{"a":null}],"y":"ID"}}',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GROWTHS)
+def test_growth_keeps_everything_else(name: str) -> None:
+    """A grown topic node has the new partition, its id, its reassignment and the fields that we do not know."""
+    before, after = (text.replace("ID", ID) for text in GROWTHS[name])
+    assert topics.add_partitions(before.encode(), [(2, 1)]).decode() == after
+
+
+@pytest.mark.parametrize("partitions", ['{"0":[1],"2":[1]}', '{"1":[1]}', '{"4":[1],"7":[2]}'])
+def test_holes_are_read_but_never_grown(partitions: str) -> None:
+    """Partition ids with a hole are told as they are; the next id would be wrong, so growth refuses."""
+    raw = f'{{"version":2,"partitions":{partitions}}}'.encode()
+    assert isinstance(topics.decode_topic(raw).partition_ids, tuple)
+    with pytest.raises(ZnodeError, match="holes"):
+        topics.add_partitions(raw, [(1,)])
+
+
+@given(configs, st.dictionaries(st.sampled_from(["vendor", "x"]), st.integers() | st.text("ab"), max_size=2))
+def test_a_config_survives_encoding_and_change(config: dict[str, str], extra: dict[str, object]) -> None:
+    """Overrides come back as they were, and fields that we do not know stay through a change."""
+    assert configs_.decode_config(configs_.encode_config(config)) == config
+    raw = _compact({"version": 1, "config": {"old": "1"}, **extra})
+    changed = configs_.replace_config(raw, config)
+    assert json.loads(changed) == {"version": 1, "config": config, **extra}
+    assert configs_.decode_config(changed) == config
+
+
+@given(
+    st.text("abc/-", min_size=1),
+    st.dictionaries(names, st.none() | st.text(max_size=5)),
+    st.booleans(),
+    st.none() | st.tuples(st.none() | st.integers(1, 100_000), st.booleans()),
+)
+def test_a_record_survives_encoding(
+    owner: str, config: dict[str, str | None], absent: bool, known: tuple[int | None, bool] | None
+) -> None:
+    """A record comes back as it was, and its bytes depend on nothing else."""
+    values = tuple((key, value) for key, value in sorted(config.items()) if value is not None)
+    applied = AppliedSpec(known[0], values, known[1]) if known else None
+    record = OwnershipRecord(owner, tuple(sorted(config)), absent, applied)
+    assert own_znodes.decode_record(own_znodes.encode_record(record)) == record
+
+
+TEXT = st.text(st.characters(codec="utf-8"))
+
+
+@given(st.none() | st.builds(Freeze, TEXT, TEXT, TEXT))
+def test_a_gate_survives_encoding(frozen: Freeze | None) -> None:
+    """An open gate is open, a frozen one has its reason, who and since when, even if nothing of it was said."""
+    assert own_znodes.decode_freeze(own_znodes.encode_freeze(frozen)) == frozen
+
+
+@pytest.mark.parametrize(
+    ("decode", "raw", "why"),
+    [
+        (topics.decode_topic, b"", "it is empty"),
+        (topics.decode_topic, b" \n", "it is empty"),
+        (topics.decode_topic, b"\xff{}", "it is not UTF-8 (byte 0)"),
+        (topics.decode_topic, b"[]", "it is not a JSON object"),
+        (topics.decode_topic, b"{} x", "it is not JSON (Extra data at character 4)"),
+        (topics.decode_topic, b"{'a':1}", "it is not JSON (Expecting property name enclosed in double quotes"),
+        (topics.decode_topic, b'{"version":NaN}', "it holds NaN, which is not JSON"),
+        (topics.decode_topic, b'{"version":1e999}', "it holds a number beyond any use"),
+        (topics.decode_topic, b'{"version":%s}' % (b"9" * 5000), "it holds a number beyond any use"),
+        (topics.decode_topic, b'{"a":' * 5000, "it is nested too deep"),
+        (topics.decode_topic, b'{"version":1,"version":2}', 'the key "version" stands twice'),
+        (topics.decode_topic, b'{"version" :1,"version":2,"a:b":1}', 'the key "version" stands twice'),
+        (topics.decode_topic, b'{"v":{"w":{"x":1,"x":1}}}', 'the key "x" stands twice'),
+        (topics.decode_topic, b'{"v":"\\udc00"}', "it has half of a character (a lone surrogate)"),
+        (topics.decode_topic, b'{"version":4}', '"version" is 4, newer than the 3 this program knows'),
+        (topics.decode_topic, b'{"version":true}', '"version" must be a positive integer, not true'),
+        (topics.decode_topic, b'{"version":1}', '"partitions" must be an object, not missing or null'),
+        (
+            topics.decode_topic,
+            b'{"version":1,"partitions":{"01":[1]}}',
+            '"01" is not an id (a decimal number from 0 to 2147483647)',
+        ),
+        (
+            topics.decode_topic,
+            b'{"version":1,"partitions":{"0":[1],"1":[1,true]}}',
+            "partition 1 must have a list of broker ids, not [1, true]",
+        ),
+        (
+            topics.decode_topic,
+            b'{"version":1,"partitions":{"0":[2147483648]}}',
+            "partition 0 has an id that no broker can have: [2147483648]",
+        ),
+        (
+            topics.decode_topic,
+            b'{"version":1,"partitions":{},"adding_replicas":{"0":[1]}}',
+            '"adding_replicas" names partition 0, which the topic does not have',
+        ),
+        (
+            topics.decode_topic,
+            b'{"version":1,"partitions":{},"adding_replicas":null}',
+            '"adding_replicas" must be an object, not missing or null',
+        ),
+        (
+            topics.decode_topic,
+            b'{"version":3,"partitions":{},"topic_id":null}',
+            '"topic_id" must be text, not missing or null',
+        ),
+        (
+            topics.decode_topic,
+            b'{"version":3,"partitions":{},"topic_id":"51fc94f6-2e40-467e-96d3-438ddad69e58"}',
+            'a topic id has 22 characters of base64url, not "51fc94f6-2e40-467e-96d3-438ddad69e58"',
+        ),
+        (configs_.decode_config, b'{"version":1}', '"config" must be an object, not missing or null'),
+        (
+            configs_.decode_config,
+            b'{"version":1,"config":{"retention.ms":1}}',
+            'the value of "retention.ms" must be text, not 1',
+        ),
+        (configs_.decode_config, b'{"version":2,"config":{}}', '"version" is 2, newer than the 1 this program knows'),
+        (
+            own_znodes.decode_record,
+            b'{"version":1,"owner":"o","config":["b","a"]}',
+            '"config" must be a sorted list of config names, not ["b", "a"]',
+        ),
+        (own_znodes.decode_record, b'{"version":1,"owner":"o","config":[],"at":1}', 'unknown fields: "at"'),
+        (
+            own_znodes.decode_record,
+            b'{"version":1,"owner":"o","config":[],"ensure":"Present"}',
+            '"ensure" can only be "Absent", not "Present"',
+        ),
+        (cluster.decode_controller_epoch, b"4 2", '"4 2" is not an id (a decimal number from 0 to 2147483647)'),
+        (cluster.decode_cluster_id, b'{"version":"1"}', '"id" must be text, not missing or null'),
+    ],
+)
+def test_odd_znodes_are_named(decode: Callable[[bytes], object], raw: bytes, why: str) -> None:
+    """Each oddity is an error that says what was found and what was wanted."""
+    with pytest.raises(ZnodeError) as caught:
+        decode(raw)
+    assert str(caught.value).startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("raw", "rack", "endpoints"),
+    [
+        ('{"version":1,"host":"h","port":9091,"jmx_port":-1}', None, ("PLAINTEXT://h:9091",)),
+        ('{"version":3,"endpoints":["SSL://h:1"],"rack":"dc1","host":null,"port":-1}', "dc1", ("SSL://h:1",)),
+        ('{"version":4,"endpoints":[],"rack":null}', None, ()),
+        ('{"version":5,"endpoints":[],"rack":"","features":{"f":{"min_version":1}}}', "", ()),
+        ('{"foo":"bar","version":100,"endpoints":["SSL://localhost:9093"]}', None, ("SSL://localhost:9093",)),
+    ],
+)
+def test_brokers_of_all_ages_are_read(raw: str, rack: str | None, endpoints: tuple[str, ...]) -> None:
+    """Brokers of every version are read, future ones too; no rack is not the same as the empty rack."""
+    node = cluster.decode_broker(7, raw.encode())
+    assert (node.id, node.rack, node.endpoints) == (7, rack, endpoints)
+
+
+def test_controllers_tell_kraft_from_zookeeper() -> None:
+    """Only a KRaft epoch of 0 or more means that a KRaft controller is in charge."""
+    old = cluster.decode_controller(b'{"version":1,"brokerid":3,"timestamp":"1"}')
+    new = cluster.decode_controller(b'{"version":2,"brokerid":3,"timestamp":"1","kraftControllerEpoch":-1}')
+    kraft = cluster.decode_controller(b'{"version":2,"brokerid":3000,"timestamp":"1","kraftControllerEpoch":0}')
+    assert [node.is_kraft for node in (old, new, kraft)] == [False, False, True]
+    assert (old.broker, old.version, new.version) == (3, 1, 2)
+    copied = b'{"version":0,"kraft_controller_id":3000,"kraft_metadata_offset":%d}'
+    assert [cluster.decode_migration_copied(copied % offset) for offset in (-1, 0, 1234)] == [False, False, True]
+
+
+def test_reassignments_are_read_in_their_order() -> None:
+    """A request for reassignment is a list of topic, partition and target; anything extra makes the whole odd."""
+    raw = (
+        b'{"version":1,"partitions":[{"topic":"b","partition":1,"replicas":[2,1]},'
+        b'{"topic":"a","partition":0,"replicas":[]}]}'
+    )
+    assert cluster.decode_requested_reassignments(raw) == (("b", 1, (2, 1)), ("a", 0, ()))
+    extra = raw.replace(b'"topic"', b'"log_dirs":[],"topic"')
+    for odd in (extra, raw.replace(b":0", b":false"), raw[:-1] + b',"x":1}'):
+        with pytest.raises(ZnodeError):
+            cluster.decode_requested_reassignments(odd)
+
+
+@pytest.mark.parametrize("entity", ["/topics/T", "topics", "topics/", "config/topics/T", "/config/topics/T", "users/u"])
+def test_notifications_that_brokers_would_skip_are_not_written(entity: str) -> None:
+    """A notification names its entity as brokers want it: no leading slash, no prefix."""
+    with pytest.raises(ZnodeError):
+        own_znodes.encode_change_notification(entity)
+
+
+def test_topic_ids_are_checked_for_their_form() -> None:
+    """22 characters of base64url are an id, whatever they mean; everything else is not."""
+    assert topics.topic_id_bytes("A" * 22) == bytes(16)
+    assert len(topics.topic_id_bytes(ID)) == 16
+    for bad in ("AAAAAA", "A" * 24, "A" * 21 + "=", "A" * 21 + "/", "A" * 22 + "\n", ""):
+        with pytest.raises(ZnodeError):
+            topics.topic_id_bytes(bad)
+
+
+@given(st.text())
+def test_a_name_is_one_path_component_or_an_error(name: str) -> None:
+    """No name leads to another znode than one right below the parent."""
+    for make, parent in ((paths.topic_path, paths.TOPICS), (paths.record_path, paths.RECORDS)):
+        try:
+            path = make(name)
+        except ZnodeError:
+            assert "/" in name or "\0" in name or name in ("", ".", "..")
+        else:
+            assert path.rpartition("/")[::2] == (parent, name)
+
+
+def test_bad_values_are_never_written() -> None:
+    """Encoders refuse what would harm a cluster: numbers as config values, odd replica lists, an id of a wrong form."""
+    with pytest.raises(ZnodeError):
+        configs_.encode_config({"retention.ms": 1})  # type: ignore[dict-item]
+    with pytest.raises(ZnodeError):
+        configs_.encode_config({"retention.ms": "\ud800"})
+    with pytest.raises(ZnodeError):
+        topics.encode_topic([(1, "2")])  # type: ignore[list-item]
+    with pytest.raises(ZnodeError):
+        topics.encode_topic([(-1,)])
+    with pytest.raises(ZnodeError):
+        topics.encode_topic([(1,)], topic_id="short")

@@ -1,0 +1,94 @@
+"""DIGEST-MD5 by the letter of RFC 2831: known exchanges, odd challenges, and servers that do not know the password."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topiarist.adapters.zookeeper.connection import sasl
+
+CHALLENGE = b'realm="zk-sasl-md5",nonce="OA6MG9tEQGm2hh",qop="auth",charset=utf-8,algorithm=md5-sess'
+
+
+def test_the_example_of_the_rfc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Section 4: chris, secret, and an IMAP server; answer and proof are those that are printed there."""
+    monkeypatch.setattr(sasl, "DIGEST_URI", b"imap/elwood.innosoft.com")
+    challenge = CHALLENGE.replace(b"zk-sasl-md5", b"elwood.innosoft.com")
+    found = sasl.build_response(challenge, "chris", "secret", "OA6MHXh6VqTrRk")
+    assert sasl.parse_fields(found.token) == {
+        b"username": b"chris",
+        b"realm": b"elwood.innosoft.com",
+        b"nonce": b"OA6MG9tEQGm2hh",
+        b"cnonce": b"OA6MHXh6VqTrRk",
+        b"nc": b"00000001",
+        b"digest-uri": b"imap/elwood.innosoft.com",
+        b"response": b"d388dad90d4bbd760a152321f2143af7",
+        b"charset": b"utf-8",
+        b"qop": b"auth",
+    }
+    assert sasl.is_server_proof_valid(b"rspauth=ea40f60335c427b5527b84dbabcdfffd", found)
+
+
+@pytest.mark.parametrize(
+    "reply", [b"rspauth=ea40f60335c427b5527b84dbabcdfffe", b"", b'rspauth=""', b"auth=ea40f60335c427b5527b84dbabcdfffd"]
+)
+def test_a_server_that_does_not_know_the_password_proves_nothing(reply: bytes) -> None:
+    """Anything but the proof is none."""
+    assert not sasl.is_server_proof_valid(reply, sasl.build_response(CHALLENGE, "chris", "secret", "OA6MHXh6VqTrRk"))
+
+
+@pytest.mark.parametrize(
+    "challenge",
+    [
+        b"",
+        b'realm="x"',
+        CHALLENGE.replace(b"nonce", b"nounce"),
+        CHALLENGE.replace(b"md5-sess", b"sha"),
+        CHALLENGE.replace(b'"auth"', b'"auth-conf"'),
+        CHALLENGE.replace(b"utf-8", b"latin-1"),
+    ],
+)
+def test_a_challenge_of_another_kind_is_not_answered(challenge: bytes) -> None:
+    """Nothing about the password leaves."""
+    with pytest.raises(ValueError, match="not one of DIGEST-MD5 with qop auth"):
+        sasl.build_response(challenge, "chris", "secret", "0")
+
+
+def test_a_torn_challenge_is_not_answered() -> None:
+    """Text that is no list of fields is refused, however it begins."""
+    with pytest.raises(ValueError, match="malformed"):
+        sasl.build_response(CHALLENGE + b',x="y', "chris", "secret", "0")
+
+
+def test_one_of_several_qops_is_enough() -> None:
+    """Blanks between fields and words, and empty fields, are allowed."""
+    challenge = CHALLENGE.replace(b'"auth"', b'"auth-conf, auth"').replace(b",", b" ,, ")
+    assert sasl.build_response(challenge, "chris", "secret", "0") == sasl.build_response(
+        CHALLENGE, "chris", "secret", "0"
+    )
+
+
+@given(st.text(max_size=9), st.text(max_size=9))
+def test_names_come_through_whatever_is_in_them(username: str, password: str) -> None:
+    """Quotes and backslashes are quoted; the password is nowhere in what is sent, but as part of a hash."""
+    found = sasl.build_response(CHALLENGE, username, password, "0")
+    assert sasl.parse_fields(found.token)[b"username"] == username.encode()
+    charset = "latin-1" if max(map(ord, username + password), default=0) < 256 else "utf-8"
+    secret = hashlib.md5(f"{username}:zk-sasl-md5:{password}".encode(charset)).digest()
+    session = hashlib.md5(secret + b":OA6MG9tEQGm2hh:0").hexdigest()
+    target = hashlib.md5(b"AUTHENTICATE:zookeeper/zk-sasl-md5").hexdigest()
+    response = hashlib.md5(f"{session}:OA6MG9tEQGm2hh:00000001:0:auth:{target}".encode()).hexdigest()
+    assert sasl.parse_fields(found.token)[b"response"] == response.encode()
+
+
+@given(st.binary(max_size=200))
+def test_no_challenge_breaks_the_reader(challenge: bytes) -> None:
+    """Whatever a server sends: an answer, or an error of the one kind that is expected."""
+    try:
+        sasl.build_response(challenge, "chris", "secret", "0")
+    except ValueError:
+        return
+    assert b"md5-sess" in challenge

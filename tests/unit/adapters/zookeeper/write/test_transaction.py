@@ -1,0 +1,216 @@
+"""One topic's plan as a transaction: what is checked, what is written, at which version, in which order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.states import cluster, spec, spread_replicas, topic
+from topiarist.adapters.zookeeper.codec import configs, own_znodes, paths, topics
+from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode
+from topiarist.adapters.zookeeper.read.topic import TopicZnodes
+from topiarist.adapters.zookeeper.write.transaction import (
+    Acl,
+    Operation,
+    OperationType,
+    TransactionTemplate,
+    build_fence,
+    build_operations,
+)
+from topiarist.model.plan import TopicPlan
+from topiarist.model.run_options import RunOptions
+from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import ClusterState
+from topiarist.planning.planner import make_plan
+from topiarist.planning.unmanage import parse_unmanage_request, plan_unmanage
+
+ACL: Acl = ((31, "world", "anyone"),)
+ACLS = dict.fromkeys(
+    ("/brokers/topics", "/config/topics", "/config/changes", "/admin/delete_topics", "/topiarist/topics"), ACL
+)
+SITE = TransactionTemplate(
+    build_fence("/topiarist/lock/run-1", 42, 3),
+    {broker: Operation(OperationType.CHECK, paths.broker_path(broker)) for broker in range(1, 7)},
+    ACLS,
+)
+FENCE = ["check /topiarist/lock/run-1", "check /controller_epoch @42", "check /controller", "check /topiarist/gate @3"]
+
+
+def node(data: bytes, version: int) -> Znode:
+    """A znode of this version."""
+    return Znode(data, 1, 2, 0, version, 0)
+
+
+STANDING = TopicZnodes(
+    "orders",
+    node(topics.encode_topic(spread_replicas(3)), 5),
+    node(configs.encode_config({"retention.ms": "7"}), 6),
+    node(own_znodes.encode_record(own_znodes.decode_record(b'{"version":1,"owner":"default","config":[]}')), 7),
+    marked_for_deletion=False,
+)
+NOTHING = TopicZnodes(
+    "orders", ReadFailure.MISSING, ReadFailure.MISSING, ReadFailure.MISSING, marked_for_deletion=False
+)
+
+
+def planned(state: ClusterState, **fields: Any) -> TopicPlan:
+    """The plan for the topic ``orders``."""
+    (found,) = make_plan(state, ClusterSpec(), [spec("orders", **fields)], RunOptions()).topics
+    assert not found.refusals
+    return found
+
+
+def words(plan: TopicPlan, nodes: TopicZnodes, state: Znode | ReadFailure = ReadFailure.MISSING) -> list[str]:
+    """The operations in short: kind, path and, where one is asked for, the version."""
+    return [
+        f"{step.type.value} {step.path}{'' if step.version < 0 else f' @{step.version}'}"
+        for step in build_operations(plan, nodes, SITE, state)
+    ]
+
+
+def brokers(plan: TopicPlan) -> list[str]:
+    """A check for each broker of the plan's new replica lists."""
+    used = {broker for replicas in plan.new_replicas() for broker in replicas}
+    return [f"check /brokers/ids/{broker}" for broker in sorted(used)]
+
+
+def test_a_create() -> None:
+    """Fence, brokers, no mark, config, topic, record: nothing may be there but what was looked for."""
+    plan = planned(cluster(), partitions=1)
+    assert len(brokers(plan)) == 3
+    assert words(plan, NOTHING) == [
+        *FENCE,
+        *brokers(plan),
+        "create /admin/delete_topics/orders",
+        "delete /admin/delete_topics/orders",
+        "create /config/topics/orders",
+        "create /brokers/topics/orders",
+        "create /topiarist/topics/orders",
+    ]
+
+
+def test_a_create_over_what_an_earlier_topic_left() -> None:
+    """A leftover config and record are set at the versions seen; the topic itself is always a create."""
+    plan = planned(cluster())
+    left = STANDING._replace(topic=ReadFailure.MISSING)
+    assert words(plan, left)[-3:] == [
+        "set /config/topics/orders @6",
+        "create /brokers/topics/orders",
+        "set /topiarist/topics/orders @7",
+    ]
+
+
+def test_growth() -> None:
+    """The topic is set at its version; the config, which our record vouches for, is checked at its own."""
+    plan = planned(cluster(topic("orders")), partitions=4)
+    assert words(plan, STANDING) == [
+        *FENCE,
+        *brokers(plan),
+        "create /admin/delete_topics/orders",
+        "delete /admin/delete_topics/orders",
+        "set /brokers/topics/orders @5",
+        "check /config/topics/orders @6",
+        "set /topiarist/topics/orders @7",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "nodes", "checked"),
+    [
+        ({"partitions": 4}, STANDING, True),
+        ({"ensure": "Absent"}, STANDING, True),
+        ({"config": {"retention.ms": 9}}, STANDING, False),
+        ({}, NOTHING, True),
+    ],
+    ids=["growth", "deletion", "config", "creation"],
+)
+def test_the_request_is_checked_where_it_must_not_name_the_topic(
+    fields: dict[str, Any], nodes: TopicZnodes, checked: bool
+) -> None:
+    """At the version read, behind the fence; a request that is not there cannot be checked."""
+    plan = planned(cluster(topic("orders")) if nodes is STANDING else cluster(), **fields)
+    check = Operation(OperationType.CHECK, "/admin/reassign_partitions", version=3)
+    steps = build_operations(plan, nodes, SITE, request_version=3)
+    assert (check in steps) is checked
+    assert [step for step in steps if step != check] == build_operations(plan, nodes, SITE)
+
+
+def test_a_config_that_is_not_there_is_not_checked() -> None:
+    """A topic without a config znode grows all the same."""
+    plan = planned(cluster(topic("orders")), partitions=4)
+    without = words(plan, STANDING._replace(config=ReadFailure.MISSING))
+    assert without == [step for step in words(plan, STANDING) if "/config/topics/" not in step]
+
+
+def test_a_release() -> None:
+    """Fence, and our record goes at the version seen; what becomes of the topic meanwhile does not matter."""
+    plan = plan_unmanage(cluster(topic("orders")), "", parse_unmanage_request(["orders"]), RunOptions())[0].topics[0]
+    assert words(plan, STANDING) == [*FENCE, "delete /topiarist/topics/orders @7"]
+
+
+def test_a_config_change() -> None:
+    """One set, one notification in the same transaction, and the topic may not have moved."""
+    plan = planned(cluster(topic("orders", config={"retention.ms": "7"})), config={"retention.ms": 8})
+    assert words(plan, STANDING) == [
+        *FENCE,
+        "set /config/topics/orders @6",
+        "create /config/changes/config_change_",
+        "check /brokers/topics/orders @5",
+        "set /topiarist/topics/orders @7",
+    ]
+    notification = build_operations(plan, STANDING, SITE)[5]
+    assert (notification.sequential, notification.data) == (True, b'{"version":2,"entity_path":"topics/orders"}')
+
+
+def test_a_config_that_was_never_there_is_made() -> None:
+    """Kafka reads a missing config as empty; ours is then a create."""
+    plan = planned(cluster(topic("orders")), config={"retention.ms": 8})
+    assert "create /config/topics/orders" in words(plan, STANDING._replace(config=ReadFailure.MISSING))
+
+
+def test_a_deletion() -> None:
+    """The mark, if the topic and its first partition are those seen, and the tombstone."""
+    plan = planned(cluster(topic("orders")), ensure="Absent")
+    state = node(b"{}", 9)
+    assert words(plan, STANDING, state) == [
+        *FENCE,
+        "check /brokers/topics/orders/partitions/0/state @9",
+        "create /admin/delete_topics/orders",
+        "check /brokers/topics/orders @5",
+        "check /config/topics/orders @6",
+        "set /topiarist/topics/orders @7",
+    ]
+    record = build_operations(plan, STANDING, SITE, state)[-1]
+    assert record.data == b'{"version":1,"owner":"default","config":[],"ensure":"Absent"}'
+
+
+def test_an_adoption_writes_the_record_only() -> None:
+    """Nothing of Kafka's changes, and what is adopted is what was seen."""
+    plan = planned(cluster(topic("orders", managed_keys=None)))
+    assert words(plan, STANDING._replace(record=ReadFailure.MISSING)) == [
+        *FENCE,
+        "check /brokers/topics/orders @5",
+        "check /config/topics/orders @6",
+        "create /topiarist/topics/orders",
+    ]
+
+
+def test_brokers_that_are_not_registered_cannot_be_checked() -> None:
+    """An explicit assignment, allowed by the run, may name a broker that does not exist yet."""
+    wanted = spec("orders", partitions=None, replicationFactor=None, replicaAssignment=[[1, 99]])
+    (plan,) = make_plan(cluster(), ClusterSpec(), [wanted], RunOptions(allow_unknown_brokers=True)).topics
+    assert plan.changes
+    assert [word for word in words(plan, NOTHING) if "/brokers/ids/" in word] == ["check /brokers/ids/1"]
+
+
+@pytest.mark.parametrize("fields", [{"partitions": 4}, {"config": {"retention.ms": 8}}, {"ensure": "Absent"}])
+def test_new_nodes_get_the_acl_of_their_siblings(fields: dict[str, Any]) -> None:
+    """Never kazoo's open default; and no operation of ours ever sets a node without a version."""
+    acls = {parent: ((31, "sasl", parent),) for parent in ACLS}
+    plan = planned(cluster(topic("orders", config={"retention.ms": "7"})), **fields)
+    for step in build_operations(plan, STANDING, SITE._replace(acls=acls)):
+        if step.type is OperationType.CREATE:
+            assert step.acl == ((31, "sasl", step.path.rpartition("/")[0]),)
+        if step.type is OperationType.SET:
+            assert step.version >= 0

@@ -1,0 +1,87 @@
+"""Work on many clusters at once: every result is there, in order, and nobody waits for what hangs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from support.waiting import DEFAULT_TIMEOUT_S
+from topiarist.cli.clusters import map_parallel, run_all
+from topiarist.errors import Reason, TopiaristError
+
+NAMES = [f"cluster-{number:02}" for number in range(40, 0, -1)]
+
+
+def test_every_name_has_a_result_or_an_error_in_order() -> None:
+    """Whichever ends first, both come sorted, and none is missing."""
+
+    def work(name: str) -> int:
+        if name.endswith("3"):
+            raise TopiaristError(Reason.UNREACHABLE, name)
+        return int(name[-2:])
+
+    found, failed = map_parallel(NAMES, work, 8)
+    assert list(found.items()) == [(name, int(name[-2:])) for name in sorted(NAMES) if not name.endswith("3")]
+    assert [(name, str(error)) for name, error in failed.items()] == [
+        (name, name) for name in sorted(NAMES) if name.endswith("3")
+    ]
+    assert map_parallel([], work, 8) == ({}, {})
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_no_more_than_asked_for_are_worked_on_at_a_time(most: int) -> None:
+    """So many, and no more: the first that many wait for each other."""
+    lock, meeting, at_work, highest = threading.Lock(), threading.Barrier(most), 0, 0
+
+    def work(name: str) -> None:
+        nonlocal at_work, highest
+        with lock:
+            at_work += 1
+            highest = max(highest, at_work)
+        if name in NAMES[:most]:
+            meeting.wait(DEFAULT_TIMEOUT_S)
+        with lock:
+            at_work -= 1
+
+    assert len(map_parallel(NAMES, work, most)[0]) == len(NAMES)
+    assert highest == most
+
+
+def test_what_nobody_expected_ends_it_at_once() -> None:
+    """Another kind of error is raised, what hangs is not waited for, and most is never begun."""
+    begun: list[str] = []
+    hanging, end = threading.Event(), threading.Event()
+
+    def work(name: str) -> None:
+        begun.append(name)
+        if name == NAMES[0]:
+            hanging.wait(DEFAULT_TIMEOUT_S)
+            raise KeyError(name)
+        hanging.set()
+        end.wait(DEFAULT_TIMEOUT_S)
+
+    with pytest.raises(KeyError, match=NAMES[0]):
+        map_parallel(NAMES, work, 2)
+    end.set()
+    assert len(begun) <= 3
+
+
+def test_what_hangs_is_not_waited_for() -> None:
+    """All are begun at the same time; after the patience is over, what is not done is left alone."""
+    end, met = threading.Event(), threading.Barrier(3)
+    done: list[int] = []
+
+    def closing(number: int) -> Callable[[], None]:
+        def close() -> None:
+            met.wait(DEFAULT_TIMEOUT_S)
+            if number == 0:
+                end.wait(DEFAULT_TIMEOUT_S)
+            done.append(number)
+
+        return close
+
+    run_all([closing(number) for number in range(3)], 0.5)
+    assert sorted(done) == [1, 2]
+    end.set()

@@ -1,0 +1,199 @@
+"""Empty values: none of them lifts a restriction, and none widens what a run may do.
+
+An empty value usually is an unset variable of a script. Every option, variable and field that can be empty is in one of
+the tables here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import pytest
+
+from support.builders import manifest
+from topiarist.cli import options
+from topiarist.cli.main import COMMANDS, cli, run
+from topiarist.desired import parse
+from topiarist.errors import Exit
+from topiarist.kubernetes.candidates import may_declare
+from topiarist.model.plan import Risk
+from topiarist.model.run_options import RiskApproval
+from topiarist.model.spec import ClusterSpec, selects_cluster
+from topiarist.schema import check
+
+REQUIRED = {
+    "describe": ["orders"],
+    "export": ["--out", "to"],
+    "drift": ["--out", "to"],
+    "nudge": ["orders"],
+    "release": ["orders"],
+    "freeze": ["--reason", "why"],
+    "completion": ["bash"],
+}
+"""Words without which a command is not called at all."""
+
+BLANK = ("", " ", "\t")
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        yield name, command
+
+
+def valued() -> list[tuple[str, str]]:
+    """Every option of every command that takes a value."""
+    return [
+        (name, max(param.opts, key=len))
+        for name, command in commands()
+        for param in command.params
+        if isinstance(param, click.Option) and not param.is_flag and not param.count
+    ]
+
+
+def variables() -> list[tuple[str, str]]:
+    """Every option of every command that a variable stands for, flags too."""
+    return [
+        (name, param.envvar)
+        for name, command in commands()
+        for param in command.params
+        if isinstance(param, click.Option) and isinstance(param.envvar, str)
+    ]
+
+
+def test_every_option_and_argument_is_of_ours() -> None:
+    """A command whose options are plain ones of click would take empty values."""
+    for name, command in commands():
+        for param in command.params:
+            assert isinstance(param, (options.NonBlankOption, options.NonBlankArgument)), (name, param.name)
+
+
+@pytest.mark.parametrize(("name", "flag"), valued(), ids=lambda word: word)
+def test_no_option_takes_an_empty_value(name: str, flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Wrong usage, whatever the option is; nothing has been read or connected to by then."""
+    for value in BLANK:
+        words = REQUIRED.get(name, [])
+        assert run([name, f"{flag}={value}", *(words if flag not in words else ())]) == Exit.USAGE
+        said = capsys.readouterr().err
+        assert f"Invalid value for '{flag}'" in said or f"Invalid value for '-{flag[2]}'" in said, said
+
+
+@pytest.mark.parametrize(("name", "variable"), variables(), ids=lambda word: word)
+def test_no_variable_takes_an_empty_value(
+    name: str, variable: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A variable that is set and empty is wrong usage, and is named."""
+    for value in BLANK:
+        monkeypatch.setenv(variable, value)
+        assert run([name, *REQUIRED.get(name, ())]) == Exit.USAGE
+        assert f"{variable} is set, but empty: unset it, or give it a value" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["plan", "validate", "render", "apply", "snapshot", "export", "drift", "describe"])
+def test_no_path_is_empty(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The words that stand alone are no exception: an empty one would be passed over or be this folder."""
+    for value in BLANK:
+        assert run([name, *REQUIRED.get(name, ()), value]) == Exit.USAGE
+        assert "found an empty value" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "value", ["DataLoss=", "DataLoss=,", "DataLoss=a,,b", "DataLoss=a,", "DataLoss= ", "DataLoss=a b"]
+)
+def test_an_allowance_names_topics_or_all(
+    value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An empty list, and a list with an empty name, is wrong usage; from the environment too."""
+    assert run(["apply", "topics", "--yes", "--allow-risk", value]) == Exit.USAGE
+    assert "Invalid value for '--allow-risk'" in capsys.readouterr().err
+    monkeypatch.setenv("TOPIARIST_ALLOW_RISK", value.replace("a b", "a,"))
+    assert run(["apply", "topics", "--yes"]) == Exit.USAGE
+    assert "Invalid value for '--allow-risk'" in capsys.readouterr().err
+
+
+def test_an_allowance_without_topics_covers_none() -> None:
+    """Whoever makes one without a name has allowed nothing."""
+    assert not RiskApproval(Risk.DATA_LOSS, ()).covers("orders")
+    assert RiskApproval(Risk.DATA_LOSS, ("*",)).covers("orders")
+    assert RiskApproval(Risk.DATA_LOSS, ("orders",)).covers("orders")
+    assert not RiskApproval(Risk.DATA_LOSS, ("orders",)).covers("orders2")
+
+
+NONE_OF_THEM = "--without-brokers=,", "--without-brokers=1,,2", "--without-brokers=1,"
+
+
+@pytest.mark.parametrize("word", NONE_OF_THEM)
+def test_a_list_of_brokers_has_no_empty_place(word: str) -> None:
+    """A broker whose number is missing would get replicas."""
+    assert run(["plan", "topics", word]) == Exit.USAGE
+
+
+def document(kind: str, **spec: Any) -> dict[str, Any]:
+    """A document with these fields."""
+    return {"apiVersion": "topiarist.dev/v1", "kind": kind, "metadata": {"name": "orders"}, "spec": spec}
+
+
+RULES = [{"name": "small", "expression": "true", "message": "as small as that"}]
+
+REFUSED = [
+    document("Topic", clusters=[]),
+    document("Topic", clusters=[""]),
+    document("Topic", replicaAssignment=[]),
+    document("Topic", replicaAssignment=[[]]),
+    document("Topic", overrides=[{"clusters": [], "partitions": 3}]),
+    document("Policy", rules=[]),
+    document("Policy", rules=RULES, selector={}),
+    document("Policy", rules=RULES, selector={"topics": []}),
+    document("Policy", rules=RULES, selector={"topics": [""]}),
+    document("Policy", rules=RULES, selector={"clusters": []}),
+    document("Policy", rules=RULES, selector={"clusters": [""]}),
+    document("Policy", rules=RULES, selector={"matchLabels": {}}),
+    document("Policy", rules=RULES, selector={"clusterSelector": {}}),
+    document("Policy", rules=RULES, selector={"clusterSelector": {"matchLabels": {}}}),
+    document("Cluster", allowedTopics=[{"names": []}]),
+    document("Cluster", allowedTopics=[{"namespaces": {"from": "Selector", "selector": {}}}]),
+    document("Cluster", allowedTopics=[{"namespaces": {"from": "Selector", "selector": {"matchLabels": {}}}}]),
+    document("Cluster", allowedTopics=[{"namespaces": {"from": "Selector", "selector": {"matchExpressions": []}}}]),
+    document("Cluster", adopt=[""]),
+    document("Cluster", protected=[""]),
+    document("Cluster", allowUnknownConfigs=[""]),
+    document("Cluster", zookeeper={"connect": ""}),
+    document("Cluster", clusterId=""),
+]
+"""Empty fields that no document may have: what they mean would be a guess."""
+
+
+@pytest.mark.parametrize("wrong", REFUSED, ids=lambda one: f"{one['kind']} {one['spec']}")
+def test_an_empty_field_that_would_be_a_guess_is_refused(wrong: dict[str, Any]) -> None:
+    """Each is a complaint of the schema."""
+    assert list(check.check(wrong))
+
+
+def test_a_list_without_entries_allows_nothing() -> None:
+    """What a Cluster may leave empty permits nothing: no adoption, no risk, no namespace, no unknown key."""
+    empty = ("adopt", "allowRisk", "allowedTopics", "allowUnknownConfigs", "excludeBrokers")
+    body = document("Cluster", **{field: [] for field in empty})
+    assert not list(check.check(body))
+    spec = parse.parse_cluster_spec(manifest("prod", **body["spec"]))
+    assert (spec.adopt, spec.allow_risk, spec.allowed_topics) == ((), frozenset(), ())
+    assert (spec.allow_unknown_configs, spec.exclude_brokers) == ((), frozenset())
+    assert not may_declare(spec.allowed_topics, "team", "orders", cluster_namespace="team", namespaces={"team": {}})
+
+
+def test_a_rule_without_namespaces_is_for_the_own_one() -> None:
+    """The narrowest reading of a rule that names no namespace."""
+    body = document("Cluster", allowedTopics=[{"namespaces": {}}])
+    assert not list(check.check(body))
+    rules = parse.parse_cluster_spec(manifest("prod", **body["spec"])).allowed_topics
+    assert may_declare(rules, "team", "orders", cluster_namespace="team", namespaces={})
+    assert not may_declare(rules, "other", "orders", cluster_namespace="team", namespaces={"other": {}})
+
+
+def test_a_selector_without_labels_selects_no_cluster() -> None:
+    """Of a topic, and of one of its overrides."""
+    empty: list[dict[str, Any]] = [{}, {"matchLabels": {}}]
+    for selector in empty:
+        assert not selects_cluster({"clusterSelector": selector}, ClusterSpec(name="prod", labels={"env": "prod"}))

@@ -1,0 +1,344 @@
+"""What an export says of a cluster: which topics and values are in it, in which words, and what is left out and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from support.builders import cluster, replica_lists, state, topic
+from topiarist.desired.export import ExportResult, assign_document_names, export_cluster
+from topiarist.errors import Reason
+from topiarist.kafka.config_values import Scalar, to_config_text, to_scalar
+from topiarist.kafka.types import Replicas
+from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState, WriteBlock
+from topiarist.output.text.export import format_summary
+from topiarist.output.text.layout import TextLayout
+from topiarist.schema import check
+
+NEW = ClusterSpec(name="prod", connect="zk1:2181/kafka", version=(3, 9))
+"""A cluster without a document."""
+
+ORDERS = {"topicName": "orders", "clusters": ["prod"]}
+"""What every document of the topic orders says."""
+
+
+def foreign(
+    name: str = "orders", replicas: tuple[Replicas, ...] = replica_lists("12", "23", "34"), **fields: Any
+) -> TopicState:
+    """A topic that has no record of ours."""
+    return topic(name, replicas, **({"record": None} | fields))
+
+
+def exported(*topics: TopicState, on: ClusterSpec = NEW, **fields: Any) -> ExportResult:
+    """The export of a cluster that holds these topics."""
+    return export_cluster(state(*topics, **fields), on, "default")
+
+
+def spec_of(found: ExportResult, name: str) -> Any:
+    """The spec in the document of a topic."""
+    folder = "topics/" if "cluster.yaml" in found.files else ""
+    return found.files[f"{folder}prod.{name}.yaml"]["spec"]
+
+
+def config_of(config: Mapping[str, str], on: ClusterSpec = NEW) -> Any:
+    """The config in the document of a topic that has these overrides."""
+    return spec_of(exported(foreign(config=config), on=on), "orders").get("config", {})
+
+
+def test_a_topic_says_its_own_size() -> None:
+    """Also where it is that of the defaults: these count at creation only, and would leave an existing topic alone."""
+    found = exported(foreign("orders"), foreign("users"))
+    assert found.files["cluster.yaml"]["spec"]["defaults"] == {"partitions": 3, "replicationFactor": 2}
+    assert spec_of(found, "orders") == {**ORDERS, "partitions": 3, "replicationFactor": 2}
+
+
+def test_the_cluster_says_where_it_is_and_what_it_is() -> None:
+    """Address, id and release; no more, and nothing of it for a cluster that has a document."""
+    document = exported().files["cluster.yaml"]
+    assert document["metadata"] == {"name": "prod"}
+    assert document["spec"] == {
+        "zookeeper": {"connect": "zk1:2181/kafka"},
+        "clusterId": "ID",
+        "kafkaVersion": "3.9",
+    }
+    assert list(exported(foreign(), on=cluster("prod")).files) == ["prod.orders.yaml"]
+
+
+@pytest.mark.parametrize("identity", ["7sYkR0b2QIu1nT4mXc9pAw", "", "no id", "é", "x" * 255, "x" * 256, "\n"])
+def test_an_id_that_no_manifest_takes_is_left_out(identity: str) -> None:
+    """The folder is valid all the same; every id that the schema takes is there."""
+    document = export_cluster(ClusterState(identity, ()), NEW, "default").files["cluster.yaml"]
+    assert check.check(document) == []
+    with_id = {**document, "spec": {**document["spec"], "clusterId": identity}}
+    assert ("clusterId" in document["spec"]) == (check.check(with_id) == [])
+
+
+@pytest.mark.parametrize("on", [NEW, cluster("prod")])
+def test_topics_name_their_cluster(on: ClusterSpec) -> None:
+    """With a document or without: the folder may come to lie beside that of another cluster."""
+    assert spec_of(exported(foreign(), on=on), "orders")["clusters"] == ["prod"]
+
+
+def test_two_exports_have_no_document_in_common() -> None:
+    """Of clusters that hold the same topics."""
+    found = [exported(foreign("orders"), foreign("users"), on=replace(NEW, name=name)) for name in ("eu", "us")]
+    names = [{body["metadata"]["name"] for body in each.files.values()} for each in found]
+    assert names[0] == {"eu", "eu.orders", "eu.users"}
+    assert not names[0] & names[1]
+
+
+def test_what_nearly_all_topics_share_is_said_once() -> None:
+    """Nine of ten have it: the tenth does not want it, an eleventh has a value of its own."""
+    shared = {"min.insync.replicas": "2"}
+    topics = [foreign(f"t{number}", config=shared | {"retention.ms": "5"}) for number in range(18)]
+    own, without = foreign("own", config={"min.insync.replicas": "1"}), foreign("without")
+    found = exported(*topics, own, without)
+    assert found.files["cluster.yaml"]["spec"]["defaults"]["config"] == {"min.insync.replicas": 2, "retention.ms": 5}
+    assert "config" not in spec_of(found, "t0")
+    assert spec_of(found, "own")["config"] == {"min.insync.replicas": 1}
+    assert spec_of(found, "own")["withoutConfig"] == ["retention.ms"]
+    assert spec_of(found, "without")["withoutConfig"] == ["min.insync.replicas", "retention.ms"]
+
+
+@pytest.mark.parametrize(("sharing", "others"), [(2, 0), (8, 1), (9, 2)])
+def test_what_few_topics_share_stays_with_them(sharing: int, others: int) -> None:
+    """Fewer than three, or fewer than nine of ten: a default would be one place more to look at."""
+    topics = [foreign(f"t{number}", config={"flush.ms": "5"}) for number in range(sharing)]
+    found = exported(*topics, *(foreign(f"other{number}") for number in range(others)))
+    assert "config" not in found.files["cluster.yaml"]["spec"]["defaults"]
+    assert spec_of(found, "t0")["config"] == {"flush.ms": 5}
+
+
+def test_the_defaults_of_a_document_are_not_repeated() -> None:
+    """What equals a default, however it is written, is left to it; what a topic lacks it does not want."""
+    given = cluster("prod", default_config={"min.cleanable.dirty.ratio": "0.50", "flush.ms": "5", "segment.ms": "7"})
+    found = exported(foreign(config={"min.cleanable.dirty.ratio": ".5", "flush.ms": "6"}), on=given)
+    assert spec_of(found, "orders")["config"] == {"flush.ms": 6}
+    assert spec_of(found, "orders")["withoutConfig"] == ["segment.ms"]
+
+
+VALUES = {
+    "number": ("retention.ms", "604800000", 604_800_000),
+    "largest number": ("flush.ms", "9223372036854775807", 9_223_372_036_854_775_807),
+    "zeros before": ("retention.ms", "0086400000", 86_400_000),
+    "truth": ("preallocate", "TRUE", True),
+    "words": ("cleanup.policy", " delete ,\tcompact ", "delete,compact"),
+    "fraction": ("min.cleanable.dirty.ratio", "0.50", Decimal("0.50")),
+    "bare fraction": ("min.cleanable.dirty.ratio", ".5", Decimal("0.5")),
+    "suffix": ("min.cleanable.dirty.ratio", "0.5f", Decimal("0.5")),
+    "small fraction": ("min.cleanable.dirty.ratio", "0.0001", Decimal("0.0001")),
+    "more digits than a float has": (
+        "min.cleanable.dirty.ratio",
+        "0.12345678901234567890",
+        Decimal("0.12345678901234568"),
+    ),
+    "version": ("message.format.version", "2.8", "2.8"),
+    "vendor's truth": ("confluent.x", "true", True),
+    "vendor's number": ("confluent.x", "12", 12),
+    "vendor's fraction": ("confluent.x", "1.50", "1.50"),
+    "vendor's large number": ("confluent.x", "9223372036854775808", "9223372036854775808"),
+}
+
+
+@pytest.mark.parametrize(("key", "stored", "written"), VALUES.values(), ids=VALUES)
+def test_values_are_written_as_they_read_best(key: str, stored: str, written: object) -> None:
+    """Numbers as numbers and truth values as such; text where a reader of YAML or JSON would change the value."""
+    found = config_of({key: stored}, cluster("prod", version=(3, 9), allow_unknown_configs=("confluent.*",)))[key]
+    assert repr(found) == repr(written)
+
+
+@pytest.mark.parametrize(
+    "text", ["1.50", "-0.0", "0", "-7", "true", "True", "1e3", "9223372036854775808", "+1", "01", ""]
+)
+def test_a_scalar_is_its_text(text: str) -> None:
+    """Whatever becomes of a text, Kafka gets the very same back."""
+    assert to_config_text(to_scalar(text)) == text
+
+
+def test_fractions_that_a_float_changes_stay_text() -> None:
+    """And so does a negative zero, which some readers make a zero of."""
+    kept: list[Scalar] = [to_scalar(text) for text in ("0.12345678901234567890", "-0.0", "0.1")]
+    assert kept == ["0.12345678901234567890", "-0.0", Decimal("0.1")]
+
+
+LEFT_OUT = {
+    "internal": (foreign("__consumer_offsets"), "of Kafka's own"),
+    "other software": (foreign("app-changelog"), "of other software (Cluster.spec.protected lists the names)"),
+    "others": (topic(record=OwnershipRecord("shop")), "belongs to owner shop, this run is default"),
+    "tombstone": (
+        topic(record=OwnershipRecord("default", deleted=True)),
+        "deleted by us, but the brokers have delete.topic.enable=false",
+    ),
+    "no name": (foreign("a b"), 'found " " in topic name "a b", wanted only a-z, A-Z, 0-9, ".", "_" and "-"'),
+    "no partitions": (foreign(replicas=()), "it has no partitions"),
+    "no replicas": (foreign(replicas=((), ())), "no partition has replicas"),
+    "moving": (
+        foreign(reassigning_partitions=(0, 1, 2)),
+        "every partition is being reassigned: export again when that is done",
+    ),
+    "ours and unfit": (
+        topic("orders", replica_lists("12"), "retention.ms", config={"retention.ms": "abc"}),
+        'retention.ms: found "abc", wanted a whole number from -1 to 9223372036854775807; '
+        "it was set by us, and a manifest without it would remove it",
+    ),
+}
+
+
+@pytest.mark.parametrize(("found", "why"), LEFT_OUT.values(), ids=LEFT_OUT)
+def test_topics_that_no_manifest_of_ours_describes(found: TopicState, why: str) -> None:
+    """No document, and the reason by name."""
+    result = exported(found)
+    assert list(result.files) == ["cluster.yaml"]
+    assert result.omitted == ((found.name, why),)
+
+
+def test_topics_that_cannot_be_described_now() -> None:
+    """Unreadable, or marked for deletion: named, and the others are there."""
+    fault = ReadError("/brokers/topics/odd", "is no JSON")
+    found = exported(
+        foreign("old"), foreign("orders"), pending_deletions=frozenset({"old"}), topic_errors={"odd": fault}
+    )
+    assert found.omitted == (("odd", "/brokers/topics/odd: is no JSON"), ("old", "marked for deletion"))
+    assert found.topic_count == 1
+
+
+def test_of_two_names_that_collide_the_first_is_written() -> None:
+    """One run takes only one of them; which one does not depend on the order of reading."""
+    (left,) = exported(foreign("a_b"), foreign("a.b"), foreign("a-b")).omitted
+    assert left.topic == "a_b"
+    assert "collides with a.b" in left.message
+
+
+def test_records_that_count_for_nothing() -> None:
+    """A stale record is none, whoever owned the topic before this one: the topic is written (F33)."""
+    stale = topic(record=OwnershipRecord("shop", ("retention.ms",)), record_valid=False, config={"retention.ms": "abc"})
+    found = exported(stale)
+    assert found.topic_count == 1
+    assert [why for _, why in found.unmanaged] == [
+        'retention.ms: found "abc", wanted a whole number from -1 to 9223372036854775807'
+    ]
+
+
+def test_the_owner_gets_its_own_topics() -> None:
+    """What one owner cannot export another can; also under names that belong to other software."""
+    topics = [topic(name, record=OwnershipRecord("shop")) for name in ("orders", "connect-offsets")]
+    assert export_cluster(state(*topics), NEW, "shop").topic_count == 2
+
+
+UNFIT = {
+    "unknown": ({"confluent.x": "1"}, "confluent.x: Kafka has no such topic config"),
+    "too new": ({"remote.log.copy.disable": "false"}, "Kafka knows it since 3.9, but kafkaVersion is 2.8"),
+    "not a value": ({"flush.ms": "soon"}, 'flush.ms: found "soon", wanted a whole number'),
+    "not for manifests": ({"min.cleanable.dirty.ratio": "NaN"}, 'found "NaN", wanted a plain decimal number'),
+    "at odds": (
+        {"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "5"},
+        "min.compaction.lag.ms is 9, more than max.compaction.lag.ms, which is 5",
+    ),
+    "too many in sync": ({"min.insync.replicas": "3"}, "min.insync.replicas: found 3, with 2 replicas"),
+}
+
+
+@pytest.mark.parametrize(("config", "why"), UNFIT.values(), ids=UNFIT)
+def test_values_that_no_manifest_may_hold(config: dict[str, str], why: str) -> None:
+    """They stay on the cluster, unmanaged, and are named; the topic and its other values are written."""
+    on = ClusterSpec(name="prod", connect="zk1", version=(2, 8))
+    found = exported(foreign(config=config | {"segment.ms": "5"}), on=on)
+    (left,) = found.unmanaged
+    assert why in left.message
+    assert spec_of(found, "orders")["config"]["segment.ms"] == 5
+    assert len(spec_of(found, "orders")["config"]) == len(config)
+
+
+def test_a_vendors_value_that_does_not_print_is_left_out() -> None:
+    """A document that allows the key cannot make a manifest hold everything."""
+    on = cluster("prod", allow_unknown_configs=("confluent.*",))
+    found = exported(foreign(config={"confluent.x": "a\nb"}), on=on)
+    assert found.unmanaged == (("orders", "confluent.x: its value is too long, or has characters that do not print"),)
+
+
+def test_throttles_are_not_even_mentioned() -> None:
+    """They belong to a reassignment, and go with it."""
+    found = exported(foreign(config={"leader.replication.throttled.replicas": "*"}))
+    assert (found.unmanaged, spec_of(found, "orders")) == ((), {**ORDERS, "partitions": 3, "replicationFactor": 2})
+
+
+def test_uneven_partitions_are_described_by_most_of_them() -> None:
+    """The difference is there to be seen in every plan, and nobody is asked to mend it."""
+    seen = foreign(replicas=replica_lists("12", "123", "234"))
+    found = exported(seen)
+    assert spec_of(found, "orders") == {
+        **ORDERS,
+        "partitions": 3,
+        "replicationFactor": 3,
+        "ignore": ["replicationFactor"],
+    }
+    why = "partitions have different numbers of replicas: 2 in partition 0, and 3 in the 2 others"
+    assert found.mixed_replication == (("orders", f"{why}; its manifest says 3 and ignores replicationFactor"),)
+    text = format_summary(found, state(seen), NEW, folder="out", layout=TextLayout())
+    assert text.startswith("  uneven           orders: partitions have different numbers of replicas: 2 in")
+
+
+def test_partitions_that_move_do_not_count() -> None:
+    """Their lists hold old and new replicas for a while."""
+    found = exported(foreign(replicas=replica_lists("1234", "12"), reassigning_partitions=(0,)))
+    assert spec_of(found, "orders") == {**ORDERS, "partitions": 2, "replicationFactor": 2}
+
+
+def test_partitions_with_a_hole_are_counted() -> None:
+    """That is what the plan compares; that they cannot grow, it says by itself."""
+    assert spec_of(exported(foreign(partition_ids=(0, 1, 7))), "orders")["partitions"] == 3
+
+
+def test_names_of_documents_are_dns_names() -> None:
+    """The nearest one; where two topics want the same, the one that has it as its own name keeps it."""
+    names = assign_document_names(["Shop.Orders_v2", "orders", "ORDERS", "_a", "-.-", "x" * 249, "X" * 249], "eu")
+    assert names["Shop.Orders_v2"] == "eu.shop.orders-v2"
+    assert names["orders"] == "eu.orders"
+    assert names["ORDERS"] == "eu.orders-d0d6ef"
+    assert (names["_a"], names["-.-"]) == ("eu.a", "eu.topic")
+    assert names["x" * 249].startswith("eu." + "x" * 240 + "-")
+    assert names["X" * 249] == "eu." + "x" * 240 + "-053340"
+
+
+def test_topic_name_is_given() -> None:
+    """The name of the document is another one, which has the cluster in it."""
+    found = exported(foreign("Shop.Orders"), foreign("orders"))
+    assert spec_of(found, "shop.orders")["topicName"] == "Shop.Orders"
+    assert spec_of(found, "orders")["topicName"] == "orders"
+
+
+def test_the_summary_names_everything_that_is_missing() -> None:
+    """Reasons once, most frequent first; a closed gate and a release that nobody declared are warned of."""
+    on = ClusterSpec(name="prod", connect="zk1")
+    many = [foreign(f"connect-{number:02}") for number in range(30)]
+    odd = [foreign(f"t{number:02}", config={"flush.ms": f"x{number}"}) for number in range(30)]
+    seen = state(
+        *many,
+        *odd,
+        write_block=WriteBlock(Reason.KRAFT_CONTROLLER, "a KRaft controller is in charge"),
+        warnings=("odd\x1b",),
+    )
+    found = export_cluster(seen, on, "default")
+    text = format_summary(found, seen, on, folder="out", layout=TextLayout(width=80))
+    assert "  left out         30 topics: of other software" in text
+    assert "connect-10, ... 19 more" in text
+    assert "  unmanaged        11 more (-v shows them)" in text
+    assert "  warning          a KRaft controller is in charge; nothing is written to it" in text
+    assert "  warning          odd\\x1b" in text
+    assert "kafkaVersion is missing in out/cluster.yaml" in text
+    assert text.endswith("\nExported: 30 topics of cluster prod to out, 30 left out.")
+    assert max(map(len, text.splitlines())) <= 80
+    whole = format_summary(found, seen, on, folder="out", layout=TextLayout(width=80, verbose=True))
+    assert "connect-29" in whole
+    assert "t29: flush.ms" in whole
+
+
+def test_the_summary_of_a_tidy_cluster_is_one_line() -> None:
+    """Nothing is left out, nothing is in doubt."""
+    text = format_summary(exported(foreign()), state(foreign()), NEW, folder="out", layout=TextLayout())
+    assert text == "Exported: 1 topic of cluster prod to out."

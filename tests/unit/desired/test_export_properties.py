@@ -1,0 +1,142 @@
+"""What holds for every export: it is valid, its plan has only records to write, and nothing is forgotten."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.strategies import UNUSUAL_NAMES, clusters
+from topiarist.adapters.manifests import dump, loader
+from topiarist.desired import parse
+from topiarist.desired.export import MAX_NAME_LENGTH, ExportResult, assign_document_names, export_cluster
+from topiarist.desired.resolve import Desired, resolve
+from topiarist.model.plan import Plan, TakeOwnership
+from topiarist.model.run_options import RunOptions
+from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.model.state import ClusterState
+from topiarist.planning.planner import make_plan
+from topiarist.planning.simulate import simulate
+from topiarist.schema import check, load
+
+many = settings(max_examples=400)
+
+Pair = tuple[ClusterState, ClusterSpec]
+
+
+class Back(NamedTuple):
+    """An export as the next run reads it."""
+
+    found: ExportResult
+    cluster: ClusterSpec
+    desired: Desired
+
+    @property
+    def specs(self) -> Sequence[TopicSpec]:
+        """What the exported topics ask for."""
+        return self.desired.specs[self.cluster.name]
+
+    def plan(self, state: ClusterState) -> Plan:
+        """The plan of the exported folder."""
+        return make_plan(state, self.cluster, self.specs, RunOptions())
+
+
+def there_and_back(state: ClusterState, cluster: ClusterSpec) -> Back:
+    """Export, write as YAML, read again as ``validate`` does: no complaint of any kind."""
+    found = export_cluster(state, cluster, "default")
+    text = "".join(f"---\n{dump.dump_file(body)}" for body in found.files.values())
+    loaded = loader.load_manifests(["-"], io.BytesIO(text.encode()))
+    assert loaded.errors == ()
+    assert len(loaded.manifests) == len(found.files)
+    for document in loaded.manifests:
+        if document.kind == "Cluster":
+            cluster = parse.parse_cluster_spec(document)
+    topics = [document for document in loaded.manifests if document.kind == "Topic"]
+    desired = resolve(topics, {cluster.name: cluster})
+    assert desired.errors == ()
+    return Back(found, cluster, desired)
+
+
+@many
+@given(clusters())
+def test_the_plan_of_an_export_has_only_records_to_write(pair: Pair) -> None:
+    """Whatever stands on the cluster: every change is a ``TakeOwnership``, and only a closed gate holds any of them
+    back.
+
+    What is ours and in no document was named by the export.
+    """
+    state, cluster = pair
+    back = there_and_back(state, cluster)
+    plan = back.plan(state)
+    assert set(plan.orphans) <= {topic for topic, _ in back.found.omitted}
+    gate = {state.write_block.reason} if state.write_block.reason else set()
+    for topic in plan.topics:
+        assert set(map(type, topic.changes)) <= {TakeOwnership}
+        assert {refusal.reason for refusal in topic.refusals} <= gate
+
+
+@many
+@given(clusters())
+def test_once_recorded_nothing_is_left(pair: Pair) -> None:
+    """With every record written the plan is empty, and nothing of Kafka's has changed."""
+    state, cluster = pair
+    back = there_and_back(state, cluster)
+    after = simulate(state, back.plan(state).topics)
+    assert not back.plan(after).has_changes
+    for name, topic in state.topics.items():
+        later = after.topics[name]
+        assert (later.replicas, later.config, later.identity) == (topic.replicas, topic.config, topic.identity)
+
+
+@many
+@given(clusters())
+def test_every_topic_is_written_or_named(pair: Pair) -> None:
+    """Each topic of the cluster has a document or a reason why not; so has each of its configs, but for throttles."""
+    state, cluster = pair
+    back = there_and_back(state, cluster)
+    specs = {spec.topic: spec for spec in back.specs}
+    left_out = [topic for topic, _ in back.found.omitted]
+    assert sorted([*specs, *left_out]) == sorted([*state.topics, *state.topic_errors])
+    for name, spec in specs.items():
+        unmanaged = sum(topic == name for topic, _ in back.found.unmanaged)
+        throttles = sum(key.endswith(".throttled.replicas") for key in state.topics[name].config)
+        assert len(spec.config) + unmanaged + throttles == len(state.topics[name].config)
+
+
+@many
+@given(clusters())
+def test_the_same_cluster_gives_the_same_files(pair: Pair) -> None:
+    """Topics in another order make no difference to the text of any file."""
+    state, cluster = pair
+
+    def texts(topics: Mapping[str, Any]) -> dict[str, str]:
+        shuffled = ClusterState(
+            state.cluster_id,
+            state.brokers,
+            topics,
+            pending_deletions=state.pending_deletions,
+            topic_errors=state.topic_errors,
+        )
+        found = export_cluster(shuffled, cluster, "default")
+        return {name: dump.dump_file(body) for name, body in found.files.items()}
+
+    assert texts(state.topics) == texts({name: state.topics[name] for name in reversed([*state.topics])})
+
+
+@many
+@given(st.lists(st.one_of(st.sampled_from(UNUSUAL_NAMES), st.from_regex(r"[aA._-]{1,4}", fullmatch=True)), unique=True))
+def test_names_of_documents(topics: list[str]) -> None:
+    """Every topic gets a DNS name of its own, short enough for a file; a DNS name is kept, behind the cluster's."""
+    names = assign_document_names(topics, "eu")
+    assert names == assign_document_names(reversed(topics), "eu")
+    assert sorted(names) == sorted(topics)
+    assert len(set(names.values())) == len(topics)
+    for topic, name in names.items():
+        document = {"apiVersion": load.API_VERSION, "kind": "Topic", "metadata": {"name": name}, "spec": {}}
+        assert check.check(document) == []
+        assert len(name) <= MAX_NAME_LENGTH
+        alone = assign_document_names([topic], "eu")[topic]
+        assert name == alone if alone == f"eu.{topic}" else name.startswith(alone[:200])

@@ -1,0 +1,205 @@
+"""Merging: a topic's own spec, overrides, and the cluster's defaults; and where each value was written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from support.builders import cluster, manifest, spec
+from topiarist.desired.merge import merge
+from topiarist.model.spec import ClusterSpec, ValueOrigin, find_origin, selects_cluster, topic_name
+
+PROD = cluster("prod", labels={"env": "prod", "region": "eu"}, default_partitions=6, default_replication_factor=3)
+
+
+@pytest.mark.parametrize(
+    ("layer", "meant"),
+    [
+        ({}, False),
+        ({"clusters": ["prod"]}, True),
+        ({"clusters": ["test", "prod"]}, True),
+        ({"clusters": ["test"]}, False),
+        ({"clusters": []}, False),
+        ({"clusterSelector": {"matchLabels": {"env": "prod"}}}, True),
+        ({"clusterSelector": {"matchLabels": {"env": "prod", "region": "eu"}}}, True),
+        ({"clusterSelector": {"matchLabels": {"env": "prod", "region": "us"}}}, False),
+        ({"clusterSelector": {"matchLabels": {"team": "a"}}}, False),
+        ({"clusterSelector": {"matchLabels": {}}}, False),
+        ({"clusterSelector": {}}, False),
+    ],
+)
+def test_which_clusters_are_meant(layer: dict[str, Any], meant: bool) -> None:
+    """By name, or by all of a selector's labels; an empty selector selects nothing."""
+    assert selects_cluster(layer, PROD) is meant
+
+
+def test_the_name_in_kafka() -> None:
+    """``topicName``, else the document's name."""
+    assert topic_name(manifest("orders")) == "orders"
+    assert topic_name(manifest("orders", topicName="Orders.v1")) == "Orders.v1"
+
+
+# the topic's own fields, its overrides for prod in order
+# -> partitions and factor it asks for, partitions and factor at creation, explicit lists
+SIZES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[Any, ...]]] = {
+    "nothing said": ({}, [], (None, None, 6, 3, None)),
+    "counts": ({"partitions": 12, "replicationFactor": 2}, [], (12, 2, 12, 2, None)),
+    "one of them": ({"partitions": 12}, [], (12, None, 12, 3, None)),
+    "override": ({"partitions": 12, "replicationFactor": 2}, [{"partitions": 48}], (48, 2, 48, 2, None)),
+    "later wins": ({"partitions": 12}, [{"partitions": 48}, {"partitions": 24}], (24, None, 24, 3, None)),
+    "explicit": ({"replicaAssignment": [[1, 2], [2, 3]]}, [], (2, 2, 2, 2, ((1, 2), (2, 3)))),
+    "explicit as text": ({"replicaAssignment": " 1:2, 2 : 03"}, [], (2, 2, 2, 2, ((1, 2), (2, 3)))),
+    "explicit beside counts": (
+        *({"replicaAssignment": [[1, 2], [2, 3]], "partitions": 2, "replicationFactor": 2}, []),
+        (2, 2, 2, 2, ((1, 2), (2, 3))),
+    ),
+    "explicit replaces counts": (
+        *({"partitions": 12, "replicationFactor": 3}, [{"replicaAssignment": [[1, 2]]}]),
+        (1, 2, 1, 2, ((1, 2),)),
+    ),
+    "counts replace explicit": (
+        {"replicaAssignment": [[1, 2], [2, 1]]},
+        [{"partitions": 5}],
+        (5, None, 5, 3, None),
+    ),
+    "back and forth": (
+        {"partitions": 12, "replicationFactor": 2},
+        [{"replicaAssignment": [[1]]}, {"partitions": 7}],
+        (7, None, 7, 3, None),
+    ),
+    "explicit by explicit": ({"replicaAssignment": [[1, 2]]}, [{"replicaAssignment": [[3]]}], (1, 1, 1, 1, ((3,),))),
+    "an override about something else": (
+        *({"replicaAssignment": [[1, 2]]}, [{"config": {"retention.ms": 5}}]),
+        (1, 2, 1, 2, ((1, 2),)),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SIZES.values(), ids=SIZES.keys())
+def test_sizes(case: tuple[dict[str, Any], list[dict[str, Any]], tuple[Any, ...]]) -> None:
+    """The two forms of size replace each other whole, the later wins; defaults count at creation only."""
+    own, overrides, wanted = case
+    found = merge(manifest("orders", **own, overrides=[{"clusters": ["prod"], **each} for each in overrides]), PROD)
+    sizes = (found.partitions, found.replication_factor, found.create_partitions, found.create_replication_factor)
+    assert (*sizes, found.assignment) == wanted
+
+
+def test_a_size_that_nobody_names() -> None:
+    """It is 0, for ``rules`` to complain about: there is no default hidden in the tool."""
+    found = merge(manifest("orders"), ClusterSpec("bare"))
+    assert (found.create_partitions, found.create_replication_factor) == (0, 0)
+
+
+def test_overrides_of_other_clusters_do_not_count() -> None:
+    """Only those that select the cluster, by name or by label."""
+    other = {"clusters": ["test"], "partitions": 1}
+    label = {"clusterSelector": {"matchLabels": {"env": "prod"}}, "config": {"a": 1}}
+    found = merge(manifest("orders", partitions=2, overrides=[other, label]), PROD)
+    assert (found.partitions, dict(found.config)) == (2, {"a": "1"})
+
+
+def test_config_is_merged_key_by_key() -> None:
+    """Defaults, then the topic, then overrides; ``inherited`` are the keys that only the defaults have."""
+    on = cluster("prod", default_config={"a": "default", "b": "default", "c": "default", "d": "default"})
+    overrides = [{"clusters": ["prod"], "config": {"c": "override", "e": "override"}}]
+    found = merge(manifest("orders", config={"b": "own", "c": "own"}, withoutConfig=["d"], overrides=overrides), on)
+    assert found.config == {"a": "default", "b": "own", "c": "override", "e": "override"}
+    assert found.inherited_keys == {"a"}
+
+
+def test_own_config_is_stronger_than_without_config() -> None:
+    """``withoutConfig`` takes away defaults, never what the topic itself says."""
+    on = cluster("prod", default_config={"a": "default"})
+    found = merge(manifest("orders", config={"a": "own"}, withoutConfig=["a"]), on)
+    assert (found.config, found.inherited_keys) == ({"a": "own"}, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("compact", "compact"),
+        (" 14 ", "14"),
+        (True, "true"),
+        (False, "false"),
+        (9223372036854775807, "9223372036854775807"),
+        (-1, "-1"),
+        (Decimal("0.50"), "0.50"),
+        (Decimal("0.001"), "0.001"),
+        (Decimal("0.00000001"), "0.00000001"),
+    ],
+)
+def test_values_become_kafkas_text(value: Any, text: str) -> None:
+    """With the digits that the file has; trimmed, otherwise as written."""
+    assert spec(config={"k": value}).config["k"] == text
+
+
+def test_other_fields_are_replaced_whole() -> None:
+    """``ignore`` and ``withoutConfig`` of a later layer replace the earlier ones; the rest has its defaults."""
+    overrides = [{"clusters": ["prod"], "ignore": ["config.a"], "mode": "Observe", "unmanagedConfig": "Remove"}]
+    found = merge(manifest("orders", ignore=["partitions"], ensure="Absent", overrides=overrides), PROD)
+    assert (found.ignored_fields, found.observe_only, found.remove_unmanaged, found.absent) == (
+        frozenset({"config.a"}),
+        True,
+        True,
+        True,
+    )
+    plain = merge(manifest("orders"), PROD)
+    assert (plain.ignored_fields, plain.observe_only, plain.remove_unmanaged, plain.absent) == (
+        frozenset(),
+        False,
+        False,
+        False,
+    )
+
+
+def test_merging_changes_no_input() -> None:
+    """The same manifest and cluster give the same spec again."""
+    own: dict[str, Any] = {"config": {"a": 1}, "overrides": [{"clusters": ["prod"], "config": {"b": 2}}]}
+    document = manifest("orders", **own)
+    assert merge(document, PROD) == merge(document, PROD)
+    assert document.spec["config"] == {"a": 1}
+
+
+def test_where_a_value_was_written() -> None:
+    """The last override that names it, else the spec, else the cluster's defaults, else the spec as a whole."""
+    on = cluster("prod", default_partitions=6, default_config={"c": "1"})
+    overrides = [{"clusters": ["prod"], "config": {"a": 2}}, {"clusters": ["test"], "config": {"b": 2}}]
+    found = merge(manifest("orders", config={"a": 1, "b": 1}, overrides=overrides), on)
+    assert find_origin(found, "config", "a").path == ("spec", "overrides", 0, "config", "a")
+    assert find_origin(found, "config", "b").path == ("spec", "config", "b")
+    assert find_origin(found, "config", "c") == ValueOrigin(on.source, ("spec", "defaults", "config", "c"))
+    assert find_origin(found, "partitions") == ValueOrigin(on.source, ("spec", "defaults", "partitions"))
+    assert find_origin(found, "replicationFactor") == ValueOrigin(found.manifest.source, ("spec",))
+    assert find_origin(found) == ValueOrigin(found.manifest.source, ("metadata", "name"))
+
+
+def test_a_place_is_found_by_its_origin() -> None:
+    """The unnamed cluster has no document, so no place."""
+    found = spec(config={"a": 1})
+    place = find_origin(found, "config", "a").locate()
+    assert place is not None
+    assert place.file == "orders.yaml"
+    assert ValueOrigin(None, ("spec",)).locate() is None
+
+
+def test_what_is_known_of_brokers() -> None:
+    """Dynamic settings are stronger than the static ones of the manifest."""
+    on = cluster("prod", broker_config={"a": "static", "b": "static"})
+    assert on.config_rules.merge_dynamic_settings({"b": "dynamic"}) == {"a": "static", "b": "dynamic"}
+
+
+def test_sizes_of_the_brokers() -> None:
+    """What ``brokerConfig`` says counts after the defaults, at creation only, and has its own place."""
+    brokers = {"num.partitions": "4", "default.replication.factor": "2"}
+    on = ClusterSpec("prod", default_replication_factor=3, broker_config=brokers)
+    found = merge(manifest("orders"), on)
+    assert (found.partitions, found.replication_factor) == (None, None)
+    assert (found.create_partitions, found.create_replication_factor) == (4, 3)
+    assert find_origin(found, "partitions").path == ("spec", "brokerConfig", "num.partitions")
+    assert find_origin(found, "replicationFactor").path == ("spec", "defaults", "replicationFactor")
+    assert merge(manifest("orders", partitions=7), on).create_partitions == 7
+    wrong = replace(on, broker_config={"num.partitions": "-3"})
+    assert merge(manifest("orders"), wrong).create_partitions == 0

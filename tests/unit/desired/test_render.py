@@ -1,0 +1,112 @@
+"""Merged specs as documents again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from support.states import PositionedSource, spec
+from topiarist.desired.merge import merge
+from topiarist.desired.render import render_document
+from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
+
+EU = ClusterSpec(
+    name="prod-eu",
+    default_partitions=6,
+    default_replication_factor=3,
+    default_config={"min.insync.replicas": "2", "flush.ms": "1000"},
+)
+
+
+def test_a_document_shows_what_defaults_and_overrides_make_of_a_topic() -> None:
+    """Sizes and config are merged, keys are sorted, and an annotation names what came from the cluster's defaults."""
+    found = spec(
+        "orders",
+        EU,
+        replicationFactor=2,
+        topicName="orders.v1",
+        config={"retention.ms": 604800000},
+        withoutConfig=["flush.ms"],
+        overrides=[{"clusters": ["prod-eu"], "partitions": 48}],
+    )
+    assert render_document(found) == {
+        "apiVersion": "topiarist.dev/v1",
+        "kind": "Topic",
+        "metadata": {"annotations": {"topiarist.dev/from-defaults": "config.min.insync.replicas"}, "name": "orders"},
+        "spec": {
+            "clusters": ["prod-eu"],
+            "config": {"min.insync.replicas": "2", "retention.ms": "604800000"},
+            "partitions": 48,
+            "replicationFactor": 2,
+            "topicName": "orders.v1",
+            "withoutConfig": ["flush.ms"],
+        },
+    }
+
+
+def test_sizes_from_defaults_are_shown_and_named() -> None:
+    """A topic that names no size shows the cluster's, and says that it is a default (it counts at creation only)."""
+    found = render_document(merge(Manifest("Topic", "a", "", {}, {}, PositionedSource("a.yaml")), EU))
+    assert found["spec"]["partitions"] == 6
+    assert found["spec"]["replicationFactor"] == 3
+    assert found["metadata"]["annotations"]["topiarist.dev/from-defaults"] == (
+        "config.flush.ms, config.min.insync.replicas, partitions, replicationFactor"
+    )
+
+
+def test_explicit_replica_lists_stand_in_place_of_sizes() -> None:
+    """A topic with explicit replica lists shows those and no counts."""
+    found = merge(
+        Manifest("Topic", "a", "ns", {"team": "x"}, {"replicaAssignment": [[1, 2], [2, 3]]}, PositionedSource("a")),
+        ClusterSpec(),
+    )
+    assert render_document(found)["spec"] == {"replicaAssignment": [[1, 2], [2, 3]], "topicName": "a"}
+    assert render_document(found)["metadata"] == {"labels": {"team": "x"}, "name": "a", "namespace": "ns"}
+
+
+def test_settings_other_than_the_formats_defaults_are_kept() -> None:
+    """What a topic says about itself beyond size and config is still there; what it does not say stays out."""
+    found = render_document(
+        spec(
+            "a",
+            ensure="Absent",
+            mode="Observe",
+            unmanagedConfig="Remove",
+            deletionPolicy="Delete",
+            ignore=["partitions", "config.flush.ms"],
+        )
+    )["spec"]
+    assert found["ensure"] == "Absent"
+    assert found["mode"] == "Observe"
+    assert found["unmanagedConfig"] == "Remove"
+    assert found["deletionPolicy"] == "Delete"
+    assert found["ignore"] == ["config.flush.ms", "partitions"]
+    assert set(render_document(spec("a"))["spec"]) == {"partitions", "replicationFactor", "topicName"}
+
+
+def again(found: TopicSpec) -> TopicSpec:
+    """The spec that the document of a spec gives on the same cluster."""
+    made = render_document(found)
+    metadata = made["metadata"]
+    labels, namespace = metadata.get("labels", {}), metadata.get("namespace", "")
+    return merge(
+        Manifest("Topic", metadata["name"], namespace, labels, made["spec"], PositionedSource("again.yaml")),
+        found.cluster,
+    )
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        spec("a", EU, config={"retention.ms": -1}, withoutConfig=["flush.ms"]),
+        spec("b", EU, ignore=["partitions"], mode="Observe", unmanagedConfig="Remove", topicName="b.v1"),
+        spec("c", EU, ensure="Absent"),
+        merge(Manifest("Topic", "d", "", {}, {"replicaAssignment": [[1, 2], [2, 3]]}, PositionedSource("d.yaml")), EU),
+    ],
+    ids=lambda found: found.topic,
+)
+def test_a_document_means_what_its_spec_means(found: TopicSpec) -> None:
+    """Given back together with its cluster, a document gives the same spec; only where its values come from differs."""
+    other = again(found)
+    assert replace(other, manifest=found.manifest, inherited_keys=found.inherited_keys) == found

@@ -1,0 +1,222 @@
+"""Which topics are meant for which cluster, and what is wrong with all manifests together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.builders import cluster, manifest
+from topiarist.desired.duplicates import index_clusters
+from topiarist.desired.resolve import Desired, resolve
+from topiarist.model.spec import ClusterSpec, Manifest
+
+SIZE = {"partitions": 1, "replicationFactor": 1}
+PROD = cluster("prod", labels={"env": "prod"})
+TEST = cluster("test", labels={"env": "test"})
+BOTH = {"prod": PROD, "test": TEST}
+UNNAMED = {"": ClusterSpec()}
+
+
+def topic(name: str, namespace: str = "", **fields: Any) -> Manifest:
+    """A good topic."""
+    return manifest(name, namespace, **SIZE, **fields)
+
+
+def names(found: Desired) -> dict[str, list[str]]:
+    """The topics of each cluster."""
+    return {name: [spec.topic for spec in specs] for name, specs in found.specs.items()}
+
+
+def said(found: Desired) -> list[str]:
+    """The messages of all complaints."""
+    return [complaint.message for complaint in found.errors]
+
+
+def warned(found: Desired) -> list[str]:
+    """The messages of all warnings."""
+    return [complaint.message for complaint in found.warnings]
+
+
+# the topic's clusters -> the clusters that get it
+MEANT: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "one": ({"clusters": ["prod"]}, ["prod"]),
+    "both": ({"clusters": ["test", "prod"]}, ["prod", "test"]),
+    "by label": ({"clusterSelector": {"matchLabels": {"env": "test"}}}, ["test"]),
+    "by no label": ({"clusterSelector": {"matchLabels": {}}}, []),
+    "by another label": ({"clusterSelector": {"matchLabels": {"env": "dev"}}}, []),
+    "none": ({"clusters": []}, []),
+}
+
+
+@pytest.mark.parametrize("case", MEANT.values(), ids=MEANT.keys())
+def test_topics_find_their_clusters(case: tuple[dict[str, Any], list[str]]) -> None:
+    """By name or by label; a topic that is meant for none is counted, not complained about."""
+    fields, wanted = case
+    found = resolve([topic("orders", **fields)], BOTH)
+    assert [name for name, topics in names(found).items() if topics] == wanted
+    assert (said(found), found.skipped_count) == ([], 0 if wanted else 1)
+
+
+def test_a_topic_that_names_no_cluster() -> None:
+    """It is meant for the only cluster in play; with more it is an error that names them."""
+    assert names(resolve([topic("orders")], {"prod": PROD})) == {"prod": ["orders"]}
+    assert names(resolve([topic("orders")], BOTH, only_cluster="test")) == {"test": ["orders"]}
+    assert names(resolve([topic("orders")], UNNAMED)) == {"": ["orders"]}
+    assert said(resolve([topic("orders")], BOTH)) == ["orders: names no cluster, and there are 2: prod, test"]
+
+
+def test_narrowing_to_one_cluster() -> None:
+    """Topics of other clusters are passed over and counted, also those of clusters that nobody knows."""
+    topics = [topic("a", clusters=["prod"]), topic("b", clusters=["test"]), topic("c", clusters=["nowhere"])]
+    found = resolve(topics, BOTH, only_cluster="test")
+    assert (names(found), found.skipped_count, said(found)) == ({"test": ["b"]}, 2, [])
+
+
+def test_a_cluster_without_a_document() -> None:
+    """Where all clusters are known this is an error at its place; otherwise one warning for each cluster."""
+    topics = [topic("a", clusters=["prod", "tset"]), topic("b", clusters=["tset"])]
+    strict = resolve(topics, BOTH)
+    assert said(strict) == ["a: there is no Cluster tset", "b: there is no Cluster tset"]
+    hint = "did you mean test? The clusters of this run are: prod, test"
+    assert [complaint.hint for complaint in strict.errors] == [hint, hint]
+    lenient = resolve(topics, BOTH, require_cluster_documents=False, unchecked_parts="defaults and policies")
+    assert (said(lenient), names(lenient)) == ([], {"prod": ["a"], "test": []})
+    assert warned(lenient) == ["cluster tset: no document here, so 2 topics checked without defaults and policies"]
+    assert lenient.warnings[0].location == topics[0].source.locate(("spec", "clusters", 1))
+    assert lenient.warnings[0].hint == hint
+
+
+def test_a_hint_names_the_first_clusters_of_many() -> None:
+    """A fleet of hundreds is not listed, and a name that is like none of them gets no guess."""
+    clusters = {f"c{number:03}": cluster(f"c{number:03}") for number in range(200)}
+    (complaint,) = resolve([topic("a", clusters=["elsewhere"])], clusters).errors
+    assert complaint.hint.startswith("the clusters of this run are: c000, c001, ")
+    assert complaint.hint.endswith(", c009 and 190 more")
+
+
+def test_an_address_alone() -> None:
+    """With only an address, topics that name clusters are an error; ``validate`` counts them."""
+    topics = [topic("a", clusters=["prod"]), topic("b", clusterSelector={"matchLabels": {"x": "y"}}), topic("c")]
+    strict = resolve(topics, UNNAMED)
+    assert [message.split(",")[0] for message in said(strict)] == [
+        "a: names cluster prod",
+        "b: names a clusterSelector",
+    ]
+    lenient = resolve(topics, UNNAMED, require_cluster_documents=False)
+    assert said(lenient) == []
+    assert warned(lenient) == [
+        "cluster prod: no document here, so 1 topic checked without defaults",
+        "clusters chosen by label: no document here, so 1 topic checked without defaults",
+    ]
+    assert {complaint.hint for complaint in lenient.warnings} == {
+        "add the Cluster document to the paths, or give it with --clusters or --platform"
+    }
+    assert names(lenient) == {"": ["c"]}
+
+
+@pytest.mark.parametrize("clusters", [UNNAMED, BOTH])
+def test_what_needs_no_document_is_judged_without_it(clusters: dict[str, ClusterSpec]) -> None:
+    """Values, names and claims of topics on clusters without a document; not what the document could make right."""
+    topics = [
+        manifest("a", clusters=["nowhere"], config={"retention.ms": "x", "my.own": 1}),
+        manifest("b", clusters=["nowhere"], topicName="a"),
+        manifest("c", clusterSelector={"matchLabels": {"x": "y"}}, topicName="d"),
+    ]
+    found = said(resolve(topics, clusters, require_cluster_documents=False))
+    assert sorted(message.split(":")[0] for message in found) == ["a", "retention.ms"]
+
+
+def test_two_documents_that_claim_one_topic() -> None:
+    """An error with both places, on the clusters that both mean and on no other."""
+    topics = [topic("a", topicName="x", clusters=["prod", "test"]), topic("b", topicName="x", clusters=["prod"])]
+    found = resolve(topics, BOTH)
+    assert len(found.errors) == 1
+    complaint = found.errors[0]
+    assert complaint.location.file == "b.yaml"
+    assert complaint.location == topics[1].source.locate(("spec", "topicName"))
+    assert complaint.message.startswith("x: claimed on cluster prod by a.yaml:")
+    apart = [topic("a", topicName="x", clusters=["test"]), topic("b", topicName="x", clusters=["prod"])]
+    assert said(resolve(apart, BOTH)) == []
+
+
+def test_two_names_that_collide() -> None:
+    """Kafka takes dot and underscore for one letter: an error with both places; without either, none."""
+    found = resolve([topic("a", topicName="x.y"), topic("b", topicName="x_y")], {"prod": PROD})
+    assert len(found.errors) == 1
+    assert "x_y: collides on cluster prod with x.y at a.yaml:" in found.errors[0].message
+    assert said(resolve([topic("a", topicName="x.y"), topic("b", topicName="x-y")], {"prod": PROD})) == []
+
+
+def test_two_documents_of_one_name() -> None:
+    """One kind, namespace and name twice is an error with both places, said once; other namespaces may have it too."""
+    found = resolve([topic("a"), topic("a")], {"prod": PROD})
+    assert len(found.errors) == 1
+    assert found.errors[0].message.startswith("Topic a: there is one of this name at a.yaml:")
+    spaces = resolve([topic("a", "one", topicName="x"), topic("a", "two", topicName="y")], {"prod": PROD})
+    assert said(spaces) == []
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("clusters", [{"test": TEST}, BOTH, UNNAMED])
+def test_a_broken_document_is_no_missing_one(clusters: dict[str, ClusterSpec], strict: bool) -> None:
+    """Topics of a cluster whose document is wrong get no complaint for that, nor for what its defaults may give."""
+    topics = [manifest("a", clusters=["broken"]), manifest("b"), manifest("c", clusters=["broken"], config={"x": 1})]
+    assert said(resolve(topics, clusters, require_cluster_documents=strict, invalid_clusters={"broken"})) == []
+    wrong = [manifest("a", clusters=["broken"], config={"retention.ms": "soon"})]
+    assert [
+        text.split(":")[0]
+        for text in said(resolve(wrong, clusters, require_cluster_documents=strict, invalid_clusters={"broken"}))
+    ] == ["retention.ms"]
+
+
+def test_other_names_are_still_missed_beside_a_broken_document() -> None:
+    """Only the name of the broken document is spared."""
+    found = resolve([topic("a", clusters=["broken", "gone"])], {"test": TEST}, invalid_clusters={"broken"})
+    assert said(found) == ["a: there is no Cluster gone"]
+
+
+def test_keys_left_out_in_vain() -> None:
+    """A warning where no cluster of the topic has the default; none for an unnamed cluster."""
+    with_default = cluster("prod", default_config={"segment.ms": "5"})
+    clusters = {"prod": with_default, "test": TEST}
+    wanted = topic("a", clusters=["prod", "test"], withoutConfig=["segment.ms", "flush.ms"])
+    other = topic("b", clusters=["test"], withoutConfig=["segment.ms"])
+    found = resolve([wanted, other], clusters)
+    assert [
+        (str(complaint.location).split(":")[0], complaint.message.split(":")[0]) for complaint in found.warnings
+    ] == [
+        ("a.yaml", "flush.ms"),
+        ("b.yaml", "segment.ms"),
+    ]
+    assert (found.errors, resolve([topic("a", withoutConfig=["flush.ms"])], UNNAMED).warnings) == ((), ())
+
+
+def test_two_clusters_of_one_name() -> None:
+    """The first counts, the second is complained about with both places."""
+    clusters, found = index_clusters([cluster("prod"), cluster("prod"), cluster("test")])
+    assert sorted(clusters) == ["prod", "test"]
+    assert [complaint.message for complaint in found] == [
+        "Cluster prod: there is one of this name at prod.yaml:4:3 already"
+    ]
+
+
+def test_everything_wrong_at_once_and_in_order() -> None:
+    """Complaints of all topics and clusters, sorted by place, none twice although two clusters share the document."""
+    bad = cluster("prod", default_config={"retention.ms": "x"})
+    topics = [topic("b", clusters=["prod", "test"], config={"segment.ms": "y"}), topic("a", config={"flush.ms": "z"})]
+    found = resolve(topics, {"prod": bad, "test": TEST})
+    assert [complaint.location.file for complaint in found.errors] == ["a.yaml", "b.yaml", "prod.yaml"]
+
+
+def test_warnings_stop_nothing() -> None:
+    """A deprecated key is said once."""
+    old = topic("a", clusters=["prod", "test"], config={"message.format.version": "2.8"})
+    found = resolve([old], BOTH)
+    assert (said(found), len(found.warnings)) == ([], 1)
+
+
+def test_specs_are_sorted() -> None:
+    """By the topic's name, whatever the order of files."""
+    found = resolve([topic("b"), topic("c", topicName="a"), topic("d")], {"prod": PROD})
+    assert names(found) == {"prod": ["a", "b", "d"]}

@@ -1,0 +1,287 @@
+"""Rules between fields: what is complained about before anything is connected to, each at its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.builders import cluster, manifest, spec
+from topiarist.desired.merge import merge
+from topiarist.desired.resolve import resolve
+from topiarist.desired.rules import cluster_errors, cluster_warnings, spec_errors, spec_warnings
+from topiarist.kafka.config_rules import is_min_isr_above
+from topiarist.kafka.types import format_version
+from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.planning.builder import config_hint
+
+BARE = ClusterSpec()
+OLD = ClusterSpec("old", version=(2, 8))
+VENDOR = ClusterSpec("vendor", allow_unknown_configs=("confluent.*",))
+
+
+def said(wanted: TopicSpec, *, known: bool = True) -> list[str]:
+    """The messages of all complaints."""
+    return [complaint.message for complaint in spec_errors(wanted, cluster_document_known=known)]
+
+
+def test_a_good_topic() -> None:
+    """Nothing to complain about."""
+    good: dict[str, Any] = {
+        "config": {"retention.ms": 5, "min.insync.replicas": 2},
+        "partitions": 3,
+        "replicationFactor": 2,
+    }
+    assert said(spec(on=BARE, **good)) == []
+
+
+def test_counts_beside_lists_that_agree() -> None:
+    """They say the same again: no complaint, with lists and with text, in the topic and in an override."""
+    lists: dict[str, Any] = {"replicaAssignment": [[1, 2], [2, 3]], "partitions": 2, "replicationFactor": 2}
+    assert said(spec(on=BARE, **lists)) == []
+    text = {"clusters": ["bare"], "replicaAssignment": "1:2,2:3", "partitions": 2}
+    assert said(spec(on=BARE, partitions=1, replicationFactor=1, overrides=[text])) == []
+
+
+# fields, the cluster -> the line of the file (the field's number in it), the beginning of the complaint
+WRONG: dict[str, tuple[dict[str, Any], ClusterSpec, str]] = {
+    "name": ({"topicName": "a/b"}, BARE, 'found "/" in topic name'),
+    "long name": ({"topicName": "a" * 250}, BARE, "found a topic name of 250 characters"),
+    "dots": ({"topicName": ".."}, BARE, 'found topic name ".."'),
+    "unknown key": ({"config": {"retentoin.ms": 1}}, BARE, "retentoin.ms: Kafka has no such topic config"),
+    "vendor's key": ({"config": {"confluent.tier": 1}}, BARE, "confluent.tier: Kafka has no such topic config"),
+    "too new": (
+        *({"config": {"local.retention.ms": 1}}, OLD),
+        "local.retention.ms: Kafka knows it since 3.0, but kafkaVersion is 2.8",
+    ),
+    "no number": ({"config": {"retention.ms": "1_000"}}, BARE, "retention.ms: found"),
+    "out of bounds": ({"config": {"retention.ms": -2}}, BARE, "retention.ms: found -2, wanted -1 or more"),
+    "stricter than Kafka": (
+        {"config": {"min.cleanable.dirty.ratio": "0.5f"}},
+        BARE,
+        "min.cleanable.dirty.ratio: found",
+    ),
+    "remote storage that nobody has spoken of": (
+        *({"config": {"remote.storage.enable": True}}, BARE),
+        "remote.storage.enable is true, and brokers without remote storage would not start again",
+    ),
+    "contradiction": (
+        *({"config": {"min.compaction.lag.ms": 9, "max.compaction.lag.ms": 5}}, BARE),
+        "min.compaction.lag.ms is 9, more than max.compaction.lag.ms, which is 5",
+    ),
+    "min.insync.replicas": (
+        *({"partitions": 1, "replicationFactor": 2, "config": {"min.insync.replicas": 3}}, BARE),
+        "min.insync.replicas: found 3, but orders has replication factor 2",
+    ),
+    "min.insync.replicas, explicit": (
+        *({"replicaAssignment": [[1, 2]], "config": {"min.insync.replicas": 3}}, BARE),
+        "min.insync.replicas: found 3, but orders has replication factor 2",
+    ),
+    "unequal lists": (
+        *({"replicaAssignment": [[1, 2], [3]]}, BARE),
+        "replicaAssignment: found different numbers of replicas",
+    ),
+    "a broker twice": ({"replicaAssignment": [[1, 1]]}, BARE, "replicaAssignment: found broker 1 twice"),
+    "a broker twice in text": (
+        *({"replicaAssignment": "1:2,3:3"}, BARE),
+        "replicaAssignment: partition 1: found broker 3 twice, wanted each broker once",
+    ),
+    "unequal lists in text": (
+        *({"replicaAssignment": "1:2,3"}, BARE),
+        "replicaAssignment: found different numbers of replicas (1 in partition 1, 2 in partition 0)",
+    ),
+    "a large id in text": (
+        *({"replicaAssignment": "1,2147483648"}, BARE),
+        "replicaAssignment: partition 1: found broker id 2147483648, beyond any that Kafka has",
+    ),
+    "other partitions": (
+        *({"replicaAssignment": [[1, 2], [2, 3]], "partitions": 3}, BARE),
+        "partitions: found 3, but replicaAssignment at orders.yaml:6:3 has 2",
+    ),
+    "another factor": (
+        *({"replicaAssignment": "1:2,2:3", "partitions": 2, "replicationFactor": 3}, BARE),
+        "replicationFactor: found 3, but replicaAssignment at orders.yaml:6:3 has 2",
+    ),
+    "no partitions": (
+        *({"replicationFactor": 1}, BARE),
+        "orders: found no partitions, neither in the topic nor in the defaults of its cluster",
+    ),
+    "no size": ({"ensure": "Present"}, BARE, "orders: found no partitions and replicationFactor"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG.values(), ids=WRONG.keys())
+def test_what_is_complained_about(case: tuple[dict[str, Any], ClusterSpec, str]) -> None:
+    """One complaint, in the topic's file, that begins with what was found."""
+    fields, on, message = case
+    found = list(spec_errors(spec(on=on, **fields)))
+    assert [complaint.message[: len(message)] for complaint in found] == [message]
+    assert found[0].location.file == "orders.yaml"
+
+
+def test_all_complaints_at_once() -> None:
+    """Each wrong value has its own."""
+    wrong = spec(on=BARE, topicName="a b", config={"retention.ms": "x", "nothing": 1, "segment.ms": "y"}, partitions=1)
+    assert len(said(wrong)) == 5
+
+
+def test_a_key_is_shown_as_what_it_is() -> None:
+    """A key may be any text: what it holds neither turns a message round nor begins a line of its own."""
+    odd = "retention\u202e.ms\nall is well"
+    found = said(spec("t", config={odd: 1, f"b{odd}": 2}, ignore=[f"config.{odd}"], withoutConfig=[odd]))
+    faults = BARE.config_rules.find_errors({odd: "1"}, ((3, 9),), {})
+    assert len(found) == 4
+    for message in (*found, *(fault.message for fault in faults)):
+        assert message.isprintable()
+        assert "retention\\u202e.ms\\nall is well: " in message
+
+
+def test_places_point_at_the_value() -> None:
+    """At the override that has it; at the cluster's document for a default."""
+    on = cluster("prod", default_config={"retention.ms": "x"})
+    overrides = [{"clusters": ["prod"], "config": {"segment.ms": "y"}}]
+    wanted = merge(manifest("orders", partitions=1, replicationFactor=1, overrides=overrides), on)
+    assert [str(complaint.location).split(":")[0] for complaint in spec_errors(wanted)] == ["prod.yaml", "orders.yaml"]
+    bare = merge(
+        manifest("orders", partitions=1, replicationFactor=1), ClusterSpec(default_config={"retention.ms": "x"})
+    )
+    assert [complaint.location.file for complaint in spec_errors(bare)] == ["the cluster's defaults"]
+
+
+def test_a_bad_name_is_shown_where_it_stands() -> None:
+    """At ``topicName``, or at the document's name where that is the topic's."""
+    for fields, path in (({"topicName": "a/b"}, ("spec", "topicName")), ({}, ("metadata", "name"))):
+        wanted = spec("no/name" if not fields else "orders", on=BARE, **fields)
+        assert [complaint.location for complaint in spec_errors(wanted)] == [wanted.manifest.source.locate(path)]
+
+
+def test_brokers_settings_count_from_the_release_on_that_counts_them() -> None:
+    """Brokers before 3.6 compare the compaction lags with Kafka's own defaults only."""
+    static = {"log.cleaner.max.compaction.lag.ms": "5"}
+    for release, number in ((None, 1), ((3, 6), 1), ((2, 8), 0)):
+        on = ClusterSpec("prod", version=release, broker_config=static)
+        assert len(said(spec(on=on, config={"min.compaction.lag.ms": 9}))) == number
+
+
+def test_a_clusters_own_defaults() -> None:
+    """They are judged also where no topic uses them."""
+    on = cluster("prod", default_config={"retention.ms": "x", "segment.ms": "5"})
+    assert [complaint.message.split(":")[0] for complaint in cluster_errors(on)] == ["retention.ms"]
+
+
+def test_the_brokers_sizes_have_to_be_sizes() -> None:
+    """Each wrong setting is named; one that is wrong gives no topic a size."""
+    wrong = {"num.partitions": "0", "default.replication.factor": "40000", "auto.create.topics.enable": "1"}
+    on = cluster("prod", broker_config=wrong)
+    assert [complaint.message for complaint in cluster_errors(on)] == [
+        'num.partitions: found "0", wanted a whole number from 1 to 2147483647',
+        'default.replication.factor: found "40000", wanted a whole number from 1 to 32767',
+        'auto.create.topics.enable: found "1", wanted true or false',
+    ]
+    good = {"num.partitions": " 4 ", "default.replication.factor": "3", "auto.create.topics.enable": "False"}
+    assert list(cluster_errors(cluster("prod", broker_config=good))) == []
+
+
+@pytest.mark.parametrize(("value", "warned"), [("true", True), (" TRUE ", True), ("false", False), (None, False)])
+def test_automatic_creation_is_a_warning(value: str | None, warned: bool) -> None:
+    """Where ``brokerConfig`` says that it is on; where it says nothing, nothing is known."""
+    on = cluster("prod", broker_config={} if value is None else {"auto.create.topics.enable": value})
+    assert bool([*cluster_warnings(on)]) is warned
+    desired = resolve([], {"prod": on})
+    assert [warning.message[:33] for warning in desired.warnings] == ["auto.create.topics.enable is true"] * warned
+
+
+def test_did_you_mean() -> None:
+    """An unknown key has a guess, or the way to allow it."""
+    assert BARE.config_rules.config_problem("retentoin.ms", "1") == (
+        "retentoin.ms: Kafka has no such topic config",
+        "did you mean retention.ms?",
+    )
+    problem = BARE.config_rules.config_problem("zzz", "1")
+    assert problem is not None
+    assert "allowUnknownConfigs" in problem[1]
+    assert VENDOR.config_rules.config_problem("confluent.tier", "anything") is None
+
+
+def test_unknown_keys_in_lists() -> None:
+    """What nobody knows is complained about where it stands in its list; a default of the cluster may be left out."""
+    on = cluster("prod", default_config={"my.own": "1"}, allow_unknown_configs=("confluent.*",))
+    wanted = spec(
+        on=on,
+        ignore=["partitions", "config.retention.ms", "config.confluent.x", "config.retentionms"],
+        withoutConfig=["my.own", "flush.ms", "confluent.x", "segmentms"],
+    )
+    found = list(spec_errors(wanted))
+    assert [complaint.message for complaint in found] == [
+        "config.retentionms: Kafka has no such topic config",
+        "segmentms: Kafka has no such topic config",
+    ]
+    assert [complaint.hint for complaint in found] == ["did you mean config.retention.ms?", "did you mean segment.ms?"]
+    places = [wanted.manifest.source.locate(("spec", *path)) for path in (("ignore", 3), ("withoutConfig", 3))]
+    assert [complaint.location for complaint in found] == places
+    assert list(spec_errors(wanted, cluster_document_known=False)) == []
+
+
+def test_a_remedy_for_each_kind_of_fault() -> None:
+    """Keys that Kafka does not know, keys of the manifest, and keys that only the cluster has."""
+    config = {"x.y": "1", "retention.ms": "a", "segment.ms": "b"}
+    faults = BARE.config_rules.find_errors(config, ((3, 9),), {})
+    assert [fault.key for fault in faults] == ["retention.ms", "segment.ms", "x.y"]
+    assert config_hint(faults, {"retention.ms"}) == (
+        'if the brokers know x.y, set allowUnknownConfigs: ["x.y"] in the Cluster; '
+        "if not, delete what they do not know with kafka-configs; "
+        "change retention.ms in the manifest; give segment.ms in the manifest too, with a value that fits"
+    )
+
+
+def test_what_a_missing_document_could_make_right() -> None:
+    """Without the cluster's document sizes, unknown keys and what brokers are set to are no complaint; values and
+    contradictions are.
+    """
+    config = {"my.own": 1, "retention.ms": "x", "remote.storage.enable": True}
+    wanted = spec(on=ClusterSpec("absent"), ensure="Present", config=config)
+    assert [message.split(":")[0] for message in said(wanted, known=False)] == ["retention.ms"]
+    assert len(said(wanted)) == 4
+
+
+def test_absent_topics_need_no_size() -> None:
+    """Nothing is made of them."""
+    assert said(spec(on=BARE, ensure="Absent")) == []
+
+
+def test_an_inherited_factor_is_the_plans_business() -> None:
+    """Only a factor that the topic itself names is compared: an existing topic may have another than the default."""
+    on = ClusterSpec("prod", default_partitions=1, default_replication_factor=2)
+    assert said(spec(on=on, ensure="Present", config={"min.insync.replicas": 3})) == []
+
+
+def test_deprecated_names_are_a_warning() -> None:
+    """From the release on that deprecates them, where the key stands."""
+    wanted: dict[str, Any] = {"config": {"message.format.version": "2.8", "retention.ms": 5}}
+    found = list(spec_warnings(spec(on=BARE, **wanted)))
+    assert [complaint.message.split(":")[0] for complaint in found] == ["message.format.version"]
+    assert list(spec_warnings(spec(on=OLD, **wanted))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "above"),
+    [(None, 1, False), ("2", 2, False), ("3", 2, True), (" 3 ", 2, True), ("x", 0, False), ("1", 0, True)],
+)
+def test_min_insync_replicas(text: str | None, width: int, above: bool) -> None:
+    """More wanted than there are; a text that cannot be read is another matter."""
+    assert is_min_isr_above({} if text is None else {"min.insync.replicas": text}, width) is above
+
+
+@given(st.dictionaries(st.text(max_size=8) | st.sampled_from(["retention.ms", "cleanup.policy"]), st.text(max_size=8)))
+def test_faults_of_any_map(config: dict[str, str]) -> None:
+    """Judged without failing, in an order of their own, each once."""
+    found = VENDOR.config_rules.find_errors(config, ((3, 9), (2, 4)), {})
+    assert list(found) == sorted(set(found))
+    assert list(found) == list(VENDOR.config_rules.find_errors(dict(reversed(config.items())), ((3, 9), (2, 4)), {}))
+
+
+def test_releases_as_text() -> None:
+    """Two numbers and a dot."""
+    assert format_version((3, 9)) == "3.9"

@@ -1,0 +1,221 @@
+"""The page of a drift report before a browser sees it: what it holds, what cannot get out of its data, its policy."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.drift import generated_reports
+from support.drift.small_fleet import read_rows, read_summary
+from topiarist.drift.outputs import html, html_sample
+from topiarist.output.text.layout import sanitize
+from topiarist.schema import load
+
+ASSETS = Path(html.__file__).parent / "assets"
+
+PIECES = re.compile(r"<(style|script)([^>]*)>(.*?)</\1>", re.DOTALL)
+
+
+def data(text: str, name: str) -> Any:
+    """What a block of the page has, as its script reads it."""
+    (found,) = (inner for _, attributes, inner in PIECES.findall(text) if f'id="{name}-data"' in attributes)
+    return json.loads(found)
+
+
+def rows(text: str) -> Iterator[dict[str, Any]]:
+    """The findings of a page, whole again as its script makes them."""
+    texts: list[str] = []
+    for short in data(text, "findings"):
+        row = {}
+        for name, value in zip(data(text, "report")["columns"], short, strict=True):
+            if isinstance(value, str):
+                texts.append(value)
+            row[name] = texts[value] if type(value) is int else value
+        yield row
+
+
+def held(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A line of ``findings.jsonl`` as a page has it."""
+    return {name: ", ".join(row[name]) if name == "reasons" else row[name] for name in html_sample.COLUMNS}
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of a report with names as nobody should give them."""
+    out = tmp_path_factory.mktemp("hostile") / "report"
+    generated_reports.write_report(out, generated_reports.hostile_findings(), owners=generated_reports.HOSTILE_TEXTS)
+    return generated_reports.page_path(out).read_text(encoding="ascii", errors="surrogateescape")
+
+
+def test_every_finding_is_in_the_page(tmp_path: Path) -> None:
+    """With all its fields but the age, which its times say; in the order of ``findings.jsonl``."""
+    out = tmp_path / "report"
+    generated_reports.write_report(
+        out, generated_reports.make_findings(20, 200), owners=("default", "payments"), days=2
+    )
+    text = generated_reports.page_path(out).read_text()
+    assert list(rows(text)) == [held(row) for row in read_rows(out)]
+    assert data(text, "report")["held"] == 200
+    assert set(html_sample.COLUMNS) == set(load.load_schema("drift")["definitions"]["finding"]["properties"]) - {
+        "ageSeconds"
+    }
+
+
+def test_the_same_report_is_the_same_page(tmp_path: Path) -> None:
+    """To the byte, wherever it is written."""
+    for name in ("one", "two"):
+        generated_reports.write_report(tmp_path / name, generated_reports.make_findings(30, 300), days=3)
+    assert (
+        generated_reports.page_path(tmp_path / "one").read_bytes()
+        == generated_reports.page_path(tmp_path / "two").read_bytes()
+    )
+
+
+def test_nothing_gets_out_of_its_data(hostile: str) -> None:
+    """Whatever a name is: there are three scripts, and outside of ours no sign that HTML knows."""
+    assert len(re.findall(r"<script\b", hostile)) == len(re.findall(r"</script\b", hostile)) == 3
+    for name in ("report", "findings"):
+        (inner,) = (text for _, attributes, text in PIECES.findall(hostile) if f'id="{name}-data"' in attributes)
+        assert not set("<>&\u2028\u2029") & set(inner)
+        assert inner.isascii()
+    assert sorted(row["topic"] for row in rows(hostile)) == sorted(map(sanitize, generated_reports.HOSTILE_TEXTS))
+    assert {one["owner"] for one in data(hostile, "report")["owners"]["rows"]} == set(
+        map(sanitize, generated_reports.HOSTILE_TEXTS)
+    )
+
+
+def test_the_policy_lets_nothing_through_but_what_is_there(hostile: str) -> None:
+    """One script and one style, by the sums of just these; no other source of anything, and no ``unsafe`` word."""
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', hostile)
+    ran = {kind: text for kind, attributes, text in PIECES.findall(hostile) if not attributes}
+    sums = {kind: f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for kind, text in ran.items()}
+    assert policy.split("; ") == [
+        "default-src 'none'",
+        f"script-src {sums['script']}",
+        f"style-src {sums['style']}",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+
+
+def test_the_script_never_reads_text_as_html() -> None:
+    """Nothing of ours has a word by which text becomes elements, code or style."""
+    words = (
+        r"(inner|outer|Adjacent)HTML|document\.write|DOMParser|\beval\b|new Function|srcdoc|cssText|\bon\w+=\"|style="
+    )
+    for path in [*ASSETS.glob("*.js"), ASSETS / "page.html"]:
+        assert re.search(words, path.read_text()) is None, path.name
+
+
+def test_the_library_is_the_one_that_is_named(hostile: str) -> None:
+    """Its file is unchanged, and every page has it with its licence, but asks for no map of its source."""
+    folder = ASSETS / "third-party"
+    library = (folder / "chart.umd.min.js").read_text()
+    said = (folder / "README.md").read_text()
+    assert sha256(library.encode()).hexdigest() in said
+    assert re.search(r"Chart\.js v([\d.]+)", library)[1] in said  # type: ignore[index]
+    assert library.partition("//# sourceMappingURL")[0] in hostile
+    assert (folder / "chart.LICENSE.md").read_text() in hostile
+    assert "sourceMappingURL" not in hostile
+
+
+def test_every_class_has_its_colour_and_its_meaning() -> None:
+    """A class that is new gets both, or charts and table would show it without."""
+    style = (ASSETS / "page.css").read_text()
+    for kind in load.load_schema("drift")["definitions"]["class"]["enum"]:
+        assert f"  --kind-{kind}: light-dark(" in style
+        assert f".kind-{kind} {{ --dot: var(--kind-{kind}); }}" in style
+
+
+def test_a_text_that_is_far_too_long_is_cut(tmp_path: Path) -> None:
+    """A config value may have a million characters, and it is in ``findings.jsonl``."""
+    ((topic, one),) = generated_reports.make_findings(2, 2)["prod-eu-0000"] or ()
+    generated_reports.write_report(tmp_path / "report", {"eu": [(topic, one._replace(actual="x" * 100_000))]})
+    (row,) = rows(generated_reports.page_path(tmp_path / "report").read_text())
+    assert row["actual"] == "x" * 997 + "..."
+    assert read_rows(tmp_path / "report")[0]["actual"] == "x" * 100_000
+
+
+def test_of_too_many_findings_what_is_rare_is_held_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of what is few, and as many of everything else as there is room for, in the order of the file."""
+    monkeypatch.setattr("topiarist.drift.outputs.html.MAX_FINDINGS", 100)
+    out = tmp_path / "report"
+    generated_reports.write_report(out, generated_reports.make_findings(10, 400))
+    text = generated_reports.page_path(out).read_text()
+    all_of = Counter((row["cluster"], row["class"]) for row in read_rows(out))
+    found = [*rows(text)]
+    here = Counter((row["cluster"], row["class"]) for row in found)
+    assert data(text, "report")["held"] == here.total() == 100
+    assert all(here[cell] == number or here[cell] >= max(here.values()) - 1 for cell, number in all_of.items())
+    for cell, number in here.items():
+        of_cell = [held(row) for row in read_rows(out) if (row["cluster"], row["class"]) == cell]
+        assert [row for row in found if (row["cluster"], row["class"]) == cell] == of_cell[:number]
+    assert [row["cluster"] for row in found] == sorted(row["cluster"] for row in found)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "most", "shares"),
+    [
+        ({"a": 5, "b": 2, "c": 9}, 20, {"a": 5, "b": 2, "c": 9}),
+        ({"a": 5, "b": 2, "c": 9}, 10, {"a": 4, "b": 2, "c": 4}),
+        ({"a": 5, "b": 2, "c": 9}, 11, {"a": 4, "b": 2, "c": 5}),
+        ({"a": 5, "b": 2, "c": 9}, 2, {"a": 1, "b": 0, "c": 1}),
+        ({"a": 5, "b": 2, "c": 9}, 0, {"a": 0, "b": 0, "c": 0}),
+        ({}, 9, {}),
+    ],
+)
+def test_room_is_shared_evenly(wanted: dict[str, int], most: int, shares: dict[str, int]) -> None:
+    """What is small is whole; of the rest, and of what is left over, everything has the same but for one."""
+    made = html_sample.allocate({(name.encode(), b""): number for name, number in wanted.items()}, most)
+    assert made == {(name.encode(), b""): number for name, number in shares.items()}
+
+
+@given(st.dictionaries(st.tuples(st.binary(max_size=2), st.just(b"")), st.integers(1, 50)), st.integers(0, 300))
+def test_room_is_used_up(wanted: dict[tuple[bytes, bytes], int], most: int) -> None:
+    """All of it, or as much as there is; what is not whole has as much as any other, but for one."""
+    made = html_sample.allocate(wanted, most)
+    assert sum(made.values()) == min(most, sum(wanted.values()))
+    assert all(0 <= made[cell] <= number for cell, number in wanted.items())
+    assert all(made[cell] >= max(made.values()) - 1 for cell, number in wanted.items() if made[cell] < number)
+
+
+def test_what_is_said_of_a_fleet_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worst clusters, and how many there are; of uneven topics a few, with numbers of clusters for names."""
+    monkeypatch.setattr("topiarist.drift.outputs.html._MAX_CLUSTER_ROWS", 5)
+    out = tmp_path / "report"
+    generated_reports.write_report(out, generated_reports.make_findings(40, 300))
+    found = read_summary(out)
+    names = [f"c{number}" for number in range(50)]
+    values = [{"value": str(number), "number": len(names), "clusters": names} for number in range(9)]
+    found["uneven"] = {
+        "total": 4000,
+        "topics": [{"topic": "t", "manifest": "t", "field": "f", "values": values}] * 1000,
+    }
+    made = html.build_document(found)
+    assert made["heat"]["total"] == sum(one["findings"] > 0 for one in found["byCluster"])
+    worst = sorted((one["findings"] for one in found["byCluster"]), reverse=True)[:5]
+    assert [one["findings"] for one in made["heat"]["rows"]] == worst
+    assert (made["uneven"]["total"], len(made["uneven"]["rows"])) == (4000, 100)
+    four = [{"value": str(number), "clusters": 50} for number in range(4)]
+    assert made["uneven"]["rows"][0] == {"topic": "t", "field": "f", "values": four, "more": 5}
+
+
+def test_a_line_of_another_form_is_not_passed_over() -> None:
+    """Findings are chosen by how their lines begin: if that changed, a page would lack them."""
+    with pytest.raises(ValueError, match="does not begin with"):
+        next(
+            html_sample.sample_rows(
+                [b'{"topic":"a","cluster":"b","class":"config"}'], [{"cluster": "b", "byClass": {"config": 1}}], 9
+            )
+        )

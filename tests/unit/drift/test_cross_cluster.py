@@ -1,0 +1,59 @@
+"""What only a fleet shows, of more clusters than a report can name."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.builders import replica_lists, spec, topic
+from topiarist.drift.cross_cluster import (
+    MAX_SHOWN_CLUSTERS,
+    CrossClusterIndex,
+    FieldValue,
+    TopicVariant,
+    make_variant,
+    make_variant_equal_to_spec,
+)
+
+NAMES = [f"cluster-{number:04}" for number in range(1000)]
+
+WANTED = spec("orders", partitions=2, replicationFactor=2)
+
+
+@pytest.fixture
+def as_wanted() -> TopicVariant:
+    """The topic as its manifest has it."""
+    found = make_variant_equal_to_spec(WANTED)
+    assert found
+    return found
+
+
+@pytest.fixture
+def grown() -> TopicVariant:
+    """The topic with a partition more than asked for."""
+    found = make_variant(WANTED, topic("orders", replica_lists("12", "23", "31")))
+    assert found
+    return found
+
+
+def test_of_many_clusters_all_are_counted_and_the_first_are_named(as_wanted: TopicVariant, grown: TopicVariant) -> None:
+    """However they came: one by one, the same thing of all, or together."""
+    fleet = CrossClusterIndex()
+    for number, name in enumerate(NAMES):
+        if number % 4 == 1:
+            fleet.add_variants(name, [grown])
+        if number % 4 == 2:
+            fleet.add_topic(name, WANTED, topic("orders", replica_lists("12", "23")))
+    fleet.add_shared_variant(as_wanted, NAMES[::4])
+    (one,) = fleet.differences()
+    assert one.values == (
+        FieldValue("2", 500, tuple(NAMES[::2][:MAX_SHOWN_CLUSTERS])),
+        FieldValue("3", 250, tuple(NAMES[1::4][:MAX_SHOWN_CLUSTERS])),
+    )
+
+
+def test_what_no_cluster_has_is_no_value(as_wanted: TopicVariant, grown: TopicVariant) -> None:
+    """As where all that would be as asked could not be read."""
+    fleet = CrossClusterIndex()
+    fleet.add_shared_variant(as_wanted, [])
+    fleet.add_variants("a", [grown])
+    assert list(fleet.differences()) == []

@@ -1,0 +1,299 @@
+"""Topics that are equal as stored are settled without a plan: never one of which a plan would say a word."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.builders import PROD_CLUSTER, spec
+from support.drift.near_equal_clusters import make_near_equal
+from support.drift.small_fleet import SNAPSHOT_TIME, cluster_state, owned_topic
+from support.strategies import PlanInput, make_plan_input
+from topiarist.adapters.snapshots.caching_reader import CachingReader, ReplicaLists
+from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
+from topiarist.drift import equality
+from topiarist.drift.compare import Comparison, compare_cluster
+from topiarist.drift.cross_cluster import CrossClusterDifference, CrossClusterIndex
+from topiarist.drift.equality import EqualityIndex, EqualTopics
+from topiarist.drift.findings import make_findings
+from topiarist.drift.snapshots import ClusterInput, SnapshotInventory
+from topiarist.model.run_options import RunOptions
+from topiarist.model.spec import TopicSpec
+from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState
+from topiarist.planning.planner import make_plan_context, plan_topic
+
+RUNS = (
+    RunOptions(),
+    RunOptions(adopt=("*",)),
+    RunOptions(recreate=("*",), take_ownership=("o*",)),
+    RunOptions(owner="k8s/team/release"),
+)
+
+
+def world(seed: int) -> PlanInput:
+    """A random cluster, or one that is as asked but for one thing here and there."""
+    made = make_plan_input(seed, 1 + seed % 10, (0.0, 0.08, 0.25)[seed % 3])
+    return make_near_equal(made, seed) if seed % 2 else made
+
+
+def recorded(one: PlanInput, folder: Path) -> SnapshotInventory:
+    """Its snapshot."""
+    path = folder / file_name(one.cluster.name)
+    path.write_bytes(b"".join(dump_snapshot(Snapshot(one.cluster.name, SNAPSHOT_TIME, one.state))))
+    return SnapshotInventory([str(path)], {one.cluster.name: replace(one.cluster, cluster_id="")})
+
+
+def numbers(done: Comparison) -> Sequence[int]:
+    """What is counted of a cluster."""
+    return done.declared, done.compared, done.present, done.in_sync, done.missing_record, done.ignored
+
+
+def uneven(done: Comparison, *others: Comparison) -> list[CrossClusterDifference]:
+    """What is uneven between one cluster and others that hold none of it in the same way."""
+    fleet = CrossClusterIndex()
+    for number, each in enumerate((done, *others)):
+        fleet.add_variants(str(number), each.cluster_input.equal_topics.variants)
+        for wanted in each.specs:
+            fleet.add_topic(str(number), wanted, each.context.state.topics.get(wanted.topic) if each.context else None)
+    return list(fleet.differences())
+
+
+@settings(max_examples=400)
+@given(st.integers(0, 1 << 40), st.sampled_from(RUNS))
+def test_a_report_is_the_same_with_and_without(seed: int, run: RunOptions) -> None:
+    """Findings, counts, loads and shapes of a cluster, whether all of its topics are planned or only what is left."""
+    one = world(seed)
+    with TemporaryDirectory() as folder:
+        settled = EqualityIndex(run.owner).for_cluster(one.specs)
+        seen = recorded(one, Path(folder)).read_cluster(one.cluster.name, settled)
+    whole = ClusterInput(one.cluster.name, SNAPSHOT_TIME, one.state)
+    short = compare_cluster(seen, one.cluster, one.specs, run, "")
+    full = compare_cluster(whole, one.cluster, one.specs, run, "")
+    assert short.rows == full.rows
+    assert numbers(short) == numbers(full)
+    assert short.broker_load == full.broker_load
+    assert len(settled.names) + len(short.specs) == len(one.specs) == len(full.specs)
+    bare = ClusterInput(one.cluster.name, SNAPSHOT_TIME, replace(one.state, topics=_shrunk(one.state)))
+    other = compare_cluster(bare, one.cluster, one.specs, run, "")
+    assert uneven(short, other) == uneven(full, other)
+
+
+def _shrunk(state: ClusterState) -> dict[str, TopicState]:
+    """The topics with one override more: each is uneven beside what it was."""
+    return {name: replace(topic, config={**topic.config, "flush.ms": "77"}) for name, topic in state.topics.items()}
+
+
+def _row(one: PlanInput, name: str) -> dict[str, Any]:
+    """The row of a topic, as a snapshot has it."""
+    rows = map(json.loads, dump_snapshot(Snapshot("", SNAPSHOT_TIME, one.state)))
+    return next(row for row in rows if row["kind"] == "topic" and row["topic"] == name)
+
+
+@settings(max_examples=400)
+@given(st.integers(0, 1 << 40), st.sampled_from(RUNS))
+def test_what_is_equal_is_what_no_plan_has_a_word_about(seed: int, run: RunOptions) -> None:
+    """With the record that a plan would leave, or without it."""
+    one = world(seed)
+    context = make_plan_context(one.state, one.cluster, run)
+    for wanted in one.specs:
+        if wanted.topic in one.state.topics:
+            row = _row(one, wanted.topic)
+            if equality.is_equal_to_spec(wanted, row, lists_of(row), run.owner):
+                plan = plan_topic(wanted, context)
+                assert not make_findings(plan)
+                assert equality.has_expected_record(wanted, row) is not bool(plan.changes)
+
+
+def lists_of(row: dict[str, Any]) -> ReplicaLists:
+    """Its replica lists, by way of their text."""
+    found = CachingReader().parse_replica_lists(json.dumps(row["replicas"], separators=(",", ":")).encode())
+    assert found is not None
+    return found
+
+
+CONFIG = {"retention.ms": "5", "min.insync.replicas": "2"}
+TOPIC = owned_topic("orders", CONFIG, record=OwnershipRecord("default", tuple(sorted(CONFIG))))
+ASKED = {"partitions": 3, "replicationFactor": 2, "config": CONFIG}
+
+Change = Callable[[TopicState], TopicState]
+
+
+def configured(**changes: str) -> Change:
+    """With other overrides."""
+    named = {key.replace("_", "."): text for key, text in changes.items()}
+    return lambda topic: replace(topic, config={**topic.config, **named})
+
+
+def owned(**changes: Any) -> Change:
+    """With another record."""
+    return lambda topic: replace(topic, record=OwnershipRecord(**{"owner": "default", **changes}))
+
+
+DIFFERENT: dict[str, tuple[Change, dict[str, Any]]] = {
+    "another value": (configured(retention_ms="6"), {}),
+    "another text for the value": (configured(retention_ms="05"), {}),
+    "a key more": (configured(flush_ms="6"), {}),
+    "a key less": (lambda topic: replace(topic, config={"retention.ms": "5"}), {}),
+    "a key asked for": (lambda topic: topic, {"config": {**CONFIG, "flush.ms": 6}}),
+    "a partition more": (lambda topic: replace(topic, replicas=(*topic.replicas, (1, 2)), partition_ids=range(4)), {}),
+    "a partition less": (lambda topic: topic, {"partitions": 4}),
+    "no partition": (lambda topic: replace(topic, replicas=(), partition_ids=()), {"partitions": None}),
+    "a replica less": (lambda topic: replace(topic, replicas=((1,), *topic.replicas[1:])), {}),
+    "a replica more": (lambda topic: replace(topic, replicas=((1, 2, 3), *topic.replicas[1:])), {}),
+    "replicas of two numbers": (
+        lambda topic: replace(topic, replicas=((1, 2, 3), *topic.replicas[1:])),
+        {"replicationFactor": None},
+    ),
+    "no replica": (
+        lambda topic: replace(topic, replicas=((), *topic.replicas[1:]), config={"retention.ms": "5"}),
+        {"replicationFactor": None, "config": {"retention.ms": "5"}},
+    ),
+    "fewer replicas than in-sync ones": (
+        lambda topic: replace(topic, replicas=((1,), *topic.replicas[1:])),
+        {"replicationFactor": None},
+    ),
+    "in-sync replicas in words": (
+        configured(min_insync_replicas="+2"),
+        {"config": {**CONFIG, "min.insync.replicas": "+2"}},
+    ),
+    "placed elsewhere": (lambda topic: topic, {"replicaAssignment": [[1, 2], [2, 3], [1, 3]]}),
+    "a hole": (lambda topic: replace(topic, partition_ids=(0, 1, 3)), {}),
+    "moving": (lambda topic: replace(topic, reassigning_partitions=(0,)), {}),
+    "ignored": (lambda topic: topic, {"ignore": ["partitions"]}),
+    "unwanted": (lambda topic: topic, {"ensure": "Absent"}),
+    "another owner": (owned(owner="another"), {}),
+    "another name": (lambda topic: replace(topic, name="orders2"), {}),
+}
+"""One thing each in which a topic or its spec is otherwise; not all of them are findings."""
+
+ALIKE: dict[str, tuple[Change, dict[str, Any], bool]] = {
+    "nothing": (lambda topic: topic, {}, True),
+    "other brokers": (lambda topic: replace(topic, replicas=((3, 1), (1, 2), (2, 3))), {}, True),
+    "the same lists": (lambda topic: topic, {"replicaAssignment": [[1, 2], [2, 3], [3, 1]]}, True),
+    "no size": (lambda topic: topic, {"partitions": None, "replicationFactor": None}, True),
+    "touched by others": (lambda topic: replace(topic, modified_externally=True), {}, True),
+    "a vendor's field": (lambda topic: replace(topic, unknown_fields=("x",)), {}, True),
+    "other order": (lambda topic: replace(topic, config=dict(sorted(topic.config.items(), reverse=True))), {}, True),
+    "no record": (lambda topic: replace(topic, record=None, record_valid=False), {}, False),
+    "a stale record": (lambda topic: replace(topic, record=OwnershipRecord("another"), record_valid=False), {}, False),
+    "a record of fewer keys": (owned(config_keys=("retention.ms",)), {}, False),
+    "a tombstone": (owned(config_keys=tuple(sorted(CONFIG)), deleted=True), {}, False),
+}
+"""What is settled all the same, and whether it has the record that it should have."""
+
+
+def wanted(**fields: Any) -> TopicSpec:
+    """The spec of the topic, with other fields."""
+    given = {**ASKED, **fields}
+    if "replicaAssignment" in given:
+        del given["partitions"], given["replicationFactor"]
+    return spec("orders", **{key: value for key, value in given.items() if value is not None})
+
+
+def settled(topic: TopicState, asked: TopicSpec, folder: Path, **fields: Any) -> EqualTopics:
+    """What is settled of a cluster that holds one topic."""
+    state = cluster_state("x", topic, **fields)
+    found = EqualityIndex("default").for_cluster([asked])
+    read = recorded(PlanInput(state, PROD_CLUSTER, (asked,), RunOptions()), folder).read_cluster("prod", found)
+    assert (read.state is not None and len(read.state.topics) + len(found.names) + len(read.state.topic_errors)) == 1
+    return found
+
+
+@pytest.mark.parametrize("case", DIFFERENT.values(), ids=DIFFERENT.keys())
+def test_a_near_miss_is_not_settled(case: tuple[Change, dict[str, Any]], tmp_path: Path) -> None:
+    """One thing otherwise, and a plan decides."""
+    change, fields = case
+    assert not settled(change(TOPIC), wanted(**fields), tmp_path).names
+
+
+@pytest.mark.parametrize("case", ALIKE.values(), ids=ALIKE.keys())
+def test_what_is_settled(case: tuple[Change, dict[str, Any], bool], tmp_path: Path) -> None:
+    """Nothing that a plan would change; whether it would write a record is counted."""
+    change, fields, known = case
+    found = settled(change(TOPIC), wanted(**fields), tmp_path)
+    assert (found.names, found.missing_record) == ({"orders"}, 0 if known else 1)
+
+
+@pytest.mark.parametrize("mark", ["deleting", "faults"])
+def test_what_is_marked_or_unreadable_is_not_settled(mark: str, tmp_path: Path) -> None:
+    """A topic that is about to go, or of which nothing is known."""
+    bare = spec("orders", replicationFactor=2)
+    if mark == "deleting":
+        assert settled(owned_topic("orders"), bare, tmp_path).names
+        assert not settled(owned_topic("orders"), bare, tmp_path, pending_deletions=frozenset({"orders"})).names
+        return
+    state = replace(cluster_state("x"), topic_errors={"orders": ReadError("/brokers/topics/orders", "is no JSON")})
+    found = EqualityIndex("default").for_cluster([bare])
+    read = recorded(PlanInput(state, PROD_CLUSTER, (bare,), RunOptions()), tmp_path).read_cluster("prod", found)
+    assert (found.names, list(read.state.topic_errors if read.state else ())) == (set(), ["orders"])
+
+
+SOUND: dict[str, Any] = {
+    "fault": None,
+    "deleting": False,
+    "partitionIds": None,
+    "movingPartitions": [],
+    "config": CONFIG,
+    "record": None,
+    "recordValid": False,
+}
+
+
+@pytest.mark.parametrize(
+    "fields", [{"fault": "is no JSON"}, {"deleting": True}, {"partitionIds": [0, 1, 3]}, {"movingPartitions": [1]}]
+)
+def test_no_row_that_is_odd_is_equal(fields: dict[str, Any]) -> None:
+    """Also those that a reader of snapshots does not offer."""
+    lists = lists_of({"replicas": [[1, 2], [2, 3], [3, 1]]})
+    assert equality.is_equal_to_spec(wanted(), SOUND, lists, "default")
+    assert not equality.is_equal_to_spec(wanted(), {**SOUND, **fields}, lists, "default")
+
+
+@pytest.mark.parametrize("who", ["settled", "left", "deleting"])
+def test_brokers_that_are_missed_are_those_of_all_topics(who: str, tmp_path: Path) -> None:
+    """A topic that is missing is not made while a broker that holds others is away, however these compare."""
+    away = ((1, 9), (2, 3), (3, 1))
+    topics = {"settled": owned_topic("a", replicas=away), "left": owned_topic("a", {"flush.ms": "5"}, replicas=away)}
+    marked = frozenset({"a"}) if who == "deleting" else frozenset[str]()
+    state = cluster_state("x", topics.get(who, topics["settled"]), owned_topic("b"), pending_deletions=marked)
+    specs = tuple(spec(name, partitions=3, replicationFactor=2) for name in ("a", "b", "c"))
+    found = EqualityIndex("default").for_cluster(specs)
+    seen = recorded(PlanInput(state, PROD_CLUSTER, specs, RunOptions()), tmp_path).read_cluster("prod", found)
+    assert found.names == ({"a", "b"} if who == "settled" else {"b"})
+    done = compare_cluster(seen, PROD_CLUSTER, specs, RunOptions(), "")
+    (missing,) = (row for row in done.rows if row["topic"] == "c")
+    assert missing["reasons"] == ([] if who == "deleting" else ["BrokersMissing"])
+    assert (
+        done.rows
+        == compare_cluster(ClusterInput("prod", SNAPSHOT_TIME, state), PROD_CLUSTER, specs, RunOptions(), "").rows
+    )
+
+
+def test_another_owner_of_the_run(tmp_path: Path) -> None:
+    """What is ours depends on who asks."""
+    found = EqualityIndex("another").for_cluster([wanted()])
+    recorded(PlanInput(cluster_state("x", TOPIC), PROD_CLUSTER, (wanted(),), RunOptions()), tmp_path).read_cluster(
+        "prod", found
+    )
+    assert not found.names
+
+
+def test_what_is_known_of_one_spec_is_not_that_of_another(tmp_path: Path) -> None:
+    """Two topics of one text and two specs: each is compared with its own; and so on two clusters of two sorts."""
+    one, other = spec("orders", config={"retention.ms": "5"}), spec("users", config={"retention.ms": "6"})
+    topics = [owned_topic(name, {"retention.ms": "5"}) for name in ("orders", "users")]
+    settler = EqualityIndex("default")
+    for specs, names in (((one, other), {"orders"}), ((replace(one, config={}), other), set())):
+        found = settler.for_cluster(specs)
+        recorded(PlanInput(cluster_state("x", *topics), PROD_CLUSTER, specs, RunOptions()), tmp_path).read_cluster(
+            "prod", found
+        )
+        assert found.names == names

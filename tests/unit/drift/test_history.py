@@ -1,0 +1,139 @@
+"""A report and the one before it: what is new, what stands and since when, what has gone, what nobody can say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.drift.small_fleet import (
+    cluster_state,
+    owned_topic,
+    read_rows,
+    read_summary,
+    row_keys,
+    run_drift,
+    topic_document,
+    write_manifests,
+    write_snapshot,
+)
+from topiarist.drift import history
+from topiarist.model.state import TopicState
+
+MISSING = ("eu", "orders", "missing", "")
+
+
+@pytest.fixture
+def manifests(tmp_path: Path) -> Path:
+    """Two topics that two clusters are to have, and neither has yet."""
+    for name in ("eu", "us"):
+        write_snapshot(tmp_path / "snapshots", name, cluster_state(name))
+    both = ["eu", "us"]
+    return write_manifests(tmp_path / "manifests", both, topic_document("orders", both), topic_document("users", both))
+
+
+def counts(out: Path) -> tuple[int, ...]:
+    """How many findings are new, standing, resolved, unseen and dropped."""
+    found = read_summary(out)["findings"]
+    return tuple(found[name] for name in ("new", "standing", "resolved", "unseen", "dropped"))
+
+
+def test_a_finding_is_as_old_as_its_first_report(manifests: Path, tmp_path: Path) -> None:
+    """By the times at which its cluster was read, however many reports there were between."""
+    out = tmp_path / "report"
+    run_drift(manifests, out, "-q")
+    for hours in (5, 7):
+        write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu", owned_topic("users")), hours=hours)
+        run_drift(manifests, out, "-q", "--previous", out)
+    row = read_rows(out)[0]
+    assert row_keys([row]) == [MISSING]
+    assert (row["firstSeen"], row["takenAt"]) == ("2025-01-31T12:00:00Z", "2025-01-31T19:00:00Z")
+    assert (row["ageSeconds"], row["status"]) == (7 * 3600, "Standing")
+    assert counts(out) == (0, 3, 0, 0, 0)
+    trend = [(one["asOf"][11:13], one["findings"], one["new"], one["resolved"]) for one in read_summary(out)["trend"]]
+    assert trend == [("12", 4, 4, 0), ("17", 3, 0, 1), ("19", 3, 0, 0)]
+    assert read_summary(out)["previous"] == "2025-01-31T17:00:00Z"
+
+
+def test_the_same_input_again_adds_nothing_to_the_trend(manifests: Path, tmp_path: Path) -> None:
+    """A second run of one moment takes the place of the first, and gives the same bytes from then on."""
+    out = tmp_path / "report"
+    run_drift(manifests, out, "-q")
+    run_drift(manifests, tmp_path / "one", "-q", "--previous", out)
+    run_drift(manifests, tmp_path / "two", "-q", "--previous", tmp_path / "one")
+    assert len(read_summary(tmp_path / "two")["trend"]) == 1
+    assert (tmp_path / "one" / "findings.jsonl").read_bytes() == (tmp_path / "two" / "findings.jsonl").read_bytes()
+
+
+def test_what_cannot_be_seen_is_neither_gone_nor_young_again(manifests: Path, tmp_path: Path) -> None:
+    """The findings of a cluster without a snapshot are kept, and are as old as ever when it is read again."""
+    out = tmp_path / "report"
+    run_drift(manifests, out, "-q")
+    gone = (tmp_path / "snapshots" / "eu.jsonl").rename(tmp_path / "eu.jsonl")
+    for _ in range(2):
+        assert run_drift(manifests, out, "-q", "--previous", out) == 1
+        assert row_keys(read_rows(out, "unseen.jsonl")) == [MISSING, ("eu", "users", "missing", "")]
+        assert counts(out)[2:] == (0, 2, 0)
+    gone.unlink()
+    write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu"), hours=9)
+    assert run_drift(manifests, out, "-q", "--previous", out) == 0
+    assert [row["ageSeconds"] for row in read_rows(out)] == [9 * 3600, 9 * 3600, 0, 0]
+    assert counts(out) == (0, 4, 1, 0, 0)  # that the cluster was unknown has gone
+    assert read_rows(out, "unseen.jsonl") == []
+
+
+def test_only_topics_whose_rows_are_lost_are_unseen(manifests: Path, tmp_path: Path) -> None:
+    """In a snapshot with gaps: what is known of the other topics counts as ever."""
+    out = tmp_path / "report"
+    run_drift(manifests, out, "-q", "--cluster", "eu")
+    path = write_snapshot(
+        tmp_path / "snapshots", "eu", cluster_state("eu", owned_topic("orders"), TopicState("x", 7, ((1,),)))
+    )
+    first, orders, _ = path.read_text().splitlines()
+    path.write_text(f"{first}\n{orders}\n{{")
+    assert run_drift(manifests, out, "-q", "--cluster", "eu", "--previous", out) == 1
+    assert row_keys(read_rows(out)) == [("eu", "users", "unknown", "")]
+    assert row_keys(read_rows(out, "unseen.jsonl")) == [("eu", "users", "missing", "")]
+    assert counts(out) == (1, 0, 1, 1, 0)
+
+
+def test_clusters_that_nobody_asks_for_are_dropped(manifests: Path, tmp_path: Path) -> None:
+    """They are counted; neither gone nor kept."""
+    run_drift(manifests, tmp_path / "one", "-q")
+    run_drift(manifests, tmp_path / "two", "-q", "--previous", tmp_path / "one", "--cluster", "us")
+    assert counts(tmp_path / "two") == (0, 2, 0, 0, 2)
+
+
+def test_an_older_snapshot_than_before_makes_nothing_younger(manifests: Path, tmp_path: Path) -> None:
+    """A finding is never first seen after it was looked at, and its age is never below zero."""
+    write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu"), hours=9)
+    run_drift(manifests, tmp_path / "one", "-q")
+    write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu"))
+    run_drift(manifests, tmp_path / "two", "-q", "--previous", tmp_path / "one")
+    assert {row["ageSeconds"] for row in read_rows(tmp_path / "two")} == {0}
+    assert {row["firstSeen"] for row in read_rows(tmp_path / "two")} == {"2025-01-31T12:00:00Z"}
+
+
+@pytest.mark.parametrize("name", ["summary.json", "findings.jsonl", "unseen.jsonl"])
+@pytest.mark.parametrize("content", [None, "{", "[]", '{"cluster": 5}', "[" * 100_000])
+def test_what_is_no_report_is_no_previous_one(
+    manifests: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: str | None
+) -> None:
+    """A file that is not there, or holds something else, ends the run with its name before anything is written."""
+    run_drift(manifests, tmp_path / "one", "-q")
+    (tmp_path / "one" / name).unlink()
+    if content is not None:
+        (tmp_path / "one" / name).write_text(content)
+    assert run_drift(manifests, tmp_path / "two", "--previous", tmp_path / "one") == 1
+    said = capsys.readouterr().err
+    assert str(tmp_path / "one" / name) in said
+    assert content is None or "of a drift report" in said
+    assert not (tmp_path / "two").exists()
+
+
+def test_a_trend_has_an_end() -> None:
+    """More than a year of days is kept, and the oldest goes first."""
+    before = [{"asOf": f"{year:04d}"} for year in range(1000)]
+    found = history.extend_trend(before, {"asOf": "1000"})
+    assert len(found) == history.MAX_REPORTS
+    assert (found[0]["asOf"], found[-1]["asOf"]) == (f"{1001 - history.MAX_REPORTS:04d}", "1000")

@@ -1,0 +1,412 @@
+"""``topiarist drift`` over snapshots: the rows that it writes, the numbers, its exit codes, and its folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+
+from support.drift.small_fleet import (
+    BROKERS,
+    REPLICA_LISTS,
+    cluster_state,
+    owned_topic,
+    read_rows,
+    read_summary,
+    row_keys,
+    run_drift,
+    topic_document,
+    write_manifests,
+    write_snapshot,
+)
+from topiarist.drift.findings import DriftClass
+from topiarist.errors import Reason
+from topiarist.model.state import OwnershipRecord, TopicState, WriteBlock
+from topiarist.schema import load
+
+
+def valid(kind: str, row: dict[str, Any]) -> None:
+    """Raise unless a row is what the schema says of its kind."""
+    definitions = load.load_schema("drift")["definitions"]
+    Draft7Validator({**definitions[kind], "definitions": definitions}).validate(row)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    """Two clusters, of which one is as asked, and the other differs in all sorts of ways; the manifests' folder."""
+    us = cluster_state(
+        "us",
+        owned_topic("clicks", {"retention.ms": "5"}, modified_externally=True),
+        owned_topic("old"),
+        owned_topic("orders", replicas=REPLICA_LISTS[:2]),
+        TopicState("guest", 9, REPLICA_LISTS),
+        TopicState("connect-offsets", 9, REPLICA_LISTS),
+        TopicState("__consumer_offsets", 9, REPLICA_LISTS),
+    )
+    write_snapshot(tmp_path / "snapshots", "us", us)
+    write_snapshot(
+        tmp_path / "snapshots",
+        "eu",
+        cluster_state("eu", *(owned_topic(name) for name in ("clicks", "orders", "users"))),
+    )
+    both = ["eu", "us"]
+    topics = (topic_document(name, both) for name in ("clicks", "orders", "users"))
+    return write_manifests(tmp_path / "manifests", both, *topics)
+
+
+def test_every_difference_is_a_row_and_nothing_else_is(fleet: Path, tmp_path: Path) -> None:
+    """In order of cluster, topic, class and field; each row as the schema has it."""
+    out = tmp_path / "report"
+    assert run_drift(fleet, out, "-q") == 0
+    rows = read_rows(out)
+    assert row_keys(rows) == [
+        ("us", "clicks", "config", "config.retention.ms"),
+        ("us", "guest", "unexpected", ""),
+        ("us", "old", "orphaned", ""),
+        ("us", "orders", "partitions", "partitions"),
+        ("us", "users", "missing", ""),
+    ]
+    for row in rows:
+        valid("finding", row)
+    assert rows[0] == {
+        "cluster": "us",
+        "topic": "clicks",
+        "class": "config",
+        "field": "config.retention.ms",
+        "expected": None,
+        "actual": "5",
+        "planned": "Change",
+        "risk": "DataLoss",
+        "because": rows[0]["because"],
+        "reasons": [],
+        "message": "",
+        "instead": "",
+        "owner": "default",
+        "changedOutside": True,
+        "takenAt": "2025-01-31T12:00:00Z",
+        "firstSeen": "2025-01-31T12:00:00Z",
+        "ageSeconds": 0,
+        "status": "New",
+    }
+    assert rows[0]["because"]
+    assert [row["owner"] for row in rows] == ["default", None, "default", "default", None]
+
+
+def test_the_summary_counts_what_the_rows_have(fleet: Path, tmp_path: Path) -> None:
+    """By class, cluster and owner; topics are as asked, or have findings, or are left alone."""
+    out = tmp_path / "report"
+    run_drift(fleet, out, "-q")
+    found = read_summary(out)
+    valid("summary", found)
+    assert found["topics"] == {
+        "declared": 6,
+        "compared": 6,
+        "present": 9,
+        "inSync": 3,
+        "missingRecord": 0,
+        "ignored": 2,
+    }
+    kinds = {"config": 1, "missing": 1, "orphaned": 1, "partitions": 1, "unexpected": 1}
+    assert found["findings"] == {
+        "total": 5,
+        "new": 5,
+        "standing": 0,
+        "resolved": 0,
+        "unseen": 0,
+        "dropped": 0,
+        "byClass": kinds,
+        "byPlanned": {"Change": 3, "Reported": 2},
+        "byRisk": {"DataLoss": 1, "Disruptive": 1, "Safe": 1},
+        "byReason": {},
+    }
+    assert [(one["cluster"], one["findings"], one["byClass"]) for one in found["byCluster"]] == [
+        ("eu", 0, {}),
+        ("us", 5, kinds),
+    ]
+    assert [(one["owner"], one["findings"]) for one in found["byOwner"]] == [("default", 3), (None, 2)]
+    assert found["trend"] == [
+        {"asOf": "2025-01-31T12:00:00Z", "findings": 5, "new": 5, "resolved": 0, "byClass": kinds}
+    ]
+
+
+def test_a_second_run_gives_the_same_bytes(fleet: Path, tmp_path: Path) -> None:
+    """All files; the time at which a report is made is in none of them."""
+    for name in ("one", "two"):
+        run_drift(fleet, tmp_path / name, "-q")
+    names = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert names == sorted(path.name for path in (tmp_path / "two").iterdir())
+    assert names == [
+        "broken.jsonl",
+        "findings.jsonl",
+        "metrics.prom",
+        "report.html",
+        "summary.json",
+        "summary.md",
+        "unseen.jsonl",
+    ]
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ((), 0),
+        (("--exit-code",), 3),
+        (("--fail-on", "missing"), 4),
+        (("--fail-on", "fault"), 0),
+        (("--fail-on", "fault", "--fail-on", "Config", "--exit-code"), 4),
+        (("--fail-on", "fault", "--exit-code"), 3),
+        (("--cluster", "eu", "--exit-code", "--fail-on", "missing"), 0),
+        (("--fail-on", "nothing"), 2),
+        (("--live",), 2),
+    ],
+)
+def test_the_exit_code_says_what_was_asked_for(fleet: Path, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+    """Findings are 0 unless somebody asks; a class that fails comes before any finding."""
+    snapshots = ("--snapshots", str(tmp_path / "snapshots")) if "--live" in words else ()
+    assert run_drift(fleet, tmp_path / "report", *words, *snapshots) == code
+
+
+def test_a_gate_changes_no_row_and_is_told(fleet: Path, tmp_path: Path) -> None:
+    """A frozen cluster differs as it did; the summary says that nothing may be written to it."""
+    run_drift(fleet, tmp_path / "open", "-q")
+    shut = cluster_state(
+        "eu",
+        *(owned_topic(name) for name in ("clicks", "orders")),
+        write_block=WriteBlock(Reason.FROZEN, "frozen: moving"),
+    )
+    write_snapshot(tmp_path / "snapshots", "eu", shut)
+    run_drift(fleet, tmp_path / "report", "-q")
+    assert row_keys(read_rows(tmp_path / "report"))[0] == ("eu", "users", "missing", "")
+    assert read_rows(tmp_path / "report")[0]["planned"] == "Change"
+    assert read_summary(tmp_path / "report")["byCluster"][0]["gate"] == "Frozen"
+
+
+def test_a_topic_without_our_record_is_no_finding(tmp_path: Path) -> None:
+    """It is counted: a plan would write the record and nothing else."""
+    write_snapshot(
+        tmp_path / "snapshots", "eu", cluster_state("eu", owned_topic("orders", record=None, record_valid=False))
+    )
+    manifests = write_manifests(tmp_path / "manifests", ["eu"], topic_document("orders", ["eu"]))
+    assert run_drift(manifests, tmp_path / "report", "--exit-code") == 0
+    assert read_summary(tmp_path / "report")["topics"]["missingRecord"] == 1
+
+
+def test_another_owners_run_sees_other_orphans(fleet: Path, tmp_path: Path) -> None:
+    """``--owner`` decides what is ours; what belongs to others may not be touched, and is named with its owner."""
+    run_drift(fleet, tmp_path / "report", "-q", "--owner", "other", "--cluster", "us")
+    rows = {row["topic"]: row for row in read_rows(tmp_path / "report")}
+    assert (rows["old"]["class"], rows["old"]["owner"]) == ("unexpected", "default")
+    assert (rows["orders"]["class"], rows["orders"]["reasons"]) == ("refused", ["NotOwned"])
+
+
+def test_uneven_topics_are_those_that_nobody_asked_to_be_so(tmp_path: Path) -> None:
+    """Sizes that no manifest names, and keys that nobody manages; what an override asks for is even."""
+    for name, (retention, lists) in {
+        "a": ("5", REPLICA_LISTS),
+        "b": ("6", REPLICA_LISTS),
+        "c": ("5", REPLICA_LISTS[:1]),
+    }.items():
+        config = {"retention.ms": "9" if name == "c" else "8", "segment.ms": retention}
+        topic = owned_topic("orders", config, record=OwnershipRecord("default", ("retention.ms",)), replicas=lists)
+        write_snapshot(tmp_path / "snapshots", name, cluster_state(name, topic))
+    overrides = [{"clusters": ["c"], "config": {"retention.ms": 9}}]
+    wanted = topic_document("orders", "abc", replicationFactor=2, config={"retention.ms": 8}, overrides=overrides)
+    body = json.loads(wanted)
+    del body["spec"]["partitions"]
+    manifests = write_manifests(tmp_path / "manifests", "abc", json.dumps(body))
+    clusters = (manifests / "all.yaml").read_text().replace('"3.9"', '"3.9", "defaults": {"partitions": 3}')
+    (manifests / "all.yaml").write_text(clusters)
+    assert run_drift(manifests, tmp_path / "report", "-q") == 0
+    assert read_summary(tmp_path / "report")["uneven"] == {
+        "total": 2,
+        "topics": [
+            {
+                "topic": "orders",
+                "manifest": "orders",
+                "field": "config.segment.ms",
+                "values": [
+                    {"value": "5", "number": 2, "clusters": ["a", "c"]},
+                    {"value": "6", "number": 1, "clusters": ["b"]},
+                ],
+            },
+            {
+                "topic": "orders",
+                "manifest": "orders",
+                "field": "partitions",
+                "values": [
+                    {"value": "3", "number": 2, "clusters": ["a", "b"]},
+                    {"value": "1", "number": 1, "clusters": ["c"]},
+                ],
+            },
+        ],
+    }
+
+
+def test_a_broker_with_far_too_much_is_told(tmp_path: Path) -> None:
+    """By what it leads and by what it holds; a broker that is not registered is none of them."""
+    heavy = owned_topic("orders", replicas=(*((1, 9),) * 12, (2, 3), (3, 2)))
+    write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu", heavy))
+    manifests = write_manifests(tmp_path / "manifests", ["eu"], topic_document("orders", ["eu"], partitions=14))
+    run_drift(manifests, tmp_path / "report", "-q")
+    assert read_summary(tmp_path / "report")["unbalanced"] == [
+        {
+            "cluster": "eu",
+            "load": kind,
+            "mean": mean,
+            "most": {"broker": 1, "partitions": 12},
+            "least": {"broker": 2, "partitions": least},
+        }
+        for kind, mean, least in (("leaders", 4.7, 1), ("replicas", 5.3, 2))
+    ]
+    assert len(BROKERS) == 3
+
+
+def test_one_partition_more_than_others_is_no_load(tmp_path: Path) -> None:
+    """On a small cluster it is more than a fifth of the mean, and nothing can be done about it."""
+    write_snapshot(
+        tmp_path / "snapshots", "eu", cluster_state("eu", owned_topic("orders", replicas=((1, 2), (1, 3), (2, 3))))
+    )
+    manifests = write_manifests(tmp_path / "manifests", ["eu"], topic_document("orders", ["eu"]))
+    run_drift(manifests, tmp_path / "report", "-q")
+    assert read_summary(tmp_path / "report")["unbalanced"] == []
+
+
+def test_metrics_have_every_class_of_every_cluster(fleet: Path, tmp_path: Path) -> None:
+    """Also with 0: an alert must see that it is over."""
+    run_drift(fleet, tmp_path / "report", "-q")
+    text = (tmp_path / "report" / "metrics.prom").read_text()
+    samples = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    found = {key for key in samples if key.startswith("topiarist_drift_findings{")}
+    assert found == {
+        f'topiarist_drift_findings{{cluster="{cluster}",class="{kind.value}"}}'
+        for cluster in ("eu", "us")
+        for kind in DriftClass
+    }
+    assert sum(int(samples[key]) for key in found) == 5
+    assert samples["topiarist_drift_topics_compared"] == "6"
+    assert samples["topiarist_drift_oldest_snapshot_timestamp_seconds"] == "1738324800"
+
+
+def test_markdown_shows_text_from_outside_as_text(tmp_path: Path) -> None:
+    """A name with a bar, or one that would be a link, stays within its cell."""
+    evil = TopicState("x|y<script>@me`", 9, REPLICA_LISTS, record=OwnershipRecord("a|b<img>`c`"), record_valid=True)
+    write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu", evil))
+    manifests = write_manifests(tmp_path / "manifests", ["eu"], topic_document("orders", ["eu"]))
+    run_drift(manifests, tmp_path / "report", "-q")
+    text = (tmp_path / "report" / "summary.md").read_text()
+    assert text.startswith("### Drift: 2 findings\n")
+    owners = text[text.index("| owner |") :].split("\n\n")[0].splitlines()[2:]
+    assert owners == ["| `none` | 1 |", "| `a`&#124;`` b<img>`c` `` | 1 |"]
+
+
+def test_what_is_no_report_is_not_replaced(fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder with anything else, or a file; nothing is left beside it, and nothing of it is touched."""
+    out = tmp_path / "report"
+    out.mkdir()
+    (out / "mine.txt").write_text("mine")
+    assert run_drift(fleet, out) == 1
+    assert "cannot be written: there is something else than a drift report" in capsys.readouterr().err
+    assert [path.name for path in out.iterdir()] == ["mine.txt"]
+    assert run_drift(fleet, out / "mine.txt") == 1
+    assert [path.name for path in out.iterdir()] == ["mine.txt"]
+
+
+def test_an_earlier_report_is_replaced_as_a_whole(fleet: Path, tmp_path: Path) -> None:
+    """Whatever was in its folder goes with it, and nothing is left beside it."""
+    out = tmp_path / "report"
+    run_drift(fleet, out, "-q")
+    (out / "extra").write_text("of the earlier one")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    run_drift(fleet, out, "-q")
+    assert not (out / "extra").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_run_that_fails_leaves_the_earlier_report(
+    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when it fails at the last step: what stood there stands there, and nothing of the new one is left."""
+    out = tmp_path / "report"
+    run_drift(fleet, out, "-q")
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    monkeypatch.setattr("topiarist.drift.outputs.folder.os.fsync", _full)
+    write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu"))
+    assert run_drift(fleet, out, "-q") == 1
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["manifests", "report", "snapshots"]
+
+
+def test_an_earlier_report_comes_back_if_the_new_one_cannot_be_put_there(
+    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is out of the way already when the new one is to take its place."""
+    out = tmp_path / "report"
+    run_drift(fleet, out, "-q")
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    rename = Path.rename
+
+    def second(path: Path, target: Path) -> Path:
+        if (path / "summary.json").exists() and path.name.startswith(".topiarist") and not tried:
+            tried.append(path)
+            raise OSError(5, "Input/output error")
+        return rename(path, target)
+
+    tried: list[Path] = []
+    monkeypatch.setattr(Path, "rename", second)
+    assert run_drift(fleet, out, "-q") == 1
+    assert len(tried) == 1
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["manifests", "report", "snapshots"]
+
+
+def _full(_descriptor: int) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_without_java_there_is_no_spark(
+    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says what is missing and how to do without; nothing is left behind."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    assert run_drift(fleet, tmp_path / "report", "--engine", "spark") == 1
+    said = capsys.readouterr().err
+    assert "error: Java 17 or later is needed to compare by Spark" in said
+    assert "--engine python" in said
+    assert not (tmp_path / "report").exists()
+
+
+def test_without_pyspark_there_is_no_spark(
+    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names the extra that brings it; a small report needs none of it."""
+    monkeypatch.setattr("topiarist.drift.engine.importlib.util.find_spec", lambda name: None)
+    assert run_drift(fleet, tmp_path / "report", "--engine", "spark") == 1
+    assert (
+        "comparing by Spark needs packages that are not installed: pip install 'pyspark>=4.0'"
+        in capsys.readouterr().err
+    )
+    assert run_drift(fleet, tmp_path / "report") == 0
+
+
+@pytest.mark.parametrize(("rows", "code"), [(10, 0), (9, 1)])
+def test_a_large_fleet_is_compared_by_spark(
+    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, code: int
+) -> None:
+    """By the rows that the snapshots say they have; here there is none to do it."""
+    monkeypatch.setattr("topiarist.drift.engine.SPARK_MIN_TOPICS", rows)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    assert run_drift(fleet, tmp_path / "report", "-q") == code
+
+
+def test_two_clusters_with_one_id_are_not_both_compared(fleet: Path, tmp_path: Path) -> None:
+    """One of their documents leads to the wrong cluster: the later one by name is not compared, and this is said."""
+    write_snapshot(tmp_path / "snapshots", "us", replace(cluster_state("us"), cluster_id="eu"))
+    assert run_drift(fleet, tmp_path / "report", "-q") == 1
+    assert row_keys(read_rows(tmp_path / "report")) == [("us", "", "unknown", "")]
+    assert read_summary(tmp_path / "report")["byCluster"][1]["problem"] == "its cluster id, eu, is that of cluster eu"

@@ -1,0 +1,208 @@
+"""Where a report has its clusters from: snapshots of all sorts, of which nothing is lost without a word."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.drift.small_fleet import (
+    REPLICA_LISTS,
+    cluster_state,
+    owned_topic,
+    read_rows,
+    read_summary,
+    row_keys,
+    run_drift,
+    topic_document,
+    write_manifests,
+    write_snapshot,
+)
+from topiarist.adapters.snapshots.lenient_reader import read_partial_snapshot
+from topiarist.model.state import OwnershipRecord, TopicState
+
+NAMES = ("clicks", "orders", "users")
+
+
+@pytest.fixture
+def manifests(tmp_path: Path) -> Path:
+    """A cluster that is as its manifests say, with a snapshot of it."""
+    write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu", *map(owned_topic, NAMES)))
+    return write_manifests(tmp_path / "manifests", ["eu"], *(topic_document(name, ["eu"]) for name in NAMES))
+
+
+def eu(tmp_path: Path) -> Path:
+    """The snapshot."""
+    return tmp_path / "snapshots" / "eu.jsonl"
+
+
+def test_the_newer_of_two_snapshots_counts(manifests: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever the files are called and wherever they lie; the older one is named with the newer."""
+    old = write_snapshot(tmp_path / "snapshots" / "z", "eu", cluster_state("eu"), hours=-1, file="z.jsonl")
+    assert run_drift(manifests, tmp_path / "report", "--exit-code") == 0
+    assert f"{old}: passed over, {eu(tmp_path)} of eu is newer" in capsys.readouterr().err
+    assert read_summary(tmp_path / "report")["inputs"]["superseded"] == [
+        {"cluster": "eu", "file": str(old), "takenAt": "2025-01-31T11:00:00Z", "newer": str(eu(tmp_path))}
+    ]
+
+
+def test_a_snapshot_of_a_stranger_is_named(manifests: Path, tmp_path: Path) -> None:
+    """A cluster without a document is none of this run's."""
+    path = write_snapshot(tmp_path / "snapshots", "us", cluster_state("us", owned_topic("clicks")))
+    assert run_drift(manifests, tmp_path / "report", "--exit-code") == 0
+    assert read_summary(tmp_path / "report")["inputs"]["strangers"] == [{"cluster": "us", "file": str(path)}]
+
+
+def test_of_many_strangers_some_are_named(manifests: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run of one cluster of a large fleet does not fill the screen with the others; the summary has them all."""
+    for number in range(12):
+        write_snapshot(tmp_path / "snapshots", f"other-{number:02d}", cluster_state(f"other-{number:02d}"))
+    assert run_drift(manifests, tmp_path / "report") == 0
+    said = capsys.readouterr().err
+    assert said.count("is not of this run") == 10
+    assert "and 2 more of these\n" in said
+    assert len(read_summary(tmp_path / "report")["inputs"]["strangers"]) == 12
+
+
+def test_snapshots_may_be_given_one_by_one(manifests: Path, tmp_path: Path) -> None:
+    """Files and folders together; a file that is given twice counts once."""
+    write_snapshot(tmp_path / "other", "us", cluster_state("us"))
+    manifests = write_manifests(tmp_path / "manifests", ["eu", "us"], *(topic_document(name, ["eu"]) for name in NAMES))
+    words = ("--snapshots", tmp_path / "other" / "us.jsonl", "--snapshots", eu(tmp_path))
+    assert run_drift(manifests, tmp_path / "report", "--exit-code", *words) == 0
+    assert read_summary(tmp_path / "report")["inputs"]["superseded"] == []
+
+
+def test_a_cluster_without_a_snapshot_is_one_row(manifests: Path, tmp_path: Path) -> None:
+    """Not a row for each of its topics: nobody knows whether they are there."""
+    write_manifests(tmp_path / "manifests", ["eu", "us"], *(topic_document(name, ["eu", "us"]) for name in NAMES))
+    assert run_drift(manifests, tmp_path / "report", "-q", "--exit-code") == 1
+    (row,) = read_rows(tmp_path / "report")
+    assert (row["cluster"], row["topic"], row["class"], row["expected"]) == ("us", "", "unknown", None)
+    assert (row["message"], row["takenAt"]) == ("there is no snapshot of it", "2025-01-31T12:00:00Z")
+    found = read_summary(tmp_path / "report")
+    assert found["clusters"] == {"wanted": 2, "compared": 1, "unknown": 1}
+    assert found["byOwner"] == []  # a cluster as a whole is nobody's
+    assert (found["topics"]["declared"], found["topics"]["compared"]) == (6, 3)
+    text = (tmp_path / "report" / "summary.md").read_text()
+    assert "**1 cluster could not be compared:**\n\n- `us`: there is no snapshot of it" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("{", "found no JSON"),
+        ('{"kind":"topic"}', "cluster"),
+        ('{"kind":"other"}', 'kind: found "other", wanted topic or record'),
+    ],
+)
+def test_a_broken_row_is_kept_aside_and_its_topic_is_unknown(
+    manifests: Path, tmp_path: Path, line: str, why: str
+) -> None:
+    """Never missing: the row has its file, its line and why; all other rows count."""
+    rows = eu(tmp_path).read_text().splitlines()
+    rows[2] = line
+    eu(tmp_path).write_text("\n".join(rows) + "\n")
+    assert run_drift(manifests, tmp_path / "report", "-q") == 1
+    assert row_keys(read_rows(tmp_path / "report")) == [("eu", "orders", "unknown", "")]
+    (broken,) = read_rows(tmp_path / "report", "broken.jsonl")
+    assert (broken["file"], broken["line"], broken["text"]) == (str(eu(tmp_path)), 3, line)
+    assert why in broken["message"]
+    found = read_summary(tmp_path / "report")
+    assert (found["inputs"]["broken"], found["byCluster"][0]["gaps"], found["topics"]["inSync"]) == (1, True, 2)
+
+
+def test_a_cut_file_says_how_much_is_missing(manifests: Path, tmp_path: Path) -> None:
+    """Cut at the end of a line nothing else would tell; what an older row says of a topic's end still counts."""
+    data = eu(tmp_path).read_bytes().splitlines(keepends=True)
+    eu(tmp_path).write_bytes(b"".join(data[:2]))
+    assert run_drift(manifests, tmp_path / "report", "-q") == 1
+    assert row_keys(read_rows(tmp_path / "report")) == [("eu", "orders", "unknown", ""), ("eu", "users", "unknown", "")]
+    (broken,) = read_rows(tmp_path / "report", "broken.jsonl")
+    assert (broken["line"], broken["message"]) == (0, "was cut off: found 1 row after the first, wanted 3")
+
+
+def test_what_a_broken_snapshot_still_says_is_reported(manifests: Path, tmp_path: Path) -> None:
+    """A topic beside the gap that differs does so, and one that nobody asked for is unexpected."""
+    seen = cluster_state(
+        "eu",
+        owned_topic("clicks", replicas=REPLICA_LISTS[:2]),
+        TopicState("guest", 9, REPLICA_LISTS),
+        owned_topic("users"),
+    )
+    path = write_snapshot(tmp_path / "snapshots", "eu", seen)
+    path.write_text(path.read_text() + "?\n")
+    assert run_drift(manifests, tmp_path / "report", "-q") == 1
+    assert row_keys(read_rows(tmp_path / "report")) == [
+        ("eu", "clicks", "partitions", "partitions"),
+        ("eu", "guest", "unexpected", ""),
+        ("eu", "orders", "unknown", ""),
+    ]
+
+
+def test_a_topic_that_is_known_to_be_gone_is_missing_beside_a_gap_too(manifests: Path, tmp_path: Path) -> None:
+    """A record that has no topic says so: others have deleted it, whatever the lost rows were about."""
+    gone = cluster_state(
+        "eu", owned_topic("clicks"), owned_topic("users"), dangling_records={"orders": OwnershipRecord("default")}
+    )
+    path = write_snapshot(tmp_path / "snapshots", "eu", gone)
+    path.write_text(path.read_text() + "?\n")
+    run_drift(manifests, tmp_path / "report", "-q")
+    (row,) = read_rows(tmp_path / "report")
+    assert (row["topic"], row["class"], row["reasons"]) == ("orders", "missing", ["DeletedExternally"])
+    assert row["owner"] == "default"
+
+
+@pytest.mark.parametrize("content", ["", "?\n", '{"kind":"topic"}\n', "?\n?\n"])
+def test_a_file_that_begins_as_no_snapshot_is_named(manifests: Path, tmp_path: Path, content: str) -> None:
+    """Nobody knows of which cluster it is: the cluster that has no other is unknown, and the file is kept aside."""
+    eu(tmp_path).write_text(content)
+    assert run_drift(manifests, tmp_path / "report", "-q") == 1
+    assert row_keys(read_rows(tmp_path / "report")) == [("eu", "", "unknown", "")]
+    (broken,) = read_rows(tmp_path / "report", "broken.jsonl")
+    assert str(eu(tmp_path)) in broken["message"]
+
+
+def test_a_snapshot_of_another_cluster_than_is_meant_is_not_compared(manifests: Path, tmp_path: Path) -> None:
+    """By the document's cluster id, or by the chroot of its address."""
+    text = (manifests / "all.yaml").read_text()
+    for field, value, why in (
+        ("clusterId", "other", "found cluster id eu, wanted other (clusterId)"),
+        ("zookeeper", {"connect": "zk:2181/kafka"}, f"{eu(tmp_path)} was taken below /, and its address leads to"),
+    ):
+        changed = text.replace('"kafkaVersion": "3.9"', f'"kafkaVersion": "3.9", "{field}": {json.dumps(value)}')
+        (manifests / "all.yaml").write_text(changed)
+        assert run_drift(manifests, tmp_path / "report", "-q") == 1
+        (row,) = read_rows(tmp_path / "report")
+        assert row["class"] == "unknown"
+        assert row["message"].startswith(why)
+
+
+@pytest.mark.parametrize(("path", "why"), [("nowhere", "there is no such file"), ("empty", "has no file *.jsonl")])
+def test_a_path_without_snapshots_is_an_error(
+    manifests: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], path: str, why: str
+) -> None:
+    """One clear line, and no report: nothing would be in it."""
+    (tmp_path / "empty").mkdir()
+    assert run_drift(manifests, tmp_path / "report", "--snapshots", tmp_path / path) == 1
+    assert f"error: {tmp_path / path}" in (said := capsys.readouterr().err)
+    assert why in said
+    assert not (tmp_path / "report").exists()
+
+
+@pytest.mark.parametrize(("content", "line"), [("", 0), ("?\n?\n", 1), ('{"kind":"topic"}\n{}\n', 1)])
+def test_without_its_first_row_nothing_of_a_file_counts(tmp_path: Path, content: str, line: int) -> None:
+    """It says of which cluster the others are: one complaint, and not one for each line."""
+    path = tmp_path / "eu.jsonl"
+    path.write_text(content)
+    found = read_partial_snapshot(path)
+    assert found.state is None
+    assert [one.line for one in found.invalid_rows] == [line]
+
+
+def test_what_cannot_be_read_at_all_is_a_complaint_too(tmp_path: Path) -> None:
+    """A file that has gone since its folder was listed."""
+    found = read_partial_snapshot(tmp_path / "gone.jsonl")
+    assert (found.state, [one.line for one in found.invalid_rows]) == (None, [0])
+    assert "cannot be read" in found.invalid_rows[0].message

@@ -1,0 +1,214 @@
+"""Budgets: what a plan spends, what is held back of it, and with which numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.builders import change_kinds, plan, refusal_reasons, replica_lists, spec, state, topic
+from support.strategies import PlanInput, plan_inputs
+from topiarist.errors import Reason
+from topiarist.filters.budgets import enforce_budgets
+from topiarist.model.plan import Plan, TakeOwnership, UpdateConfig
+from topiarist.model.run_options import RunOptions
+from topiarist.model.spec import Budgets
+
+NO_LIMIT = Budgets(partitions_per_topic=1 << 31, deletions=1 << 31, notifications=1 << 31)
+
+
+def _mixed() -> Plan:
+    """One of each: adopted, configured and grown, created, deleted, unchanged."""
+    seen = state(
+        topic("adopted", record=None),
+        topic("both", replica_lists("12", "23", "34")),
+        topic("gone-a"),
+        topic("gone-b"),
+        topic("same"),
+    )
+    return plan(
+        seen,
+        spec("adopted"),
+        spec("both", partitions=6, replicationFactor=2, config={"compression.type": "zstd"}),
+        spec("gone-a", ensure="Absent"),
+        spec("gone-b", ensure="Absent"),
+        spec("new", partitions=4, replicationFactor=2),
+        spec("same"),
+    )
+
+
+def _kinds(found: Plan) -> dict[str, list[str]]:
+    return {each.topic: change_kinds(each) for each in found.topics}
+
+
+def _messages(found: Plan) -> set[str]:
+    return {
+        refusal.message
+        for each in found.topics
+        for refusal in each.refusals
+        if refusal.reason is Reason.BUDGET_EXCEEDED
+    }
+
+
+# the budget, what is said where it is one too small, and the topics that it counts
+EACH = {
+    "topics": (Budgets(topics=3), "4 changed topics, 3 allowed (topics)", {"both", "gone-a", "gone-b", "new"}),
+    "newPartitions": (
+        Budgets(new_partitions=6),
+        "7 new partitions, 6 allowed (newPartitions)",
+        {"both", "new"},
+    ),
+    "partitionsPerTopic": (
+        Budgets(partitions_per_topic=5),
+        "6 partitions for both, 5 allowed (partitionsPerTopic)",
+        {"both"},
+    ),
+    "deletions": (Budgets(deletions=1), "2 deletions, 1 allowed (deletions)", {"gone-a", "gone-b"}),
+    "changedShare": (
+        Budgets(changed_share=59),
+        "3 of 5 existing topics changed, 59% allowed (changedShare)",
+        {"both", "gone-a", "gone-b"},
+    ),
+}
+
+
+def _larger(budgets: Budgets) -> Budgets:
+    """One more of whatever is limited."""
+    defaults = Budgets()
+    found = {name: getattr(budgets, name) for name in Budgets.__slots__}
+    return Budgets(**{name: value + 1 for name, value in found.items() if value != getattr(defaults, name)})
+
+
+@pytest.mark.parametrize("case", EACH.values(), ids=EACH.keys())
+def test_over_a_budget_nothing_is_left(case: tuple[Budgets, str, set[str]]) -> None:
+    """Everything is refused with found and allowed; with one more allowed, nothing is."""
+    budgets, words, _ = case
+    before = _mixed()
+    after = enforce_budgets(before, budgets)
+    assert not after.has_changes
+    assert after.has_refusals
+    assert _messages(after) == {f"{words}: nothing of this cluster is written"}
+    assert {each.topic: [type(c).__name__ for c in each.refusals[-1].withheld] for each in after.topics} == _kinds(
+        before
+    )
+    assert enforce_budgets(before, _larger(budgets)) == before
+
+
+@pytest.mark.parametrize("case", EACH.values(), ids=EACH.keys())
+def test_partial_holds_back_what_the_budget_counts(case: tuple[Budgets, str, set[str]]) -> None:
+    """And nothing else: an adoption costs nothing, and of a topic that grows too far the config is still set."""
+    budgets, words, counted = case
+    before = _mixed()
+    after = enforce_budgets(before, budgets, partial=True)
+    assert _messages(after) == {words}
+    assert {each.topic for each in after.topics if each.refusals} == counted
+    assert "TakeOwnership" in _kinds(after)["adopted"]
+    if words.endswith("(partitionsPerTopic)"):
+        assert _kinds(after)["both"] == ["UpdateConfig"]
+
+
+def test_several_budgets_at_once() -> None:
+    """All numbers stand in one refusal; with partial, each topic has those that count it."""
+    budgets = Budgets(topics=1, new_partitions=1, partitions_per_topic=3, deletions=0, changed_share=0)
+    (message,) = _messages(enforce_budgets(_mixed(), budgets))
+    assert message.count("allowed") == 5
+    assert "6 partitions for both and too many for 1 other topic, 3 allowed (partitionsPerTopic)" in message
+    after = enforce_budgets(_mixed(), replace(budgets, topics=None, changed_share=None), partial=True)
+    assert _kinds(after) == {
+        "adopted": ["TakeOwnership"],
+        "both": ["UpdateConfig"],
+        "gone-a": [],
+        "gone-b": [],
+        "new": [],
+    }
+
+
+def test_the_defaults() -> None:
+    """1,000 partitions a topic, 5 deletions and 1,000 notifications are allowed, one more is not; no other limit."""
+    gone = [f"t{number}" for number in range(6)]
+    seen = state(*(topic(name) for name in gone))
+    five = plan(seen, *(spec(name, ensure="Absent") for name in gone[:5]))
+    assert enforce_budgets(five, Budgets()) == five
+    six = plan(seen, *(spec(name, ensure="Absent") for name in gone))
+    assert _messages(enforce_budgets(six, Budgets())) == {
+        "6 deletions, 5 allowed (deletions): nothing of this cluster is written"
+    }
+    wide = plan(state(), spec("wide", partitions=1000, replicationFactor=1))
+    assert enforce_budgets(wide, Budgets()) == wide
+    wider = plan(state(), spec("wide", partitions=1001, replicationFactor=1))
+    assert refusal_reasons(enforce_budgets(wider, Budgets()).topics[0]) == ["BudgetExceeded"]
+    names = [f"c{number:04}" for number in range(1001)]
+    many = plan(state(*map(topic, names)), *(spec(name, config={"compression.type": "zstd"}) for name in names))
+    left = enforce_budgets(many, Budgets())
+    assert [each.topic for each in left.topics if not each.is_actionable] == ["c1000"]
+
+
+def test_the_first_notifications_by_name() -> None:
+    """The others wait with their config alone: growth and creation send none, and the next run goes on."""
+    seen = state(*(topic(name, replica_lists("12", "23", "34")) for name in "abcd"))
+    wanted = [spec(name, partitions=4, replicationFactor=2, config={"compression.type": "zstd"}) for name in "abcd"]
+    after = enforce_budgets(
+        plan(seen, *wanted, spec("e", config={"compression.type": "zstd"})), Budgets(notifications=2)
+    )
+    both, grown = ["AddPartitions", "UpdateConfig"], ["AddPartitions"]
+    assert _kinds(after) == {"a": both, "b": both, "c": grown, "d": grown, "e": ["CreateTopic"]}
+    assert _messages(after) == {"4 config notifications to send, 2 allowed (notifications)"}
+    assert "run again" in after.topics[2].refusals[0].hint
+    held = after.topics[2]
+    assert held.record_after is not None
+    assert held.record_after.config_keys == ()
+
+
+def test_what_is_not_done_costs_nothing() -> None:
+    """Observed topics and what others refuse already are no part of what is spent."""
+    seen = state(topic("a"), topic("b", replica_lists("12", "23"), record=None))
+    found = plan(seen, spec("a", ensure="Absent", mode="Observe"), spec("b", partitions=9, replicationFactor=2))
+    assert enforce_budgets(found, Budgets(topics=0, new_partitions=0, deletions=0, changed_share=0)) == found
+
+
+def test_creations_are_no_share() -> None:
+    """A first run that creates everything changes no existing topic."""
+    found = plan(state(), *(spec(name) for name in "abc"))
+    assert enforce_budgets(found, Budgets(changed_share=0)) == found
+
+
+def test_a_share_is_one_of_all_topics_each_counted_once() -> None:
+    """What is refused is a topic as any other; what is only noticed is among the unchanged already."""
+    seen = state(
+        topic("changed"), topic("noticed", config={"flush.ms": "5"}), topic("refused", replica_lists("12", "23"))
+    )
+    wanted = [spec("changed", config={"compression.type": "zstd"}), spec("noticed"), spec("refused", partitions=1)]
+    found = plan(seen, *wanted)
+    assert _kinds(found) == {"changed": ["UpdateConfig"], "noticed": [], "refused": []}
+    (message,) = _messages(enforce_budgets(found, Budgets(changed_share=33)))
+    assert message.startswith("1 of 3 existing topics changed, 33% allowed")
+    assert enforce_budgets(found, Budgets(changed_share=34)) == found
+
+
+@settings(max_examples=200)
+@given(plan_inputs(), st.integers(0, 3), st.integers(0, 40), st.booleans())
+def test_budgets_only_take_away(world: PlanInput, few: int, share: int, partial: bool) -> None:
+    """Nothing is added; what is left is within every budget; what is gone is held by a refusal with the reason."""
+    before = replace(world.plan(), write_block=world.state.write_block)
+    budgets = Budgets(few, few, few + 1, few, share, few)
+    after = enforce_budgets(before, budgets, partial=partial)
+    for one, other in zip(before.topics, after.topics, strict=True):
+        gone = [change for change in one.changes if change not in other.changes]
+        assert set(map(id, other.changes)) <= set(map(id, one.changes))
+        new = other.refusals[len(one.refusals) :]
+        assert [change for refusal in new for change in refusal.withheld] == gone
+        assert {refusal.reason for refusal in new} <= {Reason.BUDGET_EXCEEDED}
+    assert enforce_budgets(after, replace(budgets, changed_share=None), partial=partial) == after
+    left = [change for each in after.actionable_topics() for change in each.changes]
+    assert sum(isinstance(change, UpdateConfig) for change in left) <= few
+    assert sum(not isinstance(change, TakeOwnership) for change in left) <= 2 * few
+    assert enforce_budgets(before, NO_LIMIT) == before
+
+
+def test_a_run_may_take_over_without_limit() -> None:
+    """A whole cluster is adopted in one run: nothing of Kafka's changes."""
+    names = [f"t{number}" for number in range(50)]
+    found = plan(state(*(topic(name, record=None) for name in names)), *map(spec, names), run=RunOptions())
+    assert enforce_budgets(found, Budgets(topics=0, changed_share=0)) == found

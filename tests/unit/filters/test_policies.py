@@ -1,0 +1,141 @@
+"""Policies as values: whom they are for, and a plan without what their rules deny."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.builders import change_kinds, notice_reasons, plan, refusal_reasons, replica_lists, spec, state, topic
+from support.policy_builders import labelled_spec, policy
+from support.strategies import PlanInput, plan_inputs
+from topiarist.errors import Reason
+from topiarist.filters.policies import deny_changes, find_duplicate_names
+from topiarist.model.plan import Change, Issue, TopicPlan
+from topiarist.model.spec import ClusterSpec
+
+DENY = policy({"message": "never"}).rules[0].make_issue(spec("a"))
+WARN = policy({"message": "mind", "action": "Warn"}).rules[0].make_issue(spec("a"))
+PROD = ClusterSpec(name="prod", labels={"env": "prod", "region": "eu"})
+TEST = ClusterSpec(name="test", labels={"env": "test"})
+
+
+def _nothing(_topic: TopicPlan, _change: Change) -> Sequence[Issue]:
+    return ()
+
+
+@pytest.mark.parametrize(
+    ("selector", "meant"),
+    [
+        ({}, {"prod", "test", ""}),
+        ({"clusters": ["test"]}, {"test"}),
+        ({"clusterSelector": {"matchLabels": {"env": "prod"}}}, {"prod"}),
+        ({"clusterSelector": {"matchLabels": {"env": "prod", "region": "us"}}}, set()),
+        ({"topics": ["nothing"]}, {"prod", "test", ""}),
+    ],
+)
+def test_clusters_that_a_policy_means(selector: dict[str, Any], meant: set[str]) -> None:
+    """By name or by all labels; without either, every cluster, the unnamed one too."""
+    found = policy({}, **selector)
+    assert {cluster.name for cluster in (PROD, TEST, ClusterSpec()) if found.applies_to_cluster(cluster)} == meant
+
+
+@pytest.mark.parametrize(
+    ("selector", "covered"),
+    [
+        ({}, {"orders.a", "users"}),
+        ({"topics": ["orders.*"]}, {"orders.a"}),
+        ({"topics": ["ORDERS.*", "us?rs"]}, {"users"}),
+        ({"matchLabels": {"team": "shop"}}, {"orders.a", "users"}),
+        ({"matchLabels": {"team": "shop", "tier": "1"}}, {"users"}),
+        ({"topics": ["orders.*"], "matchLabels": {"tier": "1"}}, set()),
+    ],
+)
+def test_topics_that_a_policy_covers(selector: dict[str, Any], covered: set[str]) -> None:
+    """By a pattern of the name in Kafka, case and all, and by all labels: both must fit."""
+    specs = [labelled_spec("orders.a", {"team": "shop"}), labelled_spec("users", {"team": "shop", "tier": "1"})]
+    found = policy({}, **selector)
+    assert {each.topic for each in specs if found.applies_to_topic(each)} == covered
+
+
+def test_a_topic_that_is_denied() -> None:
+    """All its changes are held by the first refusal; a second denial stands beside it; a warning is only said."""
+    before = plan(
+        state(topic("a", replica_lists("12", "23", "34"))),
+        spec("a", partitions=4, replicationFactor=2, config={"compression.type": "zstd"}),
+    )
+    (after,) = deny_changes(before, {"a": [DENY, DENY, WARN]}, _nothing).topics
+    assert (change_kinds(after), refusal_reasons(after), notice_reasons(after)) == (
+        [],
+        ["PolicyDenied"] * 2,
+        ["PolicyWarning"],
+    )
+    assert [len(refusal.withheld) for refusal in after.refusals] == [2, 0]
+    assert after.record_after == after.record_before
+
+
+def test_a_change_that_is_denied() -> None:
+    """That one is held, the others stay, and every rule that denies it is named."""
+
+    def judge(_topic: TopicPlan, change: Change) -> Sequence[Issue]:
+        return (DENY, DENY, WARN) if type(change).__name__ == "AddPartitions" else (WARN,)
+
+    seen = state(topic("a", replica_lists("12", "23", "34")))
+    before = plan(seen, spec("a", partitions=4, replicationFactor=2, config={"compression.type": "zstd"}))
+    (after,) = deny_changes(before, {}, judge).topics
+    assert (change_kinds(after), refusal_reasons(after)) == (["UpdateConfig"], ["PolicyDenied"] * 2)
+    assert notice_reasons(after) == ["PolicyWarning"] * 2
+    assert [type(change).__name__ for change in after.refusals[0].withheld] == ["AddPartitions"]
+
+
+def test_topics_without_a_change() -> None:
+    """A denial of what already stands is a warning: of a topic in the plan a notice, of the others their number."""
+    seen = state(topic("same"), topic("told", config={"segment.ms": "5"}))
+    before = replace(plan(seen, spec("same"), spec("told")), warnings=("said before",))
+    after = deny_changes(before, {"same": [DENY], "told": [DENY]}, _nothing)
+    (told,) = after.topics
+    assert (told.topic, refusal_reasons(told), notice_reasons(told)) == ("told", [], ["Unmanaged", "PolicyWarning"])
+    assert not after.has_refusals
+    assert after.warnings[0] == "said before"
+    assert after.warnings[1].startswith("policies are not kept by 1 topic without a difference")
+
+
+def test_topics_that_are_only_observed() -> None:
+    """Nothing is done to them, so nothing is denied."""
+    before = plan(state(), spec("a", partitions=1, replicationFactor=1, mode="Observe"))
+    after = deny_changes(before, {"a": [DENY]}, lambda _topic, _change: [DENY])
+    assert (change_kinds(after.topics[0]), notice_reasons(after.topics[0])) == (["CreateTopic"], ["PolicyWarning"])
+    assert not after.has_refusals
+
+
+@settings(max_examples=200)
+@given(plan_inputs(), st.sampled_from(["CreateTopic", "AddPartitions", "UpdateConfig", "DeleteTopic", "TakeOwnership"]))
+def test_a_rule_only_takes_away(world: PlanInput, kind: str) -> None:
+    """What is denied is gone and held once; nothing is added, and nothing else is touched."""
+    before = world.plan()
+    after = deny_changes(before, {}, lambda _topic, change: [DENY] if type(change).__name__ == kind else [])
+    for one, other in zip(before.topics, after.topics, strict=True):
+        gone = tuple(change for change in one.changes if one.is_actionable and type(change).__name__ == kind)
+        assert other.changes == tuple(change for change in one.changes if change not in gone)
+        new = other.refusals[len(one.refusals) :]
+        assert tuple(change for refusal in new for change in refusal.withheld) == gone
+        assert {refusal.reason for refusal in new} <= {Reason.POLICY_DENIED}
+
+
+def test_names_that_are_there_twice() -> None:
+    """Policies of one name and namespace, and rules of one policy; both places are named."""
+    found = list(
+        find_duplicate_names(
+            [policy({}), policy({}, namespace="other"), policy({"name": "x"}, {"name": "x"}, {}), policy({})]
+        )
+    )
+    assert [str(complaint).split(":")[0] for complaint in found] == ["law.yaml"] * 3
+    assert [complaint.message.split(":")[0] for complaint in found] == [
+        "Policy law",
+        "policy law, rule x",
+        "Policy law",
+    ]

@@ -1,0 +1,135 @@
+"""The policies of a run: what they say before a plan, of a plan, and about themselves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from support.builders import cluster, plan, spec, state
+from support.checkout import ROOT
+from support.policy_builders import evaluate_rules, labelled_spec, policy
+from topiarist.errors import InvalidManifests
+from topiarist.filters.policies import PolicyResult
+from topiarist.model.spec import ClusterSpec
+
+SAMPLES = ROOT / "manifests" / "policies"
+PROD = cluster("prod", labels={"env": "prod"}, version=(3, 9))
+
+
+def said(found: PolicyResult) -> list[str]:
+    return [complaint.message for complaint in found.errors]
+
+
+def test_a_finding_names_all_its_clusters_once() -> None:
+    """One complaint a place, with the clusters by name, of many the first three."""
+    law = policy({"expression": "false", "message": "never"})
+    clusters = [cluster(name) for name in ("c4", "c1", "c5", "c3", "c2")]
+    made = spec("a", clusters[0])
+    found = evaluate_rules([law], *(replace(made, cluster=each) for each in clusters))
+    assert said(found) == ["a on c1, c2, c3 and 2 other clusters: never (policy law, rule r0)"]
+    assert found.errors[0].hint.startswith("the rule stands at law.yaml:")
+    assert said(evaluate_rules([law], spec("a", ClusterSpec()))) == ["a: never (policy law, rule r0)"]
+
+
+def test_topics_that_are_not_judged() -> None:
+    """What is to go, and what has no size (which is a complaint already)."""
+    law = policy({"expression": "topic.partitions > 5", "message": "more"})
+    sized = replace(PROD, default_partitions=3, default_replication_factor=3)
+    gone, sizeless = spec("gone", sized, ensure="Absent"), spec("sizeless", PROD, partitions=3)
+    assert said(evaluate_rules([law], gone, sizeless)) == []
+    assert len(said(evaluate_rules([law], gone, sizeless, spec("a", PROD)))) == 1
+
+
+def test_a_warning_is_no_complaint() -> None:
+    """Alone it is a warning; where a plan follows, that says it."""
+    law = policy({"expression": "false", "message": "mind", "action": "Warn"})
+    found = evaluate_rules([law], spec("a", PROD))
+    assert said(found) == []
+    assert [warning.message for warning in found.warnings] == ["a on prod: mind (policy law, rule r0)"]
+    assert evaluate_rules([law], spec("a", PROD), validate_only=False).warnings == []
+
+
+def test_a_denial_before_a_plan_is_left_to_the_plan() -> None:
+    """What can be done is still done: one topic that breaks a rule stops no other."""
+    law = policy({"expression": 'topic.name != "a"', "message": "never"})
+    specs = [spec("a", PROD), spec("b", PROD)]
+    found = evaluate_rules([law], *specs, validate_only=False)
+    assert said(found) == []
+    after = found.plan_filter(plan(state(), *specs))
+    assert [(each.topic, each.is_actionable) for each in after.topics] == [("a", False), ("b", True)]
+
+
+def test_a_rule_that_cannot_be_judged_is_a_complaint_in_any_case() -> None:
+    """Also where another rule denies the topic, and also before a plan; its first topic is named."""
+    law = policy({"expression": 'topic.labels.team == "x"'}, {"expression": "false"})
+    for alone in (True, False):
+        found = [
+            text
+            for text in said(evaluate_rules([law], spec("a", PROD), spec("b", PROD), validate_only=alone))
+            if "judged" in text
+        ]
+        assert found == [
+            'policy law, rule r0: cannot be judged for a on prod and 1 other topic: found no key "team"',
+        ]
+
+
+def test_a_rule_about_changes_that_cannot_be_judged_ends_the_plan() -> None:
+    """Every one that cannot, at its own place."""
+    laws = policy(
+        {"expression": 'change.after.config["x"] == ""', "subject": "Change"},
+        {"expression": "1 / change.before.partitions > 0", "subject": "Change"},
+        {"expression": "true", "subject": "Change"},
+    )
+    guard = evaluate_rules([laws], spec("a", PROD), validate_only=False).plan_filter
+    with pytest.raises(InvalidManifests) as raised:
+        guard(plan(state(), spec("a", PROD)))
+    assert [complaint.message.partition(": cannot")[0] for complaint in raised.value.errors] == [
+        "policy law, rule r0",
+        "policy law, rule r1",
+    ]
+
+
+def test_a_plan_without_specs_was_judged_when_it_was_made() -> None:
+    """A saved plan has no specs; rules about changes pass it by."""
+    guard = evaluate_rules(
+        [policy({"expression": "false", "subject": "Change"})], spec("a", PROD), validate_only=False
+    ).plan_filter
+    found = plan(state(), spec("a", PROD))
+    bare = replace(found, topics=tuple(replace(each, spec=None) for each in found.topics))
+    assert not guard(found).has_changes
+    assert guard(bare).has_changes
+
+
+def test_labels_do_not_lead_out_of_a_policy_that_asks_for_them() -> None:
+    """A selector by a topic's labels can be dodged by leaving them out; a rule that demands them cannot."""
+    selected = policy({"expression": "topic.partitions < 3", "message": "few"}, matchLabels={"team": "shop"})
+    demanding = policy({"expression": 'topic.labels[?"team"].hasValue()', "message": "whose?"}, name="labels")
+    honest, dodging = labelled_spec("a", {"team": "shop"}, PROD), labelled_spec("b", {}, PROD)
+    assert said(evaluate_rules([selected, demanding], honest)) == ["a on prod: few (policy law, rule r0)"]
+    assert said(evaluate_rules([selected, demanding], dodging)) == ["b on prod: whose? (policy labels, rule r0)"]
+
+
+@pytest.mark.parametrize(("paths", "loaded"), [(["samples"], False), (["samples", "policies/naming.yaml"], True)])
+def test_the_library_is_loaded_only_for_a_policy(paths: list[str], loaded: bool) -> None:
+    """A run without a policy does not wait for it."""
+    words = ["validate", *(str(SAMPLES.parent / path) for path in paths)]
+    script = f"import sys; from topiarist.cli.main import run; run({words!r}); print('cel_expr_python' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{loaded}\n"
+
+
+def test_without_the_library_a_policy_is_an_error() -> None:
+    """A guard rail that cannot be evaluated is not passed by: the run ends with 1 and says what is missing."""
+    words = ["validate", str(SAMPLES / "naming.yaml"), str(SAMPLES.parent / "samples")]
+    script = (
+        f"import sys; sys.modules['cel_expr_python'] = None; from topiarist.cli.main import run; print(run({words!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
+    assert done.stderr == (
+        "error: judging Policy documents needs packages that are not installed: pip install 'cel-expr-python>=0.1.3' "
+        "(extra policy)\n"
+    )

@@ -1,0 +1,410 @@
+"""What a review allows of a plan that is made anew: never more than both have, and all of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.builders import (
+    RACKED_BROKERS,
+    cluster,
+    config_changes,
+    plan,
+    record_without_values,
+    refusal_reasons,
+    replica_lists,
+    spec,
+    state,
+    topic,
+    with_topic,
+)
+from support.strategies import PlanInput, plan_inputs
+from topiarist.errors import Reason
+from topiarist.filters.review import (
+    already_satisfied,
+    filter_unapproved_deletions,
+    filter_unreviewed,
+    recheck_saved_plan,
+)
+from topiarist.kafka.types import Broker, Replicas
+from topiarist.model.plan import (
+    SAFE_ASSESSMENT,
+    AddPartitions,
+    Change,
+    ConfigItem,
+    CreateTopic,
+    DeleteTopic,
+    Plan,
+    Risk,
+    RiskAssessment,
+    TopicPlan,
+    UpdateConfig,
+)
+from topiarist.model.run_options import ALL_TOPICS, RiskApproval, RunOptions
+from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.model.state import ClusterState, OwnershipRecord
+from topiarist.planning.preconditions import APPLICABLE, check_plan
+from topiarist.planning.simulate import simulate
+
+many = settings(max_examples=300)
+LOSSES = (RiskApproval(Risk.DATA_LOSS, ALL_TOPICS),)
+DOCUMENT = spec().manifest.source
+
+OLD = state(topic("orders", replica_lists("12", "23"), "segment.ms", config={"segment.ms": "5"}))
+SEVEN = (Broker(0, "a"), *RACKED_BROKERS)
+WANTED: dict[str, Any] = {"partitions": 4, "config": {"segment.ms": 6, "retention.ms": 7}}
+
+
+def of(plan: Plan, name: str = "orders") -> TopicPlan:
+    return next(topic for topic in plan.topics if topic.topic == name)
+
+
+def again(world: PlanInput, seed: int) -> PlanInput:
+    """The same world with some topics' manifests replaced by those of another, and perhaps a broker gone."""
+    random = Random(seed)
+    other = {each.topic: each for each in _other(world, seed)}
+    specs = tuple(random.choice((each, other.get(each.topic, each))) for each in world.specs)
+    brokers = world.state.brokers[random.choice((0, 0, 1)) :]
+    return world._replace(specs=specs, state=replace(world.state, brokers=brokers))
+
+
+def _other(world: PlanInput, seed: int) -> tuple[TopicSpec, ...]:
+    shuffled = list(world.specs)
+    Random(seed).shuffle(shuffled)
+    return tuple(
+        replace(mine, **{field: getattr(theirs, field) for field in ("config", "partitions", "create_partitions")})
+        for mine, theirs in zip(world.specs, shuffled, strict=True)
+        if mine.assignment is None
+    )
+
+
+def parts(change: Change) -> set[tuple[Any, ...]]:
+    """A change as a review sees it: kind, before and after, key by key, without the brokers of new replicas."""
+    match change:
+        case UpdateConfig():
+            return {("config", *item[:3]) for item in change.items}
+        case CreateTopic():
+            return {("create", tuple(map(len, change.replicas)), tuple(sorted(change.config.items())))}
+        case AddPartitions():
+            return {("grow", change.before, change.first_replicas, tuple(map(len, change.replicas)))}
+        case DeleteTopic():
+            return {("delete", change.partitions, change.replicas)}
+    return {("adopt",)}
+
+
+def all_parts(topics: tuple[TopicPlan, ...]) -> set[tuple[Any, ...]]:
+    return {(topic.topic, *part) for topic in topics for change in topic.changes for part in parts(change)}
+
+
+@many
+@given(plan_inputs(), st.integers(0, 1 << 40))
+def test_nothing_is_done_that_was_not_reviewed(world: PlanInput, seed: int) -> None:
+    """What is left stands in both plans; what is not left is held by a refusal; nothing is lost or added."""
+    reviewed, fresh = world.plan(), again(world, seed).plan()
+    left = filter_unreviewed(fresh, reviewed)
+    to_do = tuple(left.actionable_topics())
+    assert all_parts(to_do) <= all_parts(tuple(reviewed.actionable_topics())) & all_parts(
+        tuple(fresh.actionable_topics())
+    )
+    for found, was in zip(left.topics, fresh.topics, strict=True):
+        held = [held for refusal in found.refusals[len(was.refusals) :] for held in refusal.withheld]
+        everything = {part for change in (*found.changes, *held) for part in parts(change)}
+        assert everything == {part for change in was.changes for part in parts(change)}
+        assert {refusal.reason for refusal in found.refusals[len(was.refusals) :]} <= {Reason.NOT_REVIEWED}
+
+
+@many
+@given(plan_inputs(), st.integers(0, 1 << 40))
+def test_what_is_left_can_be_done(world: PlanInput, seed: int) -> None:
+    """Every topic still stands as it did, and its record fits what is left of its changes.
+
+    Where a key that was not reviewed would have mended the config, it is invalid without: then nothing is written.
+    """
+    merged = again(world, seed)
+    left = filter_unreviewed(merged.plan(), world.plan())
+    for _, stands in check_plan(left, merged.state):
+        assert stands == APPLICABLE or stands.message.startswith("the config as it would be written now is invalid: ")
+    after = simulate(merged.state, left.actionable_topics())
+    for found in left.actionable_topics():
+        if found.topic in after.topics:
+            record = after.topics[found.topic].valid_record
+            assert record is not None
+            asked = found.spec.config.keys() if found.spec else set()
+            assert set(record.config_keys) <= after.topics[found.topic].config.keys() | asked
+
+
+@many
+@given(plan_inputs())
+def test_the_same_plan_is_reviewed_whole(world: PlanInput) -> None:
+    """A plan that was reviewed as it is loses nothing."""
+    fresh = world.plan()
+    assert filter_unreviewed(fresh, world.plan()) == fresh
+    assert already_satisfied(fresh, world.plan()) == ()
+
+
+@many
+@given(plan_inputs())
+def test_without_a_review_nothing_is_done(world: PlanInput) -> None:
+    """A reviewed plan without topics allows nothing."""
+    fresh = world.plan()
+    assert not filter_unreviewed(fresh, replace(fresh, topics=())).has_changes
+
+
+@many
+@given(plan_inputs())
+def test_deletions_need_their_own_word(world: PlanInput) -> None:
+    """Without an allowance no deletion is left, and nothing else is touched; with one nothing is."""
+    fresh = world.plan()
+    left = filter_unapproved_deletions(fresh, ())
+    deleting = {
+        found.topic for found in fresh.actionable_topics() if any(isinstance(c, DeleteTopic) for c in found.changes)
+    }
+    assert {found.topic for found in fresh.actionable_topics()} - {
+        found.topic for found in left.actionable_topics()
+    } == deleting
+    assert all(refusal_reasons(found)[-1] == "DataLoss" for found in left.topics if found.topic in deleting)
+    assert filter_unapproved_deletions(fresh, LOSSES) == fresh
+
+
+def planned(seen: ClusterState = OLD, **fields: Any) -> Plan:
+    return plan(seen, spec(**{**WANTED, **fields}))
+
+
+def test_each_key_counts_by_itself() -> None:
+    """A key that was merged later is held; those that were reviewed are done, and the record has them alone."""
+    left = of(filter_unreviewed(planned(config={"segment.ms": 6, "retention.ms": 7, "flush.ms": 8}), planned()))
+    assert config_changes(left) == {"segment.ms": ("5", "6"), "retention.ms": (None, "7")}
+    assert record_without_values(left) == OwnershipRecord("default", ("retention.ms", "segment.ms"))
+    assert left.refusals[0].message == "flush.ms: not in the reviewed plan, or not from and to these values"
+
+
+def test_reviewed_lists_are_used_while_their_brokers_stand() -> None:
+    """A broker more changes where new partitions would go; the reviewed lists are as good as before."""
+    seven = replace(OLD, brokers=SEVEN)
+    assert planned(seven).topics != planned().topics
+    assert of(filter_unreviewed(planned(seven), planned())).changes == of(planned()).changes
+
+
+def test_a_plan_without_its_specs_is_reviewed_alike() -> None:
+    """No manifest gives lists of its own then: the reviewed ones are used."""
+    fresh = planned(replace(OLD, brokers=SEVEN))
+    bare = replace(fresh, topics=(replace(of(fresh), spec=None),))
+    assert of(filter_unreviewed(bare, planned())).changes == of(planned()).changes
+
+
+OBJECTIONS: dict[str, tuple[ClusterState, dict[str, Any], str]] = {
+    "gone": (replace(OLD, brokers=(*RACKED_BROKERS[:3], *RACKED_BROKERS[4:])), {}, "broker 4, which is not registered"),
+    "in another rack": (
+        replace(OLD, brokers=(*SEVEN[:4], Broker(4, "z"), *SEVEN[5:])),
+        {},
+        "broker 4, which was reviewed in another rack",
+    ),
+    "excluded": (replace(OLD, brokers=SEVEN), {"on": cluster("prod", exclude_brokers=frozenset({4}))}, "gets no new"),
+    "given otherwise": (
+        OLD,
+        {"partitions": None, "replicationFactor": None, "replicaAssignment": [[1, 2], [2, 3], [1, 6], [5, 1]]},
+        "other replica lists than the manifest gives",
+    ),
+    "more of them": (OLD, {"partitions": 5}, "another number of partitions"),
+}
+
+
+@pytest.mark.parametrize(("seen", "fields", "words"), OBJECTIONS.values(), ids=OBJECTIONS.keys())
+def test_lists_that_cannot_be_had(seen: ClusterState, fields: dict[str, Any], words: str) -> None:
+    """The reviewed lists do not hold any more, and others were not reviewed: growth is refused, config is done."""
+    fields = {key: value for key, value in {**WANTED, **fields}.items() if value is not None}
+    left = of(filter_unreviewed(plan(seen, spec(**fields)), planned()))
+    assert [type(change) for change in left.changes] == [UpdateConfig]
+    assert refusal_reasons(left) == ["NotReviewed"]
+    assert words in left.refusals[0].message
+
+
+@pytest.mark.parametrize(
+    ("forged", "words"),
+    [
+        (replica_lists(*["14"] * 6), "in fewer racks than it would get now"),
+        (replica_lists(*["12"] * 6), "broker 1 leads 6 of its partitions, at most 1 now"),
+        (replica_lists("21", "31", "51", "61", "21", "31"), "broker 1 holds 6 of its partitions, at most 2 now"),
+    ],
+    ids=["racks", "leaders", "replicas"],
+)
+def test_lists_that_no_planner_makes(forged: tuple[Replicas, ...], words: str) -> None:
+    """Whoever builds a file on a branch does not decide where a cluster's load goes."""
+    made = plan(state(), spec("new", partitions=6, replicationFactor=2))
+    (found,) = made.topics
+    ours = replace(found, changes=(CreateTopic(replica_lists("12", "34", "56", "23", "45", "61"), {}),))
+    theirs = replace(found, changes=(CreateTopic(forged, {}),))
+    left = of(filter_unreviewed(replace(made, topics=(ours,)), replace(made, topics=(theirs,))), "new")
+    assert refusal_reasons(left) == ["NotReviewed"]
+    assert words in left.refusals[0].message
+
+
+def test_brokers_of_the_run_that_get_nothing() -> None:
+    """``--without-brokers`` of the applying run counts, whatever was reviewed."""
+    seven = replace(OLD, brokers=SEVEN)
+    assert "broker 4, which gets no new" in of(filter_unreviewed(planned(seven), planned(), {4})).refusals[0].message
+
+
+def _riskier(found: Plan) -> Plan:
+    """The plan with growth that would lose data."""
+    changes = tuple(
+        replace(change, assessment=RiskAssessment(Risk.DATA_LOSS, "worse"))
+        if isinstance(change, AddPartitions)
+        else change
+        for change in of(found).changes
+    )
+    return replace(found, topics=(replace(of(found), changes=changes),))
+
+
+def test_what_may_cost_more_than_the_review_showed_was_not_reviewed() -> None:
+    """A risk that rose since needs another look; one that fell does not."""
+    left = of(filter_unreviewed(_riskier(planned()), planned()))
+    assert left.refusals[0].message == "was reviewed as Disruptive, and is DataLoss now: worse"
+    assert of(filter_unreviewed(planned(), _riskier(planned()))).refusals == ()
+
+
+WHOLE: dict[str, tuple[Callable[[ClusterState], ClusterState], str]] = {
+    "made again": (lambda seen: with_topic(seen, "orders", identity=9), "it was deleted and made again"),
+    "gone": (lambda seen: replace(seen, topics={}), "was there when it was reviewed, or is there now"),
+    "given up": (
+        lambda seen: with_topic(seen, "orders", record=None, record_valid=False),
+        "was reviewed as that of owner default, and is that of nobody",
+    ),
+}
+
+
+@pytest.mark.parametrize(("act", "words"), WHOLE.values(), ids=WHOLE.keys())
+def test_another_topic_than_the_one_reviewed(act: Callable[[ClusterState], ClusterState], words: str) -> None:
+    """A topic that is not the one that was looked at is refused as a whole."""
+    fresh = plan(act(OLD), spec(**WANTED, replicationFactor=2), run=RunOptions(adopt=("*",)))
+    left = of(filter_unreviewed(fresh, planned()))
+    assert (left.changes, left.record_after) == ((), left.record_before)
+    assert words in left.refusals[-1].message
+
+
+def test_a_topic_that_was_made_since_the_review() -> None:
+    """Its creation was reviewed: what would be done to the one that is there now was not."""
+    left = of(filter_unreviewed(planned(), planned(state(), replicationFactor=2)))
+    assert left.changes == ()
+    assert "was there when it was reviewed, or is there now" in left.refusals[0].message
+
+
+def test_a_kind_of_change_that_was_not_reviewed() -> None:
+    """Growth that was merged later is held, and what was reviewed beside it is done."""
+    left = of(filter_unreviewed(planned(), planned(partitions=2)))
+    assert [type(change) for change in left.changes] == [UpdateConfig]
+    assert left.refusals[0].message == "the reviewed plan has no such change of it"
+
+
+def test_an_adoption_is_that_of_the_reviewed_record() -> None:
+    """Where only our record is written, the record is what was reviewed."""
+    seen = state(topic("orders", replica_lists("12"), config={"segment.ms": "5", "flush.ms": "6"}, record=None))
+    small = plan(seen, spec(partitions=1, config={"segment.ms": 5}))
+    large = plan(seen, spec(partitions=1, config={"segment.ms": 5, "flush.ms": 6}))
+    assert of(filter_unreviewed(small, small)).refusals == ()
+    assert of(filter_unreviewed(large, small)).refusals[0].message == "was reviewed otherwise"
+
+
+def test_a_deletion_is_that_of_the_reviewed_size() -> None:
+    """A topic that has grown since is another loss than the one that was reviewed."""
+    gone = spec(ensure="Absent")
+    reviewed, grown = (
+        plan(OLD, gone),
+        with_topic(OLD, "orders", replicas=replica_lists("12", "23", "34"), partition_ids=()),
+    )
+    assert of(filter_unreviewed(reviewed, reviewed)).changes == of(reviewed).changes
+    assert refusal_reasons(of(filter_unreviewed(plan(grown, gone), reviewed))) == ["NotReviewed"]
+    configured = with_topic(OLD, "orders", record=OwnershipRecord("default"))
+    assert (
+        of(filter_unreviewed(plan(configured, gone), reviewed)).changes == of(reviewed).changes
+    )  # it is no larger by that
+
+
+def test_what_is_not_needed_any_more() -> None:
+    """Topics of the review about which nothing is found now: done already, or not asked for."""
+    reviewed = plan(OLD, spec(**WANTED), spec("new"))
+    assert already_satisfied(plan(OLD, spec(**WANTED), spec("new")), reviewed) == ()
+    done = simulate(OLD, reviewed.topics)
+    assert already_satisfied(plan(done, spec(**WANTED), spec("new")), reviewed) == ("new", "orders")
+    assert already_satisfied(plan(OLD, spec(**WANTED)), reviewed) == ("new",)
+    noticed = with_topic(done, "orders", config={**done.topics["orders"].config, "flush.ms": "8"})
+    assert "orders" in already_satisfied(plan(noticed, spec(**WANTED), spec("new")), reviewed)
+    taken = plan(with_topic(OLD, "orders", record=OwnershipRecord("team")), spec(**WANTED), spec("new"))
+    assert of(taken).changes == ()
+    assert already_satisfied(taken, reviewed) == ()  # it is refused, which says enough
+
+
+def guarded(kept: Plan, cluster: ClusterSpec, *, allow_unknown_brokers: bool = False) -> Plan:
+    """A plan that was kept, after a look by the eyes of the run that applies it."""
+    return recheck_saved_plan(kept, cluster, planned_brokers=kept.brokers, allow_unknown_brokers=allow_unknown_brokers)
+
+
+GUARDS: dict[str, tuple[ClusterSpec, Reason | None]] = {
+    "nothing said": (ClusterSpec(), None),
+    "a broker that the plan uses": (ClusterSpec(exclude_brokers=frozenset({4})), Reason.EXCLUDED_BROKERS),
+    "a broker that it does not use": (ClusterSpec(exclude_brokers=frozenset({6})), None),
+    "protected": (ClusterSpec(protected=("ord*",)), Reason.PROTECTED_TOPIC),
+    "configs that its release has": (ClusterSpec(source=DOCUMENT), None),
+}
+
+
+@pytest.mark.parametrize(("on", "reason"), GUARDS.values(), ids=GUARDS.keys())
+def test_the_clusters_document_of_the_run_counts(on: ClusterSpec, reason: Reason | None) -> None:
+    """Who gets no replicas and what is protected is decided by the run that applies, not by the plan's file."""
+    kept = replace(planned(), topics=(replace(of(planned()), spec=None),))
+    left = of(guarded(kept, on))
+    assert [refusal.reason for refusal in left.refusals] == ([reason] if reason else [])
+    assert bool(left.changes) == (reason is None)
+
+
+@pytest.mark.parametrize("config", [{"confluent.tier": "x"}, {"local.retention.ms": "5"}], ids=["vendor", "release"])
+@pytest.mark.parametrize("made", [True, False], ids=["create", "configure"])
+def test_configs_are_judged_by_the_document_of_the_run(config: dict[str, str], made: bool) -> None:
+    """A file may say that the brokers know a key: what the run knows of the cluster decides, a document or nothing."""
+    vendors = ("confluent.*",)
+    changes = (
+        (CreateTopic(replica_lists("12"), config),)
+        if made
+        else (UpdateConfig(tuple(ConfigItem(key, None, text, SAFE_ASSESSMENT) for key, text in config.items())),)
+    )
+    kept = replace(planned(), topics=(TopicPlan("orders", None if made else OLD.topics["orders"], changes=changes),))
+    document = ClusterSpec(source=DOCUMENT, version=(2, 8))
+    assert refusal_reasons(of(guarded(kept, document))) == ["ConfigInvalid"]
+    kept = replace(kept, min_version=(2, 4))
+    assert refusal_reasons(of(guarded(kept, ClusterSpec()))) == [
+        "ConfigInvalid" if "confluent.tier" in config else "ConfigTooNew"
+    ]
+    for other in (
+        ClusterSpec(source=DOCUMENT, version=(3, 9), allow_unknown_configs=vendors),
+        ClusterSpec(version=(3, 9), allow_unknown_configs=vendors),
+    ):
+        assert of(guarded(kept, other)).changes == changes
+
+
+def test_a_key_may_be_taken_away_whoever_knows_it() -> None:
+    """What the cluster's document does not know may not be set; without it there is nothing to judge."""
+    changes = (UpdateConfig((ConfigItem("confluent.tier", "x", None, SAFE_ASSESSMENT),)),)
+    kept = replace(planned(), topics=(TopicPlan("orders", OLD.topics["orders"], changes=changes),))
+    assert of(guarded(kept, ClusterSpec(source=DOCUMENT))).changes == changes
+
+
+def test_a_file_may_not_leave_out_the_brokers_that_it_uses() -> None:
+    """Whose rack the plan does not show, nothing would be compared for: the run has to allow such brokers."""
+    kept = replace(planned(), brokers=(), topics=(replace(of(planned()), spec=None),))
+    assert refusal_reasons(of(guarded(kept, ClusterSpec()))) == ["UnknownBrokers"]
+    assert of(guarded(kept, ClusterSpec(), allow_unknown_brokers=True)).changes == of(planned()).changes
+
+
+def test_a_protected_topic_may_be_made_and_configured() -> None:
+    """Growth, deletion and cleanup are what other software relies on."""
+    on = ClusterSpec(protected=("*",))
+    assert of(guarded(planned(partitions=2), on)).refusals == ()
+    for wanted in (spec(partitions=2, config={"cleanup.policy": "compact"}), spec(ensure="Absent"), spec(partitions=3)):
+        assert refusal_reasons(of(guarded(plan(OLD, wanted), on)))[-1] == "ProtectedTopic"
+    assert of(guarded(plan(state(), spec("new")), on), "new").refusals == ()

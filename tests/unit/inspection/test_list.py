@@ -1,0 +1,213 @@
+"""Lists of topics: what a row says of a topic, which rows a filter chooses, and how a table reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import click
+import pytest
+
+from support.states import cluster, spec, topic
+from topiarist.cli.commands.list import command
+from topiarist.inspection.list import (
+    STATE_NAMES,
+    RowFilter,
+    TopicFlag,
+    TopicList,
+    TopicRow,
+    all_topic_names,
+    build_rows,
+)
+from topiarist.inspection.partition_health import IssueType
+from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.model.state import (
+    ClusterState,
+    OwnershipRecord,
+    PartitionState,
+    ReadError,
+    Reassignment,
+    TopicInspection,
+    TopicState,
+)
+from topiarist.output.json import list as list_
+from topiarist.output.text.layout import TextLayout
+from topiarist.output.text.list import describe_state, format_lists
+from topiarist.schema import load
+
+EU = ClusterSpec(name="eu", broker_config={"log.retention.hours": "2"})
+
+
+def seen(one: TopicState, **otherwise: PartitionState) -> TopicInspection:
+    """All partitions led by their first replica with a full ISR, but for those that are said otherwise (``p3``)."""
+    states = {at: PartitionState(replicas[0], replicas) for at, replicas in enumerate(one.replicas) if replicas}
+    states |= {int(key[1:]): state for key, state in otherwise.items()}
+    return TopicInspection(one.identity, dict(enumerate(one.replicas)), states)
+
+
+def only(
+    one: TopicState, found: TopicInspection | None = None, specs: list[TopicSpec] | None = None, **fields: Any
+) -> TopicRow:
+    """The row of the only topic of a cluster."""
+    state = replace(cluster(one), **fields)
+    inspections: Mapping[str, TopicInspection] = {one.name: found or seen(one)}
+    (row,) = build_rows(state, EU, specs, inspections, [one.name])
+    return row
+
+
+def test_a_topic_that_is_well() -> None:
+    """Its size, its owner and its manifest, and that nothing is wrong with it."""
+    wanted = spec("orders", EU, partitions=2)
+    row = only(topic("orders", 2, managed_keys=["retention.ms"]), specs=[wanted])
+    assert (row.partitions, row.partitions_by_replicas, row.owner, row.spec) == (2, {3: 2}, "default", wanted)
+    assert row.states == {"Well"}
+
+
+STATES_OF: dict[str, tuple[TopicState, dict[str, PartitionState], dict[str, Any], set[str]]] = {
+    "no record": (topic("orders", 2, managed_keys=None), {}, {}, {"Well", "Unowned"}),
+    "offline": (
+        topic("orders", [(1, 2)]),
+        {"p0": PartitionState(-1, (1,))},
+        {},
+        {"Offline", "UnderReplicated"},
+    ),
+    "under-replicated": (topic("orders", [(1, 2)]), {"p0": PartitionState(1, (1,))}, {}, {"UnderReplicated"}),
+    "unequal": (topic("orders", [(1, 2), (1,)]), {}, {}, {"UnequalReplicas"}),
+    "marked": (topic("orders", 1), {}, {"pending_deletions": frozenset({"orders"})}, {"MarkedForDeletion"}),
+}
+
+
+@pytest.mark.parametrize("case", STATES_OF.values(), ids=STATES_OF.keys())
+def test_states(case: tuple[TopicState, dict[str, PartitionState], dict[str, Any], set[str]]) -> None:
+    """Those of the topic, and the conditions of its partitions as describe has them."""
+    one, otherwise, fields, states = case
+    assert only(one, seen(one, **otherwise), **fields).states == states
+
+
+def test_a_partition_that_is_being_moved_is_not_of_another_width() -> None:
+    """Replicas that a reassignment adds are not counted, and a partition on the move makes no topic unequal."""
+    one = topic("orders", [(1, 2, 3), (1, 2)], reassigning_partitions=(0,))
+    row = only(one, replace(seen(one), reassignments={0: Reassignment(adding=(3,))}))
+    assert row.partitions_by_replicas == {2: 2}
+    assert row.states == {"Reassigning"}
+
+
+def test_without_states_nothing_is_called_well() -> None:
+    """From a snapshot, or where the states may not be read."""
+    one = topic("orders", 2)
+    (row,) = build_rows(cluster(one), EU, None, {}, ["orders"])
+    assert row.states == {"Unknown"}
+    assert not row.states_known
+    assert only(one, replace(seen(one), states={}, states_readable=False)).states == {"Unknown"}
+
+
+def test_topics_that_are_not_there() -> None:
+    """Missing if a manifest wants them, unreadable if a znode is odd, no row if a manifest wants them away."""
+    state = replace(cluster(), topic_errors={"odd": ReadError("/brokers/topics/odd", "no JSON")})
+    specs = [spec("orders", EU), spec("gone", EU, ensure="Absent")]
+    found = {row.topic: row.states for row in build_rows(state, EU, specs, {}, all_topic_names(state, specs))}
+    assert found == {"odd": {"Unreadable", "Unowned", "Undeclared"}, "orders": {"Missing"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "specs", "undeclared"),
+    [("orders", None, False), ("orders", [], True), ("_schemas", [], False), ("__consumer_offsets", [], False)],
+)
+def test_undeclared(name: str, specs: list[TopicSpec] | None, undeclared: bool) -> None:
+    """Only where manifests were given, and never of Kafka's own topics or those of other software."""
+    assert ("Undeclared" in only(topic(name, 1), specs=specs).states) is undeclared
+
+
+def test_a_record_that_does_not_count_gives_no_owner() -> None:
+    """One of an earlier topic of the name, or the note of a deletion."""
+    stale = replace(topic("orders", 1), record=OwnershipRecord("b"), record_valid=False)
+    noted = replace(topic("orders", 1), record=OwnershipRecord("b", deleted=True), record_valid=True)
+    assert [only(one).owner for one in (stale, noted)] == ["", ""]
+
+
+def test_overrides_that_are_what_brokers_use_anyway_are_left_out() -> None:
+    """As far as the brokers' settings are known: the dynamic ones, and those of ``brokerConfig``."""
+    config = {"retention.ms": "7200000", "segment.ms": " 5", "flush.ms": "7", "odd": "x"}
+    row = only(topic("orders", 1, config=config), broker_defaults={"log.roll.ms": "5"})
+    assert row.config == {"flush.ms": "7", "odd": "x"}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "names"),
+    [
+        (RowFilter(), ["clicks", "orders", "shop.new"]),
+        (RowFilter(patterns=("or*", "cl?cks")), ["clicks", "orders"]),
+        (RowFilter(owners=frozenset({"default"})), ["orders"]),
+        (RowFilter(labels={"team": "shop"}), ["orders", "shop.new"]),
+        (RowFilter(labels={"team": "shop", "env": "prod"}), []),
+        (RowFilter(states=frozenset({"Missing", "Unowned"})), ["clicks", "shop.new"]),
+        (RowFilter(patterns=("*",), labels={"team": "shop"}, states=frozenset({"Well"})), ["orders"]),
+    ],
+)
+def test_filters(chosen: RowFilter, names: list[str]) -> None:
+    """One of each kind has to fit, and all of the labels."""
+    shop = [labelled("orders"), labelled("shop.new")]
+    state = cluster(topic("orders", 1), topic("clicks", 1, managed_keys=None))
+    inspections = {name: seen(one) for name, one in state.topics.items()}
+    found = build_rows(state, EU, shop, inspections, all_topic_names(state, shop))
+    assert [row.topic for row in found if chosen.matches(row)] == names
+
+
+def labelled(name: str) -> TopicSpec:
+    """The spec of a manifest with a label."""
+    found = spec(name, EU)
+    return replace(found, manifest=found.manifest._replace(labels={"team": "shop"}))
+
+
+def listed(state: ClusterState, specs: list[TopicSpec] | None, **otherwise: PartitionState) -> TopicList:
+    """The list of a cluster whose topics all are inspected."""
+    inspections = {name: seen(one, **otherwise) for name, one in state.topics.items()}
+    found = tuple(build_rows(state, EU, specs, inspections, all_topic_names(state, specs)))
+    return TopicList(EU, state, found, len(state.topics), specs is not None)
+
+
+def test_a_table_reads_from_left_to_right() -> None:
+    """A line a topic, in columns, and the totals; cut to the page if that is asked for."""
+    state = cluster(topic("orders", [(1, 2), (1,)], config={"flush.ms": "5"}, managed_keys=None), topic("clicks", 12))
+    text = format_lists([listed(state, None)], TextLayout(), truncate=False)
+    assert text.splitlines()[1:] == [
+        "  topic   partitions  replicas  owner    state             config",
+        "  clicks          12         3  default  well              -",
+        "  orders           2       1-2  -        unequal replicas  flush.ms=5",
+        "2 topics, 1 with unequal replicas, 1 without owner.",
+    ]
+    cut = format_lists([listed(state, [spec("orders", EU)])], TextLayout(width=60), truncate=True).splitlines()
+    assert all(len(line) <= 60 for line in cut[:-1])
+    assert cut[3].endswith("...")
+
+
+def test_a_terminal_is_sent_nothing_that_it_obeys() -> None:
+    """Names and values come from a cluster: what does not print is shown by its code."""
+    state = cluster(topic("orders", 1, config={"a\x1b": "b\x1b[2J"}))
+    assert "\x1b" not in format_lists([listed(state, None)], TextLayout(), truncate=False)
+
+
+def test_the_document_is_of_the_schema() -> None:
+    """With and without manifests, with states and without, and every state that there is."""
+    state = replace(
+        cluster(topic("orders", [(1, 2), ()]), topic("clicks", 1)), topic_errors={"odd": ReadError("/x", "y")}
+    )
+    for specs in (None, [labelled("orders"), labelled("shop.new")]):
+        made = list_.encode_lists([listed(state, specs, p0=PartitionState(-1, ())), TopicList(EU, state, (), 0, True)])
+        assert load.first_error("list", made) == ""
+    assert load.load_schema("list")["definitions"]["state"]["enum"] == list(STATE_NAMES)
+
+
+def test_every_state_has_words() -> None:
+    """A row in a state that the text does not name would look well."""
+    for mark in set(TopicFlag) - {TopicFlag.UNOWNED, TopicFlag.UNDECLARED}:
+        assert describe_state(TopicRow("orders", flags=(mark,)))
+    assert describe_state(TopicRow("orders", issues={IssueType.OFFLINE: 2})) == "2 offline"
+
+
+def test_a_shell_completes_states() -> None:
+    """Whatever the case of what has been typed."""
+    (option,) = [param for param in command.params if param.name == "states"]
+    found = option.shell_complete(click.Context(command), "un")
+    assert [item.value for item in found] == [state for state in STATE_NAMES if state.startswith(("Un",))]

@@ -1,0 +1,181 @@
+"""Conditions of partitions: every state that brokers, controllers and reassignments leave behind, and its words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from support.states import cluster, topic
+from topiarist.inspection.partition_health import IssueType, Partition, build_partitions
+from topiarist.kafka.types import Replicas
+from topiarist.model.state import (
+    LEADER_DURING_DELETE,
+    NO_LEADER,
+    ClusterState,
+    PartitionState,
+    ReadError,
+    Reassignment,
+    TopicInspection,
+    is_same_topic,
+)
+
+WELL = PartitionState(1, (1, 2, 3))
+FAULT = ReadError("/brokers/topics/orders/partitions/0/state", "it is empty")
+
+
+def seen(replicas: Replicas = (1, 2, 3), away: int | None = None, **config: str) -> ClusterState:
+    """Six brokers, one of them perhaps away, and the topic ``orders`` of one partition."""
+    state = cluster(topic("orders", [replicas], config={key.replace("_", "."): text for key, text in config.items()}))
+    return replace(state, brokers=tuple(broker for broker in state.brokers if broker.id != away))
+
+
+def only(state: ClusterState, now: PartitionState | None, **fields: object) -> Partition:
+    """The only partition of ``orders`` with this state; ``fields`` are those of its inspection."""
+    states = {} if now is None else {0: now}
+    found = TopicInspection(1, dict(enumerate(state.topics["orders"].replicas)), states)
+    (one,) = build_partitions(state, "orders", replace(found, **fields))  # type: ignore[arg-type]
+    return one
+
+
+def said(one: Partition) -> list[str]:
+    """What is not well about it, in words."""
+    return list(map(str, one.issues))
+
+
+@pytest.mark.parametrize(
+    ("now", "away", "words"),
+    [
+        (WELL, None, []),
+        (PartitionState(1, (3, 1, 2), 9, 9), None, []),
+        (PartitionState(1, (1, 2)), None, ["under-replicated: ISR lacks 3"]),
+        (PartitionState(2, (2,)), None, ["under-replicated: ISR lacks 1, 3", "preferred leader: 1"]),
+        (PartitionState(2, (1, 2, 3)), None, ["preferred leader: 1"]),
+        (PartitionState(1, (1, 2, 3)), 1, ["offline: leader 1 is not registered"]),
+        (PartitionState(NO_LEADER, (1, 2, 3)), None, ["offline"]),
+        (
+            PartitionState(NO_LEADER, (1,)),
+            1,
+            ["offline: waits for 1, the last in sync", "under-replicated: ISR lacks 2, 3"],
+        ),
+        (PartitionState(NO_LEADER, (1, 2)), 1, ["offline", "under-replicated: ISR lacks 3"]),
+        (PartitionState(NO_LEADER, ()), None, ["offline", "under-replicated: ISR lacks 1, 2, 3"]),
+        (PartitionState(LEADER_DURING_DELETE, ()), 1, ["being deleted"]),
+        (PartitionState(1, (1, 2, 3), recovering=True), None, ["recovering: unclean election"]),
+        (None, None, ["not taken over"]),
+        (None, 1, ["not taken over"]),
+    ],
+)
+def test_a_partition_is_said_to_be_as_it_is(now: PartitionState | None, away: int | None, words: list[str]) -> None:
+    """Leader, ISR and registered brokers make the words, the worst first; a partition that is well has none."""
+    assert said(only(seen(away=away), now)) == words
+
+
+def test_a_partition_that_no_broker_can_host_waits_for_one() -> None:
+    """Without a live replica the controller makes no state: one of its brokers has to come; none is a mistake."""
+    assert said(only(seen((7, 8)), None)) == ["not taken over: waits for 7 or 8"]
+    assert said(only(seen((7,)), None)) == ["not taken over: waits for 7"]
+    assert said(only(seen((6, 7)), None)) == ["not taken over"]
+    assert said(only(seen(()), None)) == ["not taken over: it has no replicas"]
+
+
+def test_min_isr_is_the_override_then_the_cluster_wide_default() -> None:
+    """Writes with acks=all need so many in sync; where nobody says how many, Kafka's default of 1 counts."""
+    now = PartitionState(1, (1,))
+    assert said(only(seen(), now)) == ["under-replicated: ISR lacks 2, 3"]
+    assert said(only(seen(min_insync_replicas="2"), now))[0] == "under min ISR: needs 2"
+    defaults = replace(seen(), broker_defaults={"min.insync.replicas": "3"})
+    assert said(only(defaults, now))[0] == "under min ISR: needs 3"
+    assert said(only(seen(min_insync_replicas="many"), now)) == ["under-replicated: ISR lacks 2, 3"]
+
+
+def test_an_offline_partition_is_not_also_under_min_isr() -> None:
+    """Nothing can be written to it in any case."""
+    one = only(seen(min_insync_replicas="3"), PartitionState(NO_LEADER, (1,)))
+    assert not one.has_issue(IssueType.UNDER_MIN_ISR)
+
+
+def test_replicas_that_a_reassignment_adds_are_not_missed() -> None:
+    """As Kafka counts under-replicated partitions: by the replicas that were there before."""
+    moved = seen((4, 1, 2, 3))
+    moving = {0: Reassignment((4,), (3,))}
+    assert said(only(moved, WELL, reassignments=moving)) == [
+        "being reassigned: adding 4, removing 3",
+        "preferred leader: 4",
+    ]
+    found = said(only(moved, PartitionState(4, (4, 1)), reassignments=moving))
+    assert found == ["under-replicated: ISR lacks 2, 3", "being reassigned: adding 4, removing 3"]
+    assert only(moved, WELL, reassignments=moving).replica_count == 3
+
+
+def test_a_reassignment_that_is_asked_for_is_said() -> None:
+    """The request stands in a znode of its own until the controller has taken it up; it may be for no replica."""
+    assert said(only(seen(), WELL, requested_replicas={0: (4, 5)})) == ["being reassigned: to [4,5] is asked for"]
+    assert said(only(seen(), WELL, requested_replicas={0: ()})) == ["being reassigned: to [] is asked for"]
+
+
+def test_a_state_that_cannot_be_read_is_neither_well_nor_missing() -> None:
+    """Its znode is there, so the controller has taken the partition over; what it holds, nobody knows."""
+    one = only(seen(), None, partition_errors={0: FAULT})
+    assert [ailment.issue_type for ailment in one.issues] == [IssueType.UNREADABLE]
+    assert one.read_error == FAULT
+
+
+def test_states_that_the_topic_does_not_list_are_shown() -> None:
+    """Somebody took a partition out of the list: its state stays behind (contract 5)."""
+    found = TopicInspection(1, {0: (1, 2, 3)}, {0: WELL, 7: WELL}, {5: FAULT})
+    one, fifth, seventh = build_partitions(seen(), "orders", found)
+    assert (one.listed, one.issues, fifth.listed, seventh.listed) == (True, (), False, False)
+    assert said(seventh) == ["not listed by the topic"]
+    assert said(fifth) == ["unreadable", "not listed by the topic"]
+
+
+def test_where_the_list_cannot_be_read_no_partition_is_called_unlisted() -> None:
+    """The states are shown all the same."""
+    state = cluster(topic_errors={"orders": ReadError("/brokers/topics/orders", "it is empty")})
+    (one,) = build_partitions(state, "orders", TopicInspection(1, {}, {3: WELL}))
+    assert (one.id, one.listed, one.issues, one.state) == (3, False, (), WELL)
+
+
+def test_without_an_inspection_only_what_the_state_has_is_said() -> None:
+    """A snapshot has no leaders and ISRs: nothing is called taken over, and nothing not."""
+    state = cluster(topic("orders", [(1, 2), (7,)], reassigning_partitions=(1,)))
+    first, second = build_partitions(state, "orders", None)
+    assert (first.state, said(first), said(second)) == (None, [], ["being reassigned"])
+    assert build_partitions(state, "none", None) == ()
+
+
+def test_states_that_may_not_be_read_are_not_called_missing() -> None:
+    """Neither taken over nor not; that replicas are moved stands elsewhere and is said."""
+    one = only(seen(), None, requested_replicas={0: (4,)}, states_readable=False)
+    assert said(one) == ["being reassigned: to [4] is asked for"]
+
+
+def test_every_condition_has_words_of_its_own() -> None:
+    """No two read alike, and none reads like code."""
+    words = [condition.label for condition in IssueType]
+    assert len(set(words)) == len(words)
+    assert all(" " in word or "-" in word or word.islower() for word in words)
+
+
+@pytest.mark.parametrize(
+    ("found", "same"),
+    [
+        (None, True),
+        (TopicInspection(1, {0: (1, 2, 3)}), True),
+        (TopicInspection(2, {0: (1, 2, 3)}), False),
+        (TopicInspection(1, {0: (1, 2, 3), 1: (2, 3, 4)}), False),
+        (TopicInspection(1, {0: (3, 2, 1)}), False),
+        (TopicInspection(None, {}), False),
+    ],
+)
+def test_a_topic_that_changed_while_it_was_read_is_noticed(found: TopicInspection | None, same: bool) -> None:
+    """Made again, grown, moved, or gone between the two reads: they are not of one moment."""
+    assert is_same_topic(seen(), "orders", found) is same
+
+
+def test_a_topic_that_is_not_there_agrees_with_nothing_there() -> None:
+    """And not with one that came meanwhile; where the topic cannot be read there is nothing to compare."""
+    assert is_same_topic(cluster(), "orders", TopicInspection(None, {}))
+    assert not is_same_topic(cluster(), "orders", TopicInspection(1, {0: (1,)}))
+    assert is_same_topic(cluster(topic_errors={"orders": FAULT}), "orders", TopicInspection(1, {}))

@@ -1,0 +1,146 @@
+"""The phases of a topic's life on a cluster, and what each waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from support.states import cluster, spec, topic
+from topiarist.inspection.partition_health import IssueType, build_partitions
+from topiarist.inspection.topic_phase import Phase, TopicPhase, count_issues, determine_phase
+from topiarist.kafka.types import Replicas
+from topiarist.model.spec import TopicSpec
+from topiarist.model.state import ClusterState, OwnershipRecord, PartitionState, ReadError, TopicInspection
+
+OURS, TOMBSTONE = OwnershipRecord("default"), OwnershipRecord("default", deleted=True)
+WISH, FAREWELL = spec("orders"), spec("orders", ensure="Absent")
+LISTS: Sequence[Replicas] = ((1, 2), (2, 3), (7, 8))
+
+
+def lived(state: ClusterState, *states: int, wanted: TopicSpec | None = None, known: bool = True) -> TopicPhase:
+    """The life of ``orders``, with these partitions taken over."""
+    listed = state.topics["orders"].replicas if "orders" in state.topics else ()
+    taken = {partition: PartitionState(1, (1,)) for partition in states}
+    found = TopicInspection(1, dict(enumerate(listed)), taken) if known else None
+    return determine_phase(state, "orders", wanted, build_partitions(state, "orders", found), known)
+
+
+@pytest.mark.parametrize(
+    ("record", "wanted", "phase"),
+    [
+        (None, None, Phase.UNKNOWN),
+        (None, WISH, Phase.DECLARED),
+        (None, FAREWELL, Phase.ABSENT),
+        (OURS, None, Phase.DELETED_EXTERNALLY),
+        (OURS, WISH, Phase.DELETED_EXTERNALLY),
+        (TOMBSTONE, FAREWELL, Phase.DELETED),
+        (TOMBSTONE, None, Phase.DELETED),
+    ],
+)
+def test_a_topic_that_is_not_there(record: OwnershipRecord | None, wanted: TopicSpec | None, phase: Phase) -> None:
+    """The record says whether it ever was, the manifest whether it is wanted."""
+    found = lived(cluster(dangling_records={"orders": record} if record else {}), wanted=wanted)
+    assert (found.phase, found.blocked_by) == (phase, "")
+
+
+def test_taken_over_is_said_by_partition() -> None:
+    """None, some, all; growth is over when the new partitions have their states too."""
+    state = cluster(topic("orders", LISTS[:2]))
+    assert lived(state) == TopicPhase(
+        Phase.NOT_INITIALIZED, "not taken over by the controller", "the controller is at it"
+    )
+    some = lived(state, 0)
+    assert (some.phase, some.message) == (Phase.PARTLY_INITIALIZED, "1 of 2 partitions taken over by the controller")
+    assert lived(state, 0, 1) == TopicPhase(Phase.INITIALIZED, "taken over by the controller")
+    assert lived(state, 0, 1, 9).phase is Phase.INITIALIZED
+    assert lived(state, 0, 9).message.startswith("1 of 2 ")
+
+
+@pytest.mark.parametrize(
+    ("lists", "waits"),
+    [
+        ([(1, 2), (7,)], "broker 7, not registered"),
+        ([(1, 2), (7, 8)], "one of brokers 7, 8, not registered"),
+        ([(7, 8), (8, 9)], "one of brokers 7, 8, 9, not registered, for each of 2 partitions"),
+        ([(1,), ()], "replicas for 1 partition"),
+        ([(7,), ()], "broker 7, not registered; replicas for 1 partition"),
+    ],
+)
+def test_a_creation_waits_for_brokers(lists: Sequence[Replicas], waits: str) -> None:
+    """A partition without a live replica gets no state until one of its brokers registers."""
+    state = cluster(topic("orders", lists))
+    taken = [at for at, replicas in enumerate(lists) if set(replicas) & {1, 2}]
+    assert lived(state, *taken).blocked_by == waits
+
+
+def test_nothing_moves_without_a_controller() -> None:
+    """What is new waits for one, what is marked does, and so does a mark without a topic."""
+    state = cluster(topic("orders", LISTS), controller=None)
+    assert lived(state).blocked_by == "there is no controller"
+    assert lived(replace(state, pending_deletions=frozenset({"orders"}))).blocked_by == "there is no controller"
+    assert (
+        lived(cluster(controller=None, pending_deletions=frozenset({"orders"}))).blocked_by == "there is no controller"
+    )
+
+
+def test_a_mark_is_said_with_who_set_it_and_what_it_waits_for() -> None:
+    """Ours leaves a note in our record; it waits for brokers, for a reassignment, or for its turn."""
+    marked = {"pending_deletions": frozenset({"orders"})}
+    away = lived(cluster(topic("orders", LISTS), **marked), 0, 1)
+    assert away.message == "marked for deletion by others"
+    assert away.blocked_by == "brokers 7, 8, with replicas of it, are not registered"
+    ours = topic("orders", LISTS[:1], record_valid=True)
+    ours = replace(ours, record=TOMBSTONE)
+    assert lived(cluster(ours, **marked), 0) == TopicPhase(
+        Phase.MARKED_FOR_DELETION, "marked for deletion by owner default", "the controller is at it"
+    )
+    moving = lived(cluster(replace(ours, reassigning_partitions=(0,)), **marked), 0)
+    assert moving.blocked_by == "its replicas are being reassigned"
+    assert lived(cluster(**marked)) == TopicPhase(
+        Phase.MARKED_FOR_DELETION, "marked for deletion, and the topic has gone: the mark goes next"
+    )
+    stale = replace(ours, record_valid=False)
+    assert lived(cluster(stale, **marked), 0).message == "marked for deletion by others"
+
+
+def test_a_mark_that_was_thrown_away_is_told_from_a_topic_that_stays() -> None:
+    """The note of our deletion is there, topic too, and no mark: the brokers do not delete."""
+    ours = replace(topic("orders", LISTS[:1]), record=TOMBSTONE)
+    found = lived(cluster(ours), 0)
+    assert found.phase is Phase.DELETION_DISABLED
+    assert "delete.topic.enable=false" in found.message
+    assert lived(cluster(replace(ours, record_valid=False)), 0).phase is Phase.INITIALIZED
+
+
+def test_an_odd_topic_is_unreadable_unless_it_is_being_deleted() -> None:
+    """The mark says more than the fault."""
+    faults = {"orders": ReadError("/brokers/topics/orders", "it is empty")}
+    assert lived(cluster(topic_errors=faults)).phase is Phase.UNREADABLE
+    marked = lived(cluster(topic_errors=faults, pending_deletions=frozenset({"orders"})))
+    assert (marked.phase, marked.message) == (Phase.MARKED_FOR_DELETION, "marked for deletion by others")
+
+
+def test_a_snapshot_knows_that_a_topic_exists_and_no_more() -> None:
+    """Not that it is taken over, and not that it is not."""
+    assert lived(cluster(topic("orders", LISTS)), known=False).phase is Phase.EXISTS
+
+
+def test_a_topic_without_partitions_waits_for_nothing() -> None:
+    """Kafka takes a topic without a list for one without partitions."""
+    assert lived(cluster(topic("orders", []))).phase is Phase.INITIALIZED
+
+
+def test_conditions_are_counted_the_worst_first() -> None:
+    """Each partition once for each of its conditions; what nothing is in is left out."""
+    state = cluster(topic("orders", LISTS[:2]))
+    found = TopicInspection(
+        1, {0: (1, 2), 1: (2, 3), 2: (1, 2)}, {0: PartitionState(2, (2,)), 1: PartitionState(-1, (3,))}
+    )
+    assert list(count_issues(build_partitions(state, "orders", found)).items()) == [
+        (IssueType.OFFLINE, 1),
+        (IssueType.NOT_INITIALIZED, 1),
+        (IssueType.UNDER_REPLICATED, 2),
+        (IssueType.NOT_PREFERRED_LEADER, 1),
+    ]

@@ -1,0 +1,111 @@
+"""What holds for a topic between its overrides and its brokers, and which values do not fit together.
+
+The rules were compared with Kafka's own ``LogConfig``: 3.4.1 for what brokers throw on, 3.9.2 for what they refuse.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from topiarist.kafka import config_rules
+from topiarist.kafka.types import KafkaVersion
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "text"),
+    [
+        ("retention.ms", {"log.retention.hours": "1", "log.retention.minutes": "2"}, "120000"),
+        ("retention.ms", {"log.retention.ms": "7", "log.retention.minutes": "2"}, "7"),
+        ("retention.ms", {"log.retention.hours": " -1 "}, "-1"),
+        ("retention.ms", {"log.retention.hours": "many"}, None),
+        ("segment.ms", {"log.roll.hours": "168"}, "604800000"),
+        ("flush.ms", {"log.flush.scheduler.interval.ms": "5"}, "5"),
+        ("max.message.bytes", {"message.max.bytes": "9"}, "9"),
+        ("retention.ms", {"log.segment.bytes": "1"}, None),
+        ("remote.storage.enable", {"remote.storage.enable": "true"}, None),
+        ("no.such.config", {"no.such.config": "1"}, None),
+    ],
+)
+def test_what_brokers_call_it(name: str, settings: dict[str, str], text: str | None) -> None:
+    """The broker property that counts, in the topic's unit; nothing where the settings do not say it."""
+    assert config_rules.server_default(name, settings) == text
+
+
+def test_what_holds_for_a_topic() -> None:
+    """Override, brokers' setting, Kafka's default, in this order; local retention follows retention."""
+    assert config_rules.effective_value("retention.ms", {"retention.ms": "5"}, {"log.retention.ms": "6"}) == 5
+    assert config_rules.effective_value("retention.ms", {}, {"log.retention.ms": "6"}) == 6
+    assert config_rules.effective_value("retention.ms", {}, {}) == 604800000
+    assert config_rules.effective_value("retention.ms", {"retention.ms": "abc"}, {}) is None
+    assert config_rules.effective_value("local.retention.ms", {"retention.ms": "5"}, {}) == 5
+    assert config_rules.effective_value("local.retention.ms", {"retention.ms": "5", "local.retention.ms": "4"}, {}) == 4
+    assert config_rules.effective_value("cleanup.policy", {"cleanup.policy": "delete,compact"}, {}) == frozenset(
+        {"compact", "delete"}
+    )
+
+
+TIERED = {"remote.storage.enable": "true"}
+ON = {"remote.log.storage.system.enable": "true"}
+
+
+@pytest.mark.parametrize(
+    ("config", "release", "settings", "keys"),
+    [
+        ({"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "8"}, (2, 4), {}, ["min.compaction.lag.ms"]),
+        ({"min.compaction.lag.ms": "8", "max.compaction.lag.ms": "8"}, (2, 4), {}, []),
+        ({"max.compaction.lag.ms": "8"}, (3, 9), {"log.cleaner.min.compaction.lag.ms": "9"}, ["max.compaction.lag.ms"]),
+        ({"max.compaction.lag.ms": "8"}, (3, 5), {"log.cleaner.min.compaction.lag.ms": "9"}, []),
+        ({"min.compaction.lag.ms": "abc", "max.compaction.lag.ms": "8"}, (3, 9), {}, []),
+        (TIERED, (3, 9), {"remote.log.storage.system.enable": "false"}, ["remote.storage.enable"]),
+        (TIERED, (3, 9), ON, []),
+        (TIERED, (3, 9), {}, ["remote.storage.enable"]),
+        (TIERED, (3, 6), {}, ["remote.storage.enable"]),
+        (TIERED, (3, 5), {}, []),
+        (TIERED | {"cleanup.policy": "compact,delete"}, (3, 9), ON, ["cleanup.policy"]),
+        (TIERED, (3, 9), ON | {"log.cleanup.policy": "compact"}, ["remote.storage.enable"]),
+        (TIERED | {"retention.ms": "5", "local.retention.ms": "6"}, (3, 9), ON, ["local.retention.ms"]),
+        (TIERED | {"retention.ms": "5", "local.retention.ms": "-1"}, (3, 9), ON, ["local.retention.ms"]),
+        (TIERED | {"retention.ms": "-1", "local.retention.ms": "6"}, (3, 9), ON, []),
+        (TIERED | {"retention.ms": "5"}, (3, 9), ON | {"log.local.retention.ms": "6"}, ["retention.ms"]),
+        (TIERED, (3, 9), ON | {"log.retention.ms": "5", "log.local.retention.ms": "6"}, ["remote.storage.enable"]),
+        (TIERED | {"retention.bytes": "5", "local.retention.bytes": "6"}, (3, 9), ON, ["local.retention.bytes"]),
+        ({"retention.ms": "5", "local.retention.ms": "6"}, (3, 9), ON, []),
+        ({"retention.ms": "5", "local.retention.ms": "6"}, (3, 4), {}, ["local.retention.ms"]),
+        ({"retention.ms": "-1", "local.retention.ms": "6"}, (3, 4), {}, ["local.retention.ms"]),
+        ({"retention.ms": "-1", "local.retention.ms": "-1"}, (3, 4), {}, []),
+        ({"remote.log.copy.disable": "true"}, (3, 9), {}, ["remote.log.copy.disable"]),
+        ({"remote.log.delete.on.disable": "TRUE"}, (3, 9), {}, ["remote.log.delete.on.disable"]),
+        ({"remote.log.copy.disable": "false", "vendor.key": "x"}, (3, 9), {}, []),
+    ],
+)
+def test_what_does_not_fit_together(
+    config: dict[str, str], release: KafkaVersion, settings: dict[str, str], keys: list[str]
+) -> None:
+    """Rules between values: by release, with what is known of the brokers counted in, each at a key of the topic."""
+    assert [key for key, _ in config_rules.find_conflicts(config, release, settings)] == keys
+
+
+def test_a_conflict_says_both_values() -> None:
+    """The message names both keys with their values."""
+    config = {"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "8"}
+    assert config_rules.find_conflicts(config, (3, 9)) == [
+        ("min.compaction.lag.ms", "min.compaction.lag.ms is 9, more than max.compaction.lag.ms, which is 8")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "release", "forbidden"),
+    [
+        ("remote.storage.enable", "true", "false", (3, 9), True),
+        ("remote.storage.enable", "TRUE", None, (3, 6), True),
+        ("remote.storage.enable", "true", "True", (3, 9), False),
+        ("remote.storage.enable", None, "true", (3, 9), False),
+        ("remote.storage.enable", "true", "false", (3, 5), False),
+        ("retention.ms", "1", None, (3, 9), False),
+    ],
+)
+def test_remote_storage_cannot_be_switched_off(
+    name: str, before: str | None, after: str | None, release: KafkaVersion, forbidden: bool
+) -> None:
+    """From 3.6 on, in ZooKeeper mode; every other change is allowed."""
+    assert bool(config_rules.forbidden_change_reason(name, before, after, release)) is forbidden

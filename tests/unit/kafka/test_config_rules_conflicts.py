@@ -1,0 +1,336 @@
+"""Topic configs: Kafka's parser and validators to the letter, equality, and what a release knows.
+
+What is accepted and refused here was compared with Kafka's own ``LogConfig`` of 2.8.2, 3.4.1 and 3.9.2.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topiarist.kafka import config_rules, config_values
+from topiarist.kafka.config_table import TOPIC_CONFIGS
+from topiarist.kafka.types import KafkaVersion
+
+LONG_MAX = 2**63 - 1
+KNOWN_TEXTS = st.sampled_from(
+    [
+        "",
+        " ",
+        "0",
+        "-0",
+        "1",
+        "014",
+        "+14",
+        "0.5",
+        "0.50",
+        ".5",
+        "NaN",
+        "true",
+        "TRUE",
+        "compact",
+        "delete,compact",
+        "*",
+    ]
+)
+ANY_TEXT = st.one_of(KNOWN_TEXTS, st.text(max_size=12), st.integers().map(str), st.floats().map(str))
+
+
+def test_all_names_of_kafka_are_there() -> None:
+    """Kafka 3.9 has 36 topic configs, 2.4 had 26 of them, and every entry says something of itself."""
+    assert len(TOPIC_CONFIGS) == 36
+    assert sum(config_rules.is_supported(name, (2, 4)) for name in TOPIC_CONFIGS) == 26
+    assert sum(config_rules.is_supported(name, (3, 5)) for name in TOPIC_CONFIGS) == 29
+    assert sum(config_rules.is_supported(name, (3, 6)) for name in TOPIC_CONFIGS) == 31
+    assert sum(config_rules.is_supported(name, (3, 8)) for name in TOPIC_CONFIGS) == 34
+    assert list(TOPIC_CONFIGS) == sorted(TOPIC_CONFIGS)
+    assert all(definition.description.endswith(".") for definition in TOPIC_CONFIGS.values())
+
+
+@pytest.mark.parametrize("release", [(2, 4), (2, 8), (3, 0), (3, 6), (3, 9)])
+@pytest.mark.parametrize("name", TOPIC_CONFIGS)
+def test_every_default_is_valid(name: str, release: KafkaVersion) -> None:
+    """Kafka's own default passes Kafka's own check, in every release that has the config."""
+    if config_rules.is_supported(name, release):
+        assert config_values.check_value(name, config_rules.kafka_default(name, release), release) == ""
+    else:
+        assert config_values.check_value(name, TOPIC_CONFIGS[name].default, release).startswith("exists since Kafka 3.")
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "text"),
+    [
+        ("max.message.bytes", (2, 4), "1000012"),
+        ("max.message.bytes", (2, 5), "1048588"),
+        ("message.format.version", (2, 4), "2.4-IV1"),
+        ("message.format.version", (2, 7), "2.7-IV2"),
+        ("message.format.version", (3, 9), "3.0-IV1"),
+        ("flush.ms", (2, 4), str(LONG_MAX)),
+    ],
+)
+def test_defaults_of_a_release(name: str, release: KafkaVersion, text: str) -> None:
+    """Two defaults have changed over the releases."""
+    assert config_rules.kafka_default(name, release) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("retention.ms", "-1"),
+        ("retention.ms", " \t+014\n"),
+        ("retention.ms", "0" * 5000 + "14"),
+        ("retention.ms", "\u0663"),
+        ("retention.bytes", "-9223372036854775808"),
+        ("local.retention.ms", "-2"),
+        ("segment.bytes", "14"),
+        ("compression.gzip.level", "-1"),
+        ("compression.gzip.level", "9"),
+        ("compression.zstd.level", "-131072"),
+        ("min.cleanable.dirty.ratio", "0"),
+        ("min.cleanable.dirty.ratio", "1"),
+        ("min.cleanable.dirty.ratio", "-0.0"),
+        ("min.cleanable.dirty.ratio", "0.5f"),
+        ("min.cleanable.dirty.ratio", "0x1p-1"),
+        ("min.cleanable.dirty.ratio", "NaN"),
+        ("preallocate", "TRUE"),
+        ("compression.type", " gzip "),
+        ("message.timestamp.type", "LogAppendTime"),
+        ("cleanup.policy", ""),
+        ("cleanup.policy", "delete , compact"),
+        ("cleanup.policy", "delete,delete,compact"),
+        ("leader.replication.throttled.replicas", "100:10,,12:10,"),
+        ("leader.replication.throttled.replicas", ",*"),
+        ("message.format.version", "2.8.1-anything"),
+        ("message.format.version", "0.10.2-IV0"),
+        ("message.format.version", "0.8.2"),
+    ],
+)
+def test_what_kafka_takes(name: str, text: str) -> None:
+    """Signs, leading zeros, blanks, type suffixes, empty items: whatever Kafka takes, a reader must take."""
+    assert config_values.check_value(name, text) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("retention.ms", "abc", 'found "abc", wanted a whole number from -1 to 9223372036854775807'),
+        ("retention.ms", "1_000", 'found "1_000", wanted a whole number from -1 to 9223372036854775807'),
+        ("retention.ms", "1e3", 'found "1e3", wanted a whole number from -1 to 9223372036854775807'),
+        ("retention.ms", "", 'found "", wanted a whole number from -1 to 9223372036854775807'),
+        ("retention.ms", "-2", "found -2, wanted -1 or more"),
+        ("segment.bytes", "2147483648", "found 2147483648, wanted a whole number from 14 to 2147483647"),
+        ("segment.bytes", "13", "found 13, wanted 14 or more"),
+        ("compression.gzip.level", "0", "found 0, wanted -1, or 1 to 9"),
+        ("compression.lz4.level", "18", "found 18, wanted 1 to 17"),
+        ("min.cleanable.dirty.ratio", "1.1", "found 1.1, wanted 0 to 1"),
+        ("min.cleanable.dirty.ratio", "Infinity", "found Infinity, wanted 0 to 1"),
+        ("min.cleanable.dirty.ratio", "half", 'found "half", wanted a number'),
+        ("preallocate", "yes", 'found "yes", wanted true or false'),
+        (
+            "compression.type",
+            "GZIP",
+            'found "GZIP", wanted one of uncompressed, zstd, lz4, snappy, gzip, producer',
+        ),
+        ("cleanup.policy", "delete,", 'found an empty item in "delete,", wanted any of compact, delete'),
+        (
+            "cleanup.policy",
+            "compact,,delete",
+            'found an empty item in "compact,,delete", wanted any of compact, delete',
+        ),
+        ("compression.gzip.level", "high", 'found "high", wanted a whole number from 1 to 9, or -1'),
+        (
+            "retention.bytes",
+            "9223372036854775808",
+            "found 9223372036854775808, wanted a whole number from -9223372036854775808 to 9223372036854775807",
+        ),
+        ("cleanup.policy", "DELETE", 'found "DELETE", wanted any of compact, delete'),
+        (
+            "leader.replication.throttled.replicas",
+            "*,100:10",
+            'found "*", wanted * alone, or partition:broker items with commas between',
+        ),
+        (
+            "message.format.version",
+            "0.11",
+            'found "0.11", wanted a Kafka version of at most 3.9, such as 3.9 or 3.9-IV0',
+        ),
+        (
+            "message.format.version",
+            "2.8-IV2",
+            'found "2.8-IV2", wanted a Kafka version of at most 3.9, such as 3.9 or 3.9-IV0',
+        ),
+        ("no.such.config", "1", "Kafka has no such topic config"),
+    ],
+)
+def test_what_kafka_refuses(name: str, text: str, message: str) -> None:
+    """Each message says what was found and what is wanted."""
+    assert config_values.check_value(name, text) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "release", "message"),
+    [
+        ("flush.messages", "0", (3, 2), ""),
+        ("flush.messages", "0", (3, 3), "found 0, wanted 1 or more"),
+        ("segment.index.bytes", "3", (2, 8), ""),
+        ("segment.index.bytes", "3", (3, 3), "found 3, wanted 4 or more"),
+        (
+            "message.format.version",
+            "3.0",
+            (2, 8),
+            'found "3.0", wanted a Kafka version of at most 2.8, such as 2.8 or 2.8-IV1',
+        ),
+        ("message.format.version", "3.0", (3, 0), ""),
+        ("compression.gzip.level", "1", (3, 7), "exists since Kafka 3.8, wanted one of 3.7"),
+    ],
+)
+def test_bounds_of_a_release(name: str, text: str, release: KafkaVersion, message: str) -> None:
+    """Two lower bounds rose with 3.3; versions and names must not be newer than the release."""
+    assert config_values.check_value(name, text, release) == message
+
+
+@given(st.sampled_from(sorted(TOPIC_CONFIGS)), ANY_TEXT)
+def test_reading_is_total(name: str, text: str) -> None:
+    """Any text is either valid, and then has a value and a canonical form, or there is a message for it."""
+    if config_values.check_value(name, text) == "":
+        assert config_values.canonical_text(name, text) is not None
+        assert config_values.parse_value(name, text) is not None
+    else:
+        assert config_values.check_value(name, text).startswith("found ")
+
+
+@given(st.sampled_from(sorted(TOPIC_CONFIGS)), ANY_TEXT)
+def test_the_canonical_form_is_equal_and_final(name: str, text: str) -> None:
+    """What Kafka shows means the same as what was stored, and showing it again changes nothing."""
+    if config_values.check_value(name, text) == "":
+        shown = config_values.canonical_text(name, text)
+        assert config_values.is_equivalent(name, text, shown)
+        assert config_values.canonical_text(name, shown) == shown
+
+
+@given(st.sampled_from(sorted(TOPIC_CONFIGS)), ANY_TEXT, ANY_TEXT)
+def test_equality_is_equality_of_values(name: str, one: str, other: str) -> None:
+    """Two readable texts are equal exactly if their values are; either order says the same."""
+    assert config_values.is_equivalent(name, one, other) is config_values.is_equivalent(name, other, one)
+    if "" == config_values.check_value(name, one) == config_values.check_value(name, other) and "NaN" not in (
+        one + other
+    ):
+        assert config_values.is_equivalent(name, one, other) is (
+            config_values.parse_value(name, one) == config_values.parse_value(name, other)
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other", "same"),
+    [
+        ("retention.ms", "604800000", " +0604800000 ", True),
+        ("retention.ms", "-0", "0", True),
+        ("retention.ms", "9223372036854775807", "9223372036854775806", False),
+        ("min.cleanable.dirty.ratio", "0.50", "5e-1", True),
+        ("min.cleanable.dirty.ratio", "1", "1.0f", True),
+        ("preallocate", "TRUE", "true", True),
+        ("cleanup.policy", "compact,delete", "delete, compact,delete", True),
+        ("cleanup.policy", "compact", "delete", False),
+        ("leader.replication.throttled.replicas", "0:1,,1:2", "1:2,0:1", True),
+        ("leader.replication.throttled.replicas", "*", "0:1", False),
+        ("message.format.version", "2.8.1", "2.8", True),
+        ("message.format.version", "2.8-IV0", "2.8-IV1", False),
+        ("message.format.version", "0.10.2.1", "0.10.2", True),
+        ("compression.type", " gzip", "gzip", True),
+        ("compression.type", "gzip", "GZIP", False),
+        ("retention.ms", "abc", " abc ", True),  # unreadable: as text
+        ("retention.ms", "abc", "abd", False),
+        ("retention.ms", "abc", "1", False),
+        ("vendor.key", "1", "01", False),
+        ("vendor.key", "1", "1 ", True),
+    ],
+)
+def test_when_texts_mean_the_same(name: str, one: str, other: str, same: bool) -> None:
+    """Numbers by value, lists as sets, versions by the parts that count, all else as trimmed text."""
+    assert config_values.is_equivalent(name, one, other) is same
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "shown"),
+    [
+        ("min.cleanable.dirty.ratio", "0.50", "0.5"),
+        ("min.cleanable.dirty.ratio", "1e-4", "1.0E-4"),
+        ("retention.ms", "+014", "14"),
+        ("preallocate", "TRUE", "true"),
+        ("cleanup.policy", "compact , delete", "compact,delete"),
+        ("compression.type", " gzip ", "gzip"),
+        ("message.format.version", " 2.8.1 ", "2.8.1"),
+    ],
+)
+def test_the_form_that_kafka_shows(name: str, text: str, shown: str) -> None:
+    """As ``--describe`` and the Admin API print it."""
+    assert config_values.canonical_text(name, text) == shown
+
+
+def test_unreadable_text_has_no_value() -> None:
+    """``parse`` raises with the message, and for a name that Kafka does not know."""
+    with pytest.raises(ValueError, match='found "abc", wanted a whole number'):
+        config_values.parse_value("retention.ms", "abc")
+    with pytest.raises(KeyError):
+        config_values.parse_value("no.such.config", "1")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("min.cleanable.dirty.ratio", "0.5f", 'found "0.5f", wanted a plain decimal number'),
+        ("min.cleanable.dirty.ratio", "0x1p-1", "wanted a plain decimal number"),
+        ("min.cleanable.dirty.ratio", "NaN", "wanted a plain decimal number"),
+        ("retention.ms", "\u0663", 'found "\\u0663", wanted ASCII characters only'),
+        ("preallocate", "fal\u017fe", "wanted ASCII characters only"),
+        ("segment.index.bytes", " +011", "found +011, wanted 12 or more: with less no broker can host the topic"),
+        ("leader.replication.throttled.replicas", ",*", 'found ",*", wanted * alone'),
+        ("min.cleanable.dirty.ratio", " 5e-1 ", ""),
+        ("segment.index.bytes", "12", ""),
+        ("leader.replication.throttled.replicas", " * ", ""),
+        ("retention.ms", "+014", ""),
+        ("vendor.key", "\u0663", ""),
+    ],
+)
+def test_what_no_manifest_should_hold(name: str, text: str, words: str) -> None:
+    """Texts that Kafka takes and that another reader would take differently, or that its brokers cannot live with."""
+    found = config_values.check_manifest_value(name, text)
+    assert words in found
+    assert bool(found) is bool(words)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("retention.msec", "retention.ms"),
+        ("Retention.MS", "retention.ms"),
+        ("retention_ms", "retention.ms"),
+        ("log.retention.hours", "retention.ms"),
+        ("message.max.bytes", "max.message.bytes"),
+        ("min.insync.replica", "min.insync.replicas"),
+        ("quite.another.thing", None),
+    ],
+)
+def test_did_you_mean(name: str, meant: str | None) -> None:
+    """A slip, an underscore or a broker's own name for it leads to the topic's name; nothing is made up."""
+    assert config_rules.suggest_config_name(name) == meant
+
+
+def test_deprecations_begin_with_a_release() -> None:
+    """A deprecated name is named from the release that deprecates it on."""
+    assert config_rules.deprecation_message("message.format.version", (2, 8)) == ""
+    assert config_rules.deprecation_message("message.format.version", (3, 0)).startswith(
+        "deprecated since Kafka 3.0: ignored where"
+    )
+    assert config_rules.deprecation_message("message.timestamp.difference.max.ms", (3, 6)).startswith(
+        "deprecated since Kafka 3.6"
+    )
+    assert config_rules.deprecation_message("retention.ms", (3, 9)) == ""
+    assert config_rules.deprecation_message("no.such.config", (3, 9)) == ""
+
+
+@pytest.mark.parametrize(("name", "unit"), [("retention.ms", "ms"), ("segment.bytes", "bytes"), ("flush.messages", "")])
+def test_units(name: str, unit: str) -> None:
+    """Times and sizes say so, for those who show them."""
+    assert TOPIC_CONFIGS[name].unit == unit

@@ -1,0 +1,70 @@
+"""Topic names: Kafka's rule, collisions, and the lists of names that are not ours to touch."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topiarist.kafka.names import (
+    INTERNAL_TOPICS,
+    PROTECTED_TOPIC_PATTERNS,
+    has_collision,
+    has_collision_chars,
+    metric_name,
+    topic_name_problem,
+)
+
+LEGAL = st.text(alphabet="abzAZ09._-", min_size=1, max_size=249).filter(lambda name: name not in (".", ".."))
+
+
+@given(LEGAL)
+def test_every_legal_name_passes(name: str) -> None:
+    """Letters, digits, dots, underscores and dashes, up to 249 of them, make a topic name."""
+    assert topic_name_problem(name) == ""
+
+
+@pytest.mark.parametrize("name", ["...", "_", "-", "a" * 249, ".a", "__consumer_offsets"])
+def test_odd_but_legal_names_pass(name: str) -> None:
+    """Kafka takes three dots, a lone dash and its own internal names; other rules are for other checks."""
+    assert topic_name_problem(name) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("", "found an empty topic name"),
+        (".", 'found topic name ".", which Kafka reserves'),
+        ("..", 'found topic name "..", which Kafka reserves'),
+        ("a" * 250, "found a topic name of 250 characters, wanted at most 249"),
+        ("a b/c", 'found " ", "/" in topic name "a b/c", wanted only a-z, A-Z, 0-9'),
+        ("orders\n", 'found "\\n" in topic name'),
+        ("caf\u00e9", 'found "\\u00e9" in topic name'),
+        ("orders\u0663", 'found "\\u0663" in topic name'),
+    ],
+)
+def test_a_bad_name_is_explained(name: str, words: str) -> None:
+    """The message says what was found and what is wanted, with invisible characters made visible."""
+    assert words in topic_name_problem(name)
+
+
+@given(LEGAL, LEGAL)
+def test_collision_is_equality_after_folding(one: str, other: str) -> None:
+    """Two names collide exactly if they differ in dots against underscores only, in either order."""
+    same = len(one) == len(other) and all(a == b or {a, b} == {".", "_"} for a, b in zip(one, other, strict=True))
+    assert has_collision(one, other) is same
+    assert has_collision(other, one) is same
+    assert has_collision(one, one)
+
+
+@given(LEGAL)
+def test_only_names_with_dots_or_underscores_can_collide_with_others(name: str) -> None:
+    """A name without either character is its own key, so no other legal name without them shares it."""
+    assert has_collision_chars(name) is (metric_name(name) != name or "_" in name)
+
+
+def test_kafkas_own_topics_are_protected() -> None:
+    """Every internal topic is also covered by the list of protected patterns."""
+    assert all(any(fnmatchcase(name, pattern) for pattern in PROTECTED_TOPIC_PATTERNS) for name in INTERNAL_TOPICS)

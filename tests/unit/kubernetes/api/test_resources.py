@@ -1,0 +1,134 @@
+"""Custom resources as manifests."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from topiarist.desired.merge import merge
+from topiarist.kubernetes.api.resources import error_texts, manifest_annotations, parse_resource
+from topiarist.model.spec import ClusterSpec
+
+
+def body(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """A Topic as the API server would give it."""
+    return {
+        "apiVersion": "topiarist.dev/v1",
+        "kind": "Topic",
+        "metadata": {
+            "name": "orders",
+            "namespace": "shop",
+            "uid": "u1",
+            "resourceVersion": "7",
+            "generation": 1,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "managedFields": [{"manager": "kubectl"}],
+            **metadata,
+        },
+        "spec": spec,
+    }
+
+
+def test_a_body_is_the_manifest_that_a_file_would_be() -> None:
+    """With Kafka's text for every kind of scalar, as in git."""
+    config = (
+        '{"retention.ms": 604800000, "preallocate": true, "min.cleanable.dirty.ratio": 0.25, "cleanup.policy": "a"}'
+    )
+    found = parse_resource(
+        body({"partitions": 3, "replicationFactor": 2, "config": json.loads(config)}, labels={"a": "b"})
+    )
+    assert not found.errors
+    assert found.manifest is not None
+    assert (found.key, found.manifest.labels) == (("shop", "orders"), {"a": "b"})
+    assert found.manifest.spec["config"]["min.cleanable.dirty.ratio"] == Decimal("0.25")
+    assert merge(found.manifest, ClusterSpec()).config == {
+        "retention.ms": "604800000",
+        "preallocate": "true",
+        "min.cleanable.dirty.ratio": "0.25",
+        "cleanup.policy": "a",
+    }
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["9223372036854776000", "-9223372036854776000", "1e300", "9007199254740992.0", "0.1234567890123456"],
+)
+def test_numbers_that_may_have_lost_digits_are_refused(value: str) -> None:
+    """Whoever wrote them meant what stands there, and not what is near it."""
+    found = parse_resource(body({"partitions": 3, "config": {"flush.ms": json.loads(value)}}))
+    assert found.manifest is None
+    (words,) = error_texts(found)
+    assert words.startswith("spec.config[flush.ms]: found the number ")
+    assert words.endswith("put the value in quotes")
+
+
+@pytest.mark.parametrize("value", ["9223372036854775807", "-9223372036854775808", "0.5", "1.0", "123456.789012345"])
+def test_numbers_that_a_float_keeps_are_taken(value: str) -> None:
+    """All whole numbers of 64 bits, and short fractions."""
+    found = parse_resource(body({"partitions": 3, "config": {"flush.ms": json.loads(value)}}))
+    assert found.manifest is not None
+    assert str(found.manifest.spec["config"]["flush.ms"]) == value
+
+
+def test_all_problems_are_said_with_their_places() -> None:
+    """Those of overrides too."""
+    found = parse_resource(
+        body({"partitions": 0, "overrides": [{"clusters": ["a"], "config": {"flush.ms": 1e300}}], "x": 1})
+    )
+    places = [words.split(":")[0] for words in error_texts(found)]
+    assert sorted(places) == ["spec.overrides[0].config[flush.ms]", "spec.partitions", "spec.x"]
+
+
+def test_what_has_not_changed_is_not_read_again() -> None:
+    """A new status, finalizer or resource version leaves the very same manifest."""
+    first = parse_resource(body({"partitions": 3}, annotations={"topiarist.dev/paused": "true", "other": "x"}))
+    again = parse_resource(
+        {
+            **body({"partitions": 3}, annotations={"topiarist.dev/paused": "true", "other": "x"}, finalizers=["f"]),
+            "status": {"observedGeneration": 1},
+        },
+        first,
+    )
+    assert again.manifest is first.manifest
+    assert (again.finalizers, again.status) == (("f",), {"observedGeneration": 1})
+    assert again.manifest is not None
+    assert manifest_annotations(again.manifest) == {"topiarist.dev/paused": "true", "other": "x"}
+    assert (again.annotation("paused"), again.annotation("retain")) == ("true", "")
+
+
+@pytest.mark.parametrize(
+    "metadata", [{"generation": 2}, {"uid": "u2"}, {"labels": {"a": "c"}}, {"annotations": {"a": "c"}}]
+)
+def test_what_has_changed_is_read_again(metadata: dict[str, Any]) -> None:
+    """Labels and annotations count too: selectors and rules ask for them, and no generation does."""
+    first = parse_resource(body({"partitions": 3}))
+    again = parse_resource(body({"partitions": 3}, **metadata), first)
+    assert again.manifest is not first.manifest
+
+
+def test_what_is_being_deleted_says_so() -> None:
+    """Until its finalizers are gone."""
+    assert not parse_resource(body({"partitions": 3})).deleting
+    assert parse_resource(body({"partitions": 3}, deletionTimestamp="2026-01-02T00:00:00Z")).deleting
+
+
+@pytest.mark.parametrize(
+    ("reference", "found"),
+    [
+        ({"file": "/var/run/secrets/kubernetes.io/serviceaccount/token"}, "file"),
+        ({"env": "TOPIARIST_PASSWORD"}, "env"),
+        ({}, "nothing in it"),
+    ],
+)
+def test_a_cluster_that_an_older_definition_let_through_is_refused(reference: dict[str, str], found: str) -> None:
+    """With what to write instead. Empty is what a new definition leaves of a reference that an older one took."""
+    zookeeper = {"connect": "zk:2181", "sasl": {"username": "kafka", "password": reference}}
+    taken = parse_resource({**body({"zookeeper": zookeeper}), "kind": "Cluster"})
+    assert taken.manifest is None
+    assert [*error_texts(taken)] == [
+        f"spec.zookeeper.sasl.password: found {found}, wanted secretKeyRef: in a custom "
+        "resource a reference names a key of a Secret, and no file or variable"
+    ]

@@ -1,0 +1,63 @@
+"""One pass of the operator over a cluster in memory: what it is to do, and what it saw of each topic."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from support import states
+from support.kubernetes import resource_bodies
+from topiarist.adapters.memory import MemoryCluster
+from topiarist.desired import parse
+from topiarist.desired.merge import merge
+from topiarist.errors import Reason
+from topiarist.kubernetes.api.resources import FINALIZER, Resource
+from topiarist.kubernetes.candidates import build_candidate, select_candidates
+from topiarist.kubernetes.reconciler import ReconcileRequest, TopicResult, reconcile_cluster
+from topiarist.model.state import ClusterState, TopicState
+
+OWNER = "k8s/shop/topiarist"
+DELETING_META = {"deletionTimestamp": "2026-02-01T00:00:00Z", "finalizers": [FINALIZER]}
+SHORT, LONG = "3600000", "604800000"
+
+
+def make_request(cluster_resource: Resource, *topics: Resource, **fields: Any) -> ReconcileRequest:
+    """What a pass over the cluster ``cluster_resource`` is to do for these Topics."""
+    assert cluster_resource.manifest is not None
+    spec = parse.parse_cluster_spec(cluster_resource.manifest)
+    specs = [build_candidate(each, merge(each.manifest, spec)) for each in topics if each.manifest is not None]
+    return ReconcileRequest(
+        cluster_resource, spec, select_candidates(spec, cluster_resource.namespace, specs, {}), OWNER, **fields
+    )
+
+
+def reconcile_topics(port: MemoryCluster, request: ReconcileRequest) -> dict[str, TopicResult]:
+    """A pass, and the view of each topic."""
+    seen = reconcile_cluster(port, request, lambda: False)
+    assert seen.error is None
+    return {view.candidate.spec.topic: view for view in seen.topic_results}
+
+
+def refusal_reasons(view: TopicResult) -> list[Reason]:
+    """Why something was refused."""
+    return [refusal.reason for refusal in view.refusals]
+
+
+def owned_topic(name: str, partitions: int = 3, **config: str) -> TopicState:
+    """A topic of the operator's on the cluster."""
+    named = {key.replace("_", "."): text for key, text in config.items()}
+    return states.topic(name, partitions, config=named, managed_keys=sorted(named), owner=OWNER)
+
+
+def approval_command(view: TopicResult) -> tuple[str, str]:
+    """The annotation, and its value, in the command that the first refusal of a topic gives."""
+    (found,) = re.findall(r" (topiarist\.dev/[a-z-]+)=(sha256:[0-9a-f]{16})", view.refusals[0].hint)
+    return str(found[0]), str(found[1])
+
+
+def with_approval(cluster_resource: Resource, topic: Resource, state: ClusterState) -> Resource:
+    """The Topic once its owner has copied the command of the refusal."""
+    annotation, digest = approval_command(
+        reconcile_topics(MemoryCluster(state), make_request(cluster_resource, topic))[topic.topic_name]
+    )
+    return resource_bodies.updated_body(topic, annotations={annotation: digest})

@@ -1,0 +1,154 @@
+"""The statuses of Clusters and Policies: how many Topics stand how, deletions of a day, what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import jsonschema
+import pytest
+
+from support import states
+from support.kubernetes import resource_bodies
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes.api.resources import Resource, parse_resource
+from topiarist.kubernetes.reconciler import Deletion, ReconcileResult, SyncState, TopicResult
+from topiarist.kubernetes.status.cluster import cluster_status, policy_status
+from topiarist.model.state import WriteBlock
+from topiarist.schema import load
+from unit.kubernetes.topic_results import make_result
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+AWAY = TopiaristError(Reason.UNREACHABLE, "no answer")
+
+
+def checked(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """A status, which must be what its schema takes."""
+    whole = load.load_schema("status")
+    jsonschema.validate(dict(status), {**whole["definitions"][kind], "definitions": whole["definitions"]})
+    return status
+
+
+def summary(home: Resource, seen: ReconcileResult, now: datetime = NOON) -> Mapping[str, Any]:
+    """A Cluster's status after a pass."""
+    return checked(cluster_status(home, seen, [], now), "cluster")
+
+
+def told(status: Mapping[str, Any]) -> tuple[str, ...]:
+    """Ready, Reconciling, Stalled, and why."""
+    found = {each["type"]: each for each in status["conditions"]}
+    return (*(found[name]["status"] for name in ("Ready", "Reconciling", "Stalled")), found["Ready"]["reason"])
+
+
+def views(*states_: SyncState) -> list[TopicResult]:
+    """Topics that stand so."""
+    return [make_result(resource_bodies.topic(f"t{number}"), state) for number, state in enumerate(states_)]
+
+
+def test_topics_are_counted() -> None:
+    """All states count; ready are those with which nothing is to be done."""
+    status = summary(resource_bodies.cluster(), ReconcileResult(views(*SyncState, SyncState.SYNCED), states.cluster()))
+    assert status["topics"] == {"total": len(SyncState) + 1, "ready": 4, "drifted": 1, "refused": 1}
+    assert (status["clusterId"], status["brokers"]) == (states.CLUSTER_ID, 6)
+    assert told(status) == ("True", "False", "False", "Reachable")
+    (drift,) = [each for each in status["conditions"] if each["type"] == "DriftDetected"]
+    assert drift["status"] == "True"
+    assert status["conditions"][0]["message"] == "topics: 9 total, 4 ready, 1 drifted, 1 refused"
+
+
+def test_a_second_look_at_the_same_changes_nothing() -> None:
+    """So nothing is written."""
+    home, seen = resource_bodies.cluster(), ReconcileResult(views(*SyncState), states.cluster())
+    first = summary(home, seen)
+    assert summary(resource_bodies.updated_body(home, status=first), seen, NOON + timedelta(minutes=1)) == first
+
+
+def test_an_outage_keeps_what_was_known() -> None:
+    """Counts, id and brokers are those of before; it is said that nobody can look."""
+    home = resource_bodies.cluster()
+    first = summary(home, ReconcileResult(views(SyncState.SYNCED), states.cluster()))
+    status = summary(resource_bodies.updated_body(home, status=first), ReconcileResult([], error=AWAY))
+    assert {key: status[key] for key in ("topics", "clusterId", "brokers")} == {
+        key: first[key] for key in ("topics", "clusterId", "brokers")
+    }
+    assert told(status) == ("False", "True", "False", "Unreachable")
+    fresh = summary(home, ReconcileResult([], error=AWAY))
+    assert fresh["topics"] == {"total": 0, "ready": 0, "drifted": 0, "refused": 0}
+    assert "clusterId" not in fresh
+
+
+@pytest.mark.parametrize(
+    ("reason", "wanted"),
+    [
+        (Reason.WRONG_CLUSTER, ("False", "False", "True", "WrongCluster")),
+        (Reason.CREDENTIALS_INVALID, ("False", "False", "True", "CredentialsInvalid")),
+        (Reason.SESSION_LOST, ("False", "True", "False", "SessionLost")),
+    ],
+)
+def test_errors_that_pass_and_errors_that_stay(reason: Reason, wanted: tuple[str, ...]) -> None:
+    """For the latter somebody has to do something."""
+    assert told(summary(resource_bodies.cluster(), ReconcileResult([], error=TopiaristError(reason, "why")))) == wanted
+
+
+@pytest.mark.parametrize(("reason", "stalled"), [(Reason.FROZEN, "True"), (Reason.NO_CONTROLLER, "False")])
+def test_a_cluster_that_must_not_be_written_to(reason: Reason, stalled: str) -> None:
+    """It can be read, and says why nothing is done."""
+    status = summary(
+        resource_bodies.cluster(), ReconcileResult([], states.cluster(write_block=WriteBlock(reason, "why")))
+    )
+    assert told(status) == ("False", "False", stalled, reason.value)
+
+
+def test_a_cluster_that_cannot_be_read_names_what_is_wrong() -> None:
+    """Each problem with its place."""
+    wrong = parse_resource(resource_bodies.body("Cluster", "prod", {"kafkaVersion": "never"}))
+    error = TopiaristError(Reason.INVALID_MANIFEST, "the Cluster cannot be read")
+    status = summary(wrong, ReconcileResult([], error=error))
+    assert told(status) == ("False", "False", "True", "InvalidManifest")
+    assert "spec.kafkaVersion: " in status["conditions"][0]["message"]
+
+
+def test_deletions_are_listed_by_topic_and_time() -> None:
+    """The latest of them, where a cluster's budget allows more than a status has room for."""
+    found = [Deletion(f"2026-01-31T11:{number // 60:02}:{number % 60:02}Z", f"t{number}") for number in range(1001)]
+    status = checked(
+        cluster_status(resource_bodies.cluster(), ReconcileResult([], states.cluster()), found, NOON), "cluster"
+    )
+    assert len(status["deletions"]) == 1000
+    assert status["deletions"][0] == {"topic": "t1", "time": "2026-01-31T11:00:01Z"}
+    assert status["deletions"][-1] == {"topic": "t1000", "time": "2026-01-31T11:16:40Z"}
+
+
+def test_a_policy_says_whether_it_judges() -> None:
+    """And if not, what is wrong with its rules; twice the same is the same."""
+    policy = resource_bodies.policy("law", {"expression": "true"}, meta={"generation": 3})
+    status = checked(policy_status(policy, [], NOON), "policy")
+    assert told(status) == ("True", "False", "False", "Judging")
+    assert status["observedGeneration"] == 3
+    assert policy_status(resource_bodies.updated_body(policy, status=status), [], NOON + timedelta(1)) == status
+    faulty = checked(policy_status(policy, ["policy law, rule r0: one", "two"], NOON), "policy")
+    assert told(faulty) == ("False", "False", "True", "InvalidRule")
+    assert faulty["conditions"][0]["message"] == "policy law, rule r0: one\ntwo"
+
+
+def test_a_policy_that_cannot_be_read_says_where() -> None:
+    """As a Topic does."""
+    broken = parse_resource(resource_bodies.body("Policy", "law", {"rules": []}))
+    status = checked(policy_status(broken, [], NOON), "policy")
+    assert told(status) == ("False", "False", "True", "InvalidManifest")
+    assert "spec.rules" in status["conditions"][0]["message"]
+
+
+def test_a_namespace_that_is_away_is_told() -> None:
+    """By each Cluster, as long as it is away; it says nothing of whether the Cluster can be used."""
+    home, seen = resource_bodies.cluster(), ReconcileResult([], states.cluster())
+    gone = {"team-b": "there is no such namespace", "team-a": "may not list topics"}
+    status = checked(cluster_status(home, seen, [], NOON, gone), "cluster")
+    (found,) = (each for each in status["conditions"] if each["type"] == "NamespaceAway")
+    assert (found["status"], found["reason"]) == ("True", "NamespaceAway")
+    assert found["message"] == "team-a: may not list topics; team-b: there is no such namespace"
+    assert told(status) == told(summary(home, seen))
+    later = resource_bodies.updated_body(home, status=status)
+    assert cluster_status(later, seen, [], NOON + timedelta(hours=1), gone) == status
+    assert len(summary(later, seen)["conditions"]) == 4

@@ -1,0 +1,214 @@
+"""Events: each thing that happens is told once, over passes, restarts and outages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from support import states
+from support.kubernetes import resource_bodies
+from topiarist.adapters.memory import MemoryCluster
+from topiarist.desired.merge import merge
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api.resources import Resource
+from topiarist.kubernetes.candidates import build_candidate, select_candidates
+from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult, SyncState, TopicResult, reconcile_cluster
+from topiarist.kubernetes.status.cluster import cluster_status
+from topiarist.kubernetes.status.events import Event, cluster_events, topic_events
+from topiarist.kubernetes.status.topic import topic_status
+from topiarist.model.plan import Issue
+from topiarist.model.state import ClusterState, OwnershipRecord, WriteBlock
+from unit.kubernetes.topic_results import NOW, make_result, spec_of
+
+OWNER = "k8s/shop/topiarist"
+
+
+class Stage:
+    """A Topic, its Cluster and what the cluster holds, over passes: what is told, and the status as it then is."""
+
+    def __init__(self, home: Resource, topic: Resource, state: ClusterState) -> None:
+        self.home = home
+        self.topic = topic
+        self.port = MemoryCluster(state)
+
+    def passes(self) -> list[Event]:
+        """One pass: its Events; the Topic has its status from then on."""
+        assert self.topic.manifest is not None
+        spec = spec_of(self.home)
+        single = [build_candidate(self.topic, merge(self.topic.manifest, spec))]
+        found = select_candidates(spec, "shop", single, {})
+        order = ReconcileRequest(self.home, spec, found, OWNER)
+        (after,) = reconcile_cluster(self.port, order, lambda: False).topic_results
+        events = [*topic_events("prod", self.topic.status_on("prod"), after)]
+        self.topic = resource_bodies.updated_body(
+            self.topic, status=topic_status(self.topic, {"prod": after}, {}, NOW, ("prod",))
+        )
+        return events
+
+    def outside(self, **config: str) -> None:
+        """Somebody else sets a topic's overrides."""
+        topic = self.port.state.topics["orders"]
+        named = {key.replace("_", "."): text for key, text in config.items()}
+        self.port.state = replace(self.port.state, topics={"orders": replace(topic, config=named)})
+
+    def asks(self, **spec: Any) -> None:
+        """Its Topic asks for something else."""
+        status, uid = self.topic.status, self.topic.uid
+        meta = {"uid": uid, "generation": self.topic.generation + 1}
+        self.topic = resource_bodies.topic("orders", status=status, meta=meta, **spec)
+
+
+def reasons(events: list[Event]) -> list[tuple[str, bool]]:
+    """Their words, and whether they are warnings."""
+    return [(event.reason, event.warning) for event in events]
+
+
+def test_what_was_done_is_told_once() -> None:
+    """Creation, growth, a config; no pass after it says a word."""
+    stage = Stage(resource_bodies.cluster(), resource_bodies.topic("orders", config={"flush.ms": 7}), states.cluster())
+    assert reasons(stage.passes()) == [("TopicCreated", False)]
+    assert stage.passes() == stage.passes() == []
+    stage.asks(partitions=6, config={"flush.ms": 8})
+    told = stage.passes()
+    assert reasons(told) == [("PartitionsIncreased", False), ("ConfigUpdated", False)]
+    assert told[0].message == "prod: grow 3 -> 6 partitions"
+    assert told[1].message == "prod: configure flush.ms 7 -> 8"
+    assert stage.passes() == []
+
+
+def test_adoption_is_told_once() -> None:
+    """Later writes of the record alone are nobody's business."""
+    found = states.topic("orders", managed_keys=None, config={"flush.ms": "7"})
+    stage = Stage(
+        resource_bodies.cluster(adopt=["*"]),
+        resource_bodies.topic("orders", config={"flush.ms": 7}),
+        states.cluster(found),
+    )
+    assert reasons(stage.passes()) == [("Adopted", False)]
+    assert stage.passes() == []
+    topic = stage.port.state.topics["orders"]
+    stage.port.state = replace(
+        stage.port.state, topics={"orders": replace(topic, record=OwnershipRecord(OWNER), record_valid=True)}
+    )
+    assert stage.passes() == []
+    assert stage.port.writes == 2
+
+
+def test_drift_and_its_end_are_told_once() -> None:
+    """By whomever it ended."""
+    stage = Stage(resource_bodies.cluster(), resource_bodies.topic("orders", config={"flush.ms": 7}), states.cluster())
+    stage.passes()
+    stage.passes()
+    stage.outside(flush_ms="9")
+    (event,) = stage.passes()
+    assert (event.reason, event.warning) == ("DriftDetected", True)
+    assert "flush.ms is 9, wanted 7" in event.message
+    assert stage.passes() == []
+    stage.outside(flush_ms="7")
+    assert reasons(stage.passes()) == [("DriftCorrected", False)]
+    assert stage.passes() == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "state", "word"),
+    [
+        ({"config": {"retention.ms": "soon"}}, states.cluster(), "ValidationFailed"),
+        ({"partitions": 2}, states.cluster(states.topic("orders", owner=OWNER)), "PartitionDecreaseRefused"),
+        ({"config": {"flush.ms": 1}}, states.cluster(states.topic("orders", managed_keys=None)), "NotAdopted"),
+        ({}, states.cluster(dangling_records={"orders": OwnershipRecord(OWNER)}), "DeletedExternally"),
+        ({"replicationFactor": 9}, states.cluster(), "TooFewBrokers"),
+    ],
+)
+def test_a_refusal_is_a_warning_once(spec: Mapping[str, Any], state: ClusterState, word: str) -> None:
+    """In the words that other operators have, where they have one; with the cluster and what to do."""
+    stage = Stage(resource_bodies.cluster(), resource_bodies.topic("orders", **spec), state)
+    (event,) = stage.passes()
+    assert (event.reason, event.warning) == (word, True)
+    assert event.message.startswith("prod: ")
+    assert stage.passes() == stage.passes() == []
+
+
+def test_a_conflict_of_claims_is_a_warning() -> None:
+    """Of the resource that lost."""
+    topic = resource_bodies.topic("orders")
+    found = make_result(topic, SyncState.REFUSED, Reason.RESOURCE_CONFLICT)
+    assert reasons([*topic_events("prod", {}, found)]) == [("ResourceConflict", True)]
+
+
+def test_what_passes_by_itself_is_not_told() -> None:
+    """A broker that is away for a moment is no event of every topic."""
+    found = make_result(resource_bodies.topic("orders"), SyncState.WAITING, Reason.BROKERS_MISSING)
+    assert [*topic_events("prod", {}, found)] == []
+
+
+def test_another_refusal_is_told_beside_one_that_is_known() -> None:
+    """Only the new one."""
+    topic = resource_bodies.topic("orders")
+    one = make_result(topic, SyncState.REFUSED, Reason.DATA_LOSS)
+    known = resource_bodies.updated_body(topic, status=topic_status(topic, {"prod": one}, {}, NOW, ("prod",)))
+    both = make_result(known, SyncState.REFUSED, Reason.DATA_LOSS, Reason.NOT_OWNED)
+    assert reasons([*topic_events("prod", known.status_on("prod"), both)]) == [("NotOwned", True)]
+
+
+def test_another_way_out_is_no_news() -> None:
+    """What to do depends on what is allowed already; the refusal is the same."""
+    topic = resource_bodies.topic("orders")
+    both = Issue(Reason.DATA_LOSS, "may lose data: x", hint="allowRisk, and a command")
+    one = make_result(topic, SyncState.REFUSED)._replace(refusals=(both,))
+    known = resource_bodies.updated_body(topic, status=topic_status(topic, {"prod": one}, {}, NOW, ("prod",)))
+    for refusal, events in ((both._replace(hint="a command"), 0), (both._replace(message="may lose data: y"), 1)):
+        after = make_result(known, SyncState.REFUSED)._replace(refusals=(refusal,))
+        assert len([*topic_events("prod", known.status_on("prod"), after)]) == events
+
+
+def condition(home: Resource, state: ClusterState | None, error: TopiaristError | None = None) -> Resource:
+    """The Cluster after a pass, and what was told of it is in ``told``."""
+    seen = ReconcileResult([], state, None, error)
+    status = cluster_status(home, seen, (), clock.now())
+    told.append([*cluster_events(home, status)])
+    return resource_bodies.updated_body(home, status=status)
+
+
+told: list[list[Event]] = []
+
+
+def test_a_cluster_that_goes_and_comes_is_told_once_each() -> None:
+    """Its first success is no news; each other reason is."""
+    told.clear()
+    home = resource_bodies.cluster()
+    away = TopiaristError(Reason.UNREACHABLE, "no answer")
+    wrong = TopiaristError(Reason.WRONG_CLUSTER, "another")
+    frozen = states.cluster(write_block=WriteBlock(Reason.FROZEN, "frozen: for the night"))
+    up = states.cluster()
+    for state, error in ((up, None), (up, None), (None, away), (None, away), (None, wrong), (up, None)):
+        home = condition(home, state, error)
+    home = condition(home, frozen)
+    condition(home, frozen)
+    words = [reasons(events) for events in told]
+    assert words == [
+        [],
+        [],
+        [("ClusterUnavailable", True)],
+        [],
+        [("WrongCluster", True)],
+        [("Reachable", False)],
+        [("Frozen", True)],
+        [],
+    ]
+
+
+def test_an_outage_at_the_very_start_is_told() -> None:
+    """There is nothing known of before."""
+    told.clear()
+    condition(resource_bodies.cluster(), None, TopiaristError(Reason.UNREACHABLE, "no answer"))
+    assert reasons(told[0]) == [("ClusterUnavailable", True)]
+
+
+def test_views_without_an_outcome_tell_nothing() -> None:
+    """A plan that was held, or is only observed."""
+    found: TopicResult = make_result(resource_bodies.topic("orders"), SyncState.OBSERVED)
+    assert [*topic_events("prod", {}, found)] == []

@@ -1,0 +1,442 @@
+"""What the operator keeps of the API server: which event marks which cluster, and that nothing is read twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from support.kubernetes import resource_bodies
+from topiarist.desired import parse
+from topiarist.desired.merge import merge
+from topiarist.kubernetes import candidates
+from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource
+from topiarist.kubernetes.cache import UNASSIGNED, Store
+
+
+class Kept(Store):
+    """A store, and what it marked since it was last asked."""
+
+    def __init__(self, *found: Resource) -> None:
+        self._marks: list[str] = []
+        super().__init__("shop", self._marks.append)
+        for each in found:
+            self.upsert(each)
+        self.marked()
+
+    def marked(self) -> list[str]:
+        """The clusters, and then none."""
+        found, self._marks[:] = [*self._marks], []
+        return found
+
+    def seen(self, of: Resource, **changes: Any) -> list[str]:
+        """The same resource in a later state; what that marks."""
+        self.upsert(resource_bodies.updated_body(of, **changes))
+        return self.marked()
+
+
+A, B = (
+    resource_bodies.cluster("a", meta={"labels": {"env": "prod"}}),
+    resource_bodies.cluster("b", meta={"labels": {"env": "test"}}),
+)
+
+
+def named(name: str = "orders", *clusters: str, **spec: Any) -> Resource:
+    """A Topic for clusters by name."""
+    return resource_bodies.topic(name, clusters=list(clusters or ("a",)), **spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "marks"),
+    [
+        ({"clusters": ["a"]}, ["a"]),
+        ({"clusters": ["b", "a"]}, ["a", "b"]),
+        ({"clusterSelector": {"matchLabels": {"env": "test"}}}, ["b"]),
+        ({"clusters": ["nowhere"]}, [UNASSIGNED]),
+        ({"clusters": ["nowhere", "b"]}, ["b"]),
+        ({}, [UNASSIGNED]),
+    ],
+)
+def test_a_topic_marks_the_clusters_that_it_is_meant_for(spec: Mapping[str, Any], marks: list[str]) -> None:
+    """When it comes and when it goes; where there is none it is the rest that has to be told."""
+    kept, topic = Kept(A, B), resource_bodies.topic("orders", **spec)
+    kept.upsert(topic)
+    assert kept.marked() == marks
+    kept.remove(topic)
+    assert kept.marked() == marks
+
+
+def test_the_only_cluster_is_meant_by_whoever_names_none() -> None:
+    """It is marked; with a second one the Topic is homeless, and both know."""
+    topic = resource_bodies.topic("orders")
+    kept = Kept(A)
+    kept.upsert(topic)
+    assert kept.marked() == ["a"]
+    assert [each.spec.topic for each in kept.candidates("a")] == ["orders"]
+    kept.upsert(B)
+    assert kept.marked() == [UNASSIGNED, "a", "b"]
+    assert [*kept.candidates("a")] == []
+    assert [each.name for each in kept.untargeted_topics()] == ["orders"]
+    kept.remove(B)
+    assert kept.marked() == [UNASSIGNED, "a", "b"]
+    assert [*kept.untargeted_topics()] == []
+
+
+APPLIED = {"clusters": [{"name": "a", "state": "Synced", "generation": 1}]}
+
+
+def test_a_topic_stays_where_it_was_applied() -> None:
+    """A second Cluster changes nothing for it, nor does the loss of the first: only a new Topic is undecided."""
+    old, new = resource_bodies.topic("old", status=APPLIED), resource_bodies.topic("new")
+    kept = Kept(A, old)
+    assert [kept.target_clusters(old), kept.has_ambiguous_target(old)] == [["a"], False]
+    kept.upsert(B)
+    kept.upsert(new)
+    assert [kept.target_clusters(old), kept.has_ambiguous_target(old)] == [["a"], False]
+    assert [kept.target_clusters(new), kept.has_ambiguous_target(new)] == [[], True]
+    assert [each.spec.topic for each in kept.candidates("a")] == ["old"]
+    assert [*kept.candidates("b")] == []
+    kept.remove(A)
+    assert [kept.target_clusters(old), kept.target_clusters(new)] == [[], ["b"]]
+    assert [*kept.untargeted_topics()] == [old]
+    kept.upsert(resource_bodies.cluster("a"))
+    assert [kept.target_clusters(old), kept.target_clusters(new)] == [["a"], []]
+
+
+def test_where_a_topic_was_applied_counts_only_if_it_selects_no_cluster() -> None:
+    """A spec that names clusters decides alone."""
+    kept, named_b = Kept(A, B), resource_bodies.topic("orders", clusters=["b"], status=APPLIED)
+    assert [kept.target_clusters(named_b), kept.has_ambiguous_target(named_b)] == [["b"], False]
+    nowhere = resource_bodies.topic("orders", clusters=["nowhere"])
+    assert [kept.target_clusters(nowhere), kept.has_ambiguous_target(nowhere)] == [[], False]
+
+
+def test_a_topic_that_moves_marks_both_sides() -> None:
+    """The cluster that it leaves and the one that it comes to."""
+    first = named("orders", "a")
+    kept = Kept(A, B, first)
+    kept.upsert(named("orders", "b", meta={"uid": first.uid, "generation": 2}))
+    assert kept.marked() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"status": {"observedGeneration": 1}},
+        {"managedFields": [{"manager": "other"}]},
+        {"resourceVersion": "999999"},
+    ],
+)
+def test_what_changes_nothing_marks_nobody(changes: dict[str, Any]) -> None:
+    """Above all our own statuses: otherwise each pass would call for the next one."""
+    topic = named()
+    kept = Kept(A, topic)
+    assert kept.seen(topic, **changes) == []
+    assert kept.topics[topic.key].resource_version > topic.resource_version
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"generation": 2},
+        {"labels": {"a": "b"}},
+        {"annotations": {"topiarist.dev/paused": "true"}},
+        {"finalizers": [FINALIZER]},
+        {"deletionTimestamp": "2026-02-01T00:00:00Z"},
+        {"uid": "another"},
+    ],
+)
+def test_what_a_pass_asks_for_marks(changes: dict[str, Any]) -> None:
+    """Spec, labels, annotations, finalizers, deletion; or another resource of that name."""
+    topic = named()
+    assert Kept(A, topic).seen(topic, **changes) == ["a"]
+
+
+def test_what_is_older_than_what_is_known_is_passed_over() -> None:
+    """A page of a list that was begun before."""
+    old = named()
+    new = resource_bodies.updated_body(old, labels={"a": "b"})
+    kept = Kept(A, new)
+    kept.upsert(old)
+    assert kept.marked() == []
+    assert kept.topics[old.key] is new
+
+
+def test_a_cluster_marks_itself_and_the_rest() -> None:
+    """Policies and homeless Topics may have a word on it; other clusters have not."""
+    kept = Kept(A, B)
+    assert kept.seen(A, generation=2) == [UNASSIGNED, "a"]
+    assert kept.seen(A, annotations={"topiarist.dev/paused": "true"}) == [UNASSIGNED, "a"]
+
+
+def test_a_policy_marks_every_cluster() -> None:
+    """When it comes, changes and goes."""
+    kept, policy = Kept(A, B), resource_bodies.policy("law", {"expression": "true"})
+    kept.upsert(policy)
+    assert kept.marked() == [UNASSIGNED, "a", "b"]
+    assert kept.seen(policy, generation=2) == [UNASSIGNED, "a", "b"]
+    assert kept.seen(policy, status={"observedGeneration": 2}, generation=2) == []
+    kept.remove(kept.policies[policy.name])
+    assert kept.marked() == [UNASSIGNED, "a", "b"]
+    assert kept.parsed_policies() == []
+
+
+def test_clusters_and_policies_of_other_namespaces_are_nobodys() -> None:
+    """Whoever may make a Topic must not bring a Cluster along."""
+    for made in (
+        resource_bodies.cluster("x", meta={"namespace": "other"}),
+        resource_bodies.policy("x", meta={"namespace": "other"}),
+    ):
+        kept = Kept(A)
+        kept.upsert(made)
+        assert [*kept.clusters] == ["a"]
+        assert kept.policies == {}
+        kept.remove(resource_bodies.cluster("a", meta={"namespace": "other"}))
+        assert [*kept.clusters] == ["a"]
+        assert kept.marked() == []
+
+
+def test_a_namespace_marks_the_clusters_of_its_topics() -> None:
+    """When its labels change, when it is being deleted, when it is gone; and only then."""
+    kept = Kept(A, B, named())
+    for labels, leaving, marks in (
+        ({"team": "x"}, False, ["a"]),
+        ({"team": "x"}, False, []),
+        ({"team": "y"}, False, ["a"]),
+        ({"team": "y"}, True, ["a"]),
+        ({"team": "y"}, True, []),
+        (None, False, ["a"]),
+    ):
+        kept.update_namespace("shop", labels, leaving=leaving)
+        assert kept.marked() == marks
+    kept.update_namespace("empty", {"team": "x"})
+    assert kept.marked() == []
+    assert kept.namespaces == {"empty": {"team": "x"}}
+    assert kept.terminating_namespaces == set()
+
+
+@pytest.fixture
+def merges(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The topics that were merged, and the Clusters and Policies that were read, in order."""
+    found: list[str] = []
+
+    def counting(name: str, plain: Any) -> Any:
+        def counted(manifest: Any, *more: Any) -> Any:
+            found.append(f"{name} {manifest.name}")
+            return plain(manifest, *more)
+
+        return counted
+
+    monkeypatch.setattr(candidates, "merge", counting("merge", merge))
+    monkeypatch.setattr(parse, "parse_cluster_spec", counting("cluster", parse.parse_cluster_spec))
+    monkeypatch.setattr(parse, "parse_policy", counting("policy", parse.parse_policy))
+    return found
+
+
+def looked(kept: Store, name: str = "a") -> list[Resource]:
+    """The Topics of a pass."""
+    return [each.resource for each in kept.candidates(name)]
+
+
+def test_nothing_is_merged_again_that_has_not_changed(merges: list[str]) -> None:
+    """Whatever comes of statuses, finalizers and annotations: the newest resource, and the specs that there are."""
+    one, two = named("one"), named("two")
+    kept = Kept(A, one, two)
+    assert merges == ["cluster a"]
+    for _ in range(3):
+        assert looked(kept) == [one, two]
+    assert merges == ["cluster a", "merge one", "merge two"]
+    merges.clear()
+    newer = resource_bodies.updated_body(one, status={"observedGeneration": 1}, finalizers=[FINALIZER])
+    kept.upsert(newer)
+    kept.upsert(resource_bodies.updated_body(A, status={"brokers": 6}))
+    assert looked(kept) == [newer, two]
+    assert looked(kept)[0] is newer
+    assert merges == []
+
+
+def test_what_has_changed_is_merged_and_nothing_else(merges: list[str]) -> None:
+    """One Topic; or all of them, if it is the Cluster."""
+    one, two = named("one"), named("two")
+    kept = Kept(A, B, one, two)
+    looked(kept)
+    merges.clear()
+    kept.upsert(named("one", partitions=9, meta={"uid": one.uid, "generation": 2}))
+    looked(kept)
+    assert merges == ["merge one"]
+    kept.upsert(resource_bodies.updated_body(A, generation=2))
+    looked(kept)
+    assert merges == ["merge one", "cluster a", "merge one", "merge two"]
+    looked(kept)
+    assert len(merges) == 4
+
+
+def test_policies_are_read_once(merges: list[str]) -> None:
+    """And stay the same object, by which what is compiled is found again."""
+    law = resource_bodies.policy("law", {"expression": "true"})
+    kept = Kept(A, law)
+    first = kept.parsed_policies()
+    kept.upsert(resource_bodies.updated_body(law, status={"observedGeneration": 1}))
+    assert kept.parsed_policies()[0] is first[0]
+    assert merges == ["cluster a", "policy law"]
+    kept.upsert(resource_bodies.updated_body(law, generation=2))
+    assert kept.parsed_policies()[0] is not first[0]
+
+
+def test_a_topic_that_cannot_be_read_has_no_home() -> None:
+    """So its status is written all the same; whom it means is known, and there its claim stands."""
+    kept = Kept(A, B)
+    for name, cluster, marks in (("named", "b", [UNASSIGNED, "b"]), ("lost", "nowhere", [UNASSIGNED])):
+        kept.upsert(resource_bodies.topic(name, partitions=0, clusters=[cluster]))
+        assert kept.marked() == marks
+    assert looked(kept, "a") == looked(kept, "b") == []
+    assert {cluster: [each.name for each in kept.unreadable_topics(cluster)] for cluster in "ab"} == {
+        "a": [],
+        "b": ["named"],
+    }
+    assert [each.name for each in kept.untargeted_topics()] == ["named", "lost"]
+
+
+def unreadable(of: Resource) -> Resource:
+    """The same Cluster with a spec that nobody can read."""
+    wrong = resource_bodies.body("Cluster", of.name, {"kafkaVersion": "never"}, uid=of.uid, generation=2)
+    return parse_resource(wrong, of)
+
+
+def test_a_cluster_that_cannot_be_read_any_more_is_still_meant() -> None:
+    """What it said before tells which Topics are its own: none of them loses its finalizer."""
+    topic = resource_bodies.topic("orders")
+    kept = Kept(A, topic)
+    kept.upsert(unreadable(A))
+    assert kept.marked() == [UNASSIGNED, "a"]
+    assert kept.cluster_spec("a") is None
+    assert kept.unreadable_clusters == ["a"]
+    assert kept.target_clusters(topic) == ["a"]
+    kept.upsert(resource_bodies.updated_body(A, generation=3))
+    assert kept.unreadable_clusters == []
+    assert kept.cluster_spec("a") is not None
+
+
+def test_a_cluster_that_could_never_be_read() -> None:
+    """Nobody knows what is meant for it."""
+    kept = Kept(unreadable(A))
+    assert (kept.cluster_spec("a"), kept.unreadable_clusters) == (None, ["a"])
+
+
+def test_a_policy_that_cannot_be_read_any_more_has_no_rules() -> None:
+    """That it is there, and cannot be read, holds back every change."""
+    law = resource_bodies.policy("law", {"expression": "true"})
+    kept = Kept(A, law)
+    kept.upsert(parse_resource(resource_bodies.body("Policy", "law", {"rules": []}, uid=law.uid, generation=2), law))
+    assert kept.parsed_policies() == []
+    assert kept.policies["law"].manifest is None
+
+
+def test_a_cluster_that_is_gone_takes_nothing_along() -> None:
+    """Its Topics are there, and homeless; one that comes back is read anew."""
+    topic = named()
+    kept = Kept(A, topic)
+    looked(kept)
+    kept.remove(A)
+    assert kept.marked() == [UNASSIGNED, "a"]
+    assert kept.target_clusters(topic) == []
+    assert [*kept.untargeted_topics()] == [topic]
+    kept.upsert(resource_bodies.cluster("a"))
+    assert [each.resource for each in kept.candidates("a")] == [topic]
+
+
+def found_by(kept: Store, kind: str) -> Iterator[str]:
+    """The names of all resources of a kind, each of which can be found."""
+    for each in kept.list_resources(kind):
+        assert kept.find(kind, {"namespace": each.namespace, "name": each.name}) is each
+        yield each.name
+
+
+def test_everything_can_be_found() -> None:
+    """By kind, or by kind and name."""
+    kept = Kept(A, B, named(), resource_bodies.policy("law", {"expression": "true"}))
+    assert {kind: [*found_by(kept, kind)] for kind in ("Topic", "Cluster", "Policy")} == {
+        "Topic": ["orders"],
+        "Cluster": ["a", "b"],
+        "Policy": ["law"],
+    }
+    assert kept.find("Topic", {"namespace": "shop", "name": "none"}) is None
+
+
+class Blue(Kept):
+    """A store of a release with an owner, and a class if one is given."""
+
+    def __init__(self, *found: Resource, operator_class: str = "") -> None:
+        self._marks = []
+        Store.__init__(self, "shop", self._marks.append, operator_class, "k8s/1/shop/blue")
+        for each in found:
+            self.upsert(each)
+        self.marked()
+
+
+GREEN = "k8s/1/shop/green"
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [("", "blue"), ("blue", ""), ("blue", "green")])
+def test_only_what_has_our_class_is_there(ours: str, theirs: str) -> None:
+    """Of every kind, also where it cannot be read; what gets another class is as if it had gone."""
+    fields: list[dict[str, Any]] = [{"class": name} if name else {} for name in (ours, theirs)]
+    own, other = fields
+    kept = Blue(
+        resource_bodies.cluster("a", **own),
+        resource_bodies.cluster("b", **other),
+        resource_bodies.policy("law", **own),
+        resource_bodies.policy("rule", **other),
+        resource_bodies.topic("mine", **own),
+        resource_bodies.topic("yours", **other),
+        operator_class=ours,
+    )
+    assert ([*kept.clusters], [*kept.policies], [*kept.topics]) == (["a"], ["law"], [("shop", "mine")])
+    assert kept.target_clusters(kept.topics["shop", "mine"]) == ["a"]
+    assert kept.other_release_owners() == {}
+    given = parse_resource(
+        resource_bodies.body("Topic", "mine", {"partitions": 3, **other}, uid=kept.topics["shop", "mine"].uid)
+    )
+    kept.upsert(given)
+    assert kept.topics == {}
+    assert kept.marked() == ["a"]
+
+
+def test_what_another_release_serves_is_left_to_it() -> None:
+    """A Cluster or Policy that it speaks of, a Topic that it has a Cluster for; ours again when it is free."""
+    held = {"operator": GREEN, "clusters": [{"name": "b", "state": "Synced"}]}
+    topic = named("orders", "a", status=held)
+    policy = parse_resource({**resource_bodies.body("Policy", "law", {"rules": []}), "status": {"operator": GREEN}})
+    kept = Blue(A, topic, policy)
+    assert ([*kept.topics], [*kept.policies]) == ([], [])
+    assert kept.other_release_owners() == {("Topic", "shop", "orders"): GREEN, ("Policy", "shop", "law"): GREEN}
+    free = resource_bodies.updated_body(topic, status={"operator": GREEN, "clusters": []})
+    kept.upsert(free)
+    assert [*kept.topics.values()] == [free]
+    assert kept.other_release_owners().keys() == {("Policy", "shop", "law")}
+    kept.upsert(resource_bodies.updated_body(free, status=held))
+    assert kept.topics == {}
+    kept.remove(resource_bodies.updated_body(free, status=held))
+    assert kept.other_release_owners().keys() == {("Policy", "shop", "law")}
+
+
+def test_a_topic_of_another_release_is_not_homeless() -> None:
+    """It is meant for a Cluster that the other one serves, by name, by label or as its only one, or was spoken of."""
+    labels = {"labels": {"env": "blue"}}
+    elsewhere = resource_bodies.updated_body(
+        resource_bodies.cluster("far", meta={"namespace": "other", **labels}), status={"operator": GREEN}
+    )
+    named_, chosen = named("a", "far"), resource_bodies.topic("b", clusterSelector={"matchLabels": {"env": "blue"}})
+    only, lost = resource_bodies.topic("c"), named("d", "nowhere")
+    spoken = named("e", "nowhere", status={"operator": GREEN, "clusters": []})
+    kept = Blue(A, B, named_, chosen, only, lost, spoken)
+    assert [*kept.untargeted_topics()] == [named_, chosen, only, lost]
+    assert kept.seen(elsewhere) == []
+    kept.upsert(elsewhere)
+    assert [*kept.untargeted_topics()] == [lost]
+    kept.remove(elsewhere)
+    assert kept.marked() == [UNASSIGNED]
+    assert [*kept.untargeted_topics()] == [named_, chosen, only, lost]
+    kept.upsert(resource_bodies.cluster("far", meta={"namespace": "other"}))
+    assert [*kept.untargeted_topics()] == [named_, chosen, only, lost]

@@ -1,0 +1,270 @@
+"""A pass with what it needs of the API server: what is being deleted with whom, Secrets, policies; and a session."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import pytest
+
+from support import states
+from support.kubernetes import resource_bodies
+from topiarist.adapters.memory import MemoryCluster
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api.client import ApiError
+from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource
+from topiarist.kubernetes.cache import Store
+from topiarist.kubernetes.cluster_worker import CRD_TERMINATING, NAMESPACE_TERMINATING, TOPIC_CRD_PATH, ClusterWorker
+from topiarist.kubernetes.policy_cache import PolicyCache
+from topiarist.kubernetes.reconciler import ReconcileResult
+from topiarist.model.credentials import SecretKeyRef
+from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import ClusterState, DeletionRecord
+
+OWNER = "k8s/shop/topiarist"
+SHOP, PAY, SECRET = "/api/v1/namespaces/shop", "/api/v1/namespaces/pay", "/api/v1/namespaces/shop/secrets/zookeeper"
+GOING: dict[str, Any] = {"deletionTimestamp": "2026-02-01T00:00:00Z", "finalizers": [FINALIZER]}
+STAYS: Mapping[str, Any] = {"metadata": {}}
+GOES: Mapping[str, Any] = {"metadata": {"deletionTimestamp": "2026-02-01T00:00:00Z"}}
+GONE, FORBIDDEN, BROKEN = 404, 403, 503
+
+
+class Server:
+    """An API server that has these objects, or answers with these codes."""
+
+    def __init__(self, objects: Mapping[str, Mapping[str, Any] | int]) -> None:
+        self.objects = {TOPIC_CRD_PATH: STAYS, SHOP: STAYS, PAY: STAYS, **objects}
+        self.asked: list[str] = []
+
+    async def get(self, path: str) -> Mapping[str, Any]:
+        """One of them."""
+        self.asked.append(path)
+        found = self.objects.get(path, GONE)
+        if isinstance(found, int):
+            raise ApiError(found, f"{path}: {found}")
+        return found
+
+
+class Session:
+    """In place of a session: a cluster in memory. ``error`` is raised by whoever opens it."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self.port = MemoryCluster(state)
+        self.secrets: Mapping[SecretKeyRef, str] | None = None
+        self.error: TopiaristError | None = None
+        self.closed = 0
+
+    def cluster(self, _spec: ClusterSpec, secrets: Mapping[SecretKeyRef, str]) -> MemoryCluster:
+        """The cluster."""
+        if self.error:
+            raise self.error
+        self.secrets = secrets
+        return self.port
+
+    def close(self) -> None:
+        """End it."""
+        self.closed += 1
+
+    def requests(self) -> dict[tuple[str, str], int]:
+        """Nothing was asked."""
+        return {}
+
+
+class World(NamedTuple):
+    """A Cluster, its Topics and all that they need."""
+
+    store: Store
+    server: Server
+    session: Session
+
+    def look(self) -> ReconcileResult:
+        """One pass over ``prod``."""
+
+        async def work() -> ReconcileResult:
+            round_ = ClusterWorker(self.server, PolicyCache(), self.session, lambda: False)  # type: ignore[arg-type]
+            seen = await round_.reconcile(self.store, self.store.clusters["prod"], OWNER)
+            await round_.close()
+            return seen
+
+        return asyncio.run(work())
+
+    @property
+    def topics(self) -> set[str]:
+        """What the cluster has."""
+        return {*self.session.port.state.topics}
+
+
+def world(*found: Resource, home: Resource | None = None, state: ClusterState | None = None, **objects: Any) -> World:
+    """What is declared, and what the API server answers otherwise: of ``shop``, ``pay``, ``definition``, ``secret``."""
+    paths = {"shop": SHOP, "pay": PAY, "definition": TOPIC_CRD_PATH, "secret": SECRET}
+    store = Store("shop", lambda name: None)
+    for each in (
+        home or resource_bodies.cluster(allowDeletion=True, allowedTopics=[{"namespaces": {"from": "All"}}]),
+        *found,
+    ):
+        store.upsert(each)
+    held = states.cluster(*(states.topic(each.name, owner=OWNER) for each in found if each.kind == "Topic"))
+    return World(store, Server({paths[name]: body for name, body in objects.items()}), Session(state or held))
+
+
+def leaving(name: str = "orders", namespace: str = "shop") -> Resource:
+    """A Topic that is being deleted, with its topic."""
+    return resource_bodies.topic(name, deletionPolicy="Delete", meta={**GOING, "namespace": namespace})
+
+
+def told(seen: ReconcileResult) -> dict[str, list[tuple[Reason, str]]]:
+    """What stands against each topic."""
+    return {
+        view.candidate.spec.topic: [(each.reason, each.message) for each in view.refusals]
+        for view in seen.topic_results
+    }
+
+
+def test_a_topic_goes_with_its_resource() -> None:
+    """Once it is known that nothing larger goes; with nothing being deleted nobody has to be asked."""
+    found = world(leaving(), resource_bodies.topic("stays"))
+    assert told(found.look()) == {"orders": [], "stays": []}
+    assert found.topics == {"stays"}
+    assert found.server.asked == [TOPIC_CRD_PATH, SHOP]
+    quiet = world(resource_bodies.topic("stays"))
+    quiet.look()
+    assert quiet.server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ({"definition": GOES}, CRD_TERMINATING),
+        ({"definition": GONE}, CRD_TERMINATING),
+        ({"shop": GOES}, NAMESPACE_TERMINATING),
+        ({"shop": GONE}, NAMESPACE_TERMINATING),
+    ],
+)
+def test_no_topic_goes_because_something_larger_does(answers: dict[str, Any], why: str) -> None:
+    """Neither with the namespace, nor with the definition of the kind: it is held, and what lets go is said."""
+    found = world(leaving(), resource_bodies.topic("stays"), **answers)
+    assert told(found.look()) == {"orders": [(Reason.DELETION_HELD, why)], "stays": []}
+    assert found.topics == {"orders", "stays"}
+
+
+def test_a_namespace_that_is_known_to_go_is_not_asked_about() -> None:
+    """What was watched is enough."""
+    found = world(leaving())
+    found.store.update_namespace("shop", {}, leaving=True)
+    assert told(found.look()) == {"orders": [(Reason.DELETION_HELD, NAMESPACE_TERMINATING)]}
+    assert SHOP not in found.server.asked
+
+
+def test_other_namespaces_go_on() -> None:
+    """Each holds its own Topics."""
+    found = world(leaving("ours"), leaving("theirs", "pay"), pay=GOES)
+    assert told(found.look()) == {"ours": [], "theirs": [(Reason.DELETION_HELD, NAMESPACE_TERMINATING)]}
+    assert found.topics == {"theirs"}
+
+
+@pytest.mark.parametrize("asked", ["definition", "shop"])
+@pytest.mark.parametrize(("code", "reason"), [(BROKEN, Reason.UNREACHABLE), (FORBIDDEN, Reason.NO_PERMISSION)])
+def test_who_cannot_be_told_deletes_nothing(asked: str, code: int, reason: Reason) -> None:
+    """The pass ends before it begins, and the Cluster says why."""
+    answers: dict[str, Any] = {asked: code}
+    found = world(leaving(), **answers)
+    error = found.look().error
+    assert error is not None
+    assert error.reason is reason
+    assert found.topics == {"orders"}
+    assert found.session.secrets is None
+
+
+LOGIN = {"username": "kafka", "password": {"secretKeyRef": {"name": "zookeeper", "key": "password"}}}
+
+
+def test_a_session_gets_the_secrets_that_are_there() -> None:
+    """As of now; one that is missing is left out, which the session then says."""
+    home = resource_bodies.cluster(zookeeper={"connect": "zk:2181", "digest": LOGIN})
+    data = base64.b64encode(b"hush").decode()
+    for answer, wanted in (({"data": {"password": data}}, {SecretKeyRef("zookeeper", "password"): data}), (GONE, {})):
+        found = world(home=home, secret=answer)
+        assert found.look().error is None
+        assert found.session.secrets == wanted
+        assert found.server.asked == [SECRET]
+
+
+def test_a_secret_that_may_not_be_read_is_named() -> None:
+    """Nothing is opened without it."""
+    found = world(home=resource_bodies.cluster(zookeeper={"connect": "zk:2181", "digest": LOGIN}), secret=FORBIDDEN)
+    error = found.look().error
+    assert error is not None
+    assert (error.reason, SECRET in str(error)) == (Reason.NO_PERMISSION, True)
+    assert found.session.secrets is None
+
+
+def test_a_cluster_that_cannot_be_read_is_let_alone() -> None:
+    """Nobody knows where it is; a session that was open ends."""
+    found = world(resource_bodies.topic("orders"))
+    home = found.store.clusters["prod"]
+    found.store.upsert(
+        parse_resource(
+            resource_bodies.body("Cluster", "prod", {"kafkaVersion": "never"}, uid=home.uid, generation=2), home
+        )
+    )
+    error = found.look().error
+    assert error is not None
+    assert error.reason is Reason.INVALID_MANIFEST
+    assert found.session.secrets is None
+    assert found.session.closed == 2  # by the pass, and by its end
+
+
+def test_a_session_that_failed_is_not_used_again() -> None:
+    """One that did well is."""
+    found = world(resource_bodies.topic("orders"))
+    found.look()
+    assert found.session.closed == 1  # by the end of all passes
+    found.session.error = TopiaristError(Reason.UNREACHABLE, "no answer")
+    error = found.look().error
+    assert error is found.session.error
+    assert found.session.closed == 3
+
+
+def test_policies_hold_what_they_deny() -> None:
+    """All of it if one cannot be read."""
+    law = resource_bodies.policy("law", {"expression": "topic.partitions < 3"})
+    broken = parse_resource(resource_bodies.body("Policy", "broken", {"rules": []}))
+    for policy, reason in ((law, Reason.POLICY_DENIED), (broken, Reason.INVALID_MANIFEST)):
+        found = world(resource_bodies.topic("orders"), policy, state=states.cluster())
+        assert [each for each, _ in told(found.look())["orders"]] == [reason]
+        assert found.topics == set()
+
+
+def test_deletions_of_the_day_are_counted() -> None:
+    """Those of the status, and those that nobody could tell of but the cluster."""
+    now, day = clock.now(), timedelta(days=1)
+    home = resource_bodies.cluster(allowDeletion=True, budgets={"deletions": 2})
+    known = resource_bodies.updated_body(home, status={"deletions": [{"topic": "a", "time": clock.format_time(now)}]})
+    ours, others = (
+        DeletionRecord(OWNER, int(now.timestamp() * 1000)),
+        DeletionRecord("default", int(now.timestamp() * 1000)),
+    )
+    old = DeletionRecord(OWNER, int((now - day).timestamp() * 1000))
+    for status, tombstone, room in (
+        (known, ours, False),
+        (known, others, True),
+        (known, old, True),
+        (home, ours, True),
+    ):
+        state = states.cluster(states.topic("orders", owner=OWNER), deletion_records={"b": tombstone})
+        found = world(leaving(), home=status, state=state)
+        seen = found.look()
+        assert found.topics == (set() if room else {"orders"})
+        assert seen.deletions is not None
+        assert len(seen.deletions) == (status is known) + (tombstone is ours)
+
+
+def test_a_topic_that_cannot_be_read_is_in_the_way_of_others() -> None:
+    """What it declares nobody else takes over, and nobody deletes."""
+    older = resource_bodies.topic("older", topicName="orders", partitions=0)
+    found = world(older, resource_bodies.topic("younger", topicName="orders", partitions=6))
+    assert [each for each, _ in told(found.look())["orders"]] == [Reason.RESOURCE_CONFLICT]

@@ -1,0 +1,304 @@
+"""The operator's beginning and end, against an API server that says what a test wants: errors for a person to read."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from topiarist.cli.commands.operator import command
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes import main
+from topiarist.kubernetes.api.client import ApiError, KubernetesClient
+from topiarist.kubernetes.main import OperatorOptions, login, run
+
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+Answer = Callable[[str, Any], tuple[int, Any]]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def _answer(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(length)) if length else None
+        code, given = self.server.answer(self.path.partition("?")[0], body)  # type: ignore[attr-defined]
+        data = json.dumps(given).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_GET = do_POST = do_PATCH = _answer  # noqa: N815
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing: the test's output is for the operator."""
+
+
+class Fake:
+    """An API server in a thread, whose answers a test gives."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Any]] = []
+        self.answer: Answer = lambda _path, _body: (404, {"message": "the server could not find it"})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        self._server.answer = self._answered  # type: ignore[attr-defined]
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def _answered(self, path: str, body: Any) -> tuple[int, Any]:
+        self.asked.append((path, body))
+        return self.answer(path, body)
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
+    """An API server that the operator logs in to."""
+    server = Fake()
+    config = {
+        "current-context": "test",
+        "clusters": [{"name": "test", "cluster": {"server": server.url}}],
+        "users": [{"name": "test", "user": {"token": "t"}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    }
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps(config))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    monkeypatch.setattr(main, "configure_logging", lambda *_: None)  # what pytest has set up stays
+    yield server
+    server.close()
+
+
+def words(**more: Any) -> OperatorOptions:
+    """The operator in the namespace ``shop``."""
+    return OperatorOptions("shop", host="127.0.0.1", port=0, **more)
+
+
+def allowing(body: Any, *missing: str) -> tuple[int, Any]:
+    """The answer to a review: everything may be done but these verbs on resources."""
+    asked = body["spec"]["resourceAttributes"]
+    what = f"{asked['verb']} {asked['resource']}{'/' if asked['subresource'] else ''}{asked['subresource']}"
+    return 201, {"status": {"allowed": what not in missing}}
+
+
+def test_every_missing_right_is_named_at_once(fake: Fake) -> None:
+    """In one message, before anything is looked at; what a watched namespace lacks is no reason to end."""
+    missing = ("patch topics/status", "get customresourcedefinitions", "create events")
+    fake.answer = lambda path, body: allowing(body, *missing) if path == REVIEWS else (500, {})
+    with pytest.raises(TopiaristError) as caught:
+        run(words(namespaces=("shop", "pay")))
+    assert caught.value.reason is Reason.NO_PERMISSION
+    message = str(caught.value)
+    for right in (
+        "patch topics/status.topiarist.dev in namespace shop",
+        "get customresourcedefinitions.apiextensions.k8s.io topics.topiarist.dev in all namespaces",
+        "create events.events.k8s.io in namespace shop",
+    ):
+        assert right in message
+    assert "namespace pay" not in message
+    assert "the chart's Roles" in message
+    assert {path for path, _ in fake.asked} == {REVIEWS}
+
+
+def test_a_lease_needs_rights_only_where_it_is_used(fake: Fake) -> None:
+    """A single replica does without."""
+    fake.answer = lambda path, body: allowing(body, "update leases") if path == REVIEWS else (404, {"message": "no"})
+    with pytest.raises(TopiaristError) as caught:
+        run(words(leader_election=True))
+    assert "update leases.coordination.k8s.io topiarist in namespace shop" in str(caught.value)
+    with pytest.raises(TopiaristError) as caught:
+        run(words())
+    assert caught.value.reason is not Reason.NO_PERMISSION
+
+
+def test_definitions_that_are_not_installed_are_said(fake: Fake) -> None:
+    """As one error with what to do, and no trace of where in the program it came from."""
+    fake.answer = lambda path, body: (
+        allowing(body)
+        if path == REVIEWS
+        else (200, {"metadata": {"uid": "1b4e28ba-2fa1"}, "items": []})
+        if path.endswith(("/namespaces", "/kube-system"))
+        else (404, {"message": "not found"})
+    )
+    with pytest.raises(TopiaristError) as caught:
+        run(words())
+    assert caught.value.reason is Reason.PREREQUISITE_MISSING
+    assert "kubectl apply --server-side -f manifests/crds" in str(caught.value)
+
+
+def test_an_api_server_that_does_not_answer_is_waited_for(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Already at the start, with a word in the log; then the operator goes on."""
+    plain = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda _seconds: plain(0))
+    times: list[int] = []
+
+    def slow(path: str, body: Any) -> tuple[int, Any]:
+        times.append(1)
+        if len(times) <= 40:
+            return 503, {"message": "starting"}
+        return allowing(body) if path == REVIEWS else (403, {"message": "namespaces is forbidden"})
+
+    fake.answer = slow
+    with caplog.at_level(logging.WARNING), pytest.raises(TopiaristError) as caught:
+        run(words())
+    assert caught.value.reason is Reason.NO_PERMISSION
+    assert "the API server cannot be asked" in caplog.text
+
+
+def test_who_has_no_account_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither a pod's nor a person's, or a file that is not there."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(main, "configure_logging", lambda *_: None)
+    for config in ("", str(tmp_path / "none")):
+        monkeypatch.setenv("KUBECONFIG", config)
+        with pytest.raises(TopiaristError) as caught:
+            run(words())
+        assert caught.value.reason is Reason.CREDENTIALS_INVALID
+        assert "set KUBECONFIG" in str(caught.value)
+
+
+def test_garbage_is_collected(fake: Fake) -> None:
+    """The command line does without, since it is short-lived; an operator that lives for months must not."""
+    fake.answer = lambda _path, _body: (403, {"message": "forbidden"})
+    gc.disable()
+    try:
+        with pytest.raises(TopiaristError):
+            run(words())
+        assert gc.isenabled()
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("0.0.0.0:8080", ("0.0.0.0", 8080)),
+        ("localhost:0", ("localhost", 0)),
+        (":65535", ("", 65_535)),
+        ("[::1]:8080", ("::1", 8080)),
+        ("[::ffff:127.0.0.1]:1", ("::ffff:127.0.0.1", 1)),
+    ],
+)
+def test_where_it_listens(text: str, wanted: tuple[str, int]) -> None:
+    """A host of IPv4, by name or by number, or one of IPv6 in brackets; all addresses without any."""
+    assert command.make_context("operator", ["--listen", text]).params["listen"] == wanted
+
+
+@pytest.mark.parametrize("text", ["8080", "::1:8080", "[::1]", "::", "[]:80", "[x]:80", "a b:80", "a:65536", "a:b"])
+def test_where_nobody_can_listen(text: str) -> None:
+    """What is wanted is said, with both forms."""
+    with pytest.raises(click.BadParameter) as caught:
+        command.make_context("operator", ["--listen", text])
+    assert "wanted HOST:PORT, such as 127.0.0.1:8080, [::1]:8080 or :8080" in caught.value.message
+
+
+def test_every_request_is_counted(fake: Fake) -> None:
+    """By its method and answer, also one without any."""
+
+    async def ask() -> KubernetesClient:
+        async with KubernetesClient(login) as api:
+            fake.answer = lambda path, body: (200, {}) if path == "/yes" else (503, {"message": "no"})
+            await api.get("/yes")
+            for path in ("/no", "/no"):
+                with pytest.raises(ApiError):
+                    await api.patch(path, {})
+            fake.close()
+            with pytest.raises(ApiError):
+                await api.get("/yes")
+        return api
+
+    found = asyncio.run(ask()).requests
+    assert found == {("GET", "200"): 1, ("PATCH", "503"): 2, ("GET", "<error>"): 1}
+
+
+@pytest.mark.parametrize(
+    ("terms", "wrong"),
+    [
+        ((), False),
+        (("--lease-duration", "60", "--lease-renewal", "40", "--lease-retry", "5"), False),
+        (("--lease-duration", "10"), True),
+        (("--lease-retry", "10"), True),
+        (("--lease-renewal", "20"), True),
+    ],
+)
+def test_the_times_of_a_lease_fit_together(
+    terms: tuple[str, ...], wrong: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else two replicas work at a time, or none keeps its Lease; the log level is a setting too."""
+    given: list[OperatorOptions] = []
+
+    def kept(found: OperatorOptions) -> int:
+        given.append(found)
+        return 0
+
+    monkeypatch.setattr(main, "run", kept)
+    monkeypatch.setenv("TOPIARIST_LOG_LEVEL", "warning")
+    found = CliRunner().invoke(command, ["--namespace", "shop", *terms])
+    if wrong:
+        assert found.exit_code == 2
+        assert "wanted --lease-retry < --lease-renewal < --lease-duration" in found.output
+    else:
+        assert given[0].log_level == "warning"
+        assert (given[0].lease_duration, given[0].lease_retry) == ((60, 5.0) if terms else (15, 2.0))
+
+
+def test_whose_topics_count() -> None:
+    """Without namespaces those of all; the operator's own always."""
+    assert words().watched_namespaces == ()
+    assert words(namespaces=("pay", "shop")).watched_namespaces == ("pay", "shop")
+    assert words(namespaces=("pay",)).watched_namespaces == ("pay", "shop")
+
+
+def test_two_kubernetes_clusters_are_two_owners(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
+    """By the uid of kube-system, unless somebody says whose the records are; where it cannot be read that is said."""
+
+    def answer(path: str, body: Any) -> tuple[int, Any]:
+        if path == REVIEWS:
+            return allowing(body)
+        if path.endswith("/kube-system"):
+            return 200, {"metadata": {"uid": uids[-1]}}
+        return 403, {"message": "that is enough"}
+
+    fake.answer = answer
+    owners, uids = [], [""]
+    for uid, more in (("1b4e28ba-2fa1", {}), ("7d4448ba-9840", {}), ("", {"owner": "k8s/old/shop/blue"})):
+        caplog.clear()
+        uids.append(uid)
+        with caplog.at_level(logging.INFO), pytest.raises(TopiaristError):
+            run(words(release="blue", **more))
+        owners += [vars(record)["owner"] for record in caplog.records if record.message == "serving"]
+    assert owners == ["k8s/1b4e28ba/shop/blue", "k8s/7d4448ba/shop/blue", "k8s/old/shop/blue"]
+    fake.answer = lambda path, body: allowing(body) if path == REVIEWS else (404, {"message": "not found"})
+    with pytest.raises(TopiaristError) as caught:
+        run(words())
+    assert "--owner" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["default", "k8s/a b", "k8s/" + "a" * 200])
+def test_an_owner_that_no_operator_has(text: str) -> None:
+    """It is k8s/ and more: else a command line could use it too."""
+    with pytest.raises(click.BadParameter):
+        command.make_context("operator", ["--owner", text])

@@ -1,0 +1,276 @@
+"""Figures for Prometheus: every name with its labels, what counts into it, and nothing for each topic."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from support import states
+from support.kubernetes import resource_bodies
+from topiarist import __version__
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes.metrics import Metrics
+from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
+from topiarist.kubernetes.work_loop import Requeue, WorkLoop
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import (
+    AddPartitions,
+    Change,
+    CreateTopic,
+    DeleteTopic,
+    Issue,
+    Risk,
+    RiskAssessment,
+    TakeOwnership,
+    TopicPlan,
+)
+from unit.kubernetes.topic_results import make_result
+
+MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
+GROWTH = AddPartitions(3, (1, 2, 3), ((1, 2, 3),), RiskAssessment(Risk.DISRUPTIVE, "keys move"))
+
+NAMES: dict[str, set[str]] = {
+    "controller_runtime_reconcile_total": {"controller", "result"},
+    "controller_runtime_reconcile_errors_total": {"controller"},
+    "controller_runtime_reconcile_time_seconds_count": {"controller"},
+    "workqueue_depth": {"name"},
+    "workqueue_adds_total": {"name"},
+    "workqueue_retries_total": {"name"},
+    "leader_election_master_status": {"name"},
+    "topiarist_topics": {"cluster", "state"},
+    "topiarist_topic_changes_total": {"cluster", "action", "outcome"},
+    "topiarist_drift_detected_total": {"cluster", "kind"},
+    "topiarist_pass_duration_seconds_count": {"cluster"},
+    "topiarist_last_successful_pass_timestamp_seconds": {"cluster"},
+    "topiarist_zookeeper_session_state": {"cluster"},
+    "topiarist_zookeeper_requests_total": {"cluster", "op", "result"},
+    "topiarist_build_info": {"version"},
+    "rest_client_requests_total": {"method", "code"},
+    "process_cpu_seconds_total": set(),
+    "process_max_fds": set(),
+    "process_open_fds": set(),
+    "process_resident_memory_bytes": set(),
+    "process_start_time_seconds": set(),
+    "process_virtual_memory_bytes": set(),
+}
+"""As documented: those of controller-runtime where they mean the same, and ours."""
+
+
+def figures(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
+    """The samples of a name as they are scraped, by the values of their labels in the order of the labels' names."""
+    text = generate_latest(metrics.registry).decode()
+    return {
+        tuple(value for _, value in sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+def labels(metrics: Metrics) -> dict[str, set[str]]:
+    """The labels of every sample that is scraped, by name."""
+    text = generate_latest(metrics.registry).decode()
+    return {
+        sample.name: sample.labels.keys() - {"le"}
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if not sample.name.endswith(("_bucket", "_sum", "_created"))
+    }
+
+
+def done(name: str, result: Result, *changes: Change) -> TopicResult:
+    """A topic of which something became."""
+    found = make_result(resource_bodies.topic(name), SyncState.CHANGED)
+    plan = TopicPlan(name, changes=changes, spec=found.candidate.spec)
+    return found._replace(plan=plan, outcome=Outcome(name, result))
+
+
+def drifted(name: str, *held: Change) -> TopicResult:
+    """A topic that was changed outside."""
+    found = make_result(resource_bodies.topic(name), SyncState.DRIFTED)
+    return found._replace(refusals=(Issue(Reason.DRIFT_DETECTED, "changed", withheld=held),))
+
+
+def passed(
+    metrics: Metrics, views: Sequence[TopicResult], before: Sequence[TopicResult] = (), seconds: float = 0.5
+) -> None:
+    """Take in a pass over ``prod`` that went well."""
+    metrics.record_reconcile("prod", ReconcileResult(views, states.cluster()), before, seconds, MOMENT)
+
+
+def failed(metrics: Metrics) -> None:
+    """Take in one that did not."""
+    metrics.record_reconcile(
+        "prod", ReconcileResult([], error=TopiaristError(Reason.UNREACHABLE, "no answer")), (), 10.0, MOMENT
+    )
+
+
+def test_every_documented_name_is_there_with_its_labels() -> None:
+    """And no other: whoever builds a dashboard relies on them."""
+    metrics = Metrics(lambda: {"prod": WorkLoop(asyncio.Event().wait)}, lambda: {("GET", "200"): 2})  # type: ignore[arg-type]
+    metrics.leader.labels("topiarist").set(1)
+    passed(metrics, [done("a", Result.DONE, GROWTH), drifted("b", GROWTH)])
+    failed(metrics)
+    metrics.count_zookeeper_requests("prod", {("read", "ok"): 3})
+    assert labels(metrics) == NAMES
+
+
+def test_no_figure_is_about_one_topic() -> None:
+    """With ten thousand of them nobody could store it."""
+    metrics = Metrics()
+    passed(metrics, [done(f"secret-name-{number}", Result.DONE, GROWTH) for number in range(3)])
+    assert "secret-name" not in generate_latest(metrics.registry).decode()
+
+
+def test_topics_by_state() -> None:
+    """As of the last pass that went well; every state is there, so that what is gone is 0."""
+    metrics = Metrics()
+    topics = [resource_bodies.topic(name) for name in "abc"]
+    passed(
+        metrics,
+        [
+            make_result(topics[0], SyncState.SYNCED),
+            make_result(topics[1], SyncState.SYNCED),
+            make_result(topics[2], SyncState.REFUSED),
+        ],
+    )
+    found = figures(metrics, "topiarist_topics")
+    assert {state for _, state in found} == {state.value for state in SyncState}
+    assert (found["prod", "Synced"], found["prod", "Refused"], found["prod", "Drifted"]) == (2, 1, 0)
+    failed(metrics)
+    assert figures(metrics, "topiarist_topics") == found
+    passed(metrics, [])
+    assert set(figures(metrics, "topiarist_topics").values()) == {0}
+
+
+def test_changes_by_action_and_outcome() -> None:
+    """Each change of a topic counts."""
+    metrics = Metrics()
+    made = CreateTopic(states.spread_replicas(3), {})
+    gone = DeleteTopic(3, 9, RiskAssessment(Risk.DATA_LOSS, "messages are lost"))
+    passed(
+        metrics,
+        [
+            done("a", Result.DONE, made),
+            done("b", Result.DONE, made),
+            done("c", Result.FAILED, made),
+            done("d", Result.DONE, GROWTH, TakeOwnership()),
+            done("e", Result.DONE, gone),
+            make_result(resource_bodies.topic("f"), SyncState.SYNCED),
+        ],
+    )
+    assert figures(metrics, "topiarist_topic_changes_total") == {
+        ("create", "prod", "done"): 2,
+        ("create", "prod", "failed"): 1,
+        ("grow", "prod", "done"): 1,
+        ("adopt", "prod", "done"): 1,
+        ("delete", "prod", "done"): 1,
+    }
+
+
+def test_drift_counts_once() -> None:
+    """When it is found, by what it would take to undo it; not in each pass that finds it again."""
+    metrics = Metrics()
+    one = drifted("a", GROWTH)
+    passed(metrics, [one])
+    passed(metrics, [one], [one])
+    assert figures(metrics, "topiarist_drift_detected_total") == {("prod", "grow"): 1}
+    well = make_result(one.candidate.resource, SyncState.SYNCED)
+    passed(metrics, [well], [one])
+    passed(metrics, [one], [well])
+    assert figures(metrics, "topiarist_drift_detected_total") == {("prod", "grow"): 2}
+
+
+def test_passes_and_their_results() -> None:
+    """How often, how long, when the last good one was, and whether there is a session."""
+    metrics = Metrics()
+    passed(metrics, [], seconds=0.5)
+    assert figures(metrics, "topiarist_zookeeper_session_state") == {("prod",): 1}
+    failed(metrics)
+    assert figures(metrics, "controller_runtime_reconcile_total") == {("prod", "success"): 1, ("prod", "error"): 1}
+    assert figures(metrics, "controller_runtime_reconcile_errors_total") == {("prod",): 1}
+    for name in ("controller_runtime_reconcile_time_seconds", "topiarist_pass_duration_seconds"):
+        assert figures(metrics, f"{name}_sum") == {("prod",): 10.5}
+        assert figures(metrics, f"{name}_count") == {("prod",): 2}
+    stamp = figures(metrics, "topiarist_last_successful_pass_timestamp_seconds")
+    assert stamp == {("prod",): MOMENT.timestamp()}
+    assert figures(metrics, "topiarist_zookeeper_session_state") == {("prod",): 0}
+
+
+def test_requests_add_up() -> None:
+    """By operation and result."""
+    metrics = Metrics()
+    for _ in range(2):
+        metrics.count_zookeeper_requests("prod", {("read", "ok"): 3, ("multi", "failed"): 1})
+    assert figures(metrics, "topiarist_zookeeper_requests_total") == {
+        ("prod", "read", "ok"): 6,
+        ("prod", "multi", "failed"): 2,
+    }
+
+
+def test_a_cluster_that_is_gone_leaves_nothing_that_stands_still() -> None:
+    """Whoever alerts on them would be called for ever; other clusters keep theirs."""
+    metrics = Metrics()
+    passed(metrics, [make_result(resource_bodies.topic("a"), SyncState.REFUSED)])
+    metrics.record_reconcile("test", ReconcileResult([], states.cluster()), (), 0.1, MOMENT)
+    metrics.remove_cluster("prod")
+    for name in (
+        "topiarist_topics",
+        "topiarist_zookeeper_session_state",
+        "topiarist_last_successful_pass_timestamp_seconds",
+    ):
+        assert {key[0] for key in figures(metrics, name)} == {"test"}
+    metrics.remove_cluster("never-seen")
+
+
+def test_clusters_are_a_work_queue() -> None:
+    """Whether a pass is called for, how often it was, and how often one followed a failure."""
+
+    async def failing() -> Requeue:
+        return Requeue.AFTER_BACKOFF
+
+    loop = WorkLoop(failing)
+    metrics = Metrics(lambda: {"prod": loop})
+    assert figures(metrics, "workqueue_depth") == {("prod",): 0}
+    loop.enqueue()
+    loop.enqueue()
+    loop.retries = 4
+    assert figures(metrics, "workqueue_depth") == {("prod",): 1}
+    assert figures(metrics, "workqueue_adds_total") == {("prod",): 2}
+    assert figures(metrics, "workqueue_retries_total") == {("prod",): 4}
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_leader_and_build(value: int) -> None:
+    """Which version runs, and whether it works or waits."""
+    metrics = Metrics()
+    metrics.leader.labels("topiarist").set(value)
+    assert figures(metrics, "leader_election_master_status") == {("topiarist",): value}
+    assert figures(metrics, "topiarist_build_info") == {(__version__,): 1}
+
+
+def test_topics_that_no_pass_looks_at_are_counted() -> None:
+    """By the reason, with an empty cluster; zero once there are none, and a cluster that goes takes nothing along."""
+    metrics, broken = Metrics(), resource_bodies.topic("wrong", partitions=0)
+    lost = [resource_bodies.topic(f"lost{number}", clusters=["nowhere"]) for number in range(2)]
+    for topics, unknown, unreadable in (([*lost, broken], 2, 1), ([], 0, 0)):
+        metrics.set_unassigned_topics(topics)
+        metrics.remove_cluster("prod")
+        assert figures(metrics, "topiarist_topics") == {
+            ("", "UnknownCluster"): unknown,
+            ("", "Unreadable"): unreadable,
+        }
+
+
+def test_requests_to_the_api_server_are_counted() -> None:
+    """By method and answer, as they are at the moment of the scrape."""
+    requests = {("GET", "200"): 2, ("PATCH", "<error>"): 1}
+    metrics = Metrics(requests=lambda: requests)
+    assert figures(metrics, "rest_client_requests_total") == {("200", "GET"): 2, ("<error>", "PATCH"): 1}
+    requests["GET", "200"] += 1
+    assert figures(metrics, "rest_client_requests_total")["200", "GET"] == 3

@@ -1,0 +1,84 @@
+"""What kubelet and Prometheus hear: whether the operator is alive, whether it is ready, its figures, and where."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+import pytest
+from prometheus_client import CollectorRegistry, Gauge
+
+from topiarist.kubernetes.probes import RECONCILE_TIMEOUT_S, Probes
+
+PLACES = [("", "127.0.0.1"), *([("", "[::1]"), ("::1", "[::1]")] if socket.has_dualstack_ipv6() else [])]
+
+Ask = Callable[[str], Awaitable[tuple[int, str]]]
+
+
+def played(probes: Probes, work: Callable[[Ask], Awaitable[None]], host: str = "127.0.0.1", at: str = "") -> None:
+    """Have it listen on ``host``, ask it at another address if need be, and have it listen no more."""
+
+    async def run() -> None:
+        port = await probes.start(host, 0)
+        try:
+            async with aiohttp.ClientSession(f"http://{at or host}:{port}") as session:
+
+                async def ask(path: str) -> tuple[int, str]:
+                    async with session.get(path) as answer:
+                        return answer.status, await answer.text()
+
+                await work(ask)
+        finally:
+            await probes.stop()
+
+    asyncio.run(run())
+
+
+def test_alive_is_a_process_whose_passes_end() -> None:
+    """One that takes for ever is named: a restart is the way out. Nobody has to be reachable for it."""
+    ended = {"prod": time.monotonic(), "test": time.monotonic()}
+    probes = Probes(CollectorRegistry(), ended.items)
+
+    async def work(ask: Ask) -> None:
+        assert await ask("/healthz") == (200, "ok\n")
+        ended["test"] -= RECONCILE_TIMEOUT_S
+        assert await ask("/healthz") == (500, "no pass has ended for too long: test\n")
+
+    played(probes, work)
+
+
+def test_ready_is_what_has_seen_everything() -> None:
+    """Not before it is said; alive it is all the same."""
+    probes = Probes(CollectorRegistry(), lambda: ())
+
+    async def work(ask: Ask) -> None:
+        assert await ask("/readyz") == (503, "not all seen yet\n")
+        assert (await ask("/healthz"))[0] == 200
+        probes.ready = True
+        assert await ask("/readyz") == (200, "ok\n")
+
+    played(probes, work)
+
+
+def test_figures_are_given() -> None:
+    """In the form that Prometheus reads."""
+    registry = CollectorRegistry()
+    Gauge("topiarist_some", "Some.", registry=registry).set(7)
+
+    async def work(ask: Ask) -> None:
+        assert "\ntopiarist_some 7.0\n" in (await ask("/metrics"))[1]
+
+    played(Probes(registry, lambda: ()), work)
+
+
+@pytest.mark.parametrize(("host", "at"), PLACES)
+def test_it_listens_where_it_is_asked(host: str, at: str) -> None:
+    """Without a host on all addresses: a pod may have one of IPv6 alone."""
+
+    async def work(ask: Ask) -> None:
+        assert (await ask("/healthz"))[0] == 200
+
+    played(Probes(CollectorRegistry(), lambda: ()), work, host, at)

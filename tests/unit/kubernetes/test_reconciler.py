@@ -1,0 +1,317 @@
+"""One pass of the operator over one cluster, in memory: what is done, what is held back, and what is said of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from support import states
+from support.kubernetes import resource_bodies
+from topiarist.adapters.memory import MemoryCluster
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes.api.resources import FINALIZER
+from topiarist.kubernetes.approval import format_issue
+from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, recent_deletions, reconcile_cluster
+from topiarist.kubernetes.status.topic import topic_status
+from topiarist.model.state import DeletionRecord, OwnershipRecord
+from unit.kubernetes.reconcile_requests import (
+    DELETING_META,
+    LONG,
+    OWNER,
+    SHORT,
+    approval_command,
+    make_request,
+    owned_topic,
+    reconcile_topics,
+    refusal_reasons,
+    with_approval,
+)
+from unit.kubernetes.topic_results import NOW
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def test_what_is_declared_is_made_and_then_in_step() -> None:
+    """The pass after it has nothing to do."""
+    port = MemoryCluster(states.cluster())
+    wanted = make_request(resource_bodies.cluster(), resource_bodies.topic("orders"))
+    assert reconcile_topics(port, wanted)["orders"].state is SyncState.CHANGED
+    view = reconcile_topics(port, wanted)["orders"]
+    assert (view.state, port.writes) == (SyncState.SYNCED, 1)
+    assert view.actual is not None
+    assert len(view.actual.replicas) == 3
+
+
+def test_a_topic_of_others_is_not_taken_over() -> None:
+    """Only the Cluster's adopt says that it may be."""
+    port = MemoryCluster(states.cluster(states.topic("orders", managed_keys=None, config={"flush.ms": "7"})))
+    topic = resource_bodies.topic("orders", config={"flush.ms": 8})
+    view = reconcile_topics(port, make_request(resource_bodies.cluster(), topic))["orders"]
+    assert (view.state, refusal_reasons(view)) == (SyncState.REFUSED, [Reason.NOT_ADOPTED])
+    assert (
+        reconcile_topics(port, make_request(resource_bodies.cluster(adopt=["ord*"]), topic))["orders"].state
+        is SyncState.SYNCED
+    )
+
+
+def test_drift_is_reported_or_corrected() -> None:
+    """As the Cluster's driftPolicy says."""
+    met = states.spec("orders", config={"retention.ms": SHORT})
+    found = states.cluster(states.topic("orders", config={"retention.ms": LONG}, owner=OWNER, applied_spec=met))
+    topic = resource_bodies.topic("orders", config={"retention.ms": SHORT})
+    answered = with_approval(resource_bodies.cluster(driftPolicy="Correct"), topic, found)
+    for policy, state, there in (("Report", SyncState.DRIFTED, LONG), ("Correct", SyncState.SYNCED, SHORT)):
+        home = resource_bodies.cluster(driftPolicy=policy, allowRisk=["Disruptive", "DataLoss"])
+        port = MemoryCluster(found)
+        assert reconcile_topics(port, make_request(home, answered))["orders"].state is state
+        assert port.state.topics["orders"].config == {"retention.ms": there}
+
+
+@pytest.mark.parametrize(("allowed", "copied"), [([], True), (["DataLoss"], False), (["DataLoss"], True)])
+def test_data_loss_takes_two_words(allowed: list[str], copied: bool) -> None:
+    """The Cluster's, and the Topic's to this change."""
+    home, found = resource_bodies.cluster(allowRisk=allowed), states.cluster(owned_topic("orders", retention_ms=LONG))
+    topic = resource_bodies.topic("orders", config={"retention.ms": SHORT})
+    port = MemoryCluster(found)
+    view = reconcile_topics(
+        port, make_request(home, with_approval(resource_bodies.cluster(), topic, found) if copied else topic)
+    )["orders"]
+    done = bool(allowed) and copied
+    assert view.state is (SyncState.SYNCED if done else SyncState.REFUSED)
+    assert refusal_reasons(view) == ([] if done else [Reason.DATA_LOSS])
+
+
+def test_a_consent_counts_once() -> None:
+    """The same change later, as another client undoes it or the spec goes back and forth, is refused anew."""
+    home = resource_bodies.cluster(driftPolicy="Correct", allowRisk=["Disruptive", "DataLoss"])
+    state = states.cluster(owned_topic("orders", retention_ms=LONG))
+    topic = with_approval(home, resource_bodies.topic("orders", config={"retention.ms": SHORT}), state)
+    port = MemoryCluster(state)
+    for again in range(3):
+        view = reconcile_topics(port, make_request(home, topic))["orders"]
+        assert view.state is SyncState.SYNCED
+        topic = resource_bodies.updated_body(topic, status=topic_status(topic, {"prod": view}, {}, NOW, ("prod",)))
+        port.state = replace(port.state, topics=state.topics)
+        refused = reconcile_topics(port, make_request(home, topic))["orders"]
+        assert refusal_reasons(refused) == [Reason.DATA_LOSS], again
+        annotation, digest = approval_command(refused)
+        assert digest != topic.source.annotations[annotation]
+        topic = resource_bodies.updated_body(topic, annotations={annotation: digest})
+
+
+def test_a_consent_that_was_never_used_up_ends_with_the_need_for_it() -> None:
+    """The operator was killed behind the write, or another client made the change: it is used up all the same."""
+    home = resource_bodies.cluster(driftPolicy="Correct", allowRisk=["DataLoss"])
+    state = states.cluster(owned_topic("orders", retention_ms=LONG))
+    topic = with_approval(home, resource_bodies.topic("orders", config={"retention.ms": SHORT}), state)
+    view = reconcile_topics(
+        MemoryCluster(states.cluster(owned_topic("orders", retention_ms=SHORT))), make_request(home, topic)
+    )["orders"]
+    topic = resource_bodies.updated_body(topic, status=topic_status(topic, {"prod": view}, {}, NOW, ("prod",)))
+    assert refusal_reasons(reconcile_topics(MemoryCluster(state), make_request(home, topic))["orders"]) == [
+        Reason.DATA_LOSS
+    ]
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_growth_is_disruptive(allowed: bool) -> None:
+    """It is done unless the Cluster says that nothing disruptive may be."""
+    port = MemoryCluster(states.cluster(owned_topic("orders")))
+    home = resource_bodies.cluster() if allowed else resource_bodies.cluster(allowRisk=[])
+    view = reconcile_topics(port, make_request(home, resource_bodies.topic("orders", partitions=6)))["orders"]
+    assert (view.state, refusal_reasons(view)) == (
+        (SyncState.CHANGED, []) if allowed else (SyncState.REFUSED, [Reason.DISRUPTIVE])
+    )
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_ensure_absent_takes_the_clusters_word(allowed: bool) -> None:
+    """It is allowDeletion; once gone, absent is absent."""
+    port = MemoryCluster(states.cluster(owned_topic("orders")))
+    wanted = make_request(
+        resource_bodies.cluster(allowDeletion=allowed), resource_bodies.topic("orders", ensure="Absent")
+    )
+    view = reconcile_topics(port, wanted)["orders"]
+    if allowed:
+        assert view.state is SyncState.WAITING
+        assert "orders" not in port.state.topics
+        assert reconcile_topics(port, wanted)["orders"].state is SyncState.ABSENT
+    else:
+        assert (view.state, refusal_reasons(view)) == (SyncState.REFUSED, [Reason.DATA_LOSS])
+
+
+def test_a_topic_whose_resource_is_deleted_goes_with_it() -> None:
+    """By our finalizer only: without it the topic stays, and so does that of a resource that nobody deletes."""
+    port = MemoryCluster(states.cluster(owned_topic("orders"), owned_topic("kept"), owned_topic("there")))
+    going = resource_bodies.topic("orders", deletionPolicy="Delete", meta=DELETING_META)
+    kept = resource_bodies.topic("kept", meta={**DELETING_META, "finalizers": ["another"]})
+    there = resource_bodies.topic("there", deletionPolicy="Delete", meta={"finalizers": [FINALIZER]})
+    views = reconcile_topics(port, make_request(resource_bodies.cluster(allowDeletion=True), going, kept, there))
+    assert "kept" not in views
+    assert [*port.state.topics] == ["kept", "there"]
+
+
+def test_a_held_deletion_says_why_and_how_to_let_go() -> None:
+    """That of a namespace that goes as a whole, or where the Cluster does not allow any."""
+    going = resource_bodies.topic("orders", deletionPolicy="Delete", meta=DELETING_META)
+    port = MemoryCluster(states.cluster(owned_topic("orders")))
+    for home, held in (
+        (resource_bodies.cluster(allowDeletion=True), {"orders": "its namespace is being deleted"}),
+        (resource_bodies.cluster(), {}),
+    ):
+        view = reconcile_topics(port, make_request(home, going, blocked_deletions=held))["orders"]
+        assert (view.state, refusal_reasons(view)) == (SyncState.REFUSED, [Reason.DELETION_HELD])
+        assert "topiarist.dev/retain" in view.refusals[0].hint
+    assert "orders" in port.state.topics
+
+
+def test_deletions_of_a_day_share_one_budget() -> None:
+    """Over it none is done: so many at once were not meant. What was deleted before is told by what was read."""
+    going = [resource_bodies.topic(f"t{number}", deletionPolicy="Delete", meta=DELETING_META) for number in range(3)]
+    topics = [owned_topic(f"t{number}") for number in range(3)]
+    home = resource_bodies.cluster(allowDeletion=True, budgets={"deletions": 5})
+    for before, left in ((3, 3), (2, 0)):
+        tombstones = {f"gone-{number}": DeletionRecord(OWNER, 1_769_860_800_000) for number in range(before)}
+        port = MemoryCluster(states.cluster(*topics, deletion_records=tombstones))
+        views = reconcile_topics(
+            port, make_request(home, *going, list_deletions=lambda state: recent_deletions(home, state, OWNER, NOON))
+        )
+        assert len(port.state.topics) == left
+        assert all((Reason.BUDGET_EXCEEDED in refusal_reasons(view)) is bool(left) for view in views.values())
+
+
+def test_a_budget_that_is_overdrawn_has_no_room() -> None:
+    """It was larger before; and it holds back no more than it counts."""
+    tombstones = {f"gone-{number}": DeletionRecord(OWNER, 1_769_860_800_000) for number in range(7)}
+    home = resource_bodies.cluster(allowDeletion=True)
+    port = MemoryCluster(states.cluster(owned_topic("orders"), deletion_records=tombstones))
+    topics = resource_bodies.topic("orders", ensure="Absent"), resource_bodies.topic("new")
+    views = reconcile_topics(
+        port, make_request(home, *topics, list_deletions=lambda state: recent_deletions(home, state, OWNER, NOON))
+    )
+    (refusal,) = views["orders"].refusals
+    assert format_issue(refusal).startswith("1 deletion, 0 allowed (deletions) [partitions 3 -> 0]: ")
+    assert format_issue(refusal).endswith("; deletions count for 24 hours")
+    assert views["new"].state is SyncState.CHANGED
+
+
+def test_budgets_hold_back_only_what_they_count() -> None:
+    """Too many new partitions keep no config from being set."""
+    port = MemoryCluster(states.cluster(owned_topic("old")))
+    home = resource_bodies.cluster(budgets={"newPartitions": 2})
+    views = reconcile_topics(
+        port, make_request(home, resource_bodies.topic("new"), resource_bodies.topic("old", config={"flush.ms": 7}))
+    )
+    assert (views["new"].state, views["old"].state) == (SyncState.REFUSED, SyncState.SYNCED)
+
+
+def test_what_is_paused_or_observed_is_left_alone() -> None:
+    """With what would be done."""
+    port = MemoryCluster(states.cluster())
+    pause = {"annotations": {"topiarist.dev/paused": "true"}}
+    topics = [
+        resource_bodies.topic("a", meta=pause),
+        resource_bodies.topic("b", mode="Observe"),
+        resource_bodies.topic("c"),
+    ]
+    views = reconcile_topics(port, make_request(resource_bodies.cluster(), *topics))
+    assert {name: view.state for name, view in views.items()} == {
+        "a": SyncState.PAUSED,
+        "b": SyncState.OBSERVED,
+        "c": SyncState.CHANGED,
+    }
+    assert [*port.state.topics] == ["c"]
+    views = reconcile_topics(port, make_request(resource_bodies.cluster(meta=pause), *topics))
+    assert views["c"].state is SyncState.PAUSED
+
+
+def test_an_override_may_have_one_cluster_only_observed() -> None:
+    """That is no pause: nobody has to take anything back."""
+    port = MemoryCluster(states.cluster())
+    topic = resource_bodies.topic("orders", overrides=[{"clusters": ["prod"], "mode": "Observe"}])
+    assert reconcile_topics(port, make_request(resource_bodies.cluster(), topic))["orders"].state is SyncState.OBSERVED
+    assert (
+        reconcile_topics(port, make_request(resource_bodies.cluster("other"), topic))["orders"].state
+        is SyncState.CHANGED
+    )
+
+
+def test_only_what_asks_for_it_goes_with_its_resource() -> None:
+    """What is retained by now, or only observed, stays, whatever finalizer it has."""
+    observed = {"mode": "Observe", "deletionPolicy": "Delete"}
+    cases: list[tuple[dict[str, Any], SyncState]] = [({}, SyncState.SYNCED), (observed, SyncState.OBSERVED)]
+    for spec, state in cases:
+        port = MemoryCluster(states.cluster(owned_topic("orders")))
+        going = resource_bodies.topic("orders", meta=DELETING_META, **spec)
+        assert (
+            reconcile_topics(port, make_request(resource_bodies.cluster(allowDeletion=True), going))["orders"].state
+            is state
+        )
+        assert [*port.state.topics] == ["orders"]
+
+
+def test_a_topic_deleted_by_others_is_not_made_again_in_silence() -> None:
+    """Under either drift policy; two answers make it again."""
+    gone = states.cluster(dangling_records={"orders": OwnershipRecord(OWNER)})
+    plain = resource_bodies.topic("orders")
+    answered = with_approval(resource_bodies.cluster(), plain, gone)
+    for home, topic, state in (
+        (resource_bodies.cluster(driftPolicy="Correct"), plain, SyncState.REFUSED),
+        (resource_bodies.cluster(driftPolicy="Correct"), answered, SyncState.REFUSED),
+        (resource_bodies.cluster(allowRisk=["DataLoss"]), plain, SyncState.REFUSED),
+        (resource_bodies.cluster(allowRisk=["DataLoss"]), answered, SyncState.CHANGED),
+    ):
+        view = reconcile_topics(MemoryCluster(gone), make_request(home, topic))["orders"]
+        assert view.state is state
+        assert refusal_reasons(view) == ([Reason.DELETED_EXTERNALLY] if state is SyncState.REFUSED else [])
+
+
+def test_of_two_claims_the_older_counts() -> None:
+    """The other says whose it is; when the older one goes, the claim passes on and nothing is deleted."""
+    first, second = resource_bodies.topic("orders"), resource_bodies.topic("more-orders", topicName="orders")
+    port = MemoryCluster(states.cluster())
+    seen = reconcile_cluster(port, make_request(resource_bodies.cluster(), second, first), lambda: False)
+    by_name = {view.candidate.resource.name: view for view in seen.topic_results}
+    assert by_name["orders"].state is SyncState.CHANGED
+    assert refusal_reasons(by_name["more-orders"]) == [Reason.RESOURCE_CONFLICT]
+    assert by_name["more-orders"].refusals[0].message == "Topic shop/orders declares topic orders too, and came first"
+    going = resource_bodies.topic("orders", deletionPolicy="Delete", meta=DELETING_META)
+    seen = reconcile_cluster(
+        port, make_request(resource_bodies.cluster(allowDeletion=True), going, second), lambda: False
+    )
+    by_name = {view.candidate.resource.name: view for view in seen.topic_results}
+    assert by_name["more-orders"].state is SyncState.SYNCED
+    assert refusal_reasons(by_name["orders"]) == [Reason.RESOURCE_CONFLICT]
+    assert "orders" in port.state.topics
+
+
+def test_what_is_wrong_with_one_topic_is_that_topics_affair() -> None:
+    """The others are done; the place is the field."""
+    wrong = resource_bodies.topic("wrong", config={"retention.ms": "soon"})
+    views = reconcile_topics(
+        MemoryCluster(states.cluster()), make_request(resource_bodies.cluster(), wrong, resource_bodies.topic("right"))
+    )
+    assert views["right"].state is SyncState.CHANGED
+    assert refusal_reasons(views["wrong"]) == [Reason.CONFIG_INVALID]
+    assert views["wrong"].refusals[0].message.startswith("spec.config[retention.ms]: ")
+
+
+def test_a_cluster_that_cannot_be_read_ends_the_pass() -> None:
+    """With its reason; what stands against a topic anyway is said all the same."""
+
+    class Away(MemoryCluster):
+        def read(self) -> Any:
+            raise TopiaristError(Reason.UNREACHABLE, "no answer")
+
+    stranger = resource_bodies.topic("orders", meta={"namespace": "elsewhere"})
+    seen: ReconcileResult = reconcile_cluster(
+        Away(states.cluster()),
+        make_request(resource_bodies.cluster(), stranger, resource_bodies.topic("mine")),
+        lambda: False,
+    )
+    assert seen.error is not None
+    assert seen.error.reason is Reason.UNREACHABLE
+    assert [refusal_reasons(view) for view in seen.topic_results] == [[Reason.NOT_ALLOWED]]

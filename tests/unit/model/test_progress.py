@@ -1,0 +1,234 @@
+"""What a look at a topic means to whoever waits for the controller."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.states import cluster, spec, topic
+from topiarist.errors import Reason
+from topiarist.model.plan import Plan, TopicPlan
+from topiarist.model.progress import (
+    DELETION_DISABLED_MESSAGE,
+    FINISHED,
+    ProgressState,
+    TopicProgress,
+    build_topic_progress,
+    evaluate_progress,
+    is_deletion_pending,
+    needs_controller,
+    partitions_to_initialize,
+)
+from topiarist.model.run_options import RunOptions
+from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import ClusterState
+from topiarist.planning.planner import make_plan
+
+SEEN = cluster(topic("orders"), topic("clicks", identity=2))
+WORKING = "still marked for deletion: the controller is at it"
+LISTS = {0: (1, 2, 3), 1: (2, 3, 4), 2: (3, 4, 5), 3: (4, 5, 6), 4: (5, 6, 1)}
+"""The replica lists of a topic that has grown from three partitions to five."""
+
+
+def plan(state: ClusterState = SEEN, *names: str, ensure: str = "Absent") -> Plan:
+    """A plan for these topics, by default one that deletes ``orders``."""
+    specs = [spec(name, ensure=ensure) for name in names or ("orders",)]
+    return make_plan(state, ClusterSpec(), specs, RunOptions())
+
+
+def made(**fields: Any) -> TopicPlan:
+    """The plan that creates ``new`` with two partitions."""
+    return only(make_plan(SEEN, ClusterSpec(), [spec("new", **{"partitions": 2} | fields)], RunOptions()))
+
+
+def grown() -> TopicPlan:
+    """The plan that grows ``orders`` from three partitions to five."""
+    return only(make_plan(SEEN, ClusterSpec(), [spec("orders", partitions=5)], RunOptions()))
+
+
+def only(found: Plan) -> TopicPlan:
+    """The plan of the only topic."""
+    (topic,) = found.topics
+    return topic
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        (TopicProgress(1, True), WORKING),
+        (TopicProgress(None, True), WORKING),
+        (TopicProgress(1, True, (4,)), "still marked for deletion: broker 4, with replicas of it, is not registered"),
+        (
+            TopicProgress(1, True, (4, 5)),
+            "still marked for deletion: brokers 4, 5, with replicas of it, are not registered",
+        ),
+        (TopicProgress(1, True, (), True), "still marked for deletion: its replicas are being reassigned"),
+    ],
+)
+def test_a_mark_is_waited_for(now: TopicProgress, words: str) -> None:
+    """As long as it is there the controller has not finished; what keeps it is said where it can be seen."""
+    found = evaluate_progress(only(plan()), now)
+    assert (found.final, found.reason, found.message) == (False, Reason.DELETION_IN_PROGRESS, words)
+
+
+@pytest.mark.parametrize("now", [TopicProgress(None, False), TopicProgress(7, False)])
+def test_a_topic_that_has_gone_is_finished(now: TopicProgress) -> None:
+    """Also if others have made another one of its name, and if the plan knew only of the mark."""
+    assert evaluate_progress(only(plan()), now) == FINISHED
+    assert evaluate_progress(TopicPlan("orders"), now) == FINISHED
+
+
+def test_a_topic_that_stays_without_its_mark_was_not_deleted() -> None:
+    """That is how brokers with ``delete.topic.enable=false`` show themselves (contract 6.5)."""
+    found = evaluate_progress(only(plan()), TopicProgress(1, False))
+    assert (found.final, found.reason, found.message) == (True, Reason.DELETION_DISABLED, DELETION_DISABLED_MESSAGE)
+    assert "delete.topic.enable=false" in DELETION_DISABLED_MESSAGE
+
+
+def test_new_partitions_and_deletions_are_waited_for() -> None:
+    """No other change, nothing that is only observed; a deletion that began earlier is under way without a change."""
+    begun = cluster(topic("orders"), pending_deletions=frozenset({"orders"}))
+    observed = make_plan(SEEN, ClusterSpec(), [spec("orders", ensure="Absent", mode="Observe")], RunOptions())
+    configured = make_plan(SEEN, ClusterSpec(), [spec("orders", config={"retention.ms": 5})], RunOptions())
+    assert needs_controller(only(plan()))
+    assert needs_controller(made())
+    assert needs_controller(grown())
+    assert not needs_controller(only(configured))
+    assert not needs_controller(only(observed))
+    assert (is_deletion_pending(only(plan(begun))), is_deletion_pending(only(plan()))) == (True, False)
+    seen = make_plan(begun, ClusterSpec(), [spec("orders", ensure="Absent", mode="Observe")], RunOptions())
+    assert [notice.reason for notice in only(seen).notices] == [Reason.DELETION_IN_PROGRESS]
+    assert not is_deletion_pending(only(seen))
+
+
+def test_what_a_plan_brings_are_its_new_partitions() -> None:
+    """Numbered as they will be; a change of config or a deletion brings none."""
+    assert list(partitions_to_initialize(made())) == [0, 1]
+    assert list(partitions_to_initialize(grown())) == [3, 4]
+    assert partitions_to_initialize(only(plan())) == {}
+
+
+@pytest.mark.parametrize(
+    ("taken", "seen", "led", "words"),
+    [
+        ({}, (), True, "the controller has not taken over 2 of 2 new partitions"),
+        ({3}, (), True, "the controller has not taken over 1 of 2 new partitions"),
+        ({}, (4,), False, "the controller has not taken over 1 of 2 new partitions; the cluster has no controller"),
+    ],
+)
+def test_a_partition_without_a_state_is_waited_for(
+    taken: set[int], seen: tuple[int, ...], led: bool, words: str
+) -> None:
+    """With how many there are; what an earlier look has shown stays seen; a missing controller is said."""
+    now = TopicProgress(1, False, replicas=LISTS, initialized=frozenset(taken), has_controller=led)
+    assert evaluate_progress(grown(), now, seen) == ProgressState(False, Reason.NOT_INITIALIZED, words)
+
+
+@pytest.mark.parametrize(("taken", "seen"), [({3, 4}, ()), ({4}, (3,)), ({}, (3, 4))])
+def test_a_topic_whose_new_partitions_have_states_is_finished(taken: set[int], seen: tuple[int, ...]) -> None:
+    """Whichever look has shown them; the partitions that were there before do not count, nor do moved replicas."""
+    assert (
+        evaluate_progress(grown(), TopicProgress(1, False, replicas=LISTS, initialized=frozenset(taken)), seen)
+        == FINISHED
+    )
+    moved = {**LISTS, 3: (1, 2, 3)}
+    assert (
+        evaluate_progress(grown(), TopicProgress(1, False, replicas=moved, initialized=frozenset(taken)), seen)
+        == FINISHED
+    )
+
+
+def test_partitions_without_a_live_broker_are_not_waited_for() -> None:
+    """The controller gives them no state until one is back; that is said, and the others are waited for."""
+    away = TopicProgress(1, False, missing_brokers=(1, 5, 6), replicas=LISTS)
+    assert not evaluate_progress(grown(), away).final
+    one = evaluate_progress(grown(), away._replace(initialized=frozenset({3})))
+    assert one == ProgressState(
+        True, Reason.NOT_INITIALIZED, "partition 4: not waited for, since brokers 1, 5, 6 are not registered"
+    )
+    both = evaluate_progress(
+        made(partitions=2, replicationFactor=1), TopicProgress(9, False, (7,), replicas={0: (7,), 1: (7,)})
+    )
+    assert (both.final, both.message) == (True, "partitions 0, 1: not waited for, since broker 7 is not registered")
+
+
+def test_a_partition_that_has_a_state_needs_no_broker() -> None:
+    """It was taken over before its brokers went: nothing is left to say."""
+    assert (
+        evaluate_progress(grown(), TopicProgress(1, False, (4, 5, 6, 1), replicas=LISTS, initialized=frozenset({3, 4})))
+        == FINISHED
+    )
+
+
+def test_of_many_partitions_the_first_are_named() -> None:
+    """A topic of a hundred partitions does not fill the screen."""
+    lists = dict.fromkeys(range(100), (7,))
+    found = evaluate_progress(made(partitions=100, replicationFactor=1), TopicProgress(9, False, (7,), replicas=lists))
+    assert found.message.startswith("partitions 0, 1, 2, 3, 4, 5, 6, 7, ... 92 more: not waited for")
+
+
+TAKEN = frozenset({3, 4})
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        (TopicProgress(1, True, replicas=LISTS, initialized=TAKEN), "is marked for deletion now"),
+        (TopicProgress(None, True), "is marked for deletion now"),
+        (TopicProgress(None, False), "is gone now"),
+        (TopicProgress(2, False, replicas=LISTS, initialized=TAKEN), "made again by somebody else"),
+        (TopicProgress(1, False, replicas=LISTS, initialized=TAKEN, record_stale=True), "made again by somebody else"),
+        (TopicProgress(1, False, initialized=TAKEN, read_error="not JSON"), "cannot be read now: not JSON"),
+        (
+            TopicProgress(1, False, replicas={0: (1,), 1: (2,), 2: (3,)}, initialized=TAKEN),
+            "partitions 3, 4 were written, and lost again",
+        ),
+        (
+            TopicProgress(1, False, replicas={n: LISTS[n] for n in (0, 1, 2, 4)}, initialized=TAKEN),
+            "partition 3 was written, and lost again",
+        ),
+    ],
+)
+def test_what_is_no_longer_as_it_was_written_ends_the_waiting(now: TopicProgress, words: str) -> None:
+    """Gone, marked, another topic, unreadable, or grown in vain: no patience helps, and each is told as what it is."""
+    found = evaluate_progress(grown(), now, (3, 4))
+    assert (found.final, found.reason) == (True, Reason.STATE_CONFLICT)
+    assert words in found.message
+
+
+def test_a_new_topic_is_told_from_another_by_our_record() -> None:
+    """Its identity is not known before it is there; a record that is older than the topic belongs to an earlier one."""
+    lists = {0: (1, 2, 3), 1: (2, 3, 4)}
+    assert (
+        evaluate_progress(made(), TopicProgress(77, False, replicas=lists, initialized=frozenset({0, 1}))) == FINISHED
+    )
+    again = evaluate_progress(
+        made(), TopicProgress(78, False, replicas=lists, initialized=frozenset({0, 1}), record_stale=True)
+    )
+    assert (again.final, again.reason) == (True, Reason.STATE_CONFLICT)
+
+
+def test_a_sight_of_a_whole_cluster() -> None:
+    """Brokers with replicas that are not registered, the mark, the reassignment; nothing of an absent topic."""
+    state = cluster(
+        topic("orders", ((1, 9), (8, 1))),
+        pending_deletions=frozenset({"orders", "gone"}),
+        reassigning_topics=frozenset({"orders"}),
+    )
+    assert build_topic_progress(state, "orders") == TopicProgress(1, True, (8, 9), True)
+    moving = cluster(topic("orders", ((8, 9),), reassigning_partitions=(0,)))
+    assert build_topic_progress(moving, "orders").reassigning
+    assert build_topic_progress(state, "gone") == TopicProgress(None, True)
+    assert build_topic_progress(state, "none", (0,)) == TopicProgress(None, False)
+
+
+def test_a_sight_with_partitions_asked_about() -> None:
+    """All that the topic has; taken over are those asked about that have a live replica; holes keep their numbers."""
+    state = cluster(topic("orders", ((1, 9), (8, 9), (2, 1)), partition_ids=(0, 2, 5)), controller=None)
+    found = build_topic_progress(state, "orders", (0, 2, 3, 5))
+    assert found.replicas == {0: (1, 9), 2: (8, 9), 5: (2, 1)}
+    assert (set(found.initialized), found.record_stale, found.has_controller) == ({0, 5}, False, False)
+    stale = cluster(topic("orders", record_valid=False))
+    assert build_topic_progress(stale, "orders", (0,)).record_stale
+    assert not build_topic_progress(cluster(topic("orders", managed_keys=None)), "orders", (0,)).record_stale

@@ -1,0 +1,103 @@
+"""Annotations: at which line, with which words, the worst first; nothing from outside begins a command of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+
+from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, RETENTION_CHANGE, existing_topic_plan, plan
+from support.states import spread_replicas
+from topiarist.errors import Diagnostic, Location, Reason
+from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, Issue, TopicPlan, UpdateConfig
+from topiarist.output.ci import github
+from unit.output.markdown.test_escape import outside
+
+FEWER = Issue(Reason.FEWER_PARTITIONS, "48 -> 12 partitions", ("partitions",), "set partitions: 48")
+ROOT = "/repo"
+
+
+def test_the_worst_comes_first_each_at_its_line() -> None:
+    """Refusals are errors, risks warnings, notices notices; what is safe has none."""
+    notice = Issue(Reason.MODIFIED_EXTERNALLY, "its config was changed by others", ("config",))
+    found = plan(
+        existing_topic_plan("a", UpdateConfig((RETENTION_CHANGE,))),
+        existing_topic_plan("b", AddPartitions(6, (1, 2, 3), spread_replicas(8)[6:], KEY_REMAPPING_RISK)),
+        TopicPlan("c", changes=(CreateTopic(spread_replicas(1), {}),)),
+        replace(existing_topic_plan("d", findings=(FEWER,)), notices=(notice,)),
+        existing_topic_plan("e", DeleteTopic(1, 3, DATA_LOSS_RISK)),
+    )
+    text = github.format_plans([replace(found, orphans=("lost",), warnings=("no clusterId",))], ["prod-us"], ROOT)
+    assert text.splitlines() == [
+        "::error title=Cluster prod-us::not planned: the log of the run says why",
+        "::error file=topics/d.yaml,line=9,col=15,title=d on prod-eu%3A refused (FewerPartitions)"
+        "::48 -> 12 partitions%0Ainstead: set partitions: 48",
+        "::warning file=topics/a.yaml,line=1,col=1,title=a on prod-eu%3A DataLoss"
+        "::retention.ms 86400000 -> 3600000: messages older than 1 hour will be deleted",
+        "::warning file=topics/e.yaml,line=1,col=1,title=e on prod-eu%3A DataLoss"
+        "::delete 1 partition and all messages: messages older than 1 hour will be deleted",
+        "::warning file=topics/b.yaml,line=9,col=15,title=b on prod-eu%3A Disruptive"
+        "::grow 6 -> 8 partitions: keys will map to other partitions",
+        "::notice file=topics/d.yaml,line=1,col=1,title=d on prod-eu%3A ModifiedExternally"
+        "::its config was changed by others",
+        "::notice title=Cluster prod-eu::1 owned topic not in the given paths: lost",
+        "::notice title=Cluster prod-eu::no clusterId",
+    ]
+
+
+def test_what_many_topics_share_is_said_once() -> None:
+    """A cluster that is closed is one error for all its topics, without a line of any."""
+    closed = Issue(Reason.FROZEN, "frozen", (), "", (UpdateConfig((RETENTION_CHANGE,)),))
+    found = plan(*(existing_topic_plan(f"t{number:02}", findings=(closed,)) for number in range(12)))
+    assert github.format_plans([found], [], ROOT) == (
+        "::error title=12 topics on prod-eu%3A refused (Frozen)::frozen"
+        "%0Atopics: t00, t01, t02, t03, t04, t05, t06, t07, t08, t09, ...\n"
+    )
+
+
+def test_what_is_only_observed_is_only_noticed() -> None:
+    """A topic that is reported only asks for nothing: no error, no warning."""
+    found = plan(
+        replace(existing_topic_plan("a", UpdateConfig((RETENTION_CHANGE,)), findings=(FEWER,)), observe_only=True)
+    )
+    (line,) = github.format_plans([found], [], ROOT).splitlines()
+    assert line.startswith("::notice file=topics/a.yaml,line=9,col=15,title=a on prod-eu%3A refused")
+
+
+def test_complaints_and_warnings_stand_at_their_place() -> None:
+    """Files below the folder of the run are named as git names them, others not at all; a file may be meant whole."""
+    found = [
+        Diagnostic(Location("/repo/topics/a,b.yaml", 9, 15), "found 100%, wanted 1", "leave it out\nnow"),
+        Diagnostic(Location("b.yaml"), "cannot be read"),
+        Diagnostic(Location("/etc/c.yaml", 1, 1), "found x"),
+        Diagnostic(Location("<stdin>", 1, 1), "found y"),
+    ]
+    assert github.format_diagnostics(
+        found, [Diagnostic(Location("d.yaml", 2, 3), "no effect")], 7, ROOT
+    ).splitlines() == [
+        "::error file=topics/a%2Cb.yaml,line=9,col=15,title=topiarist::found 100%25, wanted 1%0Aleave it out%0Anow",
+        "::error file=b.yaml,title=topiarist::cannot be read",
+        "::error title=topiarist::found x",
+        "::error title=topiarist::found y",
+        "::warning file=d.yaml,line=2,col=3,title=topiarist::no effect",
+        "::error title=topiarist::7 more complaints",
+    ]
+
+
+@given(outside, outside)
+def test_no_text_begins_a_command_or_ends_one(name: str, message: str) -> None:
+    """Whatever a name or a message is, there is one line, and it has the fields that it should."""
+    complaint = Diagnostic(Location("a.yaml", 1, 2), message)
+    finding = Issue(Reason.CONFIG_INVALID, message, ("partitions",))
+    refused = replace(existing_topic_plan("a", findings=(finding,)), topic=name)
+    for text in (
+        github.format_diagnostics([complaint], [], 0, ROOT),
+        github.format_plans([replace(plan(refused), cluster=name)], [], ROOT),
+        github.format_plans([], [name], ROOT),
+    ):
+        (line,) = text.splitlines()
+        _, command, _ = line.split("::", 2)
+        level, _, fields = command.partition(" ")
+        assert level == "error"
+        assert [field.partition("=")[0] for field in fields.split(",")] in (["file", "line", "col", "title"], ["title"])
+        assert "%" not in line.replace("%25", "").replace("%3A", "").replace("%2C", "").replace("%0A", "")

@@ -1,0 +1,111 @@
+"""The lines of a report: each by its schema, and what they say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from jsonschema import Draft7Validator
+
+from support.builders import plan, replica_lists, spec, state, topic
+from support.strategies import PlanInput, plan_inputs
+from topiarist.errors import Reason
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import Plan, TopicPlan
+from topiarist.output.json import report
+from topiarist.schema import load
+
+AT = "2000-01-31T12:00:00.000+00:00"
+SCHEMA = load.load_schema("report")
+VALIDATOR = Draft7Validator(SCHEMA)
+
+SEEN = state(topic("orders", replica_lists("12", "23"), "segment.ms", config={"segment.ms": "5"}))
+PLAN = plan(SEEN, spec("orders", partitions=1, config={"segment.ms": 6}))
+
+
+def parsed(line: str) -> dict[str, Any]:
+    """A line as an object; it is one line, and of the schema."""
+    assert "\n" not in line
+    found: dict[str, Any] = json.loads(line)
+    VALIDATOR.validate(found)
+    return found
+
+
+def of(found: Plan) -> TopicPlan:
+    return found.topics[0]
+
+
+def test_a_header_says_who_and_where() -> None:
+    """The owner, the form, the clusters by id; no address."""
+    found = parsed(report.format_header([PLAN], at=AT, owner="team", mode="plan", fingerprint="a" * 64))
+    assert (found["row"], found["owner"], found["form"], found["fingerprint"]) == ("header", "team", "plan", "a" * 64)
+    assert found["clusters"] == [{"name": "prod", "clusterId": "ID", "chroot": ""}]
+
+
+def test_a_topic_has_its_changes_and_its_refusals() -> None:
+    """What became of it, and all that was to be done and not to be done, before and after."""
+    found = parsed(report.format_topic(PLAN, of(PLAN), Outcome("orders", Result.DONE), at=AT))
+    assert (found["cluster"], found["topic"], found["result"], found["reason"]) == ("prod", "orders", "done", None)
+    assert found["record"]["before"] == {"owner": "default", "config": ["segment.ms"], "absent": False}
+    (change,) = found["changes"]
+    assert [(item["key"], item["before"], item["after"]) for item in change["config"]] == [("segment.ms", "5", "6")]
+    assert [refusal["reason"] for refusal in found["refusals"]] == ["FewerPartitions"]
+
+
+def test_a_topic_has_its_id_where_one_is_known() -> None:
+    """That which the waiting has shown, else that which it had before; null where there is none."""
+    known = replace(of(PLAN), before=replace(SEEN.topics["orders"], topic_id="A" * 22))
+    for found, outcome, wanted in (
+        (of(PLAN), Outcome("orders", Result.DONE), None),
+        (known, Outcome("orders", Result.DONE), "A" * 22),
+        (of(PLAN), Outcome("orders", Result.DONE, topic_id="B" * 22), "B" * 22),
+        (replace(of(PLAN), before=None), Outcome("orders", Result.DONE), None),
+    ):
+        assert parsed(report.format_topic(PLAN, found, outcome, at=AT))["topicId"] == wanted
+
+
+def test_a_summary_counts_results() -> None:
+    """How many of each, the exit code, and what ended the work on a cluster."""
+    results = [Result.DONE, Result.CONFLICT, Result.DONE]
+    found = parsed(report.format_summary(results, at=AT, code=130, reasons=[Reason.SESSION_LOST]))
+    assert (found["results"], found["exit"], found["errors"]) == ({"done": 2, "moved": 1}, 130, ["SessionLost"])
+
+
+@settings(max_examples=200)
+@given(plan_inputs())
+def test_every_plan_has_lines_of_the_schema(world: PlanInput) -> None:
+    """Whatever is planned, and whatever becomes of it."""
+    made = world.plan()
+    for found, result in zip(made.topics, [*Result] * 2, strict=False):
+        parsed(report.format_topic(made, found, Outcome(found.topic, result, Reason.STATE_CONFLICT, "x"), at=AT))
+        if found.refusals:
+            parsed(report.format_topic(made, found, report.make_refused_outcome(found), at=AT))
+
+
+def test_the_results_of_the_schema_are_those_of_the_code() -> None:
+    """No more and no less."""
+    assert SCHEMA["definitions"]["topic"]["properties"]["result"]["enum"] == [result.value for result in Result]
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMA["definitions"].keys() - {"header", "topic", "summary"}))
+def test_what_reports_and_plans_share_is_the_same(name: str) -> None:
+    """Changes and records have one meaning, so one definition, in two files."""
+    assert SCHEMA["definitions"][name] == load.load_schema("plan")["definitions"][name]
+
+
+def test_every_field_has_a_description() -> None:
+    """The schema is one by its own rules, and explains itself."""
+    Draft7Validator.check_schema(SCHEMA)
+    for name in ("header", "topic", "summary"):
+        for field, inner in SCHEMA["definitions"][name]["properties"].items():
+            assert "$ref" in inner or inner["description"].endswith("."), field
+
+
+@pytest.mark.parametrize("spoil", [{"row": "end"}, {"exit": "0"}, {"more": 1}, {"at": "now"}, {"results": {"done": 0}}])
+def test_what_is_no_line_is_refused(spoil: dict[str, Any]) -> None:
+    """One wrong value makes a line invalid."""
+    line = parsed(report.format_summary([Result.DONE], at=AT, code=0, reasons=[]))
+    assert not VALIDATOR.is_valid(line | spoil)

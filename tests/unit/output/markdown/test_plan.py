@@ -1,0 +1,495 @@
+"""Plans as comments: what a reviewer sees first, what is cut where there is no room, and that nothing breaks it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, RETENTION_CHANGE, existing_topic_plan, plan
+from support.repo.github_markdown import parse_page
+from support.states import spread_replicas
+from support.strategies import PlanInput, plan_inputs
+from topiarist.errors import Diagnostic, Location, Reason
+from topiarist.kafka.types import Broker
+from topiarist.model.plan import (
+    SAFE_ASSESSMENT,
+    AddPartitions,
+    ConfigItem,
+    CreateTopic,
+    DeleteTopic,
+    Issue,
+    Load,
+    Plan,
+    Risk,
+    RiskAssessment,
+    TakeOwnership,
+    TopicPlan,
+    UpdateConfig,
+)
+from topiarist.model.spec import find_origin
+from topiarist.model.state import WriteBlock
+from topiarist.output.markdown import plan as plan_
+from unit.output.markdown.test_escape import outside
+
+ROOT = "/repo"
+FEWER = Issue(
+    Reason.FEWER_PARTITIONS,
+    "48 -> 12 partitions, Kafka cannot remove any",
+    ("partitions",),
+    "set partitions: 48, or create a new topic",
+)
+CREATE = CreateTopic(spread_replicas(3), {"retention.ms": "604800000"})
+
+
+def shown(*found: Plan, failed: Sequence[str] = ()) -> str:
+    """The comment, which is within its limit and whole."""
+    text = plan_.format_plans(found, failed, ROOT)
+    assert len(text.encode()) <= plan_.MAX_COMMENT_BYTES
+    assert text.startswith(f"{plan_.COMMENT_MARKER}\n")
+    assert parse_page(text).errors == []
+    return text
+
+
+def below(text: str, head: str) -> str:
+    """The section with this head."""
+    return text.partition(f"#### {head}\n")[2].partition("\n####")[0].partition("\n</details>")[0].strip()
+
+
+def test_a_comment_begins_with_a_row_for_each_cluster() -> None:
+    """The table has what is done how often, what is refused, and the highest risk; a cluster without a plan too."""
+    grow = existing_topic_plan("payments", AddPartitions(6, (1, 2, 3), spread_replicas(12)[6:], KEY_REMAPPING_RISK))
+    one = plan(TopicPlan("orders", changes=(CREATE,)), grow, existing_topic_plan("audit", findings=(FEWER,)))
+    other = replace(
+        plan(
+            existing_topic_plan("old", DeleteTopic(12, 36, DATA_LOSS_RISK)), existing_topic_plan("new", TakeOwnership())
+        ),
+        cluster="prod-us",
+    )
+    text = shown(one, other, failed=["prod-ap"])
+    assert text.split("<details open>")[0] == (
+        "<!-- topiarist plan -->\n"
+        "### Plan: 1 to create, 1 to grow, 1 to delete, 1 record only, 1 refused, 1,624 unchanged.\n"
+        "\n"
+        "**1 cluster could not be planned: the log of the run says why.**\n"
+        "\n"
+        "| cluster | create | grow | configure | delete | record | refused | highest risk |\n"
+        "| :-- | --: | --: | --: | --: | --: | --: | :-- |\n"
+        "| `prod-ap` |  |  |  |  |  |  | **not planned** |\n"
+        "| `prod-eu` | 1 | 1 |  |  |  | 1 | **Disruptive** |\n"
+        "| `prod-us` |  |  |  | 1 | 1 |  | **DataLoss** |\n"
+        "| **all** | 1 | 1 |  | 1 | 1 | 1 | **DataLoss** |\n"
+        "\n"
+        "**May lose data**\n"
+        "\n"
+        "- on `prod-us`: `old`\n"
+        "\n"
+        "**Refused**\n"
+        "\n"
+        "- on `prod-eu`: `audit`\n"
+        "\n"
+    )
+    assert parse_page(text).tags["details"] == 2
+
+
+def test_a_creation_shows_its_replica_lists_and_config() -> None:
+    """Placement and config of a new topic stand in a diff, and that it is safe above it."""
+    assert below(shown(plan(TopicPlan("orders", changes=(CREATE,)))), "`orders`: create 3 partitions x 3 replicas") == (
+        "- **Safe**\n"
+        "\n"
+        "```diff\n"
+        "@@ partitions @@\n"
+        "+ 0 [1,2,3]  1 [2,3,4]  2 [3,4,5]\n"
+        "@@ config @@\n"
+        "+ retention.ms = 604800000  (7 days)\n"
+        "```"
+    )
+
+
+def test_growth_shows_the_new_lists_and_why_it_hurts() -> None:
+    """Before and after, the lists of the new partitions only, and the reason of its risk."""
+    grow = AddPartitions(6, (1, 2, 3), spread_replicas(8)[6:], KEY_REMAPPING_RISK)
+    assert below(shown(plan(existing_topic_plan("payments", grow))), "`payments`: grow 6 -&gt; 8 partitions") == (
+        "- **Disruptive**: keys will map to other partitions\n"
+        "\n"
+        "```diff\n"
+        "@@ partitions 6 -> 8 @@\n"
+        "+ 6 [1,2,3]    7 [2,3,4]\n"
+        "```"
+    )
+
+
+def test_config_shows_before_and_after_with_units() -> None:
+    """A key that is set, changed, removed or comes from the cluster's defaults; each reason names its key."""
+    update = UpdateConfig(
+        (
+            ConfigItem("compression.type", None, "zstd", SAFE_ASSESSMENT, inherited=True),
+            RETENTION_CHANGE,
+            ConfigItem("segment.ms", "604800000", None, SAFE_ASSESSMENT),
+        )
+    )
+    assert below(shown(plan(existing_topic_plan("clicks", update))), "`clicks`: configure") == (
+        "- **DataLoss**: `retention.ms`: messages older than 1 hour will be deleted\n"
+        "\n"
+        "```diff\n"
+        "@@ config @@\n"
+        "+ compression.type = zstd  (from the cluster's defaults)\n"
+        "- retention.ms = 86400000  (1 day)\n"
+        "+ retention.ms = 3600000  (1 hour)\n"
+        "- segment.ms = 604800000  (7 days)\n"
+        "+ segment.ms: brokers' default\n"
+        "```"
+    )
+
+
+def test_a_deletion_says_what_is_lost() -> None:
+    """Partitions, replicas and messages."""
+    delete = DeleteTopic(12, 36, RiskAssessment(Risk.DATA_LOSS, "all messages are deleted"))
+    text = below(shown(plan(existing_topic_plan("old", delete))), "`old`: delete 12 partitions and all messages")
+    assert text == (
+        "- **DataLoss**: all messages are deleted\n\n```diff\n- 12 partitions, 36 replicas, all messages\n```"
+    )
+
+
+def test_a_refusal_has_its_place_and_what_to_do_and_what_it_holds_back() -> None:
+    """The place is as git has it; what is held back is shown like a change."""
+    assert below(
+        shown(plan(existing_topic_plan("audit", findings=(FEWER,)))), "`audit`: refused (FewerPartitions)"
+    ) == (
+        "- 48 -&gt; 12 partitions, Kafka cannot remove any\n"
+        "- at `topics/audit.yaml:9:15`\n"
+        "- instead: set partitions: 48, or create a new topic"
+    )
+    held = Issue(Reason.NOT_ADOPTED, "exists and differs", (), "--adopt=clicks", (UpdateConfig((RETENTION_CHANGE,)),))
+    assert below(
+        shown(plan(existing_topic_plan("clicks", findings=(held,)))), "`clicks`: refused (NotAdopted)"
+    ).startswith(
+        "- exists and differs\n"
+        "- at `topics/clicks.yaml:1:1`\n"
+        "- instead: `--adopt=clicks`\n"
+        "- held back: configure\n"
+        "- **DataLoss**: messages older than 1 hour will be deleted\n"
+        "\n"
+        "```diff\n"
+        "@@ config @@\n"
+        "- retention.ms = 86400000  (1 day)\n"
+    )
+
+
+def test_what_many_topics_share_is_shown_once() -> None:
+    """A default of the cluster, a record to write and a refusal have one section each for all their topics."""
+    item = ConfigItem("retention.ms", None, "604800000", SAFE_ASSESSMENT, inherited=True)
+    defaults = [existing_topic_plan(f"d{number}", UpdateConfig((item,))) for number in range(812)]
+    records = [existing_topic_plan(f"r{number}", TakeOwnership()) for number in range(5)]
+    closed = Issue(Reason.FROZEN, "", (), "", (UpdateConfig((RETENTION_CHANGE,)),))
+    refused = [existing_topic_plan(f"c{number}", findings=(closed,)) for number in range(6)]
+    text = shown(replace(plan(*defaults, *records, *refused), write_block=WriteBlock(Reason.FROZEN, "frozen")))
+    assert re.findall("#### (.*)", text) == [
+        "6 topics: held back: configure",
+        "`retention.ms`: from the cluster's defaults, 812 topics",
+        "5 topics: only our record is brought up to date",
+    ]
+    assert "`d18` and 793 more\n" in text
+
+
+def test_what_is_grave_comes_first() -> None:
+    """Refusals and what may lose data, then what is disruptive, the safe, what is only observed."""
+    topics = [
+        TopicPlan("a", changes=(CREATE,)),
+        existing_topic_plan("b", AddPartitions(6, (1, 2, 3), spread_replicas(8)[6:], KEY_REMAPPING_RISK)),
+        existing_topic_plan("c", UpdateConfig((RETENTION_CHANGE,))),
+        existing_topic_plan("d", findings=(FEWER,)),
+        replace(existing_topic_plan("e", UpdateConfig((RETENTION_CHANGE,))), observe_only=True),
+    ]
+    assert re.findall("#### `(.)`", shown(plan(*topics))) == ["c", "d", "b", "a", "e"]
+
+
+def test_the_effect_on_the_brokers_is_shown() -> None:
+    """Leaders and replicas before and after, by broker and rack."""
+    found = replace(plan(TopicPlan("a", changes=(CREATE,))), load={1: Load(7, 20), 2: Load(7, 20)})
+    assert below(shown(found), "Effect on the brokers").splitlines()[1:4] == [
+        "brokers          leaders           replicas",
+        "    1 (rack a)   7 -> 8            20 -> 21",
+        "    2 (rack b)   7 -> 8            20 -> 22",
+    ]
+
+
+def test_what_concerns_the_cluster_stands_at_its_end() -> None:
+    """Warnings, topics in no manifest, notices of topics that have no section: each kind once."""
+    left = Issue(Reason.UNMANAGED, "config key left alone: segment.ms=1000")
+    fault = Issue(Reason.EXISTING_PROBLEM, "partition 0 has no leader")
+    quiet = [replace(existing_topic_plan(name), notices=(left, fault)) for name in ("a", "b")]
+    text = shown(replace(plan(*quiet), orphans=("lost", "x"), warnings=("no clusterId: add clusterId: 7s-Yk",)))
+    assert below(text, "Warnings") == "- no clusterId: add clusterId: `7s-Yk`"
+    assert below(text, "Not in the given paths") == "- 2 owned topics: `lost`, `x`"
+    assert below(text, "Notices").splitlines()[:2] == [
+        "- warning: `a`, `b`: partition 0 has no leader",
+        "- note: `a`, `b`: config key left alone: `segment.ms=1000`",
+    ]
+
+
+def test_a_closed_cluster_says_so() -> None:
+    """Why nothing may be written stands above everything else of that cluster."""
+    found = replace(
+        plan(existing_topic_plan("a", findings=(FEWER,))), write_block=WriteBlock(Reason.FROZEN, "frozen by @ops")
+    )
+    assert "\n\n**Closed** (Frozen): frozen by `@ops`; nothing is written.\n\n####" in shown(found)
+
+
+def test_what_the_head_of_a_closed_cluster_says_is_not_said_again() -> None:
+    """A topic that is held back for that reason only shows its changes, and what they would risk."""
+    held = Issue(Reason.FROZEN, "frozen by somebody", (), "thaw it", (UpdateConfig((RETENTION_CHANGE,)),))
+    found = plan(existing_topic_plan("a", findings=(held,)))
+    closed = shown(replace(found, write_block=WriteBlock(Reason.FROZEN, "frozen by somebody")))
+    assert below(closed, "`a`: held back: configure").startswith(
+        "- **DataLoss**: messages older than 1 hour will be deleted\n\n"
+    )
+    assert closed.count("frozen by somebody") == 3
+    assert "### Plan: 1 to configure, held back: frozen by somebody; 812 unchanged.\n" in closed
+    assert "| `prod-eu` |  |  | (1) |  |  |  | (held back: `frozen by somebody`) |" in closed
+
+
+def test_who_froze_a_cluster_is_text_in_the_title_too() -> None:
+    """Whoever freezes may write any name: it mentions nobody, and ends no cell of the table."""
+    message = "the cluster is frozen by @team|x since 2026-01-31T12:00:00Z: <b>why</b>"
+    held = Issue(Reason.FROZEN, message, withheld=(UpdateConfig((RETENTION_CHANGE,)),))
+    closed = shown(
+        replace(plan(existing_topic_plan("a", findings=(held,))), write_block=WriteBlock(Reason.FROZEN, message))
+    )
+    title = "### Plan: 1 to configure, held back: frozen by `@team|x` since `2026-01-31T12:00:00Z`; 812 unchanged.\n"
+    assert title in closed
+    assert "(held back: `frozen by @team`&#124;`x since 2026-01-31T12:00:00Z`) |" in closed
+
+
+def test_what_a_budget_holds_back_is_said_once() -> None:
+    """The numbers and what to do stand above the topics, which only show what is held back."""
+    held = Issue(Reason.BUDGET_EXCEEDED, "9 deletions, 1 allowed", (), "raise it", (DeleteTopic(1, 3, DATA_LOSS_RISK),))
+    text = shown(plan(*(existing_topic_plan(name, findings=(held,)) for name in "ab")))
+    assert below(text, "Over budget") == "- 9 deletions, 1 allowed\n- instead: raise it"
+    assert below(text, "`b`: held back: delete 1 partition and all messages").startswith("- **DataLoss**: messages")
+    assert (text.count("9 deletions"), text.index("Over budget") < text.index("`a`")) == (1, True)
+
+
+def test_a_policys_rule_is_named_with_its_place() -> None:
+    """Whoever reads the refusal finds the rule; it is nobody's field."""
+    rule = existing_topic_plan("rules").spec
+    assert rule is not None
+    denied = FEWER._replace(reason=Reason.POLICY_DENIED, rule_origin=find_origin(rule, "partitions"))
+    lines = below(shown(plan(existing_topic_plan("a", findings=(denied,)))), "`a`: refused (PolicyDenied)").splitlines()
+    assert lines[1:3] == ["- at `topics/a.yaml:9:15`", "- instead: set partitions: 48, or create a new topic"]
+    assert "- rule at `topics/rules.yaml:9:15`" in lines
+
+
+def test_no_changes_are_few_words() -> None:
+    """Nothing to do, nothing asked for, and nothing planned are three things."""
+    assert shown(plan()) == (
+        "<!-- topiarist plan -->\n"
+        "### No changes: 812 topics are as they should be.\n"
+        "\n"
+        "| cluster | create | grow | configure | delete | record | refused | highest risk |\n"
+        "| :-- | --: | --: | --: | --: | --: | --: | :-- |\n"
+        "| `prod-eu` |  |  |  |  |  |  |  |\n"
+    )
+    assert "### No changes: no topic is asked for.\n" in shown(plan(unchanged=0))
+    assert "### No plan\n\n**1 cluster could not be planned" in shown(failed=["prod-eu"])
+
+
+def test_only_records_to_write_are_no_risk() -> None:
+    """A cluster that comes under management shows its topics by name, and nothing else."""
+    text = shown(
+        plan(*(replace(existing_topic_plan(f"t{number}", TakeOwnership()), record_before=None) for number in range(30)))
+    )
+    assert "| `prod-eu` |  |  |  |  | 30 |  | Safe |" in text
+    assert parse_page(text).tags["h4"] == 1
+
+
+def test_without_a_name_a_cluster_goes_by_its_id() -> None:
+    """That of ``--zookeeper`` has no name."""
+    text = shown(replace(plan(TopicPlan("a", changes=(CREATE,))), cluster=""))
+    assert "| `7sYkPq0hTmWZkS3m1oX9Lw` | 1 |" in text
+
+
+def test_no_address_or_controller_is_shown() -> None:
+    """A comment may be read by more people than a run's log; and it does not change when a controller does."""
+    found = plan(TopicPlan("a", changes=(CREATE,)))
+    moved = replace(found, controller=5, controller_epoch=99, chroot="/secret")
+    assert shown(moved) == shown(found)
+
+
+@pytest.mark.parametrize("number", [500, 20_000])
+def test_whole_topics_are_cut_the_grave_ones_last(number: int) -> None:
+    """Of very many topics, those that are refused or may lose data are there; the rest is counted."""
+    safe = [TopicPlan(f"safe-{at:05}", changes=(CREATE,)) for at in range(number)]
+    grave = [
+        existing_topic_plan(f"zz-{at}", UpdateConfig((RETENTION_CHANGE._replace(before=f"8640000{at}"),)))
+        for at in range(9)
+    ]
+    text = shown(plan(*safe, *grave))
+    assert len(re.findall("#### `zz-", text)) == 9
+    kept = len(re.findall("#### `safe-", text))
+    assert 200 < kept < number
+    assert len(text.encode()) > plan_.MAX_COMMENT_BYTES - 1_000
+    assert text.endswith(
+        f"\n\n**{number - kept:,} topics left out, for which a comment has no room.** "
+        "The whole plan is in the artifact of this run; `topiarist plan -v` prints it too.\n"
+    )
+    assert "#### Effect on the brokers" in text
+
+
+def test_grave_topics_that_are_cut_are_counted_apart() -> None:
+    """That something which may lose data is not shown has to be seen."""
+    grave = [
+        existing_topic_plan(f"t{at}", UpdateConfig((RETENTION_CHANGE._replace(before=str(at)),))) for at in range(1_000)
+    ]
+    text = shown(plan(*grave, TopicPlan("safe", changes=(CREATE,))))
+    kept = len(re.findall("#### `t", text))
+    assert f"**{1_001 - kept} topics left out, for which a comment has no room; {1_000 - kept} of them " in text
+
+
+def test_of_many_clusters_each_shows_its_gravest_topics() -> None:
+    """With more clusters than there is room for, the gravest have their row and their section first."""
+    grow = existing_topic_plan("payments", AddPartitions(6, (1, 2, 3), spread_replicas(300)[6:], KEY_REMAPPING_RISK))
+    calm = [replace(plan(grow, TopicPlan("a", changes=(CREATE,))), cluster=f"c{at:04}") for at in range(2_000)]
+    grave = [
+        replace(plan(existing_topic_plan("old", DeleteTopic(1, 1, DATA_LOSS_RISK))), cluster=f"x{at}")
+        for at in range(20)
+    ]
+    text = shown(*calm, *grave, failed=["down"])
+    assert [text.count(f"| `x{at}` |") for at in range(20)] == [1] * 20
+    assert len(re.findall("#### `old`", text)) == 20
+    assert "| `down` |" in text
+    assert re.search(r"\n\| and 1,[0-9]{3} more \|", text)
+
+
+def test_only_sections_with_nothing_grave_are_folded() -> None:
+    """With several clusters, what is refused or may lose data is in sight; the rest is a click away."""
+    safe = plan(TopicPlan("orders", changes=(CREATE,)))
+    refused = replace(plan(existing_topic_plan("audit", findings=(FEWER,))), cluster="refused")
+    losing = replace(plan(existing_topic_plan("old", DeleteTopic(1, 1, DATA_LOSS_RISK))), cluster="losing")
+    text = shown(safe, refused, losing)
+    heads = re.findall(r"<details( open)?>\n<summary><b><code>([a-z-]+)</code>", text)
+    assert heads == [("", "prod-eu"), (" open", "refused"), (" open", "losing")]
+
+
+def test_the_same_topics_on_many_clusters_are_named_once() -> None:
+    """A line for all clusters on which the same topics are refused; of many names and lines the rest is counted."""
+    fleet = [replace(plan(existing_topic_plan("audit", findings=(FEWER,))), cluster=f"c{at:02}") for at in range(30)]
+    assert "- on `c00`, `c01`, " in shown(*fleet)
+    assert "`c18` and 11 more: `audit`\n" in shown(*fleet)
+    many = [
+        replace(
+            plan(*(existing_topic_plan(f"t{at}-{number}", findings=(FEWER,)) for number in range(50))),
+            cluster=f"c{at:03}",
+        )
+        for at in range(100)
+    ]
+    above = shown(*many).split("<details open>")[0]
+    assert "`t0-18` and 31 more\n" in above
+    assert re.search(r"\n- and [0-9],[0-9]{3} topics on [0-9]+ clusters\n", above)
+
+
+def test_no_cluster_takes_the_room_of_the_others() -> None:
+    """A cluster with very many refusals leaves the small ones theirs, whatever their order."""
+    refusals = [FEWER._replace(message=f"has 96 partitions, wanted {at}") for at in range(3_000)]
+    huge = replace(
+        plan(*(existing_topic_plan(f"h{at}", findings=(each,)) for at, each in enumerate(refusals))), cluster="a-huge"
+    )
+    grow = existing_topic_plan("payments", AddPartitions(6, (1, 2, 3), spread_replicas(12)[6:], KEY_REMAPPING_RISK))
+    small = [replace(plan(TopicPlan("new", changes=(CREATE,)), grow), cluster=f"b{at}") for at in range(8)]
+    text = shown(huge, *small)
+    assert text.count("#### `new`: create") == text.count("#### `payments`: grow") == 8
+    kept = len(re.findall("#### `h[0-9]+`", text))
+    assert kept > 20
+    assert f"*{3_000 - kept:,} topics not shown, {3_000 - kept:,} of them refused or with DataLoss*" in text
+    assert plan_.MAX_COMMENT_BYTES - 4_000 < len(text.encode()) < plan_.MAX_COMMENT_BYTES
+
+
+def test_sections_that_are_too_large_do_not_hide_the_small_ones_of_other_clusters() -> None:
+    """A cluster whose topics never fit is tried no more often than the others, whatever their order."""
+    wide = CreateTopic(spread_replicas(6), {f"key.{number:04}": "v" * 60 for number in range(1_000)})
+    refusals = [FEWER._replace(message=f"has {at}") for at in range(80)]
+    large = plan(*(existing_topic_plan(f"large{at:02}", wide, findings=(each,)) for at, each in enumerate(refusals)))
+    small = plan(existing_topic_plan("small", findings=(FEWER,)))
+    fleet = [replace(large, cluster="a")] + [replace(small, cluster=f"b{at}") for at in range(60)]
+    text = shown(*fleet)
+    assert "#### `large" not in text
+    assert text.count("#### `small`: refused") == 60
+    assert "*80 topics not shown, 80 of them refused or with DataLoss*" in text
+
+
+def test_a_cluster_without_room_says_how_many_topics_are_not_shown() -> None:
+    """Of very many clusters those that are cut are named with their numbers, the gravest first, the rest counted."""
+    grow = AddPartitions(6, (1, 2, 3), spread_replicas(300)[6:], KEY_REMAPPING_RISK)
+    fleet = [
+        replace(plan(existing_topic_plan("a", grow), existing_topic_plan("b", grow)), cluster=f"c{at:04}")
+        for at in range(500)
+    ]
+    text = shown(*fleet)
+    assert len(text.encode()) < plan_.MAX_COMMENT_BYTES
+    cut = text.partition("**Clusters without room in this comment**\n\n")[2].partition("\n\n")[0].splitlines()
+    assert re.fullmatch(r"- `c[0-9]{4}`: 2 topics not shown", cut[0])
+    assert re.fullmatch(r"- [0-9]+ other clusters: [0-9]+ topics not shown", cut[-1])
+    others = int(cut[-1].split()[1])
+    assert len(cut) - 1 + others + text.count("<details>") == 500
+    assert parse_page(text).tags["details"] == text.count("<details>")
+
+
+@given(plan_inputs())
+def test_every_plan_is_a_whole_page(world: PlanInput) -> None:
+    """Whatever the plan, each topic with something to do or to refuse is named, and nothing becomes a link."""
+    found = world.plan()
+    read = parse_page(shown(found))
+    assert read.references == []
+    assert (read.tags["table"], read.tags["a"]) == (1, 0)
+    assert read.tags["details"] == bool(found.topics or found.orphans or found.warnings)
+    assert {topic.topic for topic in found.topics if topic.refusals or topic.is_actionable} <= set(read.code)
+
+
+@given(outside.filter(str.strip))
+def test_names_and_values_change_nothing_but_themselves(name: str) -> None:
+    """The page of a plan with any name, value, key, rack and message is that of the plan with plain ones."""
+    assert _tags(name) == _tags("plain")
+
+
+def _tags(name: str) -> dict[str, int]:
+    """How often each element occurs in the page of a plan that has ``name`` everywhere; code within text apart."""
+    held = (UpdateConfig((ConfigItem(name, name, name, RiskAssessment(Risk.DATA_LOSS, name)),)),)
+    topics = (
+        replace(existing_topic_plan(name, findings=(Issue(Reason.NOT_ADOPTED, name, (), name, held),)), spec=None),
+        TopicPlan(
+            name,
+            changes=(CreateTopic(spread_replicas(3), {name: name}),),
+            notices=(Issue(Reason.MODIFIED_EXTERNALLY, name),),
+        ),
+    )
+    found = replace(
+        plan(*topics),
+        cluster=name,
+        cluster_id=name,
+        brokers=(Broker(1, name),),
+        orphans=(name,),
+        warnings=(name,),
+        write_block=WriteBlock(Reason.FROZEN, name),
+    )
+    read = parse_page(shown(found, failed=[f"{name}2"]))
+    assert read.references == []
+    return {tag: times for tag, times in read.tags.items() if tag != "code"}
+
+
+def test_complaints_are_a_comment_too() -> None:
+    """Where manifests are wrong there is no plan, and a reviewer sees why and where."""
+    found = [Diagnostic(Location("/repo/topics/a.yaml", 9, 15), "partitions: found 0, wanted 1", "ask @team")]
+    assert plan_.format_diagnostics(found, 2, ROOT) == (
+        "<!-- topiarist plan -->\n"
+        "### No plan: 3 errors in the manifests\n"
+        "\n"
+        "- `topics/a.yaml:9:15`: partitions: found 0, wanted 1\n"
+        "  ask `@team`\n"
+        "- and 2 more\n"
+    )
+    long = plan_.format_diagnostics(found * 10_000, 0, ROOT)
+    assert len(long.encode()) < plan_.MAX_COMMENT_BYTES
+    assert re.search(r"\n- and 9,[0-9]{3} more\n$", long)

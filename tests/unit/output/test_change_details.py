@@ -1,0 +1,98 @@
+"""Changes by key: what a person reads in an Event, and what a status has of it."""
+
+from __future__ import annotations
+
+from topiarist.model.plan import (
+    SAFE_ASSESSMENT,
+    AddPartitions,
+    Change,
+    ConfigItem,
+    CreateTopic,
+    DeleteTopic,
+    Risk,
+    RiskAssessment,
+    TakeOwnership,
+    UpdateConfig,
+)
+from topiarist.output.change_details import (
+    MAX_LISTED_FIELDS,
+    MAX_VALUE_LENGTH,
+    FieldChange,
+    describe_changes,
+    describe_differences,
+    describe_old_and_new,
+    describe_risk_reasons,
+    list_field_changes,
+)
+
+LOSS = RiskAssessment(Risk.DATA_LOSS, "messages go")
+GROWTH = AddPartitions(3, (1, 2), ((1, 2),) * 3, RiskAssessment(Risk.DISRUPTIVE, "keys move"))
+
+
+def config(*items: tuple[str, str | None, str | None]) -> UpdateConfig:
+    """A change of config keys."""
+    return UpdateConfig(tuple(ConfigItem(*item, SAFE_ASSESSMENT) for item in items))
+
+
+def test_every_change_has_its_fields() -> None:
+    """With the value before and after; a change of the record alone has none."""
+    changes: list[Change] = [
+        CreateTopic(((1, 2), (2, 1)), {"a": "b"}),
+        GROWTH,
+        config(("flush.ms", "7", "8"), ("segment.ms", None, "9"), ("retention.ms", "5", None)),
+        DeleteTopic(3, 2, LOSS),
+        TakeOwnership(),
+    ]
+    assert [*list_field_changes(changes)] == [
+        FieldChange("partitions", "0", "2"),
+        FieldChange("partitions", "3", "6"),
+        FieldChange("config.flush.ms", "7", "8"),
+        FieldChange("config.segment.ms", "not set", "9"),
+        FieldChange("config.retention.ms", "5", "not set"),
+        FieldChange("partitions", "3", "0"),
+    ]
+
+
+def test_in_words() -> None:
+    """What is done, what differs, and what would change."""
+    changes: list[Change] = [GROWTH, config(("flush.ms", "7", "8"), ("x", "", None))]
+    assert describe_changes(changes) == 'grow 3 -> 6 partitions, configure flush.ms 7 -> 8, x "" -> not set'
+    assert describe_old_and_new(changes) == 'partitions 3 -> 6, flush.ms 7 -> 8, x "" -> not set'
+    assert (
+        describe_differences(changes) == 'partitions is 3, wanted 6, flush.ms is 7, wanted 8, x is "", wanted not set'
+    )
+    assert describe_changes([TakeOwnership()]) == "record only"
+
+
+def test_many_fields_are_counted() -> None:
+    """A text names the first."""
+    many = config(*((f"k{number:02}", None, "1") for number in range(MAX_LISTED_FIELDS + 3)))
+    words = describe_old_and_new([many])
+    assert words.endswith("k07 not set -> 1 and 3 other fields")
+
+
+def test_long_and_unprintable_values_are_cut_and_escaped() -> None:
+    """Nothing that another client has set breaks a line."""
+    (detail,) = list_field_changes([config(("x", "a\nb", "y" * 1000))])
+    assert detail.before == "a\\nb"
+    assert len(detail.after) == MAX_VALUE_LENGTH
+
+
+def test_what_may_be_secret_is_hidden() -> None:
+    """By the name of its key, on both sides."""
+    for key in ("sasl.jaas.PASSWORD", "vendor.api.token", "my.client-secret", "ssl.private.key"):
+        (detail,) = list_field_changes([config((key, "hunter2", "hunter3"))])
+        assert (detail.before, detail.after) == ("(hidden)", "(hidden)")
+    (detail,) = list_field_changes([config(("cleanup.policy", "delete", "compact"))])
+    assert detail.after == "compact"
+
+
+def test_risks_are_those_of_one_kind() -> None:
+    """Each with its key; growth and deletion are one thing alone."""
+    items = (
+        ConfigItem("a", "1", "2", LOSS),
+        ConfigItem("b", "1", "2", RiskAssessment(Risk.DISRUPTIVE, "slow")),
+        ConfigItem("c", "1", "2", RiskAssessment(Risk.DATA_LOSS, "more goes")),
+    )
+    assert describe_risk_reasons(UpdateConfig(items), Risk.DATA_LOSS) == "a: messages go; c: more goes"
+    assert describe_risk_reasons(GROWTH, Risk.DISRUPTIVE) == "keys move"

@@ -1,0 +1,56 @@
+"""Complaints as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+
+from topiarist.errors import Diagnostic, Location
+from topiarist.output.diagnostics import to_json, to_text
+
+ZERO = Diagnostic(Location("topics/a.yaml", 9, 15), "partitions: found 0, wanted 1 or more", "leave the line out")
+BROKEN = Diagnostic(Location("topics/b.yaml"), "found \x1b[31m, wanted YAML")
+
+
+def test_each_complaint_begins_with_its_place() -> None:
+    """Place, label and message stand on one line that editors can follow; what to do stands beneath."""
+    assert to_text([ZERO, BROKEN]) == (
+        "topics/a.yaml:9:15: error: partitions: found 0, wanted 1 or more\n"
+        "    leave the line out\n"
+        "topics/b.yaml: error: found \\x1b[31m, wanted YAML\n"
+    )
+
+
+def test_the_label_tells_warnings_from_errors() -> None:
+    """A warning looks like an error but for its label."""
+    assert to_text([BROKEN], "warning") == "topics/b.yaml: warning: found \\x1b[31m, wanted YAML\n"
+
+
+def test_only_the_first_hundred_are_shown() -> None:
+    """Of ten thousand complaints the first hundred are shown, and how many more there are."""
+    lines = to_text([BROKEN] * 10_000).splitlines()
+    assert len(lines) == 101
+    assert lines[-1] == "... and 9,900 more"
+    assert len(to_text([BROKEN] * 100).splitlines()) == 100
+    assert to_text([BROKEN] * 2, suppressed_count=5).splitlines()[-1] == "... and 5 more"
+    assert to_text([BROKEN] * 101, suppressed_count=5).splitlines()[-1] == "... and 6 more"
+
+
+def test_no_complaint_is_no_text() -> None:
+    """Where nothing is wrong nothing is said."""
+    assert to_text([]) == ""
+
+
+def test_json_has_all_complaints_and_warnings() -> None:
+    """JSON has every complaint with its fields apart, however many there are; line 0 is the file as a whole."""
+    found = json.loads(to_json([ZERO, BROKEN] * 100, [BROKEN], suppressed_count=5))
+    assert (len(found["complaints"]), found["more"]) == (200, 5)
+    assert found["complaints"][0] == {
+        "file": "topics/a.yaml",
+        "line": 9,
+        "column": 15,
+        "message": "partitions: found 0, wanted 1 or more",
+        "hint": "leave the line out",
+    }
+    assert found["warnings"] == [
+        {"file": "topics/b.yaml", "line": 0, "column": 0, "message": "found \x1b[31m, wanted YAML", "hint": ""}
+    ]

@@ -1,0 +1,87 @@
+"""What became of a plan, as text."""
+
+from __future__ import annotations
+
+from topiarist.errors import Reason
+from topiarist.model.outcome import Outcome, ReconcileReport, Result
+from topiarist.model.plan import Plan
+from topiarist.output.text.layout import TextLayout
+from topiarist.output.text.plan import format_report
+
+PLAN = Plan("prod-eu", "id")
+
+
+def shown(*outcomes: Outcome, verbose: bool = False) -> str:
+    """The report of these outcomes."""
+    return format_report(ReconcileReport(PLAN, outcomes), TextLayout(verbose=verbose))
+
+
+def test_success_is_short() -> None:
+    """Topics that were done or needed nothing take one line each kind."""
+    assert shown(Outcome("b", Result.DONE), Outcome("a", Result.DONE), Outcome("c", Result.UNCHANGED)) == (
+        "prod-eu\n  + done           a, b\n  = already so     c\nApplied: 2 done, 1 already so.\n"
+    )
+
+
+def test_many_successes_are_condensed() -> None:
+    """Of many topics that were done the first are named, or all on a verbose page."""
+    done = [Outcome(f"t{i:03}", Result.DONE) for i in range(812)]
+    assert shown(*done) == (
+        "prod-eu\n"
+        "  + done           t000, t001, t002, t003, t004, t005, t006, t007, t008, t009,\n"
+        "                   t010, ... 801 more\n"
+        "Applied: 812 done.\n"
+    )
+    assert "t811" in shown(*done, verbose=True)
+
+
+def test_what_went_wrong_is_told_topic_by_topic() -> None:
+    """Each topic that was not done has its message and reason; what to do next stands once for each kind."""
+    assert shown(
+        Outcome("a", Result.DONE),
+        Outcome("b", Result.CONFLICT, Reason.STATE_CONFLICT, "had 6 partitions, and has 9 now"),
+        Outcome("c", Result.FAILED, Reason.NO_PERMISSION, "no permission to write /brokers/topics/c"),
+        Outcome("d", Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, "the session was lost before the answer"),
+        Outcome("e", Result.REFUSED, Reason.FROZEN, "frozen: moving racks"),
+        Outcome("f", Result.SKIPPED),
+    ) == (
+        "prod-eu\n"
+        "  + done           a\n"
+        "  . not sent       f\n"
+        "  ~ b              moved: had 6 partitions, and has 9 now\n"
+        "  ! c              failed: no permission to write /brokers/topics/c\n"
+        "      reason       NoPermission\n"
+        "  ? d              unknown: the session was lost before the answer\n"
+        "      reason       OutcomeUnknown\n"
+        "  ! e              refused: frozen: moving racks\n"
+        "      reason       Frozen\n"
+        "  conflict: the topic changed since it was planned, so nothing was written; plan\n"
+        "  again\n"
+        "  unknown: the connection broke before the answer came; the next run sees\n"
+        "  whether it was done\n"
+        "  not sent: the run ended before; the next run goes on\n"
+        "Applied: 1 done, 1 moved, 1 refused, 1 failed, 1 unknown, 1 not sent.\n"
+    )
+
+
+def test_an_idle_run_says_so() -> None:
+    """Nothing to do is one line below the cluster's name."""
+    assert shown() == "prod-eu\nApplied: nothing was to be done.\n"
+
+
+def test_the_unnamed_cluster_has_no_line_for_its_name() -> None:
+    """For a cluster without a name there is no empty line."""
+    assert format_report(ReconcileReport(Plan("", "id")), TextLayout()) == "Applied: nothing was to be done.\n"
+
+
+def test_messages_cannot_drive_the_terminal() -> None:
+    """A message that carries an ANSI sequence from a znode is escaped."""
+    assert "\x1b" not in shown(Outcome("a", Result.FAILED, Reason.WRITE_FAILED, "\x1b[2Jgone"))
+
+
+def test_a_word_on_a_topic_that_was_done_is_told() -> None:
+    """It stands by itself, and not among those that need no words; nothing is left of a list that is empty then."""
+    word = Outcome("b", Result.DONE, Reason.NOT_INITIALIZED, "partition 1: not waited for")
+    told = "  + b              done: partition 1: not waited for\n      reason       NotInitialized\n"
+    assert shown(Outcome("a", Result.DONE), word) == f"prod-eu\n  + done           a\n{told}Applied: 2 done.\n"
+    assert shown(word) == f"prod-eu\n{told}Applied: 1 done.\n"

@@ -1,0 +1,260 @@
+"""A topic as a person reads it: literally, in 80 columns, short where there is much of one kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from support.states import cluster, spec, topic
+from topiarist.errors import Reason
+from topiarist.inspection.describe import Description, ResolvedTopic, describe
+from topiarist.kafka.types import Broker, Replicas
+from topiarist.model.run_options import RunOptions
+from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import ClusterState, Freeze, PartitionState, ReadError, TopicInspection, WriteBlock
+from topiarist.output.json import describe as describe_
+from topiarist.output.text.describe import format_descriptions
+from topiarist.output.text.layout import TextLayout
+from topiarist.planning.planner import make_plan
+from topiarist.schema import load
+
+EU = ClusterSpec(name="eu")
+
+
+def inspection(state: ClusterState, **otherwise: PartitionState) -> TopicInspection:
+    """All partitions led by their first replica with a full ISR, but for those that are said otherwise (``p3``)."""
+    (seen,) = state.topics.values()
+    states = {one: PartitionState(replicas[0], replicas) for one, replicas in enumerate(seen.replicas)}
+    states |= {int(key[1:]): state for key, state in otherwise.items()}
+    return TopicInspection(seen.identity, dict(enumerate(seen.replicas)), states, topic_id="IvlLS4OaQluDznKjP0kYgQ")
+
+
+def of(state: ClusterState, found: TopicInspection | None, **wanted: Any) -> Description:
+    """``orders`` as it stands, with a manifest if fields of one are given."""
+    wish = spec("orders", EU, **wanted) if wanted else None
+    plan = make_plan(state, EU, [wish], RunOptions()) if wish else None
+    return describe(state, EU, ResolvedTopic("orders", wish), found, plan, "default")
+
+
+def page_of(found: Description, page: TextLayout | None = None) -> list[str]:
+    """The lines below the head."""
+    return format_descriptions([found], page or TextLayout()).split("\n")[3:]
+
+
+def test_a_topic_reads_from_its_life_to_what_is_pending() -> None:
+    """Life, partitions, values with where they come from, and the block of the plan."""
+    state = cluster(topic("orders", 2, config={"retention.ms": "1000", "flush.ms": "5"}, managed_keys=["retention.ms"]))
+    found = of(state, inspection(state, p1=PartitionState(3, (3, 4))), partitions=3, config={"retention.ms": 2000})
+    assert page_of(found) == [
+        "  orders           taken over by the controller",
+        "      topic id     IvlLS4OaQluDznKjP0kYgQ",
+        "      document     Topic orders, topics/orders.yaml:1:1",
+        "      record       of owner default, sets retention.ms",
+        "      replicas     placed by Kafka's algorithm from broker 1, shift 0",
+        "",
+        "  partitions       2 x 3 replicas: 1 well, 1 under-replicated, 1 not led by its",
+        "                   preferred leader",
+        "      id           leader  replicas  ISR",
+        "      0            1       [1,2,3]   [1,2,3]",
+        "      1            3       [2,3,4]   [3,4]    under-replicated: ISR lacks 2;",
+        "                                              preferred leader: 2",
+        "",
+        "  values           configs not named here are the brokers', who alone know them",
+        "      partitions         2                 on the cluster",
+        "                         -> 3  topics/orders.yaml:1:1",
+        "      replicationFactor  3                 topics/orders.yaml:1:1",
+        "      flush.ms           5                 set on the cluster by others",
+        "      retention.ms       1000  (1 second)  set on the cluster, by us",
+        "                         -> 2000  (2 seconds)  topics/orders.yaml:1:1",
+        "",
+        "  ~ orders         grow 2 -> 3 partitions, configure                  Disruptive",
+        "      because      growth: keys will map to other partitions",
+        "                   retention.ms: more is kept: up to 2 seconds",
+        "      partitions   + 2 [3,4,5]",
+        "      config       ~ retention.ms  1000 -> 2000  (1 second -> 2 seconds)",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "unwell", "verbose", "rows", "ending"),
+    [
+        (16, 0, False, 16, ""),
+        (17, 0, False, 0, "      (-v shows them)"),
+        (17, 0, True, 17, ""),
+        (100, 3, False, 3, "      ... the others are well (-v shows all)"),
+        (100, 16, False, 16, "      ... the others are well (-v shows all)"),
+        (100, 17, False, 15, "      ... 2 more that are not well (-v shows them)"),
+        (100, 100, False, 15, "      ... 85 more that are not well (-v shows them)"),
+        (100, 100, True, 100, ""),
+    ],
+)
+def test_many_partitions_are_short(partitions: int, unwell: int, verbose: bool, rows: int, ending: str) -> None:
+    """A line of counts, those that are not well, and how many are not shown; ``-v`` shows all."""
+    state = cluster(topic("orders", [(1, 2)] * partitions))
+    ill = {f"p{one}": PartitionState(1, (1,)) for one in range(unwell)}
+    lines = page_of(of(state, inspection(state, **ill)), TextLayout(verbose=verbose))
+    counts = "all well" if not unwell else f"{partitions - unwell} well, {unwell} under-replicated"
+    start = lines.index(f"  partitions       {partitions} x 2 replicas: {counts}")
+    block = lines[start + 1 : lines.index("", start)]
+    assert len([line for line in block if line[6:7].isdigit()]) == rows
+    assert (block[-1] if ending else "") == ending
+    assert ending or "-v" not in "".join(block)
+
+
+def test_of_many_partitions_of_a_snapshot_none_is_called_well() -> None:
+    """Nobody knows."""
+    state = cluster(topic("orders", [(1, 2)] * 20, reassigning_partitions=(3,)))
+    lines = page_of(of(state, None))
+    assert "  partitions       20 x 2 replicas, 1 being reassigned, leaders and ISR are not" in lines
+    assert "      3            [1,2]     being reassigned" in lines
+    assert "      ... the others (-v shows them)" in lines
+    assert not any("well" in line for line in lines)
+
+
+def test_where_there_is_no_room_beside_a_row_what_is_said_of_it_stands_beneath() -> None:
+    """Long lists of long ids: the columns stay whole."""
+    ids = tuple(range(1001, 1007))
+    state = cluster(topic("orders", [ids]), brokers=())
+    lines = page_of(of(state, inspection(state, p0=PartitionState(1002, ids[1:]))))
+    at = lines.index("      0            1002    [1001,1002,1003,1004,1005,1006]  [1002,1003,1004,1005,1006]")
+    assert lines[at + 1].startswith("                   offline: leader 1002 is not registered; under-replicated:")
+
+
+def test_all_values_of_the_manifest_are_there_on_a_verbose_page() -> None:
+    """Also those that are topiarist's own defaults."""
+    state = cluster(topic("orders"))
+    found = of(state, inspection(state), partitions=3)
+    assert not any("topiarist's default" in line for line in page_of(found))
+    lines = page_of(found, TextLayout(verbose=True))
+    assert "      ensure             Present  topiarist's default" in lines
+    assert "      unmanagedConfig    Keep     topiarist's default" in lines
+
+
+def test_long_names_and_values_never_leave_the_page() -> None:
+    """A name of 249 letters, a key and a value that no line holds."""
+    name, key = "x" * 249, "vendor." + "k" * 90
+    state = cluster(topic(name, config={key: "v" * 300, "flush.ms": "1"}))
+    found = describe(state, EU, ResolvedTopic(name), inspection(state), None, "default")
+    text = format_descriptions([found], TextLayout())
+    assert max(map(len, text.split("\n"))) <= 80
+    assert "v" * 50 in text.replace("\n", "").replace(" ", "")
+    assert "140 more characters" in " ".join(text.split())
+
+
+def test_nothing_from_a_cluster_reaches_a_terminal_as_it_is() -> None:
+    """Names, owners, values, faults: a terminal obeys none of them."""
+    bad = "a\x1b[2J\u202eb\n"
+    state = cluster(topic(bad, config={bad: bad}, owner=bad, unknown_fields=(bad,)), warnings=(bad,))
+    found = replace(inspection(state), other_errors=(ReadError(bad, bad),))
+    text = format_descriptions([describe(state, EU, ResolvedTopic(bad), found, None, "default")], TextLayout())
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert "\\x1b[2J" in text
+
+
+def test_a_closed_cluster_is_said_at_its_head() -> None:
+    """Who froze it, why, and since when; the topic is described all the same."""
+    gate = WriteBlock(Reason.FROZEN, f"the cluster is {Freeze('incident', 'ada', '2026-01-31T12:00:00Z')}")
+    state = cluster(topic("orders"), write_block=gate)
+    text = format_descriptions([of(state, inspection(state))], TextLayout(width=140))
+    assert (
+        "closed: Frozen: the cluster is frozen by ada since 2026-01-31T12:00:00Z: incident; nothing is written" in text
+    )
+    assert "taken over by the controller" in text
+
+
+def test_many_odd_znodes_are_counted() -> None:
+    """The first few with path and reason; all of them on a verbose page."""
+    state = cluster(topic("orders", 9))
+    faults = {one: ReadError(f"/partitions/{one}/state", "it is empty") for one in range(9)}
+    found = replace(inspection(state), states={}, partition_errors=faults)
+    assert [line for line in page_of(of(state, found)) if line.startswith("      odd")] == [
+        *(f"      odd          /partitions/{one}/state: it is empty" for one in range(3)),
+        "      odd          6 other znodes (-v shows them)",
+    ]
+    assert sum(line.startswith("      odd") for line in page_of(of(state, found), TextLayout(verbose=True))) == 9
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"modified_externally": True}, "its config was changed by others since our last write"),
+        ({"unknown_fields": ("vendor",)}, "its znode has fields that Kafka does not write: vendor"),
+        ({"replicas": [(1, 7)]}, "broker 7, with replicas of it, is not registered"),
+    ],
+)
+def test_what_else_is_odd_about_a_topic_is_noted(fields: dict[str, Any], words: str) -> None:
+    """One line each."""
+    state = cluster(topic("orders", **fields))
+    assert f"      note         {words}" in page_of(of(state, inspection(state)))
+
+
+def test_colour_changes_no_layout() -> None:
+    """Without the tones the lines are the same."""
+    state = cluster(topic("orders", 2, config={"flush.ms": "5"}))
+    found = of(state, inspection(state, p1=PartitionState(-1, (3,))), partitions=3, config={"flush.ms": 7})
+    coloured = format_descriptions([found], TextLayout(use_color=True))
+    assert "\x1b[" in coloured
+    for tone in ("32", "33", "1;31", "2", "1", "0"):
+        coloured = coloured.replace(f"\x1b[{tone}m", "")
+    assert coloured == format_descriptions([found], TextLayout())
+
+
+def test_nothing_found_is_nothing_printed() -> None:
+    """Where no cluster could be read there is no page."""
+    assert format_descriptions([], TextLayout()) == ""
+
+
+FOUR = (Broker(1), Broker(2), Broker(3), Broker(4))
+
+
+@pytest.mark.parametrize(
+    ("racks", "replicas", "words"),
+    [
+        ("", [(2, 4), (3, 1), (4, 2)], "placed by Kafka's algorithm from broker 2, shift 1"),
+        ("aabb", [(1, 3), (3, 2), (2, 4)], "placed by Kafka's algorithm from broker 1, shift 0"),
+        ("aabb", [(1, 2), (2, 3), (3, 4)], "placed by Kafka's algorithm from broker 1, shift 0, racks ignored"),
+        ("", [(1, 2), (2, 1), (1, 2)], "placed by Kafka's algorithm from broker 1, shift 0, over brokers 1, 2"),
+        (
+            "",
+            [(1, 3), (3, 2), (2, 4), (4, 1), (1, 2), (3, 4)],
+            "placed by Kafka's algorithm from broker 1, shift 0, over brokers in the order 1, 3, 2, 4",
+        ),
+        (
+            "",
+            [(3, 4), (4, 1), (1, 4)],
+            "placed by Kafka's algorithm from broker 3, shift 0, expanded at partition 2",
+        ),
+        (
+            "",
+            [(1, 2), (2, 3), (3, 4), (1, 4), (1, 3)],
+            "lists differ from Kafka's placement (from broker 1, shift 0) in partition 3",
+        ),
+        ("", [(1, 2), (1, 2), (2, 1), (4, 2), (4, 1)], "lists do not follow Kafka's algorithm"),
+    ],
+)
+def test_the_placement_in_words(racks: str, replicas: list[Replicas], words: str) -> None:
+    """Where the lists come from, over which brokers, and which do not follow."""
+    brokers = tuple(Broker(one.id, rack) for one, rack in zip(FOUR, racks, strict=True)) if racks else FOUR
+    state = replace(cluster(topic("orders", replicas)), brokers=brokers)
+    found = of(state, inspection(state))
+    lines = page_of(found, TextLayout(width=200))
+    assert f"      replicas     {words}" in lines
+    made = describe_.encode_descriptions("orders", [found])["clusters"][0]["placement"]
+    assert load.first_error("describe", describe_.encode_descriptions("orders", [found])) == ""
+    assert (made is None) == ("do not follow" in words)
+
+
+def test_partitions_with_different_numbers_of_replicas() -> None:
+    """Never "all well"; said once: by the plan where that says it, else as a note."""
+    state = cluster(topic("orders", [(1, 2, 3), (2, 3, 4), (3,)]))
+    words = "partitions have different numbers of replicas: 1 in partition 2, and 3 in the 2 others"
+    found = of(state, inspection(state))
+    text = "\n".join(page_of(found, TextLayout(width=200)))
+    assert f"      note         its {words}\n" in text
+    assert "3 x 1 to 3 replicas: all in sync\n" in text
+    assert describe_.encode_descriptions("orders", [found])["clusters"][0]["replicaCounts"] == {"1": 1, "3": 2}
+    text = "\n".join(page_of(of(state, inspection(state), partitions=3, replicationFactor=None), TextLayout(width=200)))
+    assert text.count(words) == 1

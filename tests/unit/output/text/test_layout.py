@@ -1,0 +1,174 @@
+"""The shapes that every text is made of: escaping, wrapping, columns, the progress bar, values with units."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topiarist.output.text.layout import (
+    TextLayout,
+    choose_action_column,
+    fill_lines,
+    format_grid,
+    format_heading,
+    format_names,
+    format_progress_bar,
+    sanitize,
+    wrap,
+)
+from topiarist.output.text.values import format_replica_lists, humanize_config_value
+
+ANY = st.text(st.characters(), max_size=200)
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("retention.ms", "retention.ms"),
+        ("Überweisung 訂單", "Überweisung 訂單"),
+        ("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"),
+        ("a\nb\rc\td\0", "a\\nb\\rc\\td\\x00"),
+        ("\u202eevil\u2066", "\\u202eevil\\u2066"),
+        ("\u200bhidden\ufeff\u2028", "\\u200bhidden\\ufeff\\u2028"),
+        ("\x85\x9b", "\\x85\\x9b"),
+        ("lone \ud800", "lone \\ud800"),
+    ],
+)
+def test_what_does_not_print_is_escaped(text: str, escaped: str) -> None:
+    """Letters of any language stay; control characters, ANSI, direction marks and surrogates become visible."""
+    assert sanitize(text) == escaped
+
+
+@given(ANY)
+def test_plain_text_can_always_be_printed(text: str) -> None:
+    """What comes out of ``plain`` is printable and can be encoded, and does not change a second time."""
+    escaped = sanitize(text)
+    assert escaped.isprintable()
+    assert escaped.encode().decode() == escaped
+    assert sanitize(escaped) == escaped
+
+
+@given(ANY, st.integers(1, 100))
+def test_wrapping_keeps_every_character_and_the_width(text: str, width: int) -> None:
+    """Lines are never wider than asked for, and hold all that is not a space, in order."""
+    lines = wrap(text, width)
+    assert all(len(line) <= width for line in lines)
+    assert "".join(lines).replace(" ", "") == sanitize(text).replace(" ", "")
+
+
+def test_wrapping_breaks_at_spaces() -> None:
+    """Words stay whole as long as they fit; a longer one is broken."""
+    assert wrap("one two three", 8) == ["one two", "three"]
+    assert wrap("abcdefghij kl", 4) == ["abcd", "efgh", "ij", "kl"]
+    assert wrap("", 10) == [""]
+
+
+def test_a_field_to_copy_stays_whole() -> None:
+    """A field and its value at the end of a text stand on one line, ready to be copied."""
+    assert wrap("no guard; add clusterId: 7sYk", 24) == ["no guard; add", "clusterId: 7sYk"]
+
+
+def test_pieces_stay_whole_if_they_can() -> None:
+    """Pieces move to the next line together; only one longer than a line is broken."""
+    assert fill_lines(["86400000", "-> 3600000", "(1 day -> 1 hour)"], 20) == [
+        "86400000 -> 3600000",
+        "(1 day -> 1 hour)",
+    ]
+    assert fill_lines(["abc defg"], 4) == ["abc", "defg"]
+
+
+def test_grids_have_even_rows() -> None:
+    """Cells stand in columns, with about as many in each row, never wider than asked for."""
+    assert format_grid([f"c{i}" for i in range(10)], 17) == ["c0  c1  c2  c3", "c4  c5  c6  c7", "c8  c9"]
+    assert format_grid(["a", "long one"], 80) == ["a         long one"]
+    assert format_grid(["wide"], 2) == ["wide"]
+    assert format_grid([], 80) == []
+
+
+def test_a_head_has_its_word_at_the_right_end() -> None:
+    """The first line ends with the word at the page's edge; the action is wrapped beside it."""
+    assert list(format_heading(TextLayout(width=60), "~", "clicks", action="configure", right_text="Safe")) == [
+        "  ~ clicks         configure                            Safe"
+    ]
+    assert list(
+        format_heading(
+            TextLayout(width=60), "~", "clicks", action="grow 6 -> 12 partitions, configure", right_text="DataLoss"
+        )
+    ) == [
+        "  ~ clicks         grow 6 -> 12 partitions,         DataLoss",
+        "                   configure",
+    ]
+
+
+def test_columns_fit_most_names() -> None:
+    """Actions stand beside the longest usual name; very long names do not push them away."""
+    assert choose_action_column([]) == 19
+    assert choose_action_column(["orders"]) == 19
+    assert choose_action_column(["shipments.returns.v1", "x" * 249]) == 26
+
+
+def test_names_are_shortened_to_a_dozen() -> None:
+    """Twelve names are shown as they are; of more the first eleven, or all on a verbose page."""
+    twelve = [f"t{i}" for i in range(12)]
+    assert format_names(TextLayout(), twelve) == ["t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11"]
+    assert format_names(TextLayout(), [*twelve, "t12"]) == ["t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, ... 2 more"]
+    assert format_names(TextLayout(verbose=True), [*twelve, "t12"]) == [
+        "t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11, t12"
+    ]
+    assert format_names(TextLayout(), []) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "words"),
+    [
+        ("retention.ms", "604800000", "7 days"),
+        ("retention.ms", "-1", "unlimited"),
+        ("retention.bytes", "-1", "unlimited"),
+        ("local.retention.ms", "-2", "as retention.ms"),
+        ("local.retention.bytes", "-1", "unlimited"),
+        ("flush.ms", "9223372036854775807", "unlimited"),
+        ("segment.bytes", "1073741824", "1 GiB"),
+        ("segment.ms", "250", ""),
+        ("retention.ms", "0", ""),
+        ("retention.ms", "٣", ""),
+        ("retention.ms", "1_000", ""),
+        ("retention.ms", "9" * 400, ""),
+        ("min.insync.replicas", "2", ""),
+        ("cleanup.policy", "compact", ""),
+        ("segment.jitter.ms", "-1", ""),
+    ],
+)
+def test_values_get_units_where_digits_alone_say_little(key: str, text: str, words: str) -> None:
+    """Times and sizes get units; what is no number, small, or has no unit gets none."""
+    assert humanize_config_value(key, text) == words
+
+
+def test_sixteen_replica_lists_are_shown_whole() -> None:
+    """Up to sixteen lists are shown; of seventeen the first fifteen and how many more."""
+    lists = [(1, 2, 3)] * 17
+    assert "".join(format_replica_lists(TextLayout(), lists[:16], 0)).count("[") == 16
+    assert "".join(format_replica_lists(TextLayout(), lists, 0)).count("[") == 15
+    assert format_replica_lists(TextLayout(), lists, 0)[-1].endswith("... 2 more")
+
+
+def test_large_broker_ids_keep_within_the_page() -> None:
+    """Brokers with ids of seven digits have fewer lists in a line."""
+    lines = format_replica_lists(TextLayout(), [(1000001, 1000002, 1000003)] * 12, 100)
+    assert lines[0] == "+ 100 [1000001,1000002,1000003]"
+    assert len(lines) == 12
+
+
+def test_the_bar_grows_with_the_work() -> None:
+    """The bar shows done and to do; it fits the width, is full at the end, and is figures only on a narrow line."""
+    assert format_progress_bar(0, 12, 30) == "[-----------------]   0 of 12"
+    assert format_progress_bar(6, 12, 30) == "[########---------]   6 of 12"
+    assert format_progress_bar(12, 12, 30) == "[#################]  12 of 12"
+    assert format_progress_bar(3, 12, 8) == "3 of 12"
+    assert format_progress_bar(0, 0, 30) == "[###################]  0 of 0"
+
+
+@given(st.integers(0, 20_000), st.integers(0, 10_000), st.integers(25, 300))
+def test_the_bar_fits_its_line(done: int, total: int, width: int) -> None:
+    """Whatever the numbers, the bar never breaks the line that it is drawn on."""
+    assert len(format_progress_bar(done, total, width)) < width

@@ -1,0 +1,267 @@
+"""The blocks of a plan as a person reads them: one topic, one change, one refusal, literally."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from support.plans import (
+    DATA_LOSS_RISK,
+    KEY_REMAPPING_RISK,
+    OWN_RECORD,
+    RETENTION_CHANGE,
+    existing_topic_plan,
+    plan,
+    render_plan,
+)
+from support.states import spread_replicas, topic
+from topiarist.errors import Reason
+from topiarist.model.plan import (
+    SAFE_ASSESSMENT,
+    AddPartitions,
+    ConfigItem,
+    CreateTopic,
+    DeleteTopic,
+    Issue,
+    Risk,
+    RiskAssessment,
+    TakeOwnership,
+    TopicPlan,
+    UpdateConfig,
+)
+from topiarist.model.state import OwnershipRecord
+from topiarist.output.text.layout import TextLayout
+from topiarist.output.text.plan import format_plans
+
+
+def test_a_creation_shows_every_replica_list_and_the_config() -> None:
+    """A new topic shows its exact replica lists, its config with units, and says that it is safe."""
+    config = {"cleanup.policy": "compact", "retention.ms": "604800000"}
+    create = CreateTopic(spread_replicas(12), config)
+    assert render_plan(plan(TopicPlan("orders.v1", changes=(create,)))) == (
+        "  + orders.v1      create 12 partitions x 3 replicas                        Safe\n"
+        "      partitions    0 [1,2,3]   1 [2,3,4]   2 [3,4,5]   3 [4,5,6]\n"
+        "                    4 [5,6,1]   5 [6,1,2]   6 [1,2,3]   7 [2,3,4]\n"
+        "                    8 [3,4,5]   9 [4,5,6]  10 [5,6,1]  11 [6,1,2]\n"
+        "      config       + cleanup.policy  compact\n"
+        "                   + retention.ms    604800000  (7 days)\n"
+        "\n"
+        "  brokers          leaders           replicas\n"
+        "      1 (rack a)   0 -> 2            0 -> 6\n"
+        "      2 (rack b)   0 -> 2            0 -> 6\n"
+        "      3 (rack c)   0 -> 2            0 -> 6\n"
+        "      4 (rack a)   0 -> 2            0 -> 6\n"
+        "      5 (rack b)   0 -> 2            0 -> 6\n"
+        "      6 (rack c)   0 -> 2            0 -> 6\n"
+        "\n"
+        "Plan: 1 to create, 812 unchanged.\n"
+    )
+
+
+def test_growth_shows_the_new_replica_lists_and_why_it_hurts() -> None:
+    """Growth shows before and after, the lists of the new partitions only, and its reason."""
+    grow = AddPartitions(6, (1, 2, 3), spread_replicas(12)[6:], KEY_REMAPPING_RISK)
+    text = render_plan(plan(existing_topic_plan("payments", grow)))
+    assert text.startswith(
+        "  ~ payments       grow 6 -> 12 partitions                            Disruptive\n"
+        "      because      keys will map to other partitions\n"
+        "      partitions   +  6 [1,2,3]  +  7 [2,3,4]  +  8 [3,4,5]\n"
+        "                   +  9 [4,5,6]  + 10 [5,6,1]  + 11 [6,1,2]\n"
+        "\n"
+        "  brokers "
+    )
+    assert text.endswith("\nPlan: 1 to grow, 812 unchanged.\n")
+
+
+def test_config_shows_before_and_after_aligned_with_units() -> None:
+    """Set, changed and removed keys have a sign each; every reason names its key, the worst first, with its risk."""
+    segments = RiskAssessment(Risk.DISRUPTIVE, "many more files: memory and open files on the brokers")
+    update = UpdateConfig(
+        (
+            ConfigItem("compression.type", None, "zstd", SAFE_ASSESSMENT),
+            RETENTION_CHANGE,
+            ConfigItem("segment.bytes", "1073741824", "10485760", segments),
+            ConfigItem("segment.ms", "604800000", None, segments),
+        )
+    )
+    assert render_plan(plan(existing_topic_plan("clicks", update))) == (
+        "  ~ clicks         configure                                            DataLoss\n"
+        "      because      retention.ms: messages older than 1 hour will be     DataLoss\n"
+        "                   deleted\n"
+        "                   segment.bytes, segment.ms: many more files:        Disruptive\n"
+        "                   memory and open files on the brokers\n"
+        "      config       + compression.type  zstd\n"
+        "                   ~ retention.ms      86400000 -> 3600000  (1 day -> 1 hour)\n"
+        "                   ~ segment.bytes     1073741824 -> 10485760  (1 GiB -> 10 MiB)\n"
+        "                   - segment.ms        604800000  (7 days) -> brokers' default\n"
+        "\n"
+        "Plan: 1 to configure, 812 unchanged.\n"
+        "1 change may lose data: apply asks, or wants --allow-risk DataLoss\n"
+        "    clicks\n"
+    )
+
+
+def test_a_deletion_is_counted_and_named_at_the_end() -> None:
+    """A deletion stands at the end once more, among what may lose data."""
+    delete = DeleteTopic(12, 36, RiskAssessment(Risk.DATA_LOSS, "all messages are deleted"))
+    assert render_plan(plan(existing_topic_plan("old", delete))) == (
+        "  - old            delete 12 partitions and all messages                DataLoss\n"
+        "      because      all messages are deleted\n"
+        "\n"
+        "Plan: 1 to delete, 812 unchanged.\n"
+        "1 change may lose data: apply asks, or wants --allow-risk DataLoss\n"
+        "    old\n"
+    )
+
+
+def test_what_is_about_to_be_done_gets_no_advice_on_how_to_do_it() -> None:
+    """Whoever applies has asked, or was allowed: only what may lose data is named."""
+    delete = DeleteTopic(12, 36, RiskAssessment(Risk.DATA_LOSS, "all messages are deleted"))
+    text = format_plans([plan(existing_topic_plan("old", delete))], TextLayout(), applying=True)
+    assert text.endswith("\n1 change may lose data:\n    old\n")
+
+
+def test_a_refusal_has_its_place_and_what_to_do() -> None:
+    """A refusal says what, at which line and column, for which reason, and what to do instead."""
+    finding = Issue(
+        Reason.FEWER_PARTITIONS,
+        "48 -> 12 partitions, Kafka cannot remove any",
+        ("partitions",),
+        "set partitions: 48, or create a new topic",
+    )
+    assert render_plan(plan(existing_topic_plan("audit", findings=(finding,)))) == (
+        "  ! audit          refused: 48 -> 12 partitions, Kafka cannot remove any\n"
+        "      at           topics/audit.yaml:9:15                        FewerPartitions\n"
+        "      instead      set partitions: 48, or create a new topic\n"
+        "\n"
+        "No changes: 1 refused, 812 unchanged.\n"
+    )
+
+
+def test_a_refusal_shows_what_it_holds_back() -> None:
+    """The change that a refusal holds back is shown beneath it as if it were to be done, with its risk and reason."""
+    finding = Issue(
+        Reason.NOT_ADOPTED, "exists already and differs", (), "--adopt=clicks", (UpdateConfig((RETENTION_CHANGE,)),)
+    )
+    assert render_plan(plan(existing_topic_plan("clicks", findings=(finding,)))) == (
+        "  ! clicks         refused: exists already and differs\n"
+        "      at           topics/clicks.yaml:1:1                             NotAdopted\n"
+        "      instead      --adopt=clicks\n"
+        "      held back    configure                                            DataLoss\n"
+        "      because      messages older than 1 hour will be deleted\n"
+        "      config       ~ retention.ms  86400000 -> 3600000  (1 day -> 1 hour)\n"
+        "\n"
+        "No changes: 1 refused, 812 unchanged.\n"
+    )
+
+
+def test_a_reason_that_the_refusal_gives_is_not_repeated() -> None:
+    """Where the message has the reason of the change already, no "because" repeats it."""
+    finding = Issue(
+        Reason.DATA_LOSS, f"may lose data: {DATA_LOSS_RISK.explanation}", withheld=(UpdateConfig((RETENTION_CHANGE,)),)
+    )
+    assert "because" not in render_plan(plan(existing_topic_plan("clicks", findings=(finding,))))
+
+
+def test_what_is_done_and_what_is_refused_of_one_topic_stand_together() -> None:
+    """A topic with a change and a refusal has both, one below the other; it counts as both."""
+    finding = Issue(Reason.FEWER_PARTITIONS, "48 -> 12 partitions", ("partitions",))
+    text = render_plan(plan(existing_topic_plan("clicks", UpdateConfig((RETENTION_CHANGE,)), findings=(finding,))))
+    assert text.startswith("  ~ clicks         configure ")
+    assert "(1 day -> 1 hour)\n  ! clicks         refused: 48 -> 12 partitions\n" in text
+    assert "Plan: 1 to configure, 1 refused, 812 unchanged.\n" in text
+
+
+def test_no_changes_is_said_plainly() -> None:
+    """A plan without anything to do or to say is two lines."""
+    assert render_plan(plan()) == "No changes: 812 topics are as they should be.\n"
+    assert render_plan(plan(unchanged=1)) == "No changes: 1 topic is as it should be.\n"
+    assert render_plan(plan(unchanged=0)) == "No changes: no topic is asked for.\n"
+
+
+def test_nothing_planned_is_no_text() -> None:
+    """Without clusters there is nothing to print."""
+    assert format_plans([], TextLayout()) == ""
+
+
+def test_adoption_is_one_line_a_topic() -> None:
+    """Adopting, taking over and mending our record are told apart, and stand together without empty lines."""
+    topics = (
+        TopicPlan("a", topic("a", managed_keys=None), None, OWN_RECORD, (TakeOwnership(),)),
+        TopicPlan("b", topic("b", owner="team-b"), OwnershipRecord("team-b"), OWN_RECORD, (TakeOwnership(),)),
+        TopicPlan("c", topic("c"), OWN_RECORD, OwnershipRecord("default", ("flush.ms",)), (TakeOwnership(),)),
+    )
+    assert render_plan(plan(*topics)) == (
+        "  = a              adopt: only our record is written                        Safe\n"
+        "  = b              take over from owner team-b: only our record is written  Safe\n"
+        "  = c              only our record is brought up to date                    Safe\n"
+        "\n"
+        "Plan: 2 to adopt, 1 record only, 812 unchanged.\n"
+    )
+
+
+def test_a_change_that_also_adopts_says_so() -> None:
+    """With a change comes our record; that the topic was not ours before is part of what is reviewed."""
+    found = replace(
+        existing_topic_plan("clicks", UpdateConfig((RETENTION_CHANGE,))),
+        before=topic("clicks", managed_keys=None),
+        record_before=None,
+    )
+    assert "      record       adopt: the topic becomes ours\n" in render_plan(plan(found))
+
+
+def test_observed_topics_are_marked_and_not_counted_as_work() -> None:
+    """A topic in mode Observe shows what there would be to do, and that it is not done."""
+    found = replace(existing_topic_plan("watched", UpdateConfig((RETENTION_CHANGE,))), observe_only=True)
+    text = render_plan(plan(found))
+    assert text.startswith("  . watched        observed, not done: configure                        DataLoss\n")
+    assert text.endswith("\nNo changes: 1 observed, 812 unchanged.\n")
+
+
+def test_the_record_of_an_observed_topic_is_no_news() -> None:
+    """An observed topic whose only difference is our record counts as unchanged."""
+    found = TopicPlan(
+        "watched", topic("watched", managed_keys=None), None, OWN_RECORD, (TakeOwnership(),), observe_only=True
+    )
+    assert render_plan(plan(found, unchanged=1)) == "No changes: 2 topics are as they should be.\n"
+
+
+def test_long_lists_are_shortened_unless_asked_for() -> None:
+    """Of more than sixteen new partitions the first fifteen are shown, or all on a verbose page."""
+    found = plan(TopicPlan("wide", changes=(CreateTopic(spread_replicas(64), {}),)))
+    short, whole = render_plan(found), render_plan(found, verbose=True)
+    assert "14 [3,4,5]   ... 49 more\n" in short
+    assert "more" not in whole
+    assert whole.count("[") == 64
+
+
+def test_long_values_are_shortened_unless_asked_for() -> None:
+    """A value of thousands of characters stands beneath its key: its beginning, or all of it on a verbose page."""
+    item = ConfigItem(
+        "leader.replication.throttled.replicas", None, ",".join(f"{i}:1" for i in range(500)), SAFE_ASSESSMENT
+    )
+    found = plan(existing_topic_plan("busy", UpdateConfig((item,))))
+    assert "more characters" in render_plan(found)
+    assert "more characters" not in render_plan(found, verbose=True)
+    assert max(map(len, render_plan(found, verbose=True).splitlines())) <= 80
+
+
+def test_long_names_have_lines_of_their_own() -> None:
+    """A name of 249 characters neither breaks the page nor loses a character."""
+    name = "x" * 249
+    text = render_plan(plan(existing_topic_plan(name, UpdateConfig((RETENTION_CHANGE,)))))
+    lines = text.splitlines()
+    assert "".join(line.replace("~", "").strip() for line in lines[:4]) == name
+    assert lines[4] == "                   configure                                            DataLoss"
+    assert max(map(len, lines)) <= 80
+
+
+def test_names_of_usual_length_keep_actions_in_one_column() -> None:
+    """Blocks of one plan align their actions beside the longest usual name."""
+    text = render_plan(
+        plan(
+            existing_topic_plan("a", UpdateConfig((RETENTION_CHANGE,))),
+            existing_topic_plan("shipments.returns.v1", UpdateConfig((RETENTION_CHANGE,))),
+        )
+    )
+    columns = {line.index("configure") for line in text.splitlines() if line.startswith("  ~")}
+    assert columns == {26}

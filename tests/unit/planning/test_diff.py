@@ -1,0 +1,335 @@
+"""Config, three ways: set what the spec has, remove what we set and it no longer has, leave alone what others set.
+
+And the record, which remembers what we set.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.builders import (
+    change_kinds,
+    cluster,
+    config_changes,
+    notice_reasons,
+    plan,
+    plan_single_topic,
+    record_without_values,
+    refusal_reasons,
+    replan,
+    replica_lists,
+    spec,
+    state,
+    topic,
+)
+from topiarist.kafka.types import KafkaVersion
+from topiarist.model.plan import UpdateConfig
+from topiarist.model.run_options import ALL_TOPICS, RunOptions
+from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import OwnershipRecord
+
+ALL = RunOptions(adopt=("*",))
+UNDECLARED = cluster("prod", cluster_id="ID")
+"""A cluster whose release nobody declared."""
+
+
+def _stands(*keys: str, **config: str) -> Any:
+    """A cluster with the topic ``orders``: these overrides (``retention_ms`` is ``retention.ms``), these keys ours."""
+    named = {key.replace("_", "."): text for key, text in config.items()}
+    return state(topic("orders", replica_lists("12", "23", "34"), *keys, config=named))
+
+
+# our record's keys, what stands, the spec -> what is done, what is said, the keys of the record afterwards
+THREE_WAYS: dict[str, Any] = {
+    "set": ((), {}, {"config": {"retention.ms": 5}}, {"retention.ms": (None, "5")}, [], ("retention.ms",)),
+    "changed": (
+        *(("retention.ms",), {"retention.ms": "4"}, {"config": {"retention.ms": 5}}),
+        *({"retention.ms": ("4", "5")}, [], ("retention.ms",)),
+    ),
+    "set over what others set": (
+        *((), {"retention.ms": "4"}, {"config": {"retention.ms": 5}}),
+        *({"retention.ms": ("4", "5")}, [], ("retention.ms",)),
+    ),
+    "left the spec, ours": (("retention.ms",), {"retention.ms": "4"}, {}, {"retention.ms": ("4", None)}, [], ()),
+    "left the spec, gone already": (("retention.ms",), {}, {}, {}, [], ()),
+    "never ours": ((), {"retention.ms": "4"}, {}, {}, ["Unmanaged"], ()),
+    "never ours, Remove": (
+        *((), {"retention.ms": "4", "x.y": "1"}, {"unmanagedConfig": "Remove"}),
+        *({"retention.ms": ("4", None)}, ["Unmanaged"], ()),
+    ),
+    "equal, written otherwise": (
+        *(("retention.ms",), {"retention.ms": "05"}, {"config": {"retention.ms": 5}}),
+        *({}, [], ("retention.ms",)),
+    ),
+    "equal, set by others": ((), {"retention.ms": "5"}, {"config": {"retention.ms": 5}}, {}, [], ("retention.ms",)),
+    "throttles of others": (
+        *((), {"leader.replication.throttled.replicas": "*"}, {"unmanagedConfig": "Remove"}),
+        *({}, [], ()),
+    ),
+    "throttles that were ours": (
+        *(("leader.replication.throttled.replicas",), {"leader.replication.throttled.replicas": "*"}, {}),
+        *({}, [], ("leader.replication.throttled.replicas",)),
+    ),
+    "throttles that the spec names": (
+        *((), {}, {"config": {"follower.replication.throttled.replicas": "*"}}),
+        *({"follower.replication.throttled.replicas": (None, "*")}, []),
+        ("follower.replication.throttled.replicas",),
+    ),
+    "ignored, set": ((), {}, {"config": {"retention.ms": 5}, "ignore": ["config.retention.ms"]}, {}, ["Ignored"], ()),
+    "ignored, ours, differs": (
+        *(("retention.ms",), {"retention.ms": "4"}, {"config": {"retention.ms": 5}, "ignore": ["config.retention.ms"]}),
+        *({}, ["Ignored"], ("retention.ms",)),
+    ),
+    "ignored, ours, left the spec": (
+        *(("retention.ms",), {"retention.ms": "4"}, {"ignore": ["config.retention.ms"]}),
+        *({}, ["Ignored"], ("retention.ms",)),
+    ),
+    "ignored, equal": (
+        *((), {"retention.ms": "5"}, {"config": {"retention.ms": 5}, "ignore": ["config.retention.ms"]}),
+        *({}, [], ()),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", THREE_WAYS.values(), ids=THREE_WAYS.keys())
+def test_three_ways(case: Any) -> None:
+    """A key in the spec is set; one we set that has left it is removed; one we never set is left alone and reported."""
+    ours, stands, fields, done, said, record = case
+    seen = state(topic("orders", replica_lists("12", "23", "34"), *ours, config=stands))
+    wanted = spec(on=cluster("prod", version=(3, 9), allow_unknown_configs=("x.*",)), **fields)
+    found = plan_single_topic(seen, wanted)
+    assert (config_changes(found), notice_reasons(found), refusal_reasons(found)) == (done, said, [])
+    if found.changes:
+        assert record_without_values(found) == OwnershipRecord("default", record)
+    else:
+        assert ours == record
+    assert list(replan(seen, [wanted]).actionable_topics()) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "stored", "wanted"),
+    [
+        ("cleanup.policy", "compact,delete", "delete,compact"),
+        ("cleanup.policy", "delete , compact", "compact,delete"),
+        ("min.cleanable.dirty.ratio", "0.50", "0.5"),
+        ("min.cleanable.dirty.ratio", "5e-1", ".5"),
+        ("retention.ms", "+604800000", "604800000"),
+        ("unclean.leader.election.enable", "TRUE", "true"),
+        ("compression.type", " zstd ", "zstd"),
+        ("message.format.version", "2.8.1", "2.8"),
+        ("leader.replication.throttled.replicas", "1:2,0:1", "0:1,1:2"),
+    ],
+)
+def test_equal_values_are_no_difference(key: str, stored: str, wanted: str) -> None:
+    """A stored value that means the same is not rewritten, and counts as ours."""
+    found = plan_single_topic(state(topic(record=None, config={key: stored})), spec(config={key: wanted}))
+    assert change_kinds(found) == ["TakeOwnership"]
+    assert record_without_values(found) == OwnershipRecord("default", (key,))
+
+
+def test_an_override_equal_to_the_default_is_an_override() -> None:
+    """What the spec does not have and we set is removed, whatever its value."""
+    found = plan_single_topic(_stands("retention.ms", retention_ms="604800000"), spec())
+    assert config_changes(found) == {"retention.ms": ("604800000", None)}
+
+
+def test_one_change_holds_all_keys_in_order() -> None:
+    """Keys to set and to remove are one ``UpdateConfig``, sorted; what the defaults alone want is marked."""
+    on = cluster("prod", version=(3, 9), default_config={"segment.ms": "7", "min.insync.replicas": "2"})
+    found = plan_single_topic(
+        _stands("retention.ms", retention_ms="4"), spec(on=on, config={"cleanup.policy": "compact"})
+    )
+    change = found.changes[0]
+    assert isinstance(change, UpdateConfig)
+    assert [(item.key, item.before, item.after, item.inherited) for item in change.items] == [
+        ("cleanup.policy", None, "compact", False),
+        ("min.insync.replicas", None, "2", True),
+        ("retention.ms", "4", None, False),
+        ("segment.ms", None, "7", True),
+    ]
+
+
+def test_without_config_takes_a_default_away() -> None:
+    """A default that we set and that ``withoutConfig`` now names is removed."""
+    on = cluster("prod", version=(3, 9), default_config={"segment.ms": "7"})
+    assert change_kinds(plan_single_topic(_stands(), spec(on=on))) == ["UpdateConfig"]
+    assert plan_single_topic(_stands(), spec(on=on, withoutConfig=["segment.ms"])).is_empty
+    found = plan_single_topic(_stands("segment.ms", segment_ms="7"), spec(on=on, withoutConfig=["segment.ms"]))
+    assert config_changes(found) == {"segment.ms": ("7", None)}
+
+
+def test_a_new_topic_gets_what_is_ignored_but_its_record_does_not_claim_it() -> None:
+    """``ignore`` is about changes to a topic that stands."""
+    found = plan_single_topic(
+        state(), spec(config={"retention.ms": 5, "segment.ms": 7}, ignore=["config.retention.ms"])
+    )
+    assert record_without_values(found) == OwnershipRecord("default", ("segment.ms",))
+    assert found.changes[0].config == {"retention.ms": "5", "segment.ms": "7"}  # type: ignore[union-attr]
+
+
+def test_a_record_that_would_differ_is_a_change_of_its_own() -> None:
+    """Keys that the spec took over, or that are gone, are noted in the record alone: ``TakeOwnership``, Safe."""
+    taken = plan_single_topic(_stands(retention_ms="5"), spec(config={"retention.ms": 5}))
+    assert (change_kinds(taken), record_without_values(taken)) == (
+        ["TakeOwnership"],
+        OwnershipRecord("default", ("retention.ms",)),
+    )
+    gone = plan_single_topic(_stands("retention.ms"), spec())
+    assert (change_kinds(gone), record_without_values(gone)) == (["TakeOwnership"], OwnershipRecord("default"))
+
+
+def test_a_stale_record_removes_nothing() -> None:
+    """Keys of a record that belongs to an earlier topic are not ours."""
+    old = topic(record=OwnershipRecord("default", ("retention.ms",)), record_valid=False, config={"retention.ms": "4"})
+    found = plan_single_topic(state(old), spec(), ALL)
+    assert (change_kinds(found), notice_reasons(found)) == (["TakeOwnership"], ["StaleOwnershipRecord", "Unmanaged"])
+    assert record_without_values(found) == OwnershipRecord("default")
+
+
+def test_keys_of_an_earlier_owner_are_removed_with_the_topic_taken_over() -> None:
+    """Taking a topic over takes over what its record says was set."""
+    theirs = topic(record=OwnershipRecord("team", ("retention.ms",)), config={"retention.ms": "4"})
+    found = plan_single_topic(state(theirs), spec(), RunOptions(take_ownership=ALL_TOPICS))
+    assert config_changes(found) == {"retention.ms": ("4", None)}
+
+
+# the declared release, what the cluster is known to have at least, what stands -> what is refused for a key of 3.6
+TOO_NEW: dict[str, tuple[KafkaVersion | None, KafkaVersion, dict[str, str], list[str]]] = {
+    "undeclared, nothing known": (None, (2, 4), {}, ["ConfigTooNew"]),
+    "undeclared, proven enough": (None, (3, 6), {}, []),
+    "undeclared, proven too little": (None, (3, 4), {}, ["ConfigTooNew"]),
+    "undeclared, stored there": (None, (2, 4), {"message.timestamp.after.max.ms": "4"}, []),
+    "declared": ((3, 6), (2, 4), {}, []),
+}
+
+
+def test_a_key_that_the_declared_release_does_not_know() -> None:
+    """It is invalid, and no ``kafkaVersion`` is missing: ``validate`` says so long before."""
+    on = cluster("prod", cluster_id="ID", version=(2, 8))
+    wanted = spec(on=on, config={"message.timestamp.after.max.ms": 5})
+    assert refusal_reasons(plan_single_topic(state(topic()), wanted)) == ["ConfigInvalid"]
+    assert refusal_reasons(plan_single_topic(state(), wanted)) == ["ConfigInvalid"]
+
+
+@pytest.mark.parametrize("case", TOO_NEW.values(), ids=TOO_NEW.keys())
+def test_a_key_that_the_cluster_may_not_know(
+    case: tuple[KafkaVersion | None, KafkaVersion, dict[str, str], list[str]],
+) -> None:
+    """Without ``kafkaVersion`` a key newer than what is certain is refused, unless that topic has it already."""
+    declared, seen, stands, refusals = case
+    on = cluster("prod", cluster_id="ID", version=declared)
+    wanted = spec(on=on, config={"message.timestamp.after.max.ms": 5, "retention.ms": 7})
+    found = plan_single_topic(state(topic(config=stands), min_version=seen), wanted)
+    assert refusal_reasons(found) == refusals
+    assert "retention.ms" in config_changes(found)
+    created = plan_single_topic(state(min_version=seen), wanted)
+    assert refusal_reasons(created) == (refusals or (["ConfigTooNew"] if stands else []))
+    for refusal in (*found.refusals, *created.refusals):
+        assert "kafkaVersion" in refusal.hint
+
+
+# what stands beside the change of segment.ms, the declared release -> whether the whole would be valid
+WHOLE: dict[str, tuple[dict[str, str], KafkaVersion | None, str]] = {
+    "a value that is none": ({"retention.ms": "abc"}, (3, 9), "retention.ms"),
+    "out of bounds": ({"min.insync.replicas": "0"}, (3, 9), "min.insync.replicas"),
+    "two that contradict": ({"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "5"}, (3, 9), "min.compaction.lag"),
+    "unknown to Kafka": ({"no.such": "1"}, (3, 9), "no.such"),
+    "unknown, allowed": ({"confluent.tier": "1"}, (3, 9), ""),
+    "newer than declared": ({"message.timestamp.after.max.ms": "1"}, (2, 8), "message.timestamp.after.max.ms"),
+    "newer, nothing declared": ({"message.timestamp.after.max.ms": "1"}, None, ""),
+    "strict since 3.3, nothing declared": ({"flush.messages": "0"}, None, "flush.messages"),
+    "strict since 3.3, older declared": ({"flush.messages": "0"}, (2, 8), ""),
+}
+
+
+@pytest.mark.parametrize("case", WHOLE.values(), ids=WHOLE.keys())
+def test_the_whole_map_must_be_valid(case: tuple[dict[str, str], KafkaVersion | None, str]) -> None:
+    """Kafka validates unmanaged keys too: a change that would leave the map invalid is refused, and nothing else is."""
+    stands, release, wrong = case
+    on = cluster("prod", cluster_id="ID", version=release, allow_unknown_configs=("confluent.*",))
+    seen = state(topic(config=stands))
+    found = plan_single_topic(seen, spec(on=on, partitions=4, config={"segment.ms": 5000}))
+    assert refusal_reasons(found) == (["ConfigInvalid"] if wrong else [])
+    assert change_kinds(found) == (["AddPartitions"] if wrong else ["AddPartitions", "UpdateConfig"])
+    assert all(wrong in refusal.message for refusal in found.refusals)
+    assert "ExistingProblem" not in notice_reasons(found)
+    standing = plan_single_topic(seen, spec(on=on))
+    assert refusal_reasons(standing) == []
+    assert [notice for notice in notice_reasons(standing) if notice != "Unmanaged"] == (
+        ["ExistingProblem"] if wrong else []
+    )
+
+
+def test_a_change_that_mends_the_map_is_done() -> None:
+    """What counts is the map as it will be written."""
+    found = plan_single_topic(_stands(retention_ms="abc"), spec(config={"retention.ms": 5, "segment.ms": 7}))
+    assert (change_kinds(found), notice_reasons(found)) == (["UpdateConfig"], [])
+    found = plan_single_topic(_stands(retention_ms="abc"), spec(unmanagedConfig="Remove", config={"segment.ms": 7}))
+    assert change_kinds(found) == ["UpdateConfig"]
+
+
+def test_a_new_topics_config_is_judged_with_the_brokers_own_settings() -> None:
+    """What is known of the brokers counts in rules between fields, at creation as well."""
+    wanted = spec(config={"min.compaction.lag.ms": 9})
+    brokers = {"log.cleaner.max.compaction.lag.ms": "5"}
+    assert refusal_reasons(plan_single_topic(state(broker_defaults=brokers), wanted)) == ["ConfigInvalid"]
+    assert refusal_reasons(plan_single_topic(state(), wanted)) == []
+    assert refusal_reasons(plan_single_topic(state(topic(), broker_defaults=brokers), wanted)) == ["ConfigInvalid"]
+
+
+def test_remote_storage_is_not_switched_off() -> None:
+    """In ZooKeeper mode Kafka refuses it: so do we, by value and by removal."""
+    seen = _stands("remote.storage.enable", remote_storage_enable="true")
+    assert refusal_reasons(plan_single_topic(seen, spec(config={"remote.storage.enable": False}))) == ["ConfigInvalid"]
+    assert refusal_reasons(plan_single_topic(seen, spec())) == ["ConfigInvalid"]
+    assert refusal_reasons(plan_single_topic(seen, spec(on=UNDECLARED))) == ["ConfigInvalid"]
+    assert refusal_reasons(plan_single_topic(seen, spec(on=cluster("prod", cluster_id="ID", version=(3, 5))))) == []
+
+
+def test_min_insync_replicas_above_the_narrowest_partition() -> None:
+    """It is refused where it would be written, alone; the other keys are done. What stands is only said."""
+    seen = state(topic(replicas=replica_lists("123", "12")))
+    found = plan_single_topic(seen, spec(partitions=2, config={"min.insync.replicas": 3, "segment.ms": 7}))
+    assert (refusal_reasons(found), list(config_changes(found))) == (["MinIsrAboveReplicas"], ["segment.ms"])
+    stands = state(
+        topic("orders", replica_lists("123", "12"), "min.insync.replicas", config={"min.insync.replicas": "3"})
+    )
+    found = plan_single_topic(stands, spec(partitions=2, config={"min.insync.replicas": 3}))
+    assert (change_kinds(found), refusal_reasons(found), notice_reasons(found)) == ([], [], ["ExistingProblem"] * 2)
+    created = plan_single_topic(state(), spec(partitions=1, replicationFactor=2, config={"min.insync.replicas": 3}))
+    assert (change_kinds(created), refusal_reasons(created)) == ([], ["MinIsrAboveReplicas"])
+
+
+def test_standing_faults_of_partitions_are_said() -> None:
+    """Partition ids with a hole are named once, also when nothing is to change."""
+    seen = state(topic(partition_ids=(0, 2, 3)))
+    assert notice_reasons(plan_single_topic(seen, spec())) == ["ExistingProblem"]
+    assert notice_reasons(plan_single_topic(seen, spec(partitions=4))) == []
+
+
+def test_ignored_differences_read_well() -> None:
+    """A key that is not set is called so."""
+    found = plan_single_topic(_stands(), spec(config={"retention.ms": 5}, ignore=["config.retention.ms"]))
+    assert found.notices[0].message == "retention.ms: not set on the cluster, 5 in the manifest"
+
+
+def test_findings_name_their_field() -> None:
+    """Every refusal of a key has the path of that key, so that it can be found in the file."""
+    found = plan_single_topic(
+        state(topic("connect-x", replica_lists("12"))),
+        spec("connect-x", partitions=1, config={"cleanup.policy": "compact"}),
+    )
+    assert found.refusals[0].field == ("config", "cleanup.policy")
+    assert [type(change).__name__ for change in found.refusals[0].withheld] == ["UpdateConfig"]
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_any_text_may_stand_on_a_cluster(key: str, text: str) -> None:
+    """A plan never fails over what others have stored, and never touches it."""
+    seen = state(topic(config={key: text}))
+    found = plan(seen, spec(config={"retention.ms": 5}), on=ClusterSpec("prod", version=(3, 9))).topics
+    assert all(list(config_changes(each)) == ["retention.ms"] for each in found if each.changes)

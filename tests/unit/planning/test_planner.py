@@ -1,0 +1,334 @@
+"""Whether a topic may be touched at all: created, adopted, taken over, recreated, deleted, or left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.builders import (
+    RACKED_BROKERS,
+    change_kinds,
+    cluster,
+    notice_reasons,
+    plan_single_topic,
+    record_without_values,
+    refusal_reasons,
+    replan,
+    replica_lists,
+    spec,
+    state,
+    topic,
+)
+from topiarist.model.plan import CreateTopic, DeleteTopic, Risk, TakeOwnership
+from topiarist.model.run_options import ALL_TOPICS, RunOptions
+from topiarist.model.state import ClusterState, OwnershipRecord, ReadError
+
+OURS = OwnershipRecord("default", ("retention.ms",))
+THEIRS = OwnershipRecord("k8s/team/release", ("retention.ms",))
+TOMBSTONE = OwnershipRecord("default", deleted=True)
+KEPT = {"retention.ms": "1000"}
+PLAIN = RunOptions()
+TAKE = RunOptions(take_ownership=ALL_TOPICS)
+ALL = RunOptions(adopt=("*",))
+
+
+def test_a_topic_that_is_not_there_is_created_with_everything() -> None:
+    """A creation has all replica lists and overrides; the record then lists the spec's keys."""
+    found = plan_single_topic(
+        state(), spec(partitions=4, replicationFactor=2, config={"retention.ms": 1000, "cleanup.policy": "compact"})
+    )
+    assert change_kinds(found) == ["CreateTopic"]
+    create = found.changes[0]
+    assert isinstance(create, CreateTopic)
+    assert [len(replicas) for replicas in create.replicas] == [2, 2, 2, 2]
+    assert list(create.config.items()) == [("cleanup.policy", "compact"), ("retention.ms", "1000")]
+    assert found.record_before is None
+    assert record_without_values(found) == OwnershipRecord("default", ("cleanup.policy", "retention.ms"))
+    assert found.risk is Risk.SAFE
+
+
+def test_a_topic_as_its_spec_wants_it_is_silent() -> None:
+    """A topic of ours without a difference is counted, and not in the plan."""
+    seen = state(topic("orders", replica_lists("12", "23", "34"), "retention.ms", config=KEPT))
+    assert plan_single_topic(seen, spec(config=KEPT)).is_empty
+
+
+# what stands, the flags -> changes, refusals, notices; the spec asks for retention.ms 1000 on three partitions of two
+EXISTING = {
+    "ours, equal": (OURS, True, KEPT, PLAIN, [], [], []),
+    "ours, differs": (OURS, True, {}, PLAIN, ["UpdateConfig"], [], []),
+    "none, equal: adopted": (None, False, KEPT, PLAIN, ["TakeOwnership"], [], []),
+    "none, differs": (None, False, {}, PLAIN, [], ["NotAdopted"], []),
+    "none, differs, --adopt": (None, False, {}, ALL, ["UpdateConfig"], [], []),
+    "none, differs, --adopt=ord*": (None, False, {}, RunOptions(adopt=("ord*",)), ["UpdateConfig"], [], []),
+    "none, differs, --adopt=ORD*": (None, False, {}, RunOptions(adopt=("ORD*",)), [], ["NotAdopted"], []),
+    "none, differs, --take-ownership": (None, False, {}, TAKE, [], ["NotAdopted"], []),
+    "stale, equal: adopted": (OURS, False, KEPT, PLAIN, ["TakeOwnership"], [], ["StaleOwnershipRecord"]),
+    "stale, differs": (OURS, False, {}, PLAIN, [], ["NotAdopted"], ["StaleOwnershipRecord"]),
+    "stale, differs, --adopt": (OURS, False, {}, ALL, ["UpdateConfig"], [], ["StaleOwnershipRecord"]),
+    "stale, of others, equal: adopted": (THEIRS, False, KEPT, PLAIN, ["TakeOwnership"], [], ["StaleOwnershipRecord"]),
+    "others', equal": (THEIRS, True, KEPT, PLAIN, [], ["NotOwned"], []),
+    "others', differs": (THEIRS, True, {}, PLAIN, [], ["NotOwned"], []),
+    "others', differs, --adopt": (THEIRS, True, {}, ALL, [], ["NotOwned"], []),
+    "others', equal, --take-ownership": (THEIRS, True, KEPT, TAKE, ["TakeOwnership"], [], []),
+    "others', differs, --take-ownership": (THEIRS, True, {}, TAKE, ["UpdateConfig"], [], []),
+    "tombstone, still there": (TOMBSTONE, True, KEPT, PLAIN, ["TakeOwnership"], [], []),
+}
+
+
+@pytest.mark.parametrize("case", EXISTING.values(), ids=EXISTING.keys())
+def test_who_may_change_an_existing_topic(
+    case: tuple[OwnershipRecord | None, bool, dict[str, str], RunOptions, list[str], list[str], list[str]],
+) -> None:
+    """The record decides: ours is changed, none is adopted, a stale one counts as none, another owner's is refused."""
+    record, valid, config, run, changes, refusals, notices = case
+    seen = state(topic(record=record, record_valid=valid, config=config))
+    found = plan_single_topic(seen, spec(config=KEPT), run)
+    assert (change_kinds(found), refusal_reasons(found), notice_reasons(found)) == (changes, refusals, notices)
+    assert record_without_values(found) == (OURS if changes or not refusals else record) or found.is_empty
+
+
+def test_a_tombstone_beside_a_topic_that_stays_is_replaced() -> None:
+    """With ``ensure: Present`` the record says so again, also where it has no keys."""
+    found = plan_single_topic(state(topic(record=TOMBSTONE)), spec())
+    assert (change_kinds(found), record_without_values(found)) == (["TakeOwnership"], OwnershipRecord("default"))
+
+
+def test_a_refused_adoption_shows_the_difference() -> None:
+    """What adopting would change is held by the refusal, so that a reviewer sees it; the hint has the flag."""
+    found = plan_single_topic(state(topic(record=None)), spec(partitions=4, config=KEPT))
+    assert [type(change).__name__ for change in found.refusals[0].withheld] == ["AddPartitions", "UpdateConfig"]
+    assert "--adopt=orders" in found.refusals[0].hint
+
+
+def test_what_is_refused_anyway_is_a_difference_too() -> None:
+    """An unadopted topic with more partitions than the spec has differs: it is not adopted in silence."""
+    found = plan_single_topic(state(topic(record=None)), spec(partitions=2))
+    assert refusal_reasons(found) == ["FewerPartitions", "NotAdopted"]
+    assert change_kinds(plan_single_topic(state(topic(record=None)), spec(partitions=2), ALL)) == ["TakeOwnership"]
+
+
+def test_what_is_ignored_is_no_difference() -> None:
+    """An unadopted topic that differs only in ignored fields is adopted."""
+    found = plan_single_topic(state(topic(record=None)), spec(partitions=2, ignore=["partitions"]))
+    assert (change_kinds(found), refusal_reasons(found), notice_reasons(found)) == (["TakeOwnership"], [], ["Ignored"])
+
+
+def test_changed_outside_is_said() -> None:
+    """A config that others changed since our last write is named, and what they changed is set right again."""
+    three = replica_lists("12", "23", "34")
+    seen = state(topic("orders", three, "retention.ms", config={"retention.ms": "7"}, modified_externally=True))
+    found = plan_single_topic(seen, spec(config=KEPT))
+    assert notice_reasons(found) == ["ModifiedExternally"]
+    assert notice_reasons(plan_single_topic(state(topic(record=None, modified_externally=True)), spec())) == []
+    assert change_kinds(found) == ["UpdateConfig"]
+
+
+def test_an_owner_of_its_own() -> None:
+    """The owner comes from the run: with --owner the default owner's topics are another's; records have the name."""
+    run = RunOptions(owner="team")
+    assert refusal_reasons(plan_single_topic(state(topic()), spec(), run)) == ["NotOwned"]
+    assert record_without_values(plan_single_topic(state(), spec(), run)) == OwnershipRecord("team")
+    taken = plan_single_topic(state(topic()), spec(), RunOptions(owner="team", take_ownership=ALL_TOPICS))
+    assert (change_kinds(taken), record_without_values(taken)) == (["TakeOwnership"], OwnershipRecord("team"))
+
+
+# the record beside a topic that is not there, the flags -> changes, refusals
+MISSING = {
+    "none": (None, PLAIN, ["CreateTopic"], []),
+    "ours": (OURS, PLAIN, [], ["DeletedExternally"]),
+    "ours, --recreate": (OURS, RunOptions(recreate=ALL_TOPICS), ["CreateTopic"], []),
+    "ours, --adopt": (OURS, ALL, [], ["DeletedExternally"]),
+    "tombstone": (TOMBSTONE, PLAIN, ["CreateTopic"], []),
+    "others'": (THEIRS, PLAIN, [], ["NotOwned"]),
+    "others', --recreate": (THEIRS, RunOptions(recreate=ALL_TOPICS), [], ["NotOwned"]),
+    "others', --take-ownership": (THEIRS, TAKE, [], ["DeletedExternally"]),
+    "others', both": (THEIRS, RunOptions(recreate=ALL_TOPICS, take_ownership=ALL_TOPICS), ["CreateTopic"], []),
+}
+
+
+@pytest.mark.parametrize("case", MISSING.values(), ids=MISSING.keys())
+def test_what_a_record_without_a_topic_means(
+    case: tuple[OwnershipRecord | None, RunOptions, list[str], list[str]],
+) -> None:
+    """Our record without its topic means that others deleted it, unless the record says that we did."""
+    record, run, changes, refusals = case
+    seen = state(dangling_records={"orders": record} if record else {})
+    found = plan_single_topic(seen, spec(), run)
+    assert (change_kinds(found), refusal_reasons(found)) == (changes, refusals)
+    assert found.record_before == record
+    assert record_without_values(found) == (OwnershipRecord("default") if changes else record)
+
+
+def test_deleted_outside_shows_what_would_be_made() -> None:
+    """The creation that --recreate would do is held by the refusal; whatever else speaks against it is said as well."""
+    found = plan_single_topic(state(dangling_records={"orders": OURS}), spec())
+    assert [type(change).__name__ for change in found.refusals[0].withheld] == ["CreateTopic"]
+    found = plan_single_topic(state(dangling_records={"orders": OURS}, brokers=RACKED_BROKERS[:1]), spec())
+    assert refusal_reasons(found) == ["TooFewBrokers", "DeletedExternally"]
+
+
+def _absent(
+    seen: ClusterState, run: RunOptions = PLAIN, name: str = "orders"
+) -> tuple[list[str], list[str], list[str]]:
+    found = plan_single_topic(seen, spec(name, ensure="Absent"), run)
+    return change_kinds(found), refusal_reasons(found), notice_reasons(found)
+
+
+def test_absent_deletes_a_topic_of_ours() -> None:
+    """The change names what is lost; the record that is left is a tombstone of this owner."""
+    found = plan_single_topic(
+        state(topic("orders", replica_lists("12", "23"), "retention.ms", config=KEPT)), spec(ensure="Absent")
+    )
+    change = found.changes[0]
+    assert isinstance(change, DeleteTopic)
+    assert (change.partitions, change.replicas, change.assessment.risk) == (2, 4, Risk.DATA_LOSS)
+    assert found.record_after == TOMBSTONE
+
+
+ABSENT = {
+    "no topic": (state(), PLAIN, [], [], []),
+    "no topic, tombstone": (state(dangling_records={"orders": TOMBSTONE}), PLAIN, [], [], []),
+    "no topic, our record": (state(dangling_records={"orders": OURS}), PLAIN, [], [], []),
+    "no topic, others' record": (state(dangling_records={"orders": THEIRS}), PLAIN, [], [], []),
+    "marked": (state(topic(), pending_deletions=frozenset({"orders"})), PLAIN, [], [], ["DeletionInProgress"]),
+    "marked, topic gone": (state(pending_deletions=frozenset({"orders"})), PLAIN, [], [], ["DeletionInProgress"]),
+    "tombstone, topic there, no mark": (state(topic(record=TOMBSTONE)), PLAIN, [], ["DeletionDisabled"], []),
+    "stale tombstone": (
+        *(state(topic(record=TOMBSTONE, record_valid=False)), PLAIN),
+        *([], ["NotAdopted"], ["StaleOwnershipRecord"]),
+    ),
+    "unadopted": (state(topic(record=None)), PLAIN, [], ["NotAdopted"], []),
+    "unadopted, --adopt": (state(topic(record=None)), ALL, [], ["NotAdopted"], []),
+    "stale": (state(topic(record=OURS, record_valid=False)), ALL, [], ["NotAdopted"], ["StaleOwnershipRecord"]),
+    "others'": (state(topic(record=THEIRS)), PLAIN, [], ["NotOwned"], []),
+    "others', --take-ownership": (state(topic(record=THEIRS)), TAKE, [], ["NotOwned"], []),
+    "while reassigned": (state(topic(reassigning_partitions=(1,))), PLAIN, ["DeleteTopic"], [], []),
+    "named by a request": (
+        *(state(topic(), reassigning_topics=frozenset({"orders"})), PLAIN),
+        *([], ["ReassignmentInProgress"], []),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ABSENT.values(), ids=ABSENT.keys())
+def test_what_absent_means(case: tuple[ClusterState, RunOptions, list[str], list[str], list[str]]) -> None:
+    """Only a topic whose record was ours before this run is deleted; absent is absent; a mark is waited for."""
+    seen, run, changes, refusals, notices = case
+    assert _absent(seen, run) == (changes, refusals, notices)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("__consumer_offsets", "InternalTopic"), ("_schemas", "ProtectedTopic"), ("mm2-offsets", "ProtectedTopic")],
+)
+def test_internal_and_protected_topics_are_never_deleted(name: str, reason: str) -> None:
+    """Not even where a record of ours stands beside them."""
+    assert _absent(state(topic(name)), name=name) == ([], [reason], [])
+
+
+def test_after_a_deletion_present_creates_again() -> None:
+    """A tombstone never means DeletedExternally: with ``ensure: Present`` the topic is made again, and is ours."""
+    seen = state(dangling_records={"orders": TOMBSTONE})
+    assert list(replan(seen, [spec()]).actionable_topics()) == []
+    assert change_kinds(plan_single_topic(seen, spec())) == ["CreateTopic"]
+
+
+def test_a_marked_topic_is_left_alone() -> None:
+    """While a topic is being deleted nothing else is done to it, whether its node is still there or not."""
+    marked = frozenset({"orders"})
+    for seen in (
+        state(topic(), pending_deletions=marked),
+        state(pending_deletions=marked),
+        state(pending_deletions=marked, dangling_records={"orders": OURS}),
+    ):
+        assert refusal_reasons(plan_single_topic(seen, spec(partitions=9))) == ["DeletionInProgress"]
+        assert (
+            change_kinds(plan_single_topic(seen, spec(partitions=9), RunOptions(recreate=ALL_TOPICS, adopt=("*",))))
+            == []
+        )
+
+
+def test_an_unreadable_topic_is_refused_with_its_reason() -> None:
+    """The refusal says where and why; nothing is planned, and the topic does not count as absent."""
+    seen = state(topic_errors={"orders": ReadError("/brokers/topics/orders", "is no JSON")})
+    for wanted in (spec(), spec(ensure="Absent")):
+        found = plan_single_topic(seen, wanted)
+        assert (change_kinds(found), refusal_reasons(found)) == ([], ["ZnodeUnreadable"])
+        assert "/brokers/topics/orders: is no JSON" in found.refusals[0].message
+
+
+def test_observed_topics_are_planned_and_not_done() -> None:
+    """``mode: Observe`` shows the change, and applying the plan does nothing for that topic."""
+    found = plan_single_topic(state(), spec(mode="Observe"))
+    assert change_kinds(found) == ["CreateTopic"]
+    assert not found.is_actionable
+    assert change_kinds(plan_single_topic(state(topic(record=None)), spec(mode="Observe"))) == ["TakeOwnership"]
+
+
+@pytest.mark.parametrize(
+    "name", ["__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"]
+)
+def test_internal_topics_are_not_created(name: str) -> None:
+    """Kafka makes its own topics itself."""
+    assert refusal_reasons(plan_single_topic(state(), spec(name, on=cluster("prod", protected=())))) == [
+        "InternalTopic"
+    ]
+
+
+def test_internal_topics_are_not_grown_nor_configured() -> None:
+    """Growth and every config change are refused, also where the cluster's list of protected names is empty."""
+    free = cluster("prod", protected=(), cluster_id="ID")
+    seen = state(topic("__consumer_offsets", replica_lists("12"), "segment.ms", config={"segment.ms": "5"}))
+    found = plan_single_topic(seen, spec("__consumer_offsets", on=free, partitions=2, config={"retention.ms": 9}))
+    assert (change_kinds(found), refusal_reasons(found)) == ([], ["InternalTopic", "InternalTopic", "InternalTopic"])
+
+
+def test_protected_topics_may_be_created_and_configured() -> None:
+    """Protection is against growth, deletion and a change of cleanup: other configs are changed, and it may be made."""
+    assert change_kinds(plan_single_topic(state(), spec("connect-offsets"))) == ["CreateTopic"]
+    seen = state(topic("connect-offsets", config={"cleanup.policy": "compact"}))
+    found = plan_single_topic(
+        seen, spec("connect-offsets", partitions=9, config={"cleanup.policy": "delete", "retention.ms": 5})
+    )
+    assert (change_kinds(found), refusal_reasons(found)) == (["UpdateConfig"], ["ProtectedTopic", "ProtectedTopic"])
+    own = cluster("prod", protected=("mine-*",), cluster_id="ID")
+    assert refusal_reasons(plan_single_topic(seen, spec("connect-offsets", on=own, partitions=4))) == []
+
+
+def test_a_removed_cleanup_policy_is_a_change_of_cleanup() -> None:
+    """On a protected topic the removal of our override is refused as well."""
+    seen = state(topic("a-changelog", replica_lists("12"), "cleanup.policy", config={"cleanup.policy": "compact"}))
+    assert refusal_reasons(plan_single_topic(seen, spec("a-changelog", partitions=1))) == ["ProtectedTopic"]
+
+
+@pytest.mark.parametrize(
+    ("standing", "new", "collides"),
+    [
+        ("orders.v1", "orders_v1", True),
+        ("orders_v1", "orders.v1", True),
+        ("a.b_c", "a_b.c", True),
+        ("orders", "orders.v1", False),
+        ("ordersxv1", "orders.v1", False),
+    ],
+)
+def test_names_that_collide(standing: str, new: str, collides: bool) -> None:
+    """Dots and underscores are one letter to Kafka's metrics: a name that then equals an existing one is refused."""
+    found = plan_single_topic(state(topic(standing)), spec(new))
+    assert refusal_reasons(found) == (["NameCollision"] if collides else [])
+    unreadable = plan_single_topic(state(topic_errors={standing: ReadError("here", "why")}), spec(new))
+    assert refusal_reasons(unreadable) == (["NameCollision"] if collides else [])
+
+
+def test_a_collision_that_stands_refuses_nothing() -> None:
+    """Two topics that collide already are both managed: refusals are for changes."""
+    seen = state(topic("a.b"), topic("a_b"))
+    assert plan_single_topic(seen, spec("a.b")).is_empty
+    assert change_kinds(plan_single_topic(seen, spec("a_b", config=KEPT))) == ["UpdateConfig"]
+
+
+def test_adoption_is_safe_and_changes_nothing() -> None:
+    """``TakeOwnership`` is Safe and only writes the record."""
+    found = plan_single_topic(state(topic(record=None, config=KEPT)), spec(config=KEPT))
+    assert found.changes == (TakeOwnership(),)
+    assert found.risk is Risk.SAFE
+    assert record_without_values(found) == OURS

@@ -1,0 +1,507 @@
+"""Where a topic stands, seen from a plan: before it, after it, or moved; and what a cluster holds after a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.builders import (
+    PROD_CLUSTER,
+    RACKED_BROKERS,
+    cluster,
+    current_topic,
+    plan,
+    plan_single_topic,
+    replica_lists,
+    spec,
+    state,
+    topic,
+    with_topic,
+)
+from support.strategies import PlanInput, plan_inputs
+from topiarist.kafka.types import Broker
+from topiarist.model.plan import AddPartitions, Plan, Risk, TopicPlan, UpdateConfig, retained_managed_keys
+from topiarist.model.run_options import RunOptions
+from topiarist.model.spec import TopicSpec
+from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
+from topiarist.planning.preconditions import PlanValidity, Validity, check_preconditions
+from topiarist.planning.simulate import simulate
+from topiarist.planning.unmanage import UnmanageRequest, plan_unmanage
+
+Foreign = Callable[[ClusterState], ClusterState]
+"""What somebody else does to a cluster."""
+
+STANDS = state(
+    topic("orders", replica_lists("12", "23", "34"), "segment.ms", config={"segment.ms": "5", "retention.ms": "7"})
+)
+WANTED = spec(partitions=5, config={"segment.ms": 6, "cleanup.policy": "compact"})
+
+
+def _from(seen: ClusterState, found: TopicPlan, moved: ClusterState) -> PlanValidity:
+    wanted = found.spec.cluster if found.spec else PROD_CLUSTER
+    return check_preconditions(found, plan(seen, on=wanted).assumptions(), current_topic(moved, found.topic))
+
+
+def _change(**fields: object) -> Foreign:
+    return lambda seen: with_topic(seen, "orders", **fields)
+
+
+def _config(**changes: str | None) -> Foreign:
+    """Somebody sets (or takes away) overrides; ``segment_ms`` is ``segment.ms``."""
+
+    def act(seen: ClusterState) -> ClusterState:
+        named = {key.replace("_", "."): text for key, text in changes.items()}
+        config = {**seen.topics["orders"].config, **named}
+        return with_topic(seen, "orders", config={key: text for key, text in config.items() if text is not None})
+
+    return act
+
+
+def _without(broker: int) -> Foreign:
+    return lambda seen: replace(seen, brokers=tuple(each for each in seen.brokers if each.id != broker))
+
+
+def _gone(seen: ClusterState) -> ClusterState:
+    return replace(seen, topics={})
+
+
+MOVES: dict[str, tuple[Foreign, str]] = {
+    "deleted": (_gone, "existed, and is gone now"),
+    "marked": (lambda seen: replace(seen, pending_deletions=frozenset({"orders"})), "is marked for deletion now"),
+    "made again": (_change(identity=8), "was deleted and made again: it is another topic now"),
+    "a key we change": (_config(segment_ms="9"), "segment.ms was 5, and is 9 now"),
+    "a key we set": (_config(cleanup_policy="delete"), "cleanup.policy was not set, and is delete now"),
+    "a key taken away": (_config(segment_ms=None), "segment.ms was 5, and is not set now"),
+    "a key that makes ours invalid": (
+        _config(max_compaction_lag_ms="abc"),
+        "the config as it would be written now is invalid: max.compaction.lag.ms: ",
+    ),
+    "grown": (
+        _change(replicas=replica_lists("12", "23", "34", "45"), partition_ids=()),
+        "had 3 partitions, and has 4 now",
+    ),
+    "a hole": (_change(partition_ids=(0, 1, 3)), "partition 2 is missing now"),
+    "partition 0 moved": (
+        _change(replicas=replica_lists("16", "23", "34")),
+        "partition 0 was on [1, 2], and is on [1, 6] now",
+    ),
+    "reassigning": (_change(reassigning_partitions=(1,)), "its replicas are being reassigned now"),
+    "partition 0 moving": (
+        _change(replicas=replica_lists("612", "23", "34"), reassigning_partitions=(0,)),
+        "its replicas are being reassigned now",
+    ),
+    "a request to reassign": (
+        lambda seen: replace(seen, reassigning_topics=frozenset({"orders"})),
+        "its replicas are being reassigned now",
+    ),
+    "vendor fields": (_change(unknown_fields=("x",)), "has fields now that Kafka does not write: x"),
+    "another owner": (_change(record=OwnershipRecord("team")), "our record was that of owner default (segment.ms)"),
+    "no key of ours": (_change(record=OwnershipRecord("default")), "and is that of owner default (no keys) now"),
+    "another key of ours": (_change(record=OwnershipRecord("default", ("a",))), "and is that of owner default (a) now"),
+    "released": (_change(record=None, record_valid=False), "our record beside it counted, and no longer does"),
+    "record stale": (_change(record_valid=False), "our record beside it counted, and no longer does"),
+}
+
+
+@pytest.mark.parametrize("move", MOVES.values(), ids=MOVES.keys())
+def test_what_moves_a_topic_under_its_plan(move: tuple[Foreign, str]) -> None:
+    """Any single change of what a plan rests on is found, and named with what was and what is."""
+    act, message = move
+    found = plan_single_topic(STANDS, WANTED)
+    stands = _from(STANDS, found, act(STANDS))
+    assert stands.validity is Validity.CONFLICT
+    assert message in stands.message
+
+
+@pytest.mark.parametrize("name", ["orders", "new"], ids=["deletion", "creation"])
+def test_a_request_that_names_a_topic_since_holds_its_deletion_and_its_creation_back(name: str) -> None:
+    """The entry would outlive the one, or move the other."""
+    found = plan_single_topic(STANDS, spec("orders", ensure="Absent") if name == "orders" else spec(name))
+    assert found.is_actionable
+    other = replace(STANDS, reassigning_topics=frozenset({"other"}))
+    assert _from(STANDS, found, other).validity is Validity.APPLICABLE
+    stands = _from(STANDS, found, replace(STANDS, reassigning_topics=frozenset({name})))
+    assert stands.validity is Validity.CONFLICT
+    assert "a reassignment request names it now" in stands.message
+
+
+IRRELEVANT: dict[str, Foreign] = {
+    "nothing": lambda seen: seen,
+    "another key": _config(retention_ms="8"),
+    "a throttle": _config(leader_replication_throttled_replicas="*"),
+    "a vendor's key taken away": _config(retention_ms=None),
+    "an id from the controller": _change(topic_id="abc"),
+    "changed outside": _change(modified_externally=True),
+    "another partition moved": _change(replicas=replica_lists("12", "26", "34")),
+    "another controller": lambda seen: replace(seen, controller=5, controller_epoch=99),
+    "another topic": lambda seen: replace(seen, topics={**seen.topics, "new": topic("new")}),
+    "a new broker": lambda seen: replace(seen, brokers=(*seen.brokers, Broker(7, "a"))),
+}
+
+
+@pytest.mark.parametrize("act", IRRELEVANT.values(), ids=IRRELEVANT.keys())
+def test_what_does_not_concern_a_plan(act: Foreign) -> None:
+    """Other keys, throttles, the controller and its topic id, other partitions, topics and brokers: still true."""
+    found = plan_single_topic(STANDS, WANTED)
+    assert [type(change) for change in found.changes] == [AddPartitions, UpdateConfig]
+    assert _from(STANDS, found, act(STANDS)) == PlanValidity(Validity.APPLICABLE)
+
+
+def test_a_plan_without_its_specs_is_judged_alike() -> None:
+    """A plan that was kept has no specs, and knows by what to judge all the same."""
+    found = plan_single_topic(STANDS, WANTED)
+    for change in (_config(vendors_own="1"), _config(segment_ms="9"), _config(retention_ms="9"), _gone):
+        moved = change(STANDS)
+        assert _from(STANDS, replace(found, spec=None), moved) == _from(STANDS, found, moved)
+    assert "vendors.own" in _from(STANDS, found, _config(vendors_own="1")(STANDS)).message
+
+
+def test_a_new_topics_config_is_judged_by_the_brokers_of_the_moment() -> None:
+    """What fitted the brokers' defaults when it was planned is not created once it does not any more."""
+    seen = state()
+    found = plan_single_topic(seen, spec(config={"min.compaction.lag.ms": 11}))
+    moved = replace(seen, broker_defaults={"log.cleaner.max.compaction.lag.ms": "10"})
+    assert _from(seen, found, seen).validity is Validity.APPLICABLE
+    assert "min.compaction.lag.ms is 11" in _from(seen, found, moved).message
+
+
+def test_a_release_that_the_plan_knew_of_is_not_forgotten() -> None:
+    """One topic by itself may show less of the cluster's release than all of them together did."""
+    seen = state(topic(config={"message.format.version": "3.0"}), min_version=(3, 0))
+    found = plan_single_topic(seen, spec(on=cluster("prod", cluster_id="ID"), config={"segment.ms": 5}))
+    alone = replace(seen, min_version=(2, 8))
+    assert _from(seen, found, alone).validity is Validity.APPLICABLE
+
+
+def test_a_release_that_shows_by_now_counts() -> None:
+    """Brokers that were upgraded since the plan was made take what they did not take then."""
+    seen = state(topic(), min_version=(3, 0))
+    found = plan_single_topic(seen, spec(on=cluster("prod", cluster_id="ID"), config={"segment.ms": 5}))
+    upgraded = with_topic(replace(seen, min_version=(3, 6)), "orders", config={"local.retention.ms": "-1"})
+    assert _from(seen, found, upgraded).validity is Validity.APPLICABLE
+
+
+def test_what_others_changed_is_judged_by_the_clusters_release() -> None:
+    """A value that an old release takes does not void a plan for it."""
+    old = cluster("prod", cluster_id="ID", version=(2, 8))
+    seen = state(topic(config={"flush.messages": "0"}))
+    found = plan_single_topic(seen, spec(on=old, config={"segment.ms": 5}))
+    assert _from(seen, found, _config(retention_ms="5")(seen)).validity is Validity.APPLICABLE
+
+
+def test_what_others_changed_is_judged_as_the_plan_judged() -> None:
+    """By the brokers' dynamic defaults, and where no release is declared by both ends of what it may be."""
+    lag = state(topic(), broker_defaults={"log.cleaner.max.compaction.lag.ms": "10"})
+    found = plan_single_topic(lag, spec(config={"segment.ms": 5}))
+    assert _from(lag, found, _config(min_compaction_lag_ms="9")(lag)).validity is Validity.APPLICABLE
+    assert "min.compaction.lag.ms is 11" in _from(lag, found, _config(min_compaction_lag_ms="11")(lag)).message
+    free = cluster("prod", cluster_id="ID")
+    for release, position in (((3, 0), Validity.CONFLICT), ((3, 5), Validity.CONFLICT), ((3, 6), Validity.APPLICABLE)):
+        seen = state(topic(), min_version=release)
+        found = plan_single_topic(seen, spec(on=free, config={"segment.ms": 5}))
+        changed = with_topic(seen, "orders", config={"local.retention.ms": "-1"})
+        assert _from(seen, found, changed).validity is position
+
+
+def test_topic_ids_count_where_both_sides_have_one() -> None:
+    """Two ids that differ are two topics, one alone says nothing; but a topic that has lost its id does not grow."""
+    with_id = with_topic(STANDS, "orders", topic_id="one")
+    found = plan_single_topic(with_id, WANTED)
+    assert _from(STANDS, plan_single_topic(STANDS, WANTED), with_id).validity is Validity.APPLICABLE
+    assert _from(with_id, found, STANDS).message == "had the topic id one, and has none now"
+    configured = plan_single_topic(with_id, spec(config={"segment.ms": 6}))
+    assert _from(with_id, configured, STANDS).validity is Validity.APPLICABLE
+    assert _from(with_id, found, with_topic(STANDS, "orders", topic_id="two")).validity is Validity.CONFLICT
+
+
+def test_brokers_of_new_replicas_must_be_as_seen() -> None:
+    """A broker that went, or stands in another rack, voids the lists that name it and no others."""
+    explicit = plan_single_topic(STANDS, spec(replicaAssignment=[[1, 2], [2, 3], [3, 4], [5, 6]]))
+    assert _from(STANDS, explicit, _without(6)(STANDS)).message == "broker 6 was registered, and is not now"
+    moved = replace(STANDS, brokers=(*RACKED_BROKERS[:5], Broker(6, "z")))
+    assert _from(STANDS, explicit, moved).message == "broker 6 was in rack c, and is in z now"
+    assert _from(STANDS, explicit, _without(1)(STANDS)).validity is Validity.APPLICABLE
+
+
+def test_min_insync_replicas_is_compared_with_the_replicas_of_now() -> None:
+    """Partitions that became narrower since make the value impossible."""
+    found = plan_single_topic(STANDS, spec(config={"min.insync.replicas": 2, "segment.ms": 5}))
+    narrow = with_topic(STANDS, "orders", replicas=replica_lists("12", "2", "34"))
+    assert _from(STANDS, found, narrow).validity is Validity.CONFLICT
+
+
+ABSENT: dict[str, tuple[Foreign, Validity]] = {
+    "nothing": (lambda seen: seen, Validity.APPLICABLE),
+    "made by others": (lambda seen: replace(seen, topics={"orders": topic(record=None)}), Validity.CONFLICT),
+    "marked": (lambda seen: replace(seen, pending_deletions=frozenset({"orders"})), Validity.CONFLICT),
+    "a record appeared": (
+        lambda seen: replace(seen, dangling_records={"orders": OwnershipRecord("team")}),
+        Validity.CONFLICT,
+    ),
+    "a broker went": (_without(1), Validity.CONFLICT),
+}
+
+
+@pytest.mark.parametrize("case", ABSENT.values(), ids=ABSENT.keys())
+def test_a_creation_needs_absence(case: tuple[Foreign, Validity]) -> None:
+    """No topic, no mark, the record as it was, the brokers as they were."""
+    act, position = case
+    found = plan_single_topic(state(), spec(partitions=6, replicationFactor=6))
+    assert _from(state(), found, act(state())).validity is position
+
+
+def test_a_created_topic_is_recognised() -> None:
+    """By its lists, its overrides and our record, also when the controller or somebody else has added to it since."""
+    found = plan_single_topic(state(), spec(config={"retention.ms": 5}))
+    done = simulate(state(), [found])
+    later = with_topic(done, "orders", topic_id="abc", config={"retention.ms": "5", "x": "y"})
+    for seen in (done, later):
+        assert _from(state(), found, seen).validity is Validity.ALREADY_APPLIED
+    others = (
+        with_topic(done, "orders", config={"retention.ms": "6"}),
+        with_topic(done, "orders", replicas=replica_lists("45")),
+        with_topic(done, "orders", record_valid=False),
+        replace(done, pending_deletions=frozenset({"orders"})),
+    )
+    for seen in others:
+        assert _from(state(), found, seen).validity is Validity.CONFLICT
+
+
+def test_a_deletion_is_done_when_marked_or_gone_with_our_tombstone() -> None:
+    """The mark of somebody else, without our tombstone, is not our deletion."""
+    found = plan_single_topic(STANDS, spec(ensure="Absent"))
+    done = simulate(STANDS, [found])
+    assert _from(STANDS, found, STANDS).validity is Validity.APPLICABLE
+    assert _from(STANDS, found, done).validity is Validity.ALREADY_APPLIED
+    marked = replace(STANDS, pending_deletions=frozenset({"orders"}))
+    assert _from(STANDS, found, marked).validity is Validity.CONFLICT
+    tombstone = with_topic(marked, "orders", record=found.record_after)
+    assert _from(STANDS, found, tombstone).validity is Validity.ALREADY_APPLIED
+    unmarked = with_topic(STANDS, "orders", record=found.record_after)
+    assert _from(STANDS, found, unmarked).message.endswith("and is that of owner default (deleted) now")
+
+
+def test_a_deletion_is_of_as_many_partitions_as_were_shown() -> None:
+    """More would be lost than somebody has agreed to; which brokers have them, and its config, are no matter."""
+    found = plan_single_topic(STANDS, spec(ensure="Absent"))
+    for act in (
+        _change(replicas=replica_lists("45", "26", "341")),
+        _config(segment_ms="9"),
+        _change(reassigning_partitions=(1,)),
+    ):
+        assert _from(STANDS, found, act(STANDS)).validity is Validity.APPLICABLE
+    grown = with_topic(STANDS, "orders", replicas=replica_lists("12", "23", "34", "45"), partition_ids=())
+    assert _from(STANDS, found, grown).message == "had 3 partitions, and has 4 now"
+
+
+def test_what_looks_done_and_is_another_topic_has_moved() -> None:
+    """The values of a plan on a topic that was made again are not the plan's doing."""
+    found = plan_single_topic(STANDS, WANTED)
+    alike = with_topic(simulate(STANDS, [found]), "orders", identity=8)
+    assert _from(STANDS, found, alike).message == "was deleted and made again: it is another topic now"
+
+
+def test_a_key_that_the_record_vouches_for_stays_as_seen() -> None:
+    """Our record must not say of a key that it holds our value if somebody else has just set it."""
+    found = plan_single_topic(STANDS, spec(config={"segment.ms": 5, "cleanup.policy": "compact"}))
+    assert list(retained_managed_keys(found)) == ["segment.ms"]
+    assert not list(retained_managed_keys(plan_single_topic(STANDS, WANTED)))  # it changes all that its record names
+    assert _from(STANDS, found, _config(segment_ms="9")(STANDS)).message == "segment.ms was 5, and is 9 now"
+
+
+COMPACTS = "keys move to other partitions: old values and tombstones stay where they are, uncompacted"
+GROWS = f"to add partitions was planned as Disruptive, and is DataLoss now: {COMPACTS}"
+
+
+def _defaults(**settings: str) -> Foreign:
+    """Somebody sets dynamic defaults of the brokers; ``log_retention_ms`` is ``log.retention.ms``."""
+    named = {key.replace("_", "."): text for key, text in settings.items()}
+    return lambda seen: replace(seen, broker_defaults={**seen.broker_defaults, **named})
+
+
+RISES: dict[str, tuple[TopicSpec, Foreign, str]] = {
+    "growth, a topic that compacts": (spec(partitions=5), _config(cleanup_policy="compact"), GROWS),
+    "growth, brokers that compact": (spec(partitions=5), _defaults(log_cleanup_policy="compact,delete"), GROWS),
+    "growth, and a config": (
+        spec(partitions=5, config={"segment.ms": 6}),
+        _config(cleanup_policy="delete,compact"),
+        GROWS,
+    ),
+    "a key that was not set": (
+        spec(config={"segment.ms": 5, "delete.retention.ms": 3600000, "retention.bytes": 5}),
+        _defaults(log_cleaner_delete_retention_ms="7200000"),
+        "to change delete.retention.ms was planned as Safe, and is DataLoss now: tombstones may go",
+    ),
+    "a key that is taken away": (
+        spec(),
+        _defaults(log_roll_ms="1"),
+        "to change segment.ms was planned as Safe, and is Disruptive now: many more files",
+    ),
+}
+
+
+@pytest.mark.parametrize(("wanted", "act", "message"), RISES.values(), ids=RISES.keys())
+def test_a_change_that_may_cost_more_than_was_shown_has_moved(wanted: TopicSpec, act: Foreign, message: str) -> None:
+    """Nobody has answered for that: what its risk rests on is no value that it changes, and counts all the same."""
+    defaults = {"log.cleaner.delete.retention.ms": "3600000", "log.roll.ms": "50"}
+    seen = replace(with_topic(STANDS, "orders", config={"segment.ms": "50"}), broker_defaults=defaults)
+    found = plan_single_topic(seen, wanted)
+    assert found.changes
+    assert _from(seen, found, seen).validity is Validity.APPLICABLE
+    stands = _from(seen, found, act(seen))
+    assert (stands.validity, message in stands.message) == (Validity.CONFLICT, True), stands.message
+    assert _from(seen, replace(found, spec=None), act(seen)) == stands
+
+
+def test_a_change_that_costs_no_more_than_was_shown_stands() -> None:
+    """What was answered for may cost less, or the same for another reason; a creation and a deletion never change."""
+    compacts = with_topic(STANDS, "orders", config={"segment.ms": "5", "cleanup.policy": "compact"})
+    grows = plan_single_topic(compacts, spec(partitions=5))
+    assert grows.risk is Risk.DATA_LOSS
+    for act in (_config(cleanup_policy="delete"), _config(cleanup_policy="compact,delete")):
+        assert _from(compacts, grows, act(compacts)).validity is Validity.APPLICABLE
+    act = _defaults(log_cleanup_policy="compact", log_retention_ms="1")
+    for seen, wanted in ((STANDS, spec(ensure="Absent")), (state(), spec())):
+        assert _from(seen, plan_single_topic(seen, wanted), act(seen)).validity is Validity.APPLICABLE
+
+
+def test_what_growth_may_cost_depends_on_what_the_config_will_be() -> None:
+    """The same plan that takes cleanup.policy away, or sets it: what holds afterwards counts too."""
+    deletes = state(
+        topic("orders", replica_lists("12", "23"), "cleanup.policy", config={"cleanup.policy": "delete"}),
+    )
+    deletes = replace(deletes, broker_defaults={"log.cleanup.policy": "compact"})
+    for wanted in (spec(partitions=3), spec(partitions=3, config={"cleanup.policy": "compact"})):
+        grows, configures = plan_single_topic(deletes, wanted).changes
+        assert (grows.assessment.risk, configures.assessment.risk) == (Risk.DATA_LOSS, Risk.DATA_LOSS)
+    kept = spec(partitions=3, config={"cleanup.policy": "delete"})
+    assert plan_single_topic(deletes, kept).risk is Risk.DISRUPTIVE
+
+
+def test_a_name_that_collides_by_now_is_not_created() -> None:
+    """Kafka cannot tell a dot from an underscore: somebody was faster with the other name."""
+    found = plan_single_topic(state(), spec("a.b"))
+    assert _from(state(), found, state(topic("a_b"))).message == "would collide with a_b, which exists now"
+    assert _from(state(), found, state(topic("ab"))).validity is Validity.APPLICABLE
+
+
+def test_a_release_is_about_the_record_alone() -> None:
+    """Whatever becomes of the topic: the record as it was is released, none is done, another has moved."""
+    (found,) = plan_unmanage(STANDS, "prod", UnmanageRequest(("orders",)), RunOptions())[0].topics
+    marked = replace(STANDS, pending_deletions=frozenset({"orders"}))
+    again = with_topic(STANDS, "orders", identity=8, record_valid=False)
+    for seen in (STANDS, marked, again):
+        assert _from(STANDS, found, seen).validity is Validity.APPLICABLE
+    for seen in (with_topic(STANDS, "orders", record=None, record_valid=False), _gone(STANDS)):
+        assert _from(STANDS, found, seen).validity is Validity.ALREADY_APPLIED
+    assert (
+        _from(STANDS, found, with_topic(STANDS, "orders", record=OwnershipRecord("team"))).validity is Validity.CONFLICT
+    )
+    assert not list(retained_managed_keys(found))
+
+
+def test_a_plan_without_changes_vouches_for_nothing() -> None:
+    """Where all was refused the record stays, and says nothing new of any key."""
+    found = plan_single_topic(STANDS, spec(partitions=2, config={"segment.ms": 5}))
+    assert (found.changes, found.record_after) == ((), OwnershipRecord("default", ("segment.ms",)))
+    assert not list(retained_managed_keys(found))
+
+
+def test_a_half_finished_plan_is_neither() -> None:
+    """The plan of a topic is one transaction: a part of it that is there was done by somebody else."""
+    found = plan_single_topic(STANDS, WANTED)
+    half = with_topic(STANDS, "orders", config={"segment.ms": "6", "cleanup.policy": "compact"})
+    assert _from(STANDS, found, half).validity is Validity.CONFLICT
+
+
+def test_identities_are_drawn_from_the_counter() -> None:
+    """Created topics get identities of their own; a topic that is made again is another one."""
+    created = simulate(state(), plan(state(), spec("a"), spec("b")).topics)
+    assert [each.identity for each in created.topics.values()] == [1000, 1001]
+    assert created.next_identity == 1002
+    gone = simulate(created, [plan_single_topic(created, spec("a", ensure="Absent"))])
+    assert (list(gone.topics), list(gone.dangling_records)) == (["b"], ["a"])
+    again = simulate(gone, [plan_single_topic(gone, spec("a"))])
+    assert again.topics["a"].identity == 1002
+    assert not again.dangling_records
+
+
+def test_our_write_settles_the_record() -> None:
+    """After it the record counts, and nothing was changed outside since."""
+    old = topic(record=OwnershipRecord("default"), record_valid=False, modified_externally=True)
+    after = simulate(state(old), [plan_single_topic(state(old), spec())]).topics["orders"]
+    assert (after.record_valid, after.modified_externally) == (True, False)
+
+
+def _foreign(found: TopicPlan, before: TopicState, draw: st.DataObject) -> dict[str, object]:
+    """One change by somebody else to something that the plan of an existing topic rests on."""
+    moves: list[dict[str, object]] = [
+        {"identity": before.identity + 1},
+        {"record": OwnershipRecord("somebody", ("x",)), "record_valid": True},
+        {"record_valid": not before.record_valid}
+        if before.record
+        else {"record": OwnershipRecord("x"), "record_valid": True},
+    ]
+    for change in found.changes:
+        if isinstance(change, AddPartitions):
+            moves += [
+                {"replicas": ((77,), *before.replicas[1:])},
+                {"replicas": (*before.replicas, (1,)), "partition_ids": range(len(before.replicas) + 1)},
+                {"reassigning_partitions": (0,)},
+                {"unknown_fields": ("x",)},
+            ]
+        elif isinstance(change, UpdateConfig):
+            key = draw.draw(st.sampled_from([item.key for item in change.items]))
+            moves.append({"config": {**before.config, key: "somebody's"}})
+            moves.append({"config": {other: text for other, text in before.config.items() if other != key} | (
+                {key: "0"} if key not in before.config else {})})  # fmt: skip
+    return draw.draw(st.sampled_from(moves))
+
+
+@settings(max_examples=300)
+@given(plan_inputs(), st.data())
+def test_any_relevant_change_moves_a_topic(world: PlanInput, data: st.DataObject) -> None:
+    """Whatever the plan, one change of what it rests on is found, with a message; other topics stay before.
+
+    (It counts as done if others have written the very record that was planned.)
+    """
+    found: Plan = world.plan()
+    existing = [each for each in found.actionable_topics() if each.before is not None]
+    if not existing:
+        return
+    chosen = data.draw(st.sampled_from(existing))
+    assert chosen.before is not None
+    moved = with_topic(world.state, chosen.topic, **_foreign(chosen, chosen.before, data))
+    for each in existing:
+        stands = _from(world.state, each, moved)
+        assert (stands.validity is Validity.APPLICABLE) == (each is not chosen)
+        assert bool(stands.message) == (stands.validity is Validity.CONFLICT)
+
+
+@settings(max_examples=300)
+@given(plan_inputs())
+def test_irrelevant_changes_move_nothing(world: PlanInput) -> None:
+    """A key that no plan touches, a topic id, another controller: every topic still stands before its plan."""
+    touched = {
+        name: replace(each, topic_id=each.topic_id or "new", config={**each.config, "confluent.other": "1"})
+        for name, each in world.state.topics.items()
+    }
+    cluster = replace(world.cluster, allow_unknown_configs=("confluent.*",))
+    specs = tuple(replace(wanted, cluster=cluster) for wanted in world.specs)
+    world = world._replace(cluster=cluster, specs=specs)
+    later = replace(world.state, topics=touched, controller=9, controller_epoch=99)
+    for each in world.plan().actionable_topics():
+        if each.spec is not None and not each.spec.remove_unmanaged:
+            assert _from(world.state, each, later).validity is Validity.APPLICABLE
+
+
+def test_adoption_flags_do_not_matter_to_standing() -> None:
+    """An adoption with differences is done once the record and the values are there."""
+    seen = state(topic(record=None))
+    found = plan_single_topic(seen, WANTED, RunOptions(adopt=("*",)))
+    assert _from(seen, found, simulate(seen, [found])).validity is Validity.ALREADY_APPLIED
+    assert _from(seen, found, seen).validity is Validity.APPLICABLE

@@ -1,0 +1,73 @@
+"""A plan that was kept against a cluster as it is now: what is done, what moved, and what is left to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from support.builders import change_kinds, plan, refusal_reasons, replica_lists, spec, state, topic, with_topic
+from topiarist.errors import Reason
+from topiarist.model.plan import Plan
+from topiarist.model.state import ClusterState, ReadError, WriteBlock
+from topiarist.planning.preconditions import revalidate
+from topiarist.planning.simulate import simulate
+
+ZSTD = {"compression.type": "zstd"}
+SEEN = state(
+    *map(topic, ("done", "left", "moved", "same")),
+    topic("noticed", config={"flush.ms": "5"}),
+    topic("refused", replica_lists("12", "23")),
+)
+PLAN = plan(
+    SEEN,
+    *(spec(name, config=ZSTD) for name in ("done", "left", "moved")),
+    *(spec("noticed"), spec("same"), spec("refused", partitions=1)),
+)
+
+
+def _later() -> ClusterState:
+    """One topic is done, and others have set the key of another."""
+    after = simulate(SEEN, [found for found in PLAN.topics if found.topic == "done"])
+    return with_topic(after, "moved", config={"compression.type": "gzip"})
+
+
+def _kinds(found: Plan) -> dict[str, list[str]]:
+    return {each.topic: change_kinds(each) for each in found.topics}
+
+
+def test_what_is_done_what_moved_and_what_is_left() -> None:
+    """Each topic of the plan is one of the three; what moved is still shown, and not done."""
+    looked = revalidate(PLAN, _later())
+    update = ["UpdateConfig"]
+    assert [found.topic for found in looked.already_applied] == ["done"]
+    assert looked.conflicts == {"moved": "compression.type was not set, and is gzip now"}
+    assert _kinds(looked.plan) == {"left": update, "moved": update, "noticed": [], "refused": []}
+    assert _kinds(looked.without_conflicts()) == {"left": update, "noticed": [], "refused": []}
+
+
+@pytest.mark.parametrize(("claimed", "counted"), [(1, 2), (2, 3), (10_000, 3)])
+def test_no_file_makes_more_topics_unchanged_than_there_are(claimed: int, counted: int) -> None:
+    """Two topics are neither changed nor refused; what is done by now is unchanged too."""
+    assert PLAN.unchanged == 2
+    assert revalidate(replace(PLAN, unchanged=claimed), _later()).plan.unchanged == counted
+
+
+def test_a_topic_that_cannot_be_read_has_moved() -> None:
+    """Nobody knows how it stands; which node it is is said."""
+    blind = replace(_later(), topic_errors={"left": ReadError("/config/topics/left", "it is not JSON")})
+    assert revalidate(PLAN, blind).conflicts["left"] == "/config/topics/left: it is not JSON"
+
+
+def test_a_closed_gate_holds_back_all_that_is_left() -> None:
+    """Nothing moves under a plan that may not be done; what is done stays so."""
+    closed = replace(_later(), write_block=WriteBlock(Reason.FROZEN, "disks are being moved"))
+    looked = revalidate(PLAN, closed)
+    assert ([found.topic for found in looked.already_applied], looked.conflicts) == (["done"], {})
+    assert {found.topic: refusal_reasons(found) for found in looked.plan.topics} == {
+        "left": ["Frozen"],
+        "moved": ["Frozen"],
+        "noticed": [],
+        "refused": ["FewerPartitions"],
+    }
+    assert not looked.plan.has_changes

@@ -1,0 +1,232 @@
+"""What a change of one config may cost, row by row; where the brokers' own setting is unknown the worse case counts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.strategies import texts
+from topiarist.kafka.config_table import MAX_BY_TYPE, TOPIC_CONFIGS
+from topiarist.kafka.config_values import check_value, is_equivalent
+from topiarist.model.plan import Risk
+from topiarist.planning.risk import assess_config, assess_deletion, assess_growth
+from topiarist.planning.risk_table import RISK_TABLE as TABLE_OF_RISKS
+from topiarist.planning.risk_table import NumberRisks, WordRisks
+
+SAFE, DISRUPTIVE, LOSS = Risk
+DAY, HOUR, UNLIMITED = "86400000", "3600000", str(2**63 - 1)
+
+MATRIX: dict[str, list[tuple[str, str, Risk]]] = {
+    "cleanup.policy": [("delete", "compact", LOSS), ("compact", "delete", LOSS), ("compact", "compact,delete", LOSS)],
+    "compression.gzip.level": [("9", "1", SAFE), ("1", "9", SAFE)],
+    "compression.lz4.level": [("17", "1", SAFE), ("1", "17", SAFE)],
+    "compression.type": [("zstd", word, DISRUPTIVE) for word in ("uncompressed", "lz4", "snappy", "gzip", "producer")]
+    + [("producer", "zstd", DISRUPTIVE)],
+    "compression.zstd.level": [("22", "1", SAFE), ("1", "22", SAFE)],
+    "delete.retention.ms": [(DAY, HOUR, LOSS), (HOUR, DAY, SAFE)],
+    "file.delete.delay.ms": [(DAY, HOUR, SAFE), (HOUR, DAY, DISRUPTIVE), (HOUR, "7200000", SAFE)],
+    "flush.messages": [("2", "1", DISRUPTIVE), ("1", "2", DISRUPTIVE)],
+    "flush.ms": [("2", "1", DISRUPTIVE), ("1", "2", DISRUPTIVE)],
+    "follower.replication.throttled.replicas": [("", "0:1", DISRUPTIVE), ("*", "", DISRUPTIVE)],
+    "index.interval.bytes": [("4096", "4095", SAFE), ("4096", "409", DISRUPTIVE), ("409", "40960", SAFE)],
+    "leader.replication.throttled.replicas": [("", "0:1", DISRUPTIVE), ("*", "", DISRUPTIVE)],
+    "local.retention.bytes": [("2000", "1000", LOSS), ("1000", "2000", DISRUPTIVE), ("1000", "-1", DISRUPTIVE)],
+    "local.retention.ms": [(DAY, HOUR, LOSS), (HOUR, DAY, DISRUPTIVE), (DAY, "-1", DISRUPTIVE), ("-1", DAY, LOSS)],
+    "max.compaction.lag.ms": [(DAY, HOUR, LOSS), (HOUR, DAY, SAFE), (UNLIMITED, DAY, LOSS)],
+    "max.message.bytes": [("1000", "999", DISRUPTIVE), ("999", "1000", SAFE), ("1000", "10000", DISRUPTIVE)],
+    "message.downconversion.enable": [("true", "false", DISRUPTIVE), ("false", "true", SAFE)],
+    "message.format.version": [("2.8", "0.10.2", DISRUPTIVE), ("0.10.2", "2.8", DISRUPTIVE)],
+    "message.timestamp.after.max.ms": [(DAY, HOUR, DISRUPTIVE), (HOUR, DAY, SAFE), (UNLIMITED, DAY, DISRUPTIVE)],
+    "message.timestamp.before.max.ms": [(DAY, HOUR, DISRUPTIVE), (HOUR, DAY, SAFE), (UNLIMITED, DAY, DISRUPTIVE)],
+    "message.timestamp.difference.max.ms": [(DAY, HOUR, DISRUPTIVE), (HOUR, DAY, SAFE)],
+    "message.timestamp.type": [("CreateTime", "LogAppendTime", DISRUPTIVE), ("LogAppendTime", "CreateTime", LOSS)],
+    "min.cleanable.dirty.ratio": [("0.5", "0.4", DISRUPTIVE), ("0.5", "0.51", DISRUPTIVE)],
+    "min.compaction.lag.ms": [(DAY, HOUR, LOSS), (HOUR, DAY, DISRUPTIVE), (HOUR, "0", LOSS)],
+    "min.insync.replicas": [("2", "1", DISRUPTIVE), ("1", "2", DISRUPTIVE)],
+    "preallocate": [("false", "true", DISRUPTIVE), ("true", "false", SAFE)],
+    "remote.log.copy.disable": [("false", "true", DISRUPTIVE), ("true", "false", SAFE)],
+    "remote.log.delete.on.disable": [("false", "true", LOSS), ("true", "false", SAFE)],
+    "remote.storage.enable": [("false", "true", DISRUPTIVE), ("true", "false", LOSS)],
+    "retention.bytes": [("2000", "1000", LOSS), ("1000", "2000", DISRUPTIVE), ("1000", "-1", DISRUPTIVE)],
+    "retention.ms": [(DAY, HOUR, LOSS), (HOUR, DAY, DISRUPTIVE), (DAY, "-1", DISRUPTIVE), ("-1", DAY, LOSS)],
+    "segment.bytes": [
+        ("1000", "100", DISRUPTIVE),
+        ("1000", "101", SAFE),
+        ("100", "999", SAFE),
+        ("99", "1000", DISRUPTIVE),
+    ],
+    "segment.index.bytes": [("1000", "100", DISRUPTIVE), ("999", "100", SAFE), ("100", "1000", DISRUPTIVE)],
+    "segment.jitter.ms": [(DAY, HOUR, DISRUPTIVE), ("3", "2", SAFE), ("2", "0", DISRUPTIVE), (HOUR, DAY, SAFE)],
+    "segment.ms": [(DAY, HOUR, DISRUPTIVE), ("1000", "5000", SAFE), (HOUR, DAY, DISRUPTIVE)],
+    "unclean.leader.election.enable": [("false", "true", LOSS), ("true", "false", DISRUPTIVE)],
+}
+"""What is expected of every config, in every direction: before, after, risk; written by hand."""
+
+# key, before, after, what is known of the brokers -> risk
+TABLE: list[tuple[str, str | None, str | None, dict[str, str], Risk]] = [
+    ("retention.ms", DAY, HOUR, {}, LOSS),
+    ("retention.ms", HOUR, DAY, {}, DISRUPTIVE),
+    ("retention.ms", HOUR, "-1", {}, DISRUPTIVE),
+    ("retention.ms", "-1", HOUR, {}, LOSS),
+    ("retention.ms", None, "604800000", {}, LOSS),
+    ("retention.ms", "604800000", None, {}, LOSS),
+    ("retention.ms", None, "604800000", {"log.retention.ms": "-1"}, LOSS),
+    ("retention.ms", None, "604800000", {"log.retention.ms": HOUR}, DISRUPTIVE),
+    ("retention.ms", None, "604800000", {"log.retention.hours": "168"}, SAFE),
+    ("retention.ms", DAY, None, {"log.retention.hours": "168"}, DISRUPTIVE),
+    ("retention.ms", DAY, None, {"log.retention.hours": "1"}, LOSS),
+    ("retention.ms", "abc", DAY, {}, LOSS),
+    ("retention.ms", "abc", "x", {}, LOSS),
+    ("retention.bytes", "-1", "-2", {}, SAFE),
+    ("retention.bytes", "-1", "1000", {}, LOSS),
+    ("retention.bytes", "1000", "-1", {}, DISRUPTIVE),
+    ("local.retention.ms", DAY, HOUR, {}, LOSS),
+    ("local.retention.ms", HOUR, DAY, {}, DISRUPTIVE),
+    ("local.retention.ms", "-2", DAY, {}, LOSS),
+    ("local.retention.ms", DAY, "-2", {}, LOSS),
+    ("local.retention.bytes", "2000", "1000", {}, LOSS),
+    ("delete.retention.ms", DAY, HOUR, {}, LOSS),
+    ("delete.retention.ms", HOUR, DAY, {}, SAFE),
+    ("delete.retention.ms", None, DAY, {}, LOSS),
+    ("delete.retention.ms", None, DAY, {"log.cleaner.delete.retention.ms": HOUR}, SAFE),
+    ("max.compaction.lag.ms", DAY, HOUR, {}, LOSS),
+    ("max.compaction.lag.ms", None, DAY, {}, LOSS),
+    ("cleanup.policy", "delete", "compact", {}, LOSS),
+    ("cleanup.policy", "compact", "compact,delete", {}, LOSS),
+    ("cleanup.policy", "compact,delete", "delete", {}, LOSS),
+    ("cleanup.policy", "compact,delete", "delete,compact", {}, SAFE),
+    ("cleanup.policy", None, "delete", {}, LOSS),
+    ("cleanup.policy", None, "delete", {"log.cleanup.policy": "delete"}, SAFE),
+    ("cleanup.policy", "compact", None, {}, LOSS),
+    ("unclean.leader.election.enable", "false", "true", {}, LOSS),
+    ("unclean.leader.election.enable", None, "true", {}, LOSS),
+    ("unclean.leader.election.enable", "true", "false", {}, DISRUPTIVE),
+    ("unclean.leader.election.enable", "true", None, {}, DISRUPTIVE),
+    ("unclean.leader.election.enable", "TRUE", " true ", {}, SAFE),
+    ("unclean.leader.election.enable", "false", None, {}, LOSS),
+    ("unclean.leader.election.enable", "false", None, {"unclean.leader.election.enable": "false"}, SAFE),
+    ("min.insync.replicas", "2", "1", {}, DISRUPTIVE),
+    ("min.insync.replicas", "1", "2", {}, DISRUPTIVE),
+    ("min.insync.replicas", None, "2", {}, DISRUPTIVE),
+    ("min.insync.replicas", None, "2", {"min.insync.replicas": "2"}, SAFE),
+    ("max.message.bytes", "1000", "999", {}, DISRUPTIVE),
+    ("max.message.bytes", "999", "1000", {}, SAFE),
+    ("message.timestamp.type", "CreateTime", "LogAppendTime", {}, DISRUPTIVE),
+    ("compression.type", "zstd", "gzip", {}, DISRUPTIVE),
+    ("segment.bytes", "1000", "100", {}, DISRUPTIVE),
+    ("segment.bytes", "1000", "101", {}, SAFE),
+    ("segment.ms", "1000", "5000", {}, SAFE),
+    ("preallocate", None, "true", {}, DISRUPTIVE),
+    ("preallocate", None, "false", {}, SAFE),
+    ("confluent.tier.enable", None, "true", {}, DISRUPTIVE),
+    ("min.compaction.lag.ms", None, HOUR, {}, LOSS),
+    ("min.compaction.lag.ms", HOUR, None, {}, LOSS),
+    ("min.compaction.lag.ms", "0", None, {}, DISRUPTIVE),
+    ("min.compaction.lag.ms", None, HOUR, {"log.cleaner.min.compaction.lag.ms": "0"}, DISRUPTIVE),
+    ("message.timestamp.before.max.ms", None, DAY, {}, DISRUPTIVE),
+    ("message.timestamp.before.max.ms", DAY, None, {}, DISRUPTIVE),
+    ("message.timestamp.before.max.ms", DAY, UNLIMITED, {}, DISRUPTIVE),
+    ("message.timestamp.after.max.ms", DAY, UNLIMITED, {}, DISRUPTIVE),
+    ("message.timestamp.difference.max.ms", DAY, UNLIMITED, {}, SAFE),
+    ("message.timestamp.type", None, "CreateTime", {}, LOSS),
+    ("message.timestamp.type", None, "LogAppendTime", {}, DISRUPTIVE),
+    ("message.timestamp.type", "LogAppendTime", None, {}, LOSS),
+    ("message.timestamp.type", "CreateTime", None, {}, DISRUPTIVE),
+    ("message.timestamp.type", "LogAppendTime", None, {"log.message.timestamp.type": "LogAppendTime"}, SAFE),
+    ("delete.retention.ms", "0", None, {}, SAFE),
+    ("max.compaction.lag.ms", None, UNLIMITED, {}, SAFE),
+    ("retention.ms", None, UNLIMITED, {}, DISRUPTIVE),
+    ("retention.ms", None, "-1", {}, DISRUPTIVE),
+    ("retention.ms", "9007199254740993", "9007199254740992", {}, LOSS),
+    ("segment.jitter.ms", None, "0", {}, DISRUPTIVE),
+    ("cleanup.policy", "compact", "", {}, LOSS),
+]
+
+
+@pytest.mark.parametrize(("key", "before", "after", "settings", "risk"), TABLE)
+def test_the_table(key: str, before: str | None, after: str | None, settings: dict[str, str], risk: Risk) -> None:
+    """One row of the table; every risk has its reason, and only those."""
+    verdict = assess_config(key, before, after, settings)
+    assert verdict.risk is risk
+    assert bool(verdict.explanation) == (risk is not SAFE)
+
+
+def test_the_matrix_has_every_config_in_every_direction() -> None:
+    """A config that Kafka gains has to be judged, here and in the table; numbers both ways, words each as a goal."""
+    assert sorted(MATRIX) == sorted(TABLE_OF_RISKS) == sorted(TOPIC_CONFIGS)
+    for key, rows in MATRIX.items():
+        definition, goals = TOPIC_CONFIGS[key], {after for _, after, _ in rows}
+        if definition.type in (*MAX_BY_TYPE, "double"):
+            assert isinstance(TABLE_OF_RISKS[key], NumberRisks)
+            assert {float(after) > float(before) for before, after, _ in rows if "-" not in before + after} == {
+                True,
+                False,
+            }
+        else:
+            assert isinstance(TABLE_OF_RISKS[key], WordRisks)
+            assert goals >= set({"boolean": ("true", "false")}.get(definition.type, definition.valid_values))
+
+
+@pytest.mark.parametrize(("key", "row"), [(key, row) for key, rows in MATRIX.items() for row in rows])
+def test_the_matrix(key: str, row: tuple[str, str, Risk]) -> None:
+    """Both values are on the topic, so that nothing is in doubt; each can be read, and each risk has a reason."""
+    before, after, risk = row
+    assert not [text for text in (before, after) if text and check_value(key, text)]
+    verdict = assess_config(key, before, after, {})
+    assert verdict.risk is risk
+    assert bool(verdict.explanation) == (risk is not SAFE)
+    assert "{" not in verdict.explanation
+
+
+def test_every_cost_has_a_reason() -> None:
+    """Also why a change is safe: the page shows it."""
+    for key, row in TABLE_OF_RISKS.items():
+        if isinstance(row, NumberRisks):
+            costs = [row.decrease, row.increase, *([row.unlimited] if row.unlimited else [])]
+        else:
+            costs = [*row.by_word.values()] or [row.otherwise]
+        assert all(cost.explanation and cost.min_factor >= 1 for cost in costs), key
+
+
+def test_reasons_have_the_numbers_in_words() -> None:
+    """A reviewer reads what will happen to the messages, not a difference of milliseconds."""
+    assert assess_config("retention.ms", DAY, HOUR, {}).explanation == "messages older than 1 hour will be deleted"
+    assert assess_config("retention.bytes", "-1", "1048576", {}).explanation == "messages beyond 1 MiB will be deleted"
+    compacts = "all but the newest message of each key will be deleted"
+    assert assess_config("cleanup.policy", "delete", "compact", {}).explanation == compacts
+    stops = "what is deleted, and when, changes: cleanup is delete, was compact,delete"
+    assert assess_config("cleanup.policy", "compact,delete", "delete", {}).explanation == stops
+    unclean = "unclean.leader.election.enable"
+    lags = "a replica that lags may become leader: acknowledged messages are lost"
+    assert assess_config(unclean, None, "true", {}).explanation == lags
+    assert "brokerConfig" in assess_config(unclean, "false", None, {}).explanation
+    assert assess_config("min.insync.replicas", "2", "1", {}).explanation.endswith("change: 2 to 1")
+    assert assess_config("min.insync.replicas", None, "1", {}).explanation.endswith("change: unknown to 1")
+    assert "brokerConfig" in assess_config("retention.ms", None, HOUR, {}).explanation
+    assert assess_deletion(1, 3).explanation == "all its messages are deleted (1 partition, 3 replicas in all)"
+
+
+def test_growth_where_anything_compacts() -> None:
+    """By override or by what is known of the brokers."""
+    assert assess_growth([{}], {}).risk is DISRUPTIVE
+    assert assess_growth([{}], {"log.cleanup.policy": "delete,compact"}).risk is LOSS
+    assert assess_growth([{"cleanup.policy": "delete"}, {"cleanup.policy": "compact"}], {}).risk is LOSS
+
+
+@given(st.sampled_from(sorted(TOPIC_CONFIGS)), st.none() | texts(), st.none() | texts(), st.booleans())
+def test_any_change_has_a_verdict(key: str, before: str | None, after: str | None, known: bool) -> None:
+    """Whatever stands on a cluster; equal values are no change and so never a risk."""
+    settings = {server: "5" for server, _ in TOPIC_CONFIGS[key].server_defaults} if known else {}
+    verdict = assess_config(key, before, after, settings)
+    assert bool(verdict.explanation) == (verdict.risk is not SAFE)
+    if before is not None and after is not None and is_equivalent(key, before, after):
+        assert verdict.risk is SAFE
+
+
+@given(st.sampled_from(["retention.ms", "retention.bytes"]), st.integers(-3, 1 << 62), st.integers(-3, 1 << 62))
+def test_less_retention_is_always_a_loss(key: str, before: int, after: int) -> None:
+    """Of two known limits the lower one after is a loss; negative numbers are no limit."""
+    old, new = (float("inf") if number < 0 else number for number in (before, after))
+    if key == "retention.bytes" or min(before, after) >= -1:
+        assert (assess_config(key, str(before), str(after), {}).risk is LOSS) == (new < old)

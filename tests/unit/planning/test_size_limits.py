@@ -1,0 +1,46 @@
+"""Sizes are computed, not guessed: what an assignment takes in bytes, and which changes take room in which list."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.builders import plan, refusal_reasons, spec, state, topic
+from topiarist.kafka.types import Replicas
+from topiarist.model.state import ListSizes
+from topiarist.planning.size_limits import MAX_NOTIFICATIONS, NOTIFICATION_BYTES, assignment_bytes, enforce_size_limits
+
+_LISTS = st.lists(st.lists(st.integers(0, 5000), max_size=5).map(tuple), max_size=30).map(tuple)
+
+
+@given(_LISTS, st.integers(0, 20000))
+def test_the_size_of_an_assignment_is_that_of_its_json(replicas: tuple[Replicas, ...], first: int) -> None:
+    """Each list with its partition's id, exactly; the braces are not counted, a comma is counted for each."""
+    text = json.dumps({str(first + index): list(each) for index, each in enumerate(replicas)}, separators=(",", ":"))
+    assert assignment_bytes(replicas, first) == len(text) - 1 if replicas else assignment_bytes(replicas, first) == 0
+
+
+def test_a_notification_is_as_long_as_its_name_in_a_reply() -> None:
+    """Four bytes of length, and the sequential name."""
+    assert len("config_change_" + "0" * 10) + 4 == NOTIFICATION_BYTES
+
+
+def test_room_is_taken_by_those_that_fit_only() -> None:
+    """A long name that does not fit leaves room for a short one after it."""
+    wanted = plan(state(), spec("a" * 100), spec("b"), spec("c"))
+    kept, warnings = enforce_size_limits(wanted.topics, ListSizes(topics_bytes=80, max_bytes=100))
+    assert [refusal_reasons(each) for each in kept] == [["TooLarge"], [], []]
+    assert warnings == ["the list of topics: 90 of 100 bytes that a broker can read in one reply"]
+
+
+def test_there_are_never_more_than_so_many_notifications() -> None:
+    """Whoever sent those that are there: what would be one too many waits, and nothing else does."""
+    there = [topic(name, config={"retention.ms": "1"}) for name in ("a", "b", "c")]
+    wishes = [spec("a", config={"retention.ms": 2}), spec("b", config={"retention.ms": 2}), spec("c", partitions=9)]
+    wanted = plan(state(*there), *wishes)
+    room = ListSizes(notifications_bytes=4 + NOTIFICATION_BYTES * (MAX_NOTIFICATIONS - 1), max_bytes=10**9)
+    kept, _ = enforce_size_limits(wanted.topics, room)
+    assert [refusal_reasons(each) for each in kept] == [[], ["BudgetExceeded"], []]
+    assert kept[2].is_actionable

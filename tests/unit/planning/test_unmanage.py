@@ -1,0 +1,127 @@
+"""Giving topics up: which records a plan to release takes away, and which it leaves to whoever they belong to."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.states import cluster, spec, topic
+from topiarist.errors import Reason
+from topiarist.kafka.names import topic_name_problem
+from topiarist.model.plan import ReleaseOwnership, Risk
+from topiarist.model.run_options import ALL_TOPICS, RunOptions
+from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import Freeze, OwnershipRecord, ReadError, WriteBlock
+from topiarist.output.text.layout import TextLayout
+from topiarist.output.text.plan import format_plans
+from topiarist.planning.planner import make_plan
+from topiarist.planning.simulate import simulate
+from topiarist.planning.unmanage import UnmanageRequest, parse_unmanage_request, plan_unmanage
+
+SEEN = cluster(
+    topic("legacy-a"),
+    topic("legacy-b", owner="shop"),
+    topic("legacy-c", managed_keys=None),
+    topic("made-again", record_valid=False),
+    dangling_records={
+        "gone": OwnershipRecord("default", deleted=True),
+        "legacy-gone": OwnershipRecord("default", ("retention.ms",)),
+    },
+    topic_errors={"odd": ReadError("/topiarist/topics/odd", "it is empty")},
+)
+
+
+def test_names_and_patterns_are_told_apart() -> None:
+    """Each once, sorted; a word with a sign that no topic name has is a pattern."""
+    assert parse_unmanage_request(["b", "a*", "b", "x?", "[ab]"]) == UnmanageRequest(("b",), ("[ab]", "a*", "x?"))
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ([""], "found an empty topic name"),
+        (["topics/orders"], 'found "/" in topic name'),
+        ([".."], "which Kafka reserves"),
+        (["a b*"], 'the pattern "a b*", which no topic name meets'),
+        (["/*", "ok", "\x1b"], 'found "\\u001b" in topic name "\\x1b"'),
+    ],
+)
+def test_words_that_can_be_no_topic_are_refused(words: list[str], why: str) -> None:
+    """With everything that is wrong, before any cluster is asked."""
+    with pytest.raises(ValueError, match="found") as raised:
+        parse_unmanage_request(words)
+    assert why in str(raised.value)
+    assert "\x1b" not in str(raised.value)
+
+
+@given(st.text())
+def test_a_word_is_a_topic_name_a_pattern_or_an_error(word: str) -> None:
+    """What is taken for a name is one; nothing else comes out."""
+    try:
+        found = parse_unmanage_request([word])
+    except ValueError:
+        return
+    assert not any(map(topic_name_problem, found.names))
+    assert found.names + found.patterns == (word,)
+
+
+def test_a_pattern_means_our_own_only() -> None:
+    """Another owner's record is not ours to be found by a pattern; with a name it is refused."""
+    plan, absent = plan_unmanage(SEEN, "prod", parse_unmanage_request(["legacy-*"]), RunOptions())
+    assert [topic.topic for topic in plan.topics] == ["legacy-a", "legacy-gone"]
+    assert not absent
+    named, _ = plan_unmanage(SEEN, "prod", parse_unmanage_request(["legacy-b"]), RunOptions())
+    assert [finding.reason for finding in named.topics[0].refusals] == [Reason.NOT_OWNED]
+    taken, _ = plan_unmanage(SEEN, "prod", parse_unmanage_request(["legacy-b"]), RunOptions(take_ownership=ALL_TOPICS))
+    assert taken.topics[0].changes == (ReleaseOwnership(),)
+
+
+def test_what_has_no_record_is_named() -> None:
+    """A topic that was never ours, and a name that nothing has."""
+    plan, absent = plan_unmanage(SEEN, "prod", parse_unmanage_request(["legacy-c", "nothing", "gone"]), RunOptions())
+    assert [topic.topic for topic in plan.topics] == ["gone"]
+    assert absent == ["legacy-c", "nothing"]
+
+
+def test_a_record_that_cannot_be_read_is_refused() -> None:
+    """Whose it is cannot be told."""
+    plan, absent = plan_unmanage(SEEN, "prod", parse_unmanage_request(["odd"]), RunOptions())
+    (refusal,) = plan.topics[0].refusals
+    assert (refusal.reason, refusal.message) == (Reason.ZNODE_UNREADABLE, "/topiarist/topics/odd: it is empty")
+    assert not absent
+
+
+def test_releasing_is_safe_and_the_text_says_so() -> None:
+    """One line a topic; a record of an earlier topic is called that."""
+    plan, _ = plan_unmanage(SEEN, "prod", parse_unmanage_request(["made-again", "legacy-a"]), RunOptions())
+    assert {topic.risk for topic in plan.topics} == {Risk.SAFE}
+    assert [[notice.reason for notice in topic.notices] for topic in plan.topics] == [
+        [],
+        [Reason.STALE_OWNERSHIP_RECORD],
+    ]
+    text = format_plans([plan], TextLayout())
+    assert "= legacy-a       release: only our record goes                            Safe" in text
+    assert "note         our record belongs to an earlier topic of this name" in text
+    assert text.endswith("Plan: 2 to release.\n")
+
+
+def test_a_closed_gate_keeps_every_record() -> None:
+    """Held back with the gate's words, as all changes are."""
+    gate = WriteBlock(Reason.FROZEN, f"the cluster is {Freeze('inventory', 'ada', 'today')}")
+    closed = cluster(topic("orders"), write_block=gate)
+    plan, _ = plan_unmanage(closed, "prod", parse_unmanage_request(["orders"]), RunOptions())
+    assert not plan.has_changes
+    assert plan.topics[0].refusals[0].message == "the cluster is frozen by ada since today: inventory"
+
+
+def test_a_released_topic_is_adopted_again_like_any_other() -> None:
+    """The topic is as it was, and unadopted: what differs is refused, what does not is adopted."""
+    plan, _ = plan_unmanage(SEEN, "prod", parse_unmanage_request(["legacy-a", "gone"]), RunOptions())
+    after = simulate(SEEN, plan.topics)
+    assert after.topics.keys() == SEEN.topics.keys()
+    assert (after.topics["legacy-a"].record, "gone" in after.dangling_records) == (None, False)
+    differs = make_plan(after, ClusterSpec(), [spec("legacy-a", partitions=9), spec("gone")], RunOptions())
+    created, refused = differs.topics
+    assert [finding.reason for finding in refused.refusals] == [Reason.NOT_ADOPTED]
+    assert created.is_actionable

@@ -1,0 +1,109 @@
+"""The schema files themselves, what is generated into them, and the samples that lead editors to them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from support.checkout import ROOT
+from topiarist.adapters.manifests.loader import load_manifests
+from topiarist.kafka.config_table import TOPIC_CONFIGS
+from topiarist.kubernetes.reconciler import SyncState
+from topiarist.schema import explain
+from topiarist.schema import load as load_
+
+
+def parts(value: Any) -> Iterator[dict[str, Any]]:
+    """Every mapping in a schema."""
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for inner in value:
+            yield from parts(inner)
+
+
+def _holds(part: dict[str, Any]) -> bool:
+    """Whether it has fields, and is not itself a list of fields one of which is called ``properties``."""
+    return isinstance(part.get("properties"), dict)
+
+
+@pytest.mark.parametrize("kind", load_.KINDS)
+def test_every_keyword_has_its_words(kind: str) -> None:
+    """A keyword that the schemas use is one that can be explained."""
+    structure = {"$schema", "$id", "$ref", "title", "description", "examples", "default", "definitions", "properties"}
+    structure |= {
+        "items",
+        "allOf",
+        "propertyNames",
+        "enumDescriptions",
+        "patternErrorMessage",
+        "errorMessage",
+        "deprecationMessage",
+    } | {"writeOnly"}
+    fields = [
+        part
+        for part in parts(load_.load_schema(kind))
+        if "type" in part or "$ref" in part or "not" in part or "anyOf" in part
+    ]
+    used = {keyword for part in fields if isinstance(part.get("type", "x"), str | list) for keyword in part}
+    assert used - structure <= set(explain._EXPLAINERS)
+
+
+@pytest.mark.parametrize("kind", [*load_.KINDS, "Status"])
+def test_schemas_suit_editors_and_every_regex_engine(kind: str) -> None:
+    """draft-07 by its own rules; each field has a title and a description; patterns have explicit classes and words."""
+    document = load_.load_schema(kind)
+    jsonschema.Draft7Validator.check_schema(document)
+    assert document["$schema"] == "http://json-schema.org/draft-07/schema#"
+    assert document["$id"] == f"https://topiarist.dev/schemas/{kind.lower()}.json"
+    for part in parts(document):
+        # A part without a type is a condition on fields that are described elsewhere.
+        for name, field in part["properties"].items() if isinstance(part.get("type"), str) and _holds(part) else ():
+            assert "$ref" in field or (field["title"] and field["description"].endswith((".", ")"))), name
+        if isinstance(part.get("pattern"), str):
+            assert re.fullmatch(r"\^[^$]*\$", part["pattern"]), "anchored once at both ends"
+            assert not re.search(r"\\[dwsDWSbB]", part["pattern"])
+            assert part["patternErrorMessage"].startswith("wanted ")
+
+
+@pytest.mark.parametrize("kind", ["Topic", "Cluster"])
+def test_all_topic_configs_are_in_the_schemas(kind: str) -> None:
+    """An editor completes every config that Kafka knows; a vendor's keys are allowed too."""
+    config = load_.load_schema(kind)["definitions"]["config"]
+    assert list(config["properties"]) == list(TOPIC_CONFIGS)
+    assert config["additionalProperties"]
+
+
+def test_a_status_has_the_states_of_the_code() -> None:
+    """Whoever reads a status can count on the words; one that the API server did not know would never be written."""
+    state = load_.load_schema("status")["definitions"]["topicOnCluster"]["properties"]["state"]
+    assert state["enum"] == sorted(SyncState)
+    assert len(state["enumDescriptions"]) == len(SyncState)
+
+
+def test_generated_parts_are_in_step() -> None:
+    """The schemas hold what ``tools/generate.py`` would write; its message names the command that mends it."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools/generate.py", "--check"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "manifests").glob("[sp]*/*.yaml")), ids=lambda path: path.name)
+def test_samples_are_valid_and_name_their_schema(path: Path) -> None:
+    """Every sample loads without a complaint, and its first line leads an editor to the schema of its kind."""
+    loaded = load_manifests([str(path)])
+    assert loaded.errors == ()
+    (manifest,) = loaded.manifests
+    first = path.read_text(encoding="utf-8").splitlines()[0]
+    target = path.parent / first.removeprefix("# yaml-language-server: $schema=")
+    assert json.loads(target.read_text(encoding="utf-8")) == load_.load_schema(manifest.kind)

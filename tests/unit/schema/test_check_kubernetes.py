@@ -1,0 +1,182 @@
+"""What a ``Cluster`` says for Kubernetes: on the command line it is read, checked, and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from topiarist.adapters.manifests.loader import load_manifests
+from topiarist.adapters.zookeeper.connection import secrets
+from topiarist.desired import parse
+from topiarist.errors import FieldPath as DocumentPath
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.credentials import SecretKeyRef
+from topiarist.schema import check, explain
+from topiarist.schema import load as load_
+
+SECRET = {"secretKeyRef": {"name": "zookeeper", "key": "password"}}
+LOGIN = {"sasl": {"username": "topiarist", "password": SECRET}}
+NAMESPACES: DocumentPath = ("spec", "allowedTopics", 0, "namespaces")
+SELECTOR: DocumentPath = (*NAMESPACES, "selector")
+
+
+def cluster(**spec: Any) -> dict[str, Any]:
+    """A ``Cluster`` with these fields."""
+    return {"apiVersion": load_.API_VERSION, "kind": "Cluster", "metadata": {"name": "prod"}, "spec": spec}
+
+
+def namespaces(**fields: Any) -> dict[str, Any]:
+    """One whose only rule has these namespaces."""
+    return cluster(allowedTopics=[{"namespaces": fields}])
+
+
+def requirement(**fields: Any) -> dict[str, Any]:
+    """One whose only rule selects namespaces by one requirement."""
+    return namespaces(**{"from": "Selector"}, selector={"matchExpressions": [fields]})
+
+
+WITHOUT = "wanted a selector with from: Selector, and only with it"
+VALUES = "wanted values with In and NotIn, and only with them"
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "message"),
+    [
+        (namespaces(**{"from": "Selector"}), NAMESPACES, f"found from, {WITHOUT}"),
+        (namespaces(selector={"matchLabels": {"a": "b"}}), NAMESPACES, f"found selector, {WITHOUT}"),
+        (
+            namespaces(**{"from": "All"}, selector={"matchLabels": {"a": "b"}}),
+            NAMESPACES,
+            f"found from and selector, {WITHOUT}",
+        ),
+        (namespaces(**{"from": "Selector"}, selector={}), SELECTOR, "found nothing in it, wanted at least 1 item"),
+        (requirement(key="a", operator="In"), (*SELECTOR, "matchExpressions", 0), f"found key and operator, {VALUES}"),
+        (
+            requirement(key="a", operator="Exists", values=["b"]),
+            (*SELECTOR, "matchExpressions", 0),
+            f"found key and operator and values, {VALUES}",
+        ),
+        (cluster(allowRisk=["Safe"]), ("spec", "allowRisk", 0), 'found "Safe", wanted Disruptive or DataLoss'),
+        (cluster(driftPolicy="Undo"), ("spec", "driftPolicy"), 'found "Undo", wanted Report or Correct'),
+        (
+            cluster(zookeeper={"tls": {"ca": {"file": "a", **SECRET}}}),
+            ("spec", "zookeeper", "tls", "ca"),
+            "found file and secretKeyRef, wanted only one of them",
+        ),
+        (
+            cluster(zookeeper={"tls": {"ca": {}}}),
+            ("spec", "zookeeper", "tls", "ca"),
+            "found nothing in it, wanted file or secretKeyRef",
+        ),
+        (
+            cluster(zookeeper={"tls": {"ca": {"secretKeyRef": {"name": "a"}}}}),
+            ("spec", "zookeeper", "tls", "ca", "secretKeyRef", "key"),
+            "found no such field, wanted one",
+        ),
+    ],
+)
+def test_says_what_is_wrong(body: dict[str, Any], path: DocumentPath, message: str) -> None:
+    """In the words of all other fields, at the field."""
+    (problem,) = check.check(body)
+    assert (problem.path, problem.message) == (path, f"{explain.format_path(path)}: {message}")
+
+
+def test_a_secret_is_never_repeated() -> None:
+    """A value that was put where its name belongs is not shown."""
+    (problem,) = check.check(cluster(zookeeper={"tls": {"ca": {"secretKeyRef": {"name": "Sesame!", "key": "a"}}}}))
+    assert "Sesame" not in problem.message + problem.hint
+
+
+@pytest.mark.parametrize("zookeeper", [LOGIN, {"tls": {"ca": SECRET}}, {"tls": {"certificate": SECRET}}])
+def test_a_secret_needs_kubernetes(tmp_path: Path, zookeeper: dict[str, Any]) -> None:
+    """A document that names one is valid anywhere; connecting by it says where it is named and what to do instead."""
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump(cluster(zookeeper=zookeeper)))
+    loaded = load_manifests([str(file)])
+    assert loaded.errors == ()
+    found = parse.parse_cluster_spec(loaded.manifests[0]).credentials
+    with pytest.raises(TopiaristError) as caught:
+        secrets.check_credentials(found)
+    assert caught.value.reason is Reason.CREDENTIALS_INVALID
+    place, _, words = str(caught.value).partition(" ")
+    assert place.startswith(f"{file}:")
+    assert words.split("\n    ") == [
+        "the key password of the Secret zookeeper can be read in Kubernetes only, by the operator",
+        "name a file or a variable here",
+    ]
+
+
+def test_a_secret_arrives_as_a_reference(tmp_path: Path) -> None:
+    """With its name and key, for who can read it."""
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump(cluster(zookeeper=LOGIN)))
+    login = parse.parse_cluster_spec(load_manifests([str(file)]).manifests[0]).credentials.sasl
+    assert login is not None
+    assert (login.password.secret, login.password.file, login.password.env) == (
+        SecretKeyRef("zookeeper", "password"),
+        "",
+        "",
+    )
+
+
+ONLY_SECRETS = "wanted secretKeyRef: in a custom resource a reference names a key of a Secret, and no file or variable"
+
+
+def references() -> list[tuple[DocumentPath, dict[str, Any]]]:
+    """Every reference that a Cluster can have: its path, and the Cluster around a value that is put there."""
+    login = {"username": "a", "password": {}}
+    below = {"sasl": login, "digest": login, "tls": {"certificate": SECRET}}
+    paths = [("sasl", "password"), ("digest", "password"), *(("tls", name) for name in TLS)]
+    return [(("spec", "zookeeper", *path), {path[0]: below[path[0]]}) for path in paths]
+
+
+TLS = ("ca", "certificate", "key", "keyPassword")
+
+
+def referring(path: DocumentPath, around: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
+    """A Cluster with a value in one place for a reference."""
+    *_, scheme, name = path
+    return cluster(zookeeper={"connect": "zk:2181", scheme: {**around[str(scheme)], name: value}})
+
+
+@pytest.mark.parametrize(("path", "around"), references(), ids=str)
+def test_a_custom_resource_takes_secrets_only(path: DocumentPath, around: dict[str, Any]) -> None:
+    """A file or a variable would be the operator's own. What an API server has cut down to nothing is wrong too."""
+    assert check.check(referring(path, around, SECRET), custom_resource=True) == []
+    given: dict[str, dict[str, Any]] = {
+        "file": {"file": "/var/run/secrets/kubernetes.io/serviceaccount/token"},
+        "env": {"env": "TOPIARIST_TOKEN"},
+        "nothing in it": {},
+    }
+    for words, value in given.items():
+        (problem,) = check.check(referring(path, around, value), custom_resource=True)
+        assert (problem.path, problem.message) == (path, f"{explain.format_path(path)}: found {words}, {ONLY_SECRETS}")
+    for value in (given["file"], given["env"]):
+        (problem,) = check.check(referring(path, around, {**value, **SECRET}), custom_resource=True)
+        assert problem.path == path
+        assert "wanted only one of them" in problem.message
+
+
+@pytest.mark.parametrize(("path", "around"), references(), ids=str)
+def test_files_stay_for_the_command_line(path: DocumentPath, around: dict[str, Any]) -> None:
+    """The same document in a file is valid."""
+    assert check.check(referring(path, around, {"file": "a"})) == []
+
+
+def test_every_reference_is_tried_here() -> None:
+    """A place for a secret that is new in the schema has to be in these tests."""
+
+    def places(part: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+        part = document["definitions"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+        fields = part.get("properties", {})
+        if "secretKeyRef" in fields:
+            yield path
+        for name, inner in fields.items():
+            yield from places(inner, (*path, name))
+
+    document = load_.load_schema("Cluster")
+    assert {*places(document["properties"]["spec"], ("spec",))} == {path for path, _ in references()}

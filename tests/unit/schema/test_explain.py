@@ -1,0 +1,419 @@
+"""The schemas and the door into specs: what is valid, what is said of what is not, and that two validators agree."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.checkout import ROOT
+from topiarist.desired import parse
+from topiarist.errors import FieldKey, Location
+from topiarist.errors import FieldPath as DocumentPath
+from topiarist.kafka.config_values import to_config_text
+from topiarist.model import spec as spec_
+from topiarist.model.spec import Budgets, ClusterSpec, RackAwareness
+from topiarist.model.tenancy import (
+    AllowedTopics,
+    DriftPolicy,
+    LabelSelector,
+    LabelSelectorRequirement,
+    NamespacesFrom,
+    SelectorOperator,
+)
+from topiarist.schema import check, explain, lenient_validator, load
+
+
+def topic(**spec: Any) -> dict[str, Any]:
+    """A valid topic with these fields."""
+    return {"apiVersion": "topiarist.dev/v1", "kind": "Topic", "metadata": {"name": "orders"}, "spec": spec}
+
+
+def cluster(**spec: Any) -> dict[str, Any]:
+    """A valid cluster with these fields."""
+    return topic(**spec) | {"kind": "Cluster", "metadata": {"name": "prod-eu", "labels": {"env": "prod"}}}
+
+
+NAMES = 'wanted only a-z, A-Z, 0-9, ".", "_" and "-"'
+
+
+class Nowhere:
+    """The source of documents that stand in no file."""
+
+    def locate(self, path: DocumentPath = ()) -> Location:
+        """A place that says which path was asked for."""
+        return Location(f"nowhere, {explain.format_path(path)}")
+
+
+FULL_TOPIC = topic(
+    topicName="orders.v1",
+    clusters=["prod-eu", "prod-us"],
+    partitions=12,
+    replicationFactor=3,
+    config={"retention.ms": 604800000, "cleanup.policy": "compact", "preallocate": False, "x": Decimal("0.50")},
+    unmanagedConfig="Keep",
+    ensure="Present",
+    deletionPolicy="Retain",
+    mode="Enforce",
+    withoutConfig=["min.insync.replicas"],
+    ignore=["partitions", "replicationFactor", "replicaAssignment", "config.retention.ms"],
+    overrides=[
+        {"clusters": ["prod-eu"], "partitions": 48},
+        {"clusterSelector": {"matchLabels": {"env": "prod"}}, "replicaAssignment": [[1, 2], [2, 1]], "mode": "Observe"},
+    ],
+)
+FULL_CLUSTER = cluster(
+    zookeeper={"connect": "zk1:2181,zk2:2181,[::1]:2181/kafka/a", "maxBuffer": 4194304},
+    clusterId="7sYk...",
+    kafkaVersion="3.9",
+    rackAwareness="Safe",
+    defaults={"partitions": 6, "replicationFactor": 3, "config": {"min.insync.replicas": 2}},
+    brokerConfig={"log.retention.ms": "-1"},
+    allowUnknownConfigs=["confluent.*"],
+    excludeBrokers=[7],
+    protected=["__*", "connect-*"],
+    budgets={
+        "topics": 1,
+        "newPartitions": 2,
+        "partitionsPerTopic": 3,
+        "deletions": 0,
+        "changedShare": "20%",
+        "notifications": 5,
+    },
+    allowedTopics=[
+        {},
+        {
+            "namespaces": {
+                "from": "Selector",
+                "selector": {
+                    "matchLabels": {"env": "prod"},
+                    "matchExpressions": [
+                        {"key": "example.com/team", "operator": "NotIn", "values": ["shop", ""]},
+                        {"key": "team", "operator": "Exists"},
+                    ],
+                },
+            },
+            "names": ["shop.*", "orders"],
+        },
+    ],
+    adopt=["shop.*"],
+    allowRisk=["Disruptive", "DataLoss"],
+    allowDeletion=True,
+    driftPolicy="Correct",
+)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        topic(),
+        FULL_TOPIC,
+        cluster(),
+        FULL_CLUSTER,
+        topic(clusterSelector={}),
+        topic(replicaAssignment=[[0]]),
+        topic(replicaAssignment="0"),
+        topic(replicaAssignment="0:1:2, 0:1:2", partitions=2, replicationFactor=3),
+        topic() | {"status": {"anything": [1]}},
+        topic() | {"metadata": {"name": "a", "uid": "x", "managedFields": [{}], "annotations": {"a b": "c\nd"}}},
+    ],
+)
+def test_accepts_every_field(body: dict[str, Any]) -> None:
+    """Every field of the reference is accepted, alone and together; metadata takes whatever Kubernetes allows."""
+    assert check.check(body) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "message", "hint"),
+    [
+        (
+            topic(partitions="12"),
+            ("spec", "partitions"),
+            'found "12", wanted a whole number from 1 to 2147483647',
+            "leave the quotes out: 12",
+        ),
+        (topic(partitions=0), ("spec", "partitions"), "found 0, wanted a whole number from 1 to 2147483647", ""),
+        (topic(partitions=True), ("spec", "partitions"), "found true, wanted a whole number from 1 to 2147483647", ""),
+        (
+            topic(replicationFactor=Decimal("3.0")),
+            ("spec", "replicationFactor"),
+            "found 3.0, wanted a whole number from 1 to 32767",
+            "",
+        ),
+        (
+            topic(replicationFactor=32768),
+            ("spec", "replicationFactor"),
+            "found 32768, wanted a whole number from 1 to 32767",
+            "",
+        ),
+        (topic(partition=1), ("spec", "partition"), "found an unknown field", "did you mean partitions?"),
+        (topic(Config={}), ("spec", "Config"), "found an unknown field", "did you mean config?"),
+        (topic() | {"partitions": 1}, ("partitions",), "found an unknown field", "move it below spec:"),
+        (
+            topic(ensure="absent"),
+            ("spec", "ensure"),
+            'found "absent", wanted Present or Absent',
+            "did you mean Absent?",
+        ),
+        (topic(clusters="prod"), ("spec", "clusters"), 'found "prod", wanted a list', "write [prod]"),
+        (topic(clusters=[]), ("spec", "clusters"), "found nothing in it, wanted at least 1 item", ""),
+        (
+            topic(clusters=["a", "b", "a"]),
+            ("spec", "clusters", 2),
+            'found "a" a second time, wanted each item once',
+            "",
+        ),
+        (
+            topic(clusters=["a"], clusterSelector={}),
+            ("spec", "clusters"),
+            "found together with clusterSelector, wanted only one of the two",
+            "",
+        ),
+        (
+            topic(replicaAssignment="1:2;2:3"),
+            ("spec", "replicaAssignment"),
+            'found "1:2;2:3", wanted broker ids, a colon between replicas and a comma between partitions, as in '
+            '"1:2:3,2:3:1"',
+            "",
+        ),
+        (
+            topic(replicaAssignment=12),
+            ("spec", "replicaAssignment"),
+            "found 12, wanted a list or text",
+            "write [[12]]",
+        ),
+        (topic(topicName=".."), ("spec", "topicName"), 'found "..", wanted any other name', ""),
+        (topic(topicName="a b"), ("spec", "topicName"), 'found "a b", ' + NAMES, ""),
+        (topic(topicName="a\n"), ("spec", "topicName"), r'found "a\n", ' + NAMES, ""),
+        (topic(topicName=""), ("spec", "topicName"), "found nothing in it, wanted at least 1 character", ""),
+        (topic(topicName="a" * 250), ("spec", "topicName"), "found 250 characters, wanted at most 249", ""),
+        (
+            topic(config={"retention.ms": None}),
+            ("spec", "config", "retention.ms"),
+            "found nothing, wanted text, a number, true or false",
+            "",
+        ),
+        (
+            topic(config={"retention.ms": [1]}),
+            ("spec", "config", "retention.ms"),
+            "found a list, wanted text, a number, true or false",
+            "",
+        ),
+        (
+            topic(config={"a": "\x1b["}),
+            ("spec", "config", "a"),
+            r'found "\x1b[", wanted text without control characters, on one line',
+            "",
+        ),
+        (topic(config={"a b": 1}), ("spec", "config", "a b"), 'found "a b", ' + NAMES, ""),
+        (topic(config=[]), ("spec", "config"), "found a list, wanted a mapping", ""),
+        (
+            topic(overrides=[{"partitions": 1}]),
+            ("spec", "overrides", 0),
+            "found neither clusters nor clusterSelector, wanted one of them",
+            "",
+        ),
+        (
+            topic(overrides=[{"clusters": ["a"], "topicName": "b"}]),
+            ("spec", "overrides", 0, "topicName"),
+            "found an unknown field",
+            None,
+        ),
+        (topic() | {"metadata": {}}, ("metadata", "name"), "found no such field, wanted one", ""),
+        (
+            topic() | {"metadata": {"name": "a", "labels": {"v": 1}}},
+            ("metadata", "labels", "v"),
+            "found 1, wanted text",
+            'quote it: "1"',
+        ),
+        (cluster(kafkaVersion=Decimal("3.9")), ("spec", "kafkaVersion"), None, 'quote it: "3.9"'),
+        (cluster(kafkaVersion="4.0"), ("spec", "kafkaVersion"), None, ""),
+        (cluster(zookeeper={"connect": "zk1:2181/"}), ("spec", "zookeeper", "connect"), None, ""),
+        (cluster(budget={}), ("spec", "budget"), "found an unknown field", "did you mean budgets?"),
+        (cluster(budgets={"deletions": -1}), ("spec", "budgets", "deletions"), None, ""),
+        (cluster(budgets={"changedShare": "0.5%"}), ("spec", "budgets", "changedShare"), None, ""),
+        ({"kind": "Topic"}, ("apiVersion",), "found nothing, wanted topiarist.dev/v1", ""),
+        (
+            {"apiVersion": "topiarist.dev/v1", "kind": "Topics"},
+            ("kind",),
+            'found "Topics", wanted Topic, Cluster or Policy',
+            "did you mean Topic?",
+        ),
+        (
+            {"apiVersion": "topiarist.dev/v1", "kind": ["Topic"]},
+            ("kind",),
+            "found a list, wanted Topic, Cluster or Policy",
+            None,
+        ),
+        (topic(topicName="\ud800", config={}), ("spec", "topicName"), None, ""),
+        (topic(config={"a": "\ud800"}), (), "found text that is no Unicode, wanted a plain document", ""),
+    ],
+)
+def test_says_what_was_found_wanted_and_to_do(
+    body: dict[str, Any], path: DocumentPath, message: str | None, hint: str | None
+) -> None:
+    """One problem for one mistake, at its path, in plain words."""
+    (problem,) = check.check(body)
+    assert problem.path == path
+    prefix = f"{explain.format_path(path)}: " if path else ""
+    assert message is None or problem.message == prefix + message
+    assert hint is None or problem.hint == hint
+
+
+def test_says_everything_at_once_and_points_at_keys() -> None:
+    """All problems of a document come together; an unknown field's path names the key and not its value."""
+    found = check.check(topic(partitons=1, ensure="x", overrides=[{}]))
+    assert [explain.format_path(problem.path) for problem in found] == [
+        "spec.partitons",
+        "spec.ensure",
+        "spec.overrides[0]",
+    ]
+    assert isinstance(found[0].path[-1], FieldKey)
+    assert len(check.check(topic(**{f"x{number}": 1 for number in range(500)}))) <= explain.MAX_ERRORS
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 40000),
+    st.integers(2**31 - 1, 2**64),
+    st.sampled_from([0.5, 12.0, 1e300, Decimal("3.0"), Decimal("0.50"), Decimal(12)]),
+    st.sampled_from(["", "a", "A", "prod-eu", "..", "a\n", "\n", "a b", "é", "3.9", "Keep", "zk:2181/a", "\x7f"]),
+    st.lists(st.integers(0, 3) | st.sampled_from(["a", "b"]) | st.lists(st.integers(-1, 3), max_size=3), max_size=3),
+    st.dictionaries(
+        st.sampled_from(["clusters", "matchLabels", "a", "a\n", "A b"]), st.integers() | st.text(), max_size=2
+    ),
+)
+
+
+def spots(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Every path in a document, its fields' new neighbours included."""
+    yield path
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from spots(inner, (*path, key))
+        yield (*path, "new")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from spots(inner, (*path, index))
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> Any:
+    """A valid document of a kind with a few of its places overwritten or taken out."""
+    body = copy.deepcopy(draw(st.sampled_from([FULL_TOPIC, FULL_CLUSTER])))
+    for _ in range(draw(st.integers(1, 3))):
+        *way, last = draw(st.sampled_from([spot for spot in spots(body) if len(spot) > 1]))
+        inner: Any = body
+        for step in way:
+            inner = inner[step]
+        if draw(st.booleans()):
+            inner[last] = draw(VALUES)
+        elif isinstance(inner, dict):
+            inner.pop(last, None)
+    return body
+
+
+@given(mutated())
+def test_the_validator_that_decides_and_the_one_that_explains_agree(body: dict[str, Any]) -> None:
+    """jsonschema finds an error exactly where jsonschema-rs says invalid, so no refusal goes without its reason."""
+    explained = list(lenient_validator.iter_errors(load.load_schema(body["kind"]), body))
+    assert check._matches_schema(body) is not bool(explained)
+    problems = check.check(body)
+    assert bool(problems) is bool(explained)
+    assert all(problem.message and "\n" not in problem.message for problem in problems)
+
+
+def test_a_valid_document_needs_no_explainer() -> None:
+    """jsonschema is imported only to explain: it costs more than ten thousand checks."""
+    code = (
+        "import sys; from topiarist.schema.check import check; "
+        f"assert check({topic(partitions=1)!r}) == []; assert 'jsonschema' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, env={"PYTHONPATH": str(ROOT / "operator")})
+    assert done.returncode == 0
+
+
+def test_a_manifest_is_what_the_document_says() -> None:
+    """Name, namespace and labels are taken from metadata; what is not there is empty."""
+    source = Nowhere()
+    body = topic(partitions=1) | {"metadata": {"name": "a", "namespace": "n", "labels": {"l": "v"}}}
+    assert spec_.make_manifest(body, source) == ("Topic", "a", "n", {"l": "v"}, {"partitions": 1}, source)
+    assert spec_.make_manifest(topic(), source)[1:4] == ("orders", "", {})
+
+
+def test_a_cluster_is_what_the_document_says() -> None:
+    """Every field of a Cluster arrives in its spec, values as Kafka's text."""
+    source = Nowhere()
+    assert parse.parse_cluster_spec(spec_.make_manifest(FULL_CLUSTER, source)) == ClusterSpec(
+        name="prod-eu",
+        labels={"env": "prod"},
+        connect="zk1:2181,zk2:2181,[::1]:2181/kafka/a",
+        jute_max_buffer=4194304,
+        cluster_id="7sYk...",
+        version=(3, 9),
+        rack_awareness=RackAwareness.SAFE,
+        default_partitions=6,
+        default_replication_factor=3,
+        default_config={"min.insync.replicas": "2"},
+        broker_config={"log.retention.ms": "-1"},
+        allow_unknown_configs=("confluent.*",),
+        exclude_brokers=frozenset({7}),
+        protected=("__*", "connect-*"),
+        budgets=Budgets(1, 2, 3, 0, 20, 5),
+        source=source,
+        allowed_topics=(
+            AllowedTopics(NamespacesFrom.SAME, None, ("*",)),
+            AllowedTopics(
+                NamespacesFrom.SELECTOR,
+                LabelSelector(
+                    {"env": "prod"},
+                    (
+                        LabelSelectorRequirement("example.com/team", SelectorOperator.NOT_IN, ("shop", "")),
+                        LabelSelectorRequirement("team", SelectorOperator.EXISTS),
+                    ),
+                ),
+                ("shop.*", "orders"),
+            ),
+        ),
+        adopt=("shop.*",),
+        allow_risk=frozenset({"Disruptive", "DataLoss"}),
+        allow_deletion=True,
+        drift_policy=DriftPolicy.CORRECT,
+    )
+
+
+def test_an_empty_cluster_has_all_defaults() -> None:
+    """What a Cluster leaves out is as in a cluster without a document; an empty list of protected topics is a list."""
+    source = Nowhere()
+    expected = ClusterSpec(name="prod-eu", labels={"env": "prod"}, source=source)
+    assert parse.parse_cluster_spec(spec_.make_manifest(cluster(), source)) == expected
+    assert parse.parse_cluster_spec(spec_.make_manifest(cluster(protected=[]), source)).protected == ()
+    assert expected.allowed_topics == (AllowedTopics(NamespacesFrom.SAME, None, ("*",)),)
+    assert parse.parse_cluster_spec(spec_.make_manifest(cluster(allowedTopics=[]), source)).allowed_topics == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (True, "true"),
+        (False, "false"),
+        (0, "0"),
+        (9223372036854775807, "9223372036854775807"),
+        (Decimal("0.50"), "0.50"),
+        (Decimal("1E-7"), "0.0000001"),
+        (" \t compact , delete \n", "compact , delete"),
+        ("\u00a0x", "\u00a0x"),
+        ("", ""),
+    ],
+)
+def test_config_values_become_kafkas_text(value: str | int | bool | Decimal, text: str) -> None:
+    """Digits are kept, no exponent appears, and text is trimmed as Java trims it."""
+    assert to_config_text(value) == text

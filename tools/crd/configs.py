@@ -1,0 +1,101 @@
+"""Admission of config values, which may be of any scalar type: CEL in a definition cannot see them, here it can.
+
+Ships beside the definitions. What cannot be known without the cluster (its defaults, its release) is left to the
+operator, and what only several overrides together decide too.
+"""
+
+from __future__ import annotations
+
+from crd.admission import CONFIG, NOT_BEING_DELETED, OVERRIDES, REPLICATION_FACTOR, NamedExpressions, admission_policy
+from crd.structural import JsonObject
+from topiarist.kafka import config_table, config_values
+
+_ISR = "min.insync.replicas"
+_NON_EMPTY_KEYS = [
+    key
+    for key in config_table.TOPIC_CONFIGS
+    if config_values.check_value(key, "") or config_values.check_manifest_value(key, "")
+]
+
+
+def _failing_keys(condition: str) -> str:
+    """The keys, of all maps of configs, for whose value (``c[k]``) ``condition`` is true, as one text."""
+    keys = f"c.filter(k, {condition}).map(k, k == '' ? '\"\"' : k)"
+    return f"variables.configs.map(c, {keys}.join(', ')).filter(s, s != '').join(', ')"
+
+
+def _validation(name: str, message: str) -> JsonObject:
+    return {
+        "expression": f"variables.{name} == ''",
+        "messageExpression": f"variables.{name} + ': {message}'",
+        "reason": "Invalid",
+    }
+
+
+_VALUE_VARIABLES: NamedExpressions = [
+    ("badKeys", _failing_keys("!k.matches('^[a-zA-Z0-9._-]{1,255}$')")),
+    ("noValues", _failing_keys("type(c[k]) == null_type")),
+    (
+        "lostDigits",
+        _failing_keys("type(c[k]) == double && (c[k] >= 9007199254740992.0 || c[k] <= -9007199254740992.0)"),
+    ),
+]
+_VALUE_RULES = [
+    _validation("badKeys", 'not the name of a config; wanted 1 to 255 of a-z, A-Z, 0-9, ".", "_" and "-"'),
+    _validation("noValues", "found nothing, wanted text, a number, true or false"),
+    _validation("lostDigits", "a number this large has lost digits on its way here; quote it"),
+]
+
+# With no override that touches either side, or with one, it is known what holds; with more, the operator says so.
+_RELEVANT_OVERRIDES = (
+    f"{OVERRIDES}.filter(o, has(o.replicationFactor) || has(o.replicaAssignment) || "
+    f"(has(o.partitions) && has(object.spec.replicaAssignment)) || '{_ISR}' in o.?config.orValue({{}}))"
+)
+_NON_EMPTY_KEY_LIST = ", ".join(f"'{key}'" for key in _NON_EMPTY_KEYS)
+_TOPIC_VARIABLES: NamedExpressions = [
+    ("configs", f"[{CONFIG}] + {OVERRIDES}.map(o, o.?config.orValue({{}}))"),
+    *_VALUE_VARIABLES,
+    ("empty", _failing_keys(f"c[k] == '' && k in [{_NON_EMPTY_KEY_LIST}]")),
+    ("touching", _RELEVANT_OVERRIDES),
+    ("ownFactor", REPLICATION_FACTOR.format("object.spec") + "0"),
+    (
+        "factor",
+        "size(variables.touching) == 0 ? variables.ownFactor : size(variables.touching) > 1 ? 0 : "
+        + REPLICATION_FACTOR.format("variables.touching[0]")
+        + "has(variables.touching[0].partitions) && has(object.spec.replicaAssignment) ? 0 : variables.ownFactor",
+    ),
+    ("ownIsr", f"'{_ISR}' in {CONFIG} ? string(object.spec.config['{_ISR}']) : ''"),
+    (
+        "isr",
+        f"size(variables.touching) == 1 && '{_ISR}' in variables.touching[0].?config.orValue({{}}) ? "
+        f"string(variables.touching[0].config['{_ISR}']) : variables.ownIsr",
+    ),
+]
+_TOPIC_RULES = [
+    *_VALUE_RULES,
+    _validation("empty", "found empty text, which Kafka does not take; leave the key out"),
+    {
+        "expression": "variables.factor == 0 || !variables.isr.matches('^[0-9]{1,9}$') || "
+        "int(variables.isr) <= variables.factor",
+        "message": f"{_ISR} is above the replication factor: with more in-sync replicas wanted than there are, every "
+        "write with acks=all fails",
+        "reason": "Invalid",
+    },
+]
+_CLUSTER_VARIABLES: NamedExpressions = [
+    ("configs", "[object.spec.?defaults.?config.orValue({}), object.spec.?brokerConfig.orValue({})]"),
+    *_VALUE_VARIABLES,
+]
+
+
+def config_policies() -> list[JsonObject]:
+    """What ships beside the definitions: for topics and for clusters, each with its binding."""
+    changed = ("the-spec-changes", "request.operation == 'CREATE' || object.spec != oldObject.spec")
+    return [
+        *admission_policy(
+            "topiarist-topic-config", "topics", [changed, NOT_BEING_DELETED], _TOPIC_VARIABLES, _TOPIC_RULES
+        ),
+        *admission_policy(
+            "topiarist-cluster-config", "clusters", [changed, NOT_BEING_DELETED], _CLUSTER_VARIABLES, _VALUE_RULES
+        ),
+    ]

@@ -1,0 +1,211 @@
+"""The three CustomResourceDefinitions: names, columns, what can be selected, and the CEL rules that no schema says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from crd.structural import JsonObject, structural_schema
+from topiarist.kafka.names import INTERNAL_TOPICS, MAX_TOPIC_NAME_LENGTH, metric_name
+from topiarist.schema import load
+
+SHORT_NAMES = {"Topic": "tpt", "Cluster": "tpc", "Policy": "tpp"}
+"""Hints only: where two definitions have the same one, which of them is meant is luck. Docs name the plural."""
+
+CATEGORY = "topiarist"
+"""``kubectl get topiarist`` shows all of ours. Not ``all``: nobody wants ten thousand topics among the pods."""
+
+ValidationRule = dict[str, str]
+
+_INTERNAL = ", ".join(f"'{name}'" for name in sorted(map(metric_name, INTERNAL_TOPICS)))
+_GROW_ONLY_MESSAGE = (
+    "partitions can only grow: Kafka takes none away. If the larger number was never applied, delete this resource "
+    "under deletionPolicy: Retain, which leaves the topic as it is, and create it again"
+)
+
+
+def _grow_only_rule(now: str, before: str, rule: str, field: str) -> ValidationRule:
+    guarded = f"!has(self.{now}) || !has(oldSelf.{before}) || {rule}"
+    return {"rule": guarded, "message": _GROW_ONLY_MESSAGE, "fieldPath": f".{field}", "reason": "FieldValueForbidden"}
+
+
+def _agreement_rule(field: str, listed: str) -> ValidationRule:
+    return {
+        "rule": f"!has(self.replicaAssignment) || !has(self.{field}) || self.{field} == self.{listed}",
+        "message": f"{field} and replicaAssignment do not agree: leave {field} out, or give what the lists have",
+        "fieldPath": f".{field}",
+    }
+
+
+_AGREEMENT_RULES = [
+    _agreement_rule("partitions", "replicaAssignment.size()"),
+    _agreement_rule("replicationFactor", "replicaAssignment[0].size()"),
+]
+
+VALIDATION_RULES: Mapping[tuple[str, ...], list[ValidationRule]] = {
+    ("Topic",): [
+        {
+            "rule": f"has(self.spec.topicName) || self.metadata.name.size() <= {MAX_TOPIC_NAME_LENGTH}",
+            "message": f"without spec.topicName, metadata.name is the topic's name in Kafka, which has at most "
+            f"{MAX_TOPIC_NAME_LENGTH} characters: give a shorter one",
+        },
+        {
+            # On the resource, not on the field: a rule there is skipped where the field comes or goes.
+            "rule": "(has(self.spec.topicName) ? self.spec.topicName : self.metadata.name) == "
+            "(has(oldSelf.spec.topicName) ? oldSelf.spec.topicName : oldSelf.metadata.name)",
+            "message": "the topic's name cannot change: Kafka renames no topic. Declare another Topic for the new "
+            "name, and delete this one",
+            "fieldPath": ".spec.topicName",
+            "reason": "FieldValueForbidden",
+        },
+    ],
+    ("Topic", "spec"): [
+        *_AGREEMENT_RULES,
+        _grow_only_rule("partitions", "partitions", "self.partitions >= oldSelf.partitions", "partitions"),
+        _grow_only_rule(
+            "replicaAssignment",
+            "replicaAssignment",
+            "self.replicaAssignment.size() >= oldSelf.replicaAssignment.size()",
+            "replicaAssignment",
+        ),
+        _grow_only_rule(
+            "partitions", "replicaAssignment", "self.partitions >= oldSelf.replicaAssignment.size()", "partitions"
+        ),
+        _grow_only_rule(
+            "replicaAssignment",
+            "partitions",
+            "self.replicaAssignment.size() >= oldSelf.partitions",
+            "replicaAssignment",
+        ),
+    ],
+    ("Topic", "spec", "overrides", "[]"): _AGREEMENT_RULES,
+    ("Topic", "spec", "topicName"): [
+        {
+            "rule": f"!(self.replace('.', '_') in [{_INTERNAL}])",
+            "message": "the name of an internal topic of Kafka, or one that its metrics cannot tell from it (to them, "
+            '"." and "_" are the same)',
+        }
+    ],
+    ("Cluster", "spec"): [
+        {
+            "rule": "has(self.zookeeper) && has(self.zookeeper.connect)",
+            "message": "zookeeper.connect is needed here: an operator has no --zookeeper",
+        }
+    ],
+}
+"""Beside what the schemas say, by kind and path; ``[]`` stands for the items of a list."""
+
+
+def _condition_path(kind: str, field: str) -> str:
+    return f'.status.conditions[?(@.type=="{kind}")].{field}'
+
+
+def column(name: str, path: str, about: str, kind: str = "string", *, wide: bool = False) -> dict[str, Any]:
+    """A column of ``kubectl get``; ``wide`` ones are shown with ``-o wide`` only."""
+    made: dict[str, Any] = {"name": name, "type": kind, "jsonPath": path, "description": about}
+    return made | {"priority": 1} if wide else made
+
+
+_COMMON_COLUMNS = [
+    column("Ready", _condition_path("Ready", "status"), "Whether all is as declared."),
+    column("Reason", _condition_path("Ready", "reason"), "Why, in a word."),
+    column("Age", ".metadata.creationTimestamp", "Since when it has been declared.", "date"),
+    column("Message", _condition_path("Ready", "message"), "Why, in words.", wide=True),
+]
+COLUMNS: Mapping[str, list[dict[str, Any]]] = {
+    "Topic": [
+        column("Cluster", ".status.clusterNames", "Clusters that it is meant for."),
+        column("Partitions", ".status.partitions", "Partitions that the clusters have."),
+        column("Replicas", ".spec.replicationFactor", "Replicas of each partition that are declared.", "integer"),
+        *_COMMON_COLUMNS,
+        column("Topic", ".status.topicName", "The topic's name in Kafka.", wide=True),
+        column("Declared", ".spec.partitions", "Partitions that are declared.", "integer", wide=True),
+        column("Mode", ".spec.mode", "Whether differences are acted on.", wide=True),
+        column("Drifted", _condition_path("DriftDetected", "status"), "Whether it was changed outside.", wide=True),
+    ],
+    "Cluster": [
+        column("Kafka", ".spec.kafkaVersion", "Release of the brokers."),
+        column("Topics", ".status.topics.total", "Topics that are declared for it.", "integer"),
+        column("In step", ".status.topics.ready", "Topics that are as declared.", "integer"),
+        column("Drifted", ".status.topics.drifted", "Topics that were changed outside.", "integer"),
+        column("Refused", ".status.topics.refused", "Topics of which something is refused.", "integer"),
+        *_COMMON_COLUMNS,
+        column("Cluster id", ".status.clusterId", "Id of the Kafka cluster.", wide=True),
+        column("Brokers", ".status.brokers", "Brokers that are registered.", "integer", wide=True),
+    ],
+    "Policy": _COMMON_COLUMNS,
+}
+SELECTABLE_FIELDS = {
+    "Topic": ["spec.topicName", "spec.mode", "spec.ensure", "spec.deletionPolicy"],
+    "Cluster": ["spec.clusterId", "spec.kafkaVersion", "spec.driftPolicy"],
+    "Policy": [],
+}
+"""Fields for ``kubectl get topics.topiarist.dev --field-selector spec.mode=Observe``."""
+
+
+def definition(kind: str) -> JsonObject:
+    """The CustomResourceDefinition of a kind, as a document."""
+    singular = kind.lower()
+    plural = f"{singular.removesuffix('y')}ies" if singular.endswith("y") else f"{singular}s"
+    version: JsonObject = {
+        "name": load.API_VERSION.partition("/")[2],
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": COLUMNS[kind],
+    }
+    if SELECTABLE_FIELDS[kind]:
+        version["selectableFields"] = [{"jsonPath": f".{path}"} for path in SELECTABLE_FIELDS[kind]]
+    version["schema"] = {"openAPIV3Schema": resource_schema(kind)}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{load.API_GROUP}"},
+        "spec": {
+            "group": load.API_GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": plural,
+                "singular": singular,
+                "shortNames": [SHORT_NAMES[kind]],
+                "categories": [CATEGORY],
+            },
+            "versions": [version],
+        },
+    }
+
+
+def resource_schema(kind: str) -> JsonObject:
+    """The structural schema of a kind: its spec as in files, its status as the operator writes it."""
+    document, status = load.resource_schema(kind), load.load_schema("status")
+    fields = document["properties"]
+    made: JsonObject = {
+        "description": document["description"],
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string", "description": fields["apiVersion"]["description"]},
+            "kind": {"type": "string", "description": fields["kind"]["description"]},
+            "metadata": _metadata_schema(fields["metadata"]),
+            "spec": structural_schema(fields["spec"], document["definitions"], "spec"),
+            "status": structural_schema(status["definitions"][kind.lower()], status["definitions"], "status"),
+        },
+    }
+    for path, rules in VALIDATION_RULES.items():
+        if path[0] == kind:
+            _add_rules(made, path[1:], rules)
+    return made
+
+
+def _metadata_schema(given: Mapping[str, Any]) -> JsonObject:
+    """Of metadata a definition may only restrict the name, which also prices the rules that read it."""
+    name = given["properties"]["name"]
+    return {"type": "object", "properties": {"name": {keyword: name[keyword] for keyword in ("type", "maxLength")}}}
+
+
+def _add_rules(made: JsonObject, path: tuple[str, ...], rules: list[ValidationRule]) -> None:
+    for step in path:
+        made = made["items"] if step == "[]" else made["properties"][step]
+    made["x-kubernetes-validations"] = [*rules, *made.get("x-kubernetes-validations", ())]

@@ -1,0 +1,66 @@
+"""Runs pytest again and again without its start: what no mutant changes is imported once, then each run is a fork.
+
+Reads requests from standard input, one a line, as JSON: the words for pytest, variables, where its output goes, and the
+seconds that it may take. Answers each with the exit code in a line, or ``hangs``. Nothing of this project is imported
+here: every run imports it anew.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+LIBRARIES = (
+    *("click", "hypothesis.internal.conjecture.engine", "hypothesis.strategies", "jsonschema", "kazoo.client"),
+    *("pytest", "yaml"),
+)
+
+_POLL_INTERVAL_S = 0.01
+
+
+def main() -> None:
+    """Until standard input ends."""
+    for library in LIBRARIES:
+        importlib.import_module(library)
+    for line in sys.stdin:
+        request = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            sys.exit(_run_tests(request))
+        print(_wait_for(child, request["seconds"]), flush=True)
+
+
+def _run_tests(request: Mapping[str, Any]) -> int:
+    """In the child: one run of pytest, as by its own command line."""
+    os.setsid()
+    os.environ.update(request["variables"])
+    for number, name in ((0, os.devnull), (1, request["output"]), (2, request["output"])):
+        opened = os.open(name, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(opened, number)
+    import pytest
+
+    return int(pytest.main(request["words"]))
+
+
+def _wait_for(child: int, seconds: float) -> str:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return str(os.waitstatus_to_exitcode(status))
+        time.sleep(_POLL_INTERVAL_S)
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return "hangs"
+
+
+if __name__ == "__main__":
+    main()

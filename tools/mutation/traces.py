@@ -1,0 +1,103 @@
+"""Which tests pass by which statement: a mutant is met first by the tests that come by it, the quickest first.
+
+A module is rewritten so that each statement of its functions tells before it is run, in this process or in one that a
+test has started: pytest names the test under way in the environment. ``bench`` runs the tests once over such modules.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+from mutation.mutations import Function
+
+_TRACE_FUNCTION = """
+def _tell(_line, _known=set()):
+    import os
+    told = _line, os.environ.get("PYTEST_CURRENT_TEST", "")
+    if told not in _known:
+        _known.add(told)
+        with open({log!r}, "a", encoding="utf-8") as log:
+            log.write({module!r} + f"\\t{{_line}}\\t{{told[1]}}\\n")
+"""
+
+_PHASE_SUFFIXES = (" (setup)", " (call)", " (teardown)")
+
+
+def tracing_transforms(functions: Mapping[str, Collection[str]], log: Path) -> Mapping[str, Callable[[str], str]]:
+    """What makes the source of each module tell ``log`` of the statements of some of its functions."""
+    return {module: partial(_add_tracing, module, names, log) for module, names in functions.items()}
+
+
+def _add_tracing(module: str, functions: Collection[str], log: Path, source: str) -> str:
+    tree = ast.parse(source)
+    for node in [*ast.walk(tree)]:
+        if isinstance(node, Function) and node.name in functions:
+            for body in _statement_lists(node):
+                body[:] = [each for statement in body for each in (_trace_call(statement), statement)]
+    place = next(number for number, node in enumerate(tree.body) if not _is_prologue(node))
+    tree.body[place:place] = ast.parse(_TRACE_FUNCTION.format(log=str(log), module=module)).body
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def statement_line(function: Function, line: int) -> int:
+    """The line at which the innermost statement begins that has this line."""
+    found = [
+        each for body in _statement_lists(function) for each in body if each.lineno <= line <= (each.end_lineno or 0)
+    ]
+    return max(each.lineno for each in found)
+
+
+class CoverageTraces:
+    """What was told: the tests that come by a statement."""
+
+    def __init__(self, logs: Iterable[Path], seconds: Mapping[str, float]) -> None:
+        self._tests: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
+        self._seconds = seconds
+        for told in chain(*(log.read_text(encoding="utf-8").splitlines() for log in logs if log.exists())):
+            module, line, test = told.split("\t", 2)
+            for phase in _PHASE_SUFFIXES:
+                test = test.removesuffix(phase)
+            self._tests[module, int(line)].add(test)
+
+    def tests_at(self, module: str, line: int) -> list[str]:
+        """Those that come by a statement: the file with the quickest first, in each file the quickest first.
+
+        What runs while no test does, as a file of tests is loaded, counts for all of them.
+        """
+        files: defaultdict[str, list[str]] = defaultdict(list)
+        told = self._tests[module, line]
+        found = self._seconds.keys() if "" in told else told & self._seconds.keys()
+        for test in sorted(found, key=lambda test: self._seconds[test]):
+            files[file_of_test(test)].append(test)
+        return [*chain(*files.values())]
+
+
+def file_of_test(test: str) -> str:
+    """The file of a test, as pytest names it."""
+    return test.partition("::")[0]
+
+
+def _statement_lists(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Every list of statements in a function, however deep."""
+    for each in [*ast.walk(node)]:
+        for name in ("body", "orelse", "finalbody"):
+            body = getattr(each, name, None)
+            if isinstance(body, list) and body and not isinstance(each, ast.ClassDef):
+                yield body
+
+
+def _trace_call(statement: ast.stmt) -> ast.Expr:
+    call = ast.Call(ast.Name("_tell", ast.Load()), [ast.Constant(statement.lineno)], [])
+    return ast.copy_location(ast.Expr(call), statement)
+
+
+def _is_prologue(node: ast.stmt) -> bool:
+    """A docstring, or an import from the future, before which nothing may stand."""
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
