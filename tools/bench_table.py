@@ -1,9 +1,9 @@
-"""Writes the table of figures in docs/performance.md, and three of them in README.md, from what ``make bench`` prints.
+"""Writer of the benchmark tables in the documentation, from the output of ``make bench``.
 
-Usage: ``make -s bench >figures.json``, then ``python tools/bench_table.py figures.json``. Wanted is an object with
-``date``, ``command``, ``machine`` (as ``benchmarks.common.machine`` gives it) and ``figures``: a list of objects, each
-with the texts ``goal``, ``what``, ``measured``, ``wanted`` and ``gate``, and ``holds``: whether the gate held in that
-run.
+Usage: ``make -s bench >figures.json``, then ``python tools/bench_table.py figures.json``. The file must hold an object
+with ``date``, ``command``, ``machine`` (as ``benchmarks.common.machine`` returns it) and ``figures``: a list of
+objects, each with the texts ``goal``, ``what``, ``measured``, ``wanted`` and ``gate``, and ``holds``, which is true if
+the gate held in that run.
 """
 
 from __future__ import annotations
@@ -20,19 +20,22 @@ TABLE_PATTERN = re.compile(r"(?<=<!-- bench:begin -->\n).*?(?=<!-- bench:end -->
 COLUMNS = {"goal": "", "what": "what", "measured": "measured", "wanted": "goal", "gate": "gate, in the same run"}
 
 README_GOALS = ("G1", "G6", "G15")
-"""The goals whose figures stand in the README: many topics, many writes, many clusters."""
+"""The goals with figures in the README: many topics, many writes, many clusters."""
 
 NO_GATE = "none"
-"""The gate of a figure that nothing is held against: then there is nothing that could hold."""
+"""The gate of a figure without a limit; such a figure has no verdict."""
 
 
 def row(*cells: str) -> str:
-    """One line of a Markdown table."""
+    """Return one line of a Markdown table."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def table(report: Mapping[str, Any]) -> str:
-    """The table with a line on when, where and how. Raises ``KeyError`` for what is missing in the report."""
+    """Return the table of all figures, and a line with date, machine and command.
+
+    Raises ``KeyError`` for a missing key of the report.
+    """
     lines = [row(*COLUMNS.values(), "holds"), row(*["---"] * (len(COLUMNS) + 1))]
     for figure in report["figures"]:
         verdict = "" if figure["gate"] == NO_GATE else "yes" if figure["holds"] else "**no**"
@@ -47,7 +50,7 @@ def table(report: Mapping[str, Any]) -> str:
 
 
 def readme_table(report: Mapping[str, Any]) -> str:
-    """The table for the README. Raises ``KeyError`` for a figure that is missing in the report."""
+    """Return the table for the README; raise ``KeyError`` for a missing figure."""
     figures = {figure["goal"]: figure for figure in report["figures"]}
     lines = [row("what", "measured"), row("---", "---")]
     lines += [row(figures[goal]["what"], figures[goal]["measured"]) for goal in README_GOALS]
@@ -56,12 +59,12 @@ def readme_table(report: Mapping[str, Any]) -> str:
 
 
 def write_table(page: Path, text: str) -> None:
-    """Write text between the marks of a page."""
+    """Write text between the ``bench:begin`` and ``bench:end`` markers of a page."""
     page.write_text(TABLE_PATTERN.sub(lambda _: text, page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def main(arguments: list[str]) -> int:
-    """Put one file of figures into both pages; returns the exit code."""
+    """Write the tables of one file of figures into both pages; return the exit code."""
     if len(arguments) != 1:
         print(__doc__, file=sys.stderr)
         return 2

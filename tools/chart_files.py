@@ -1,7 +1,8 @@
-"""What of ``charts/topiarist`` is made: ``values.yaml`` from its schema, and templates from what is in ``manifests/``.
+"""Generator of the chart's files: ``values.yaml`` from its schema, templates from ``manifests/``.
 
-The schema says each value's meaning, type and default once; ``tools/reference.py`` makes the table of the chart's
-README from it. Definitions and admission policies become templates by a condition around them and marks in each.
+The schema states the meaning, type and default of each value once; ``tools/reference.py`` makes the table in the
+chart's README from it. Definitions and admission policies become templates: a condition is put around each, and labels
+and annotations into it. ``generate.py`` calls ``build_files``.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ _LABELS_TEMPLATE = '  {{{{- include "topiarist.marks" (list . dict {}) | nindent
 
 
 def build_files(manifests: Mapping[str, str]) -> dict[Path, str]:
-    """Files of the chart with their text; ``manifests`` are the made ones of ``manifests/``, by their names there."""
+    """Return the chart's generated files with their text; ``manifests`` are the generated manifests by name."""
     made = {CHART / "values.yaml": values_yaml(json.loads(SCHEMA.read_text(encoding="utf-8")))}
     for name, text in manifests.items():
         folder, _, file = name.partition("/")
         if folder == "crds":
             made[CHART / "templates" / name] = to_template(text, ".Values.crds.enabled", _KEEP_ANNOTATION)
-        elif file == "config.yaml":  # the others are samples
+        elif file == "config.yaml":  # the other policies are samples
             made[CHART / "templates" / name] = to_template(text, ".Values.admissionPolicies.enabled", "dict")
     return made
 
 
 def to_template(text: str, condition: str, annotations: str) -> str:
-    """A manifest as a template. Raises ``ValueError`` for text that would itself be a template."""
+    """Return a manifest as a template; raise ``ValueError`` for text that contains template syntax."""
     if "{{" in text:
         raise ValueError("a manifest of which a template is to be made holds {{")
     head, _, body = text.partition("\n")
@@ -48,7 +49,7 @@ def to_template(text: str, condition: str, annotations: str) -> str:
 
 
 def values_yaml(schema: Mapping[str, Any]) -> str:
-    """``values.yaml``: every value with its default, below what it means."""
+    """Return ``values.yaml``: every value with its default, below a comment with its description."""
     parts = ["# Made by tools/generate.py from values.schema.json; to change it, change that and run: make generate\n"]
     parts += ["".join(_value_lines(name, inner, "")) for name, inner in schema["properties"].items()]
     return "\n".join(parts)

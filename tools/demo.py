@@ -1,7 +1,7 @@
-"""The demo: topiarist's commands as a user would type them, on a real ZooKeeper that is started, seeded and ended here.
+"""The demo of ``make demo``: topiarist's commands as a user types them, on a real ZooKeeper.
 
-Run by ``make demo``. Every command is really run, in a folder of its own, and its exit code compared with the one that
-belongs to it: a demo that shows something else than it says fails. Ends everything it started, on Ctrl-C too.
+It starts and seeds the ZooKeeper, and ends everything it started, also on Ctrl-C. Every command really runs, in a
+temporary folder, and its exit code is compared with the expected one, so that a wrong demo fails.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ spec:
 
 
 class Demo:
-    """What is shown, and where: ``folder`` holds the manifests, ``connect`` leads to the cluster."""
+    """A demo in ``folder``, which holds the manifests, against the cluster at ``connect``."""
 
     def __init__(self, folder: Path, connect: str) -> None:
         self._folder = folder
         self._environment = {**os.environ, "TOPIARIST_ZOOKEEPER": connect}
 
     def run(self) -> None:
-        """Tell the whole story."""
+        """Run all steps of the demo."""
         print_remark(
             "The cluster has the topics payments, clicks and audit; git has manifests for orders, payments and clicks."
         )
@@ -73,24 +73,24 @@ class Demo:
         self.run_command("topiarist validate manifests", code=1)
 
     def run_command(self, command: str, *, code: int = 0) -> None:
-        """Show a command, run it, and end the demo if its exit code is not ``code``."""
+        """Print a command, run it, and end the demo if its exit code is not ``code``."""
         print(f"\n$ {command}", flush=True)
         words = [sys.executable, "-m", *shlex.split(command)]
         process = subprocess.Popen(words, cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL)
         try:
-            found = process.wait()
+            exit_code = process.wait()
         except KeyboardInterrupt:
-            process.wait()  # Ctrl-C has reached the command too: it finishes what it was at
+            process.wait()  # Ctrl-C has reached the command too: wait until it ends in order
             raise
         except SystemExit:
             process.terminate()
             process.wait()
             raise
-        if found != code:
-            sys.exit(f"the demo expected exit code {code} here, found {found}")
+        if exit_code != code:
+            sys.exit(f"the demo expected exit code {code} here, found {exit_code}")
 
     def edit_file(self, file: Path, text: str) -> None:
-        """Change a file and show how."""
+        """Change a file and print the difference."""
         name = str(file.relative_to(self._folder))
         before = file.read_text().splitlines() if file.exists() else []
         file.write_text(text)
@@ -101,7 +101,7 @@ class Demo:
 
 
 def print_remark(text: str) -> None:
-    """A remark between two commands."""
+    """Print a remark between two commands."""
     print(f"\n# {text}")
 
 
@@ -110,7 +110,7 @@ def _terminate(_number: int, _frame: FrameType | None) -> None:
 
 
 def main() -> int:
-    """Start, seed, show, end; returns the exit code."""
+    """Start and seed the cluster, run the demo, end everything; return the exit code."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
         with (

@@ -1,8 +1,8 @@
-"""The fault matrix for ``docs/reliability.md``: what is done, what must hold, what tests show, and in how many cases.
+"""The fault matrix of ``docs/reliability.md``: faults, invariants, tests, and numbers of cases.
 
-``make test-faults`` leaves the record of its run in the cache; ``python tools/fault_matrix.py RECORD`` puts it into
-``docs/reliability.json``, if no fault is missing in it, from which ``make generate`` makes the page. Nothing of it is
-typed by hand.
+``make test-faults`` leaves the record of its run in the cache. ``python tools/fault_matrix.py RECORD`` copies the
+record to ``docs/reliability.json`` if it covers every fault, and ``make generate`` makes the page from it. No part of
+the page is typed by hand.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "docs" / "reliability.json"
 TESTS, BROKERS = (ROOT / "tests" / name for name in ("faults", "kafka"))
-"""Whose tests are counted, and those that show some of it once more with Kafka's own controllers and brokers."""
+"""The folder with the counted tests, and the folder that repeats some with Kafka's controllers and brokers."""
 
 OTHER_FOLDERS = {"kubernetes": "a real API server", "spark": "a real Spark cluster"}
-"""Folders with the tests of faults that only one part of topiarist knows, and what they need."""
+"""Folders with tests of faults that concern one part of topiarist, and the system that they need."""
 
 Faults = Mapping[str, Mapping[str, Any]]
 
 
 def load_matrix() -> Faults:
-    """The faults by number: their titles, how they are injected, what must hold."""
+    """Return the faults by number: their titles, how they are injected, what must hold."""
     return tomllib.loads((TESTS / "matrix.toml").read_text(encoding="utf-8"))
 
 
 def summarize_tests(folder: Path) -> Mapping[str, list[str]]:
-    """What the tests of each fault show, in the order of their files: the first sentence of each docstring."""
-    found = defaultdict(list)
+    """Return the first sentence of each fault test's docstring, by fault, in the order of the files."""
+    sentences = defaultdict(list)
     for path in sorted(folder.rglob("test_*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             match = isinstance(node, ast.FunctionDef) and re.match(r"test_f(\d\d)_", node.name)
             if match and isinstance(node, ast.FunctionDef):
                 text = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
-                found[f"F{int(match[1])}"].append(text.replace("``", "`"))
-    return found
+                sentences[f"F{int(match[1])}"].append(text.replace("``", "`"))
+    return sentences
 
 
 def matrix_part() -> str:
-    """The generated part of the page: one heading a fault."""
+    """Return the generated part of the page: one heading for each fault."""
     record, real = json.loads(RECORD.read_text(encoding="utf-8")), summarize_tests(BROKERS)
     tests = dict(summarize_tests(TESTS))
     for folder in OTHER_FOLDERS:
@@ -65,7 +65,7 @@ def matrix_part() -> str:
 
 
 def _evidence(number: str, fault: Mapping[str, Any], record: Mapping[str, Any]) -> str:
-    """How often something was shown, or with what."""
+    """Return the number of cases of a fault, or the system that its tests use."""
     if folder := fault.get("folder"):
         return f" with {OTHER_FOLDERS[folder]}"
     counted = record["faults"][number]
@@ -73,20 +73,20 @@ def _evidence(number: str, fault: Mapping[str, Any], record: Mapping[str, Any]) 
 
 
 def missing_cases(record: Mapping[str, Any]) -> Iterator[str]:
-    """What speaks against a record: faults without a case."""
+    """Yield an error for each fault without a case in the record."""
     for number in (number for number, fault in load_matrix().items() if "folder" not in fault):
         if not record["faults"].get(number, {}).get("cases"):
             yield f"{number}: no test of it has passed in that run"
 
 
 def main(arguments: list[str]) -> int:
-    """Take a record over; returns the exit code."""
+    """Copy a complete record to ``docs/reliability.json``; return the exit code."""
     if len(arguments) != 1:
         print(__doc__, file=sys.stderr)
         return 2
     record = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-    if complaints := list(missing_cases(record)):
-        print("\n".join(complaints), file=sys.stderr)
+    if diagnostics := list(missing_cases(record)):
+        print("\n".join(diagnostics), file=sys.stderr)
         return 1
     RECORD.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     return 0

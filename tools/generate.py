@@ -1,10 +1,10 @@
-"""Writes what is generated: the topic configs in ``schemas/``, definitions and admission policies in ``manifests/``.
+"""Generator of topic configs in ``schemas/``, and of definitions and policies in ``manifests/``.
 
-The configs come from the table in ``topiarist.kafka.config_rules``, the definitions from ``schemas/``, the admission
-policies from ``crd`` and from the samples in ``manifests/policies``. ``chart_files`` makes what the chart has of it.
+The configs are from ``topiarist.kafka.config_table``, the definitions from ``schemas/``, the admission policies from
+``crd`` and from the samples in ``manifests/policies``. ``chart_files`` derives the chart's files from the manifests.
 
-Usage: ``python tools/generate.py`` writes; ``python tools/generate.py --check`` only says what is out of step, and then
-ends with 1.
+Usage: ``python tools/generate.py`` writes the files; ``python tools/generate.py --check`` only reports stale files, and
+exits with 1 if there are any.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TRUTH_VALUES = ["true", "false"]
 
 
 def describe_config(definition: ConfigDef) -> str:
-    """What an editor shows for a config: what it does, its default, and the releases that know it."""
+    """Return the text that an editor shows for a config: meaning, default, and releases that have it."""
     parts = [definition.description, f"Default: {definition.default or 'empty'}."]
     if definition.valid_values:
         parts.append(f"One{' or more' if definition.type == 'words' else ''} of {', '.join(definition.valid_values)}.")
@@ -42,7 +42,10 @@ def describe_config(definition: ConfigDef) -> str:
 
 
 def config_schema(definition: ConfigDef) -> dict[str, Any]:
-    """The schema of one config: any scalar, since which values are valid depends on the cluster's release."""
+    """Return the schema of one config, which allows any scalar.
+
+    The valid values depend on the release of the cluster, which a schema does not know.
+    """
     schema: dict[str, Any] = {
         "title": definition.name,
         "description": describe_config(definition),
@@ -52,20 +55,20 @@ def config_schema(definition: ConfigDef) -> dict[str, Any]:
     if any(examples):
         schema["examples"] = [plain(text) for text in examples]
     if definition.deprecated:
-        release, instead = definition.deprecated
-        schema["deprecationMessage"] = "Deprecated since Kafka {}.{}: {}.".format(*release, instead)
+        release, replacement = definition.deprecated
+        schema["deprecationMessage"] = "Deprecated since Kafka {}.{}: {}.".format(*release, replacement)
     return schema
 
 
 def plain(text: str) -> str | int | bool:
-    """A value as a manifest would have it."""
+    """Return a value as it is written in a manifest."""
     if text in TRUTH_VALUES:
         return text == "true"
     return int(text) if text.lstrip("-").isdigit() else text
 
 
 def generate_schema(path: Path) -> str:
-    """The text that a schema file should have."""
+    """Return the wanted text of a schema file."""
     schema = json.loads(path.read_text(encoding="utf-8"))
     schema["definitions"]["config"]["properties"] = {
         name: config_schema(definition) for name, definition in TOPIC_CONFIGS.items()
@@ -74,45 +77,45 @@ def generate_schema(path: Path) -> str:
 
 
 def load_policies() -> dict[str, Policy]:
-    """The samples of policies, by the names of their files."""
-    found = {}
+    """Return the sample policies by file name, relative to the repository."""
+    policies = {}
     for path in sorted((MANIFESTS / "policies").glob("*.yaml")):
         (manifest,) = load_manifests([str(path)]).manifests
-        found[str(path.relative_to(ROOT))] = parse_policy(manifest)
-    return found
+        policies[str(path.relative_to(ROOT))] = parse_policy(manifest)
+    return policies
 
 
 def generate_manifests() -> dict[Path, str]:
-    """The files below ``manifests/`` and in the chart that are made, with the text that they should have."""
-    found = definition_files() | policy_files(load_policies())
-    return {MANIFESTS / name: text for name, text in found.items()} | chart_files.build_files(found)
+    """Return the generated files below ``manifests/`` and in the chart, with their wanted text."""
+    manifests = definition_files() | policy_files(load_policies())
+    return {MANIFESTS / name: text for name, text in manifests.items()} | chart_files.build_files(manifests)
 
 
 def stray_files(wanted: Collection[Path]) -> list[Path]:
-    """Files in folders of which all is made, that nothing makes."""
+    """Return the files that nothing generates, in folders where all files are generated."""
     folders = {path.parent for path in wanted} - {chart_files.CHART}
     return sorted(path for folder in folders for path in folder.glob("*") if path not in wanted)
 
 
 def main(arguments: list[str]) -> int:
-    """Write the files, or with ``--check`` complain about those that differ; returns the exit code."""
+    """Write the files, or with ``--check`` report those that differ; return the exit code."""
     if arguments not in ([], ["--check"]):
         print(__doc__, file=sys.stderr)
         return 2
-    # The schemas first: the definitions are made from them.
+    # The schemas first: the definitions are generated from the files.
     stale = write_or_check(
         {ROOT / "schemas" / name: generate_schema(ROOT / "schemas" / name) for name in SCHEMAS}, bool(arguments)
     )
-    made = generate_manifests()
-    stale += write_or_check(made, bool(arguments))
-    for path in stray_files(made):
+    generated = generate_manifests()
+    stale += write_or_check(generated, bool(arguments))
+    for path in stray_files(generated):
         print(f"{path.relative_to(ROOT)}: nothing makes it; delete it", file=sys.stderr)
         stale += 1
     return 1 if stale and arguments else 0
 
 
 def write_or_check(wanted: Mapping[Path, str], check: bool) -> int:
-    """Write the files that differ, or only say which they are; returns how many."""
+    """Write the files that differ, or with ``check`` report them; return their number."""
     stale = [path for path in wanted if not path.exists() or path.read_text(encoding="utf-8") != wanted[path]]
     for path in stale:
         if check:

@@ -1,7 +1,7 @@
-"""Fetches the jars of Kafka releases for the tests, and compiles our Java programs; or pins what Maven brings.
+"""Downloader of the Kafka jars for the tests, and compiler of the test programs in Java.
 
-Usage: ``python tools/kafka_jars.py 3.9.2 2.8.2`` makes sure that all is there, ``python tools/kafka_jars.py --pin
-3.9.2`` writes down the checksums of what comes. Without a release: all.
+Usage: ``python tools/kafka_jars.py 3.9.2 2.8.2`` downloads what is missing, ``python tools/kafka_jars.py --pin 3.9.2``
+records the checksums of the downloaded jars. Without a release: all releases.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from support.kafka.programs import compile_programs
 
 
 def main(arguments: list[str]) -> int:
-    """Fetch or pin; returns the exit code."""
+    """Download or pin the jars; return the exit code."""
     pins = arguments[:1] == ["--pin"]
     releases = arguments[1:] if pins else arguments
     if any(release not in RELEASES for release in releases):

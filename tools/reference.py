@@ -1,8 +1,8 @@
-"""Writes the reference parts of pages: fields from ``schemas/``, topic configs and modules from the code itself.
+"""Generator of the reference tables in pages, from ``schemas/`` and from the code.
 
-Usage: ``python tools/reference.py`` writes; ``python tools/reference.py --check`` only says what is out of step, and
-then ends with 1. A part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``; all else in a page is written
-by hand.
+Usage: ``python tools/reference.py`` writes the pages; ``python tools/reference.py --check`` only reports stale pages,
+and exits with 1 if there are any. It rewrites the text between ``<!-- generated: NAME -->`` and ``<!-- end -->``, and
+leaves the rest of a page as it is.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ ROOT = Path(__file__).resolve().parent.parent
 PART_PATTERN = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MAX_INT32 = 2**31 - 1
 DOCUMENTED_ELSEWHERE = {"config"}
-"""Definitions whose keys have a table of their own."""
+"""Definitions with a separate table of their keys."""
 
 Schema = Mapping[str, Any]
 
 
 class Field(NamedTuple):
-    """A row of a reference: where the field stands, what it takes, what it means."""
+    """A row of a reference table: the path of a field, the values it takes, its meaning."""
 
     path: str
     kind: str
@@ -44,13 +44,13 @@ class Field(NamedTuple):
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows as a Markdown table, ending with a newline."""
+    """Return rows as a Markdown table that ends with a newline."""
     lines = [list(head), ["---"] * len(head), *(list(row) for row in rows)]
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
 class FieldTable:
-    """The fields of one schema; a definition that has been shown is afterwards only referred to."""
+    """A table of the fields of one schema; a definition that was shown before is only referred to."""
 
     def __init__(self, document: Schema, linked: bool) -> None:
         self._definitions: Mapping[str, Schema] = document.get("definitions", {})
@@ -58,7 +58,7 @@ class FieldTable:
         self._shown: dict[str, str] = {}
 
     def list_fields(self, schema: Schema, prefix: str = "") -> Iterator[Field]:
-        """The fields of an object, depth first."""
+        """Yield the fields of an object, depth first."""
         for name, inner in schema.get("properties", {}).items():
             path = f"{prefix}{name}"
             required = name in schema.get("required", ())
@@ -93,7 +93,7 @@ class FieldTable:
         return " ".join(filter(None, parts))
 
     def _type_text(self, schema: Schema) -> str:
-        """What a field takes, in words."""
+        """Return the values that a field takes, as text."""
         name = reference_name(schema)
         if name and self._linked:
             return f"[{name}](#{name.lower()})"
@@ -111,7 +111,7 @@ class FieldTable:
         kind = schema.get("type", "")
         if isinstance(kind, list):
             lists = {"array": self._basic_type_text({**schema, "type": "array"})} if "array" in kind else {}
-            return " or ".join(dict.fromkeys({**TYPE_NAMES, **lists}[one] for one in kind))
+            return " or ".join(dict.fromkeys({**TYPE_NAMES, **lists}[name] for name in kind))
         if kind == "array":
             return f"list of {self._type_text(schema['items'])}"
         values = schema.get("additionalProperties")
@@ -131,17 +131,20 @@ TYPE_NAMES = {
 
 
 def reference_name(schema: Schema) -> str:
-    """The name of the definition that a schema refers to, or empty."""
+    """Return the name of the definition that a schema refers to, or an empty string."""
     return str(schema.get("$ref", "")).rpartition("/")[2]
 
 
 def plain(value: Any) -> str:
-    """A value as a manifest would have it."""
+    """Return a value as it is written in a manifest."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def bounds(schema: Schema) -> str:
-    """The bounds of a number, or nothing if there are none that a person would meet."""
+    """Return the bounds of a number as text.
+
+    Returns an empty string if there are none; the maximum of a 32-bit integer counts as none.
+    """
     low, high = schema.get("minimum"), schema.get("maximum")
     if high is not None and high != MAX_INT32:
         return f", {low} to {high}"
@@ -149,7 +152,7 @@ def bounds(schema: Schema) -> str:
 
 
 def schema_part(name: str) -> str:
-    """All fields of a manifest's schema."""
+    """Return all fields of a manifest's schema."""
     document = json.loads((ROOT / "schemas" / f"{name}.json").read_text(encoding="utf-8"))
     rows = (
         (f"`{field.path}`", field.kind, field.meaning)
@@ -159,7 +162,7 @@ def schema_part(name: str) -> str:
 
 
 def chart_part() -> str:
-    """All values of the chart."""
+    """Return all values of the chart."""
     document = json.loads(chart_files.SCHEMA.read_text(encoding="utf-8"))
     rows = (
         (f"`{field.path}`", field.kind, field.meaning)
@@ -169,7 +172,7 @@ def chart_part() -> str:
 
 
 def plan_part() -> str:
-    """The plan's schema: one table for the document and for each of its definitions."""
+    """Return the plan's schema: one table for the document and for each of its definitions."""
     document = json.loads((ROOT / "schemas" / "plan.json").read_text(encoding="utf-8"))
     fields = FieldTable(document, linked=True)
     parts = [f"### document\n\n{document['description']}\n\n{_plan_table(fields, document)}"]
@@ -177,7 +180,10 @@ def plan_part() -> str:
 
 
 def describe_part() -> str:
-    """The schema of a description: one table for the document and for each definition; changes are those of a plan."""
+    """Return the schema of a description: one table for the document and for each of its own definitions.
+
+    Definitions that equal those of the plan become links to the plan's page.
+    """
     document = json.loads((ROOT / "schemas" / "describe.json").read_text(encoding="utf-8"))
     shared = json.loads((ROOT / "schemas" / "plan.json").read_text(encoding="utf-8"))["definitions"]
     own = {name: schema for name, schema in document["definitions"].items() if shared.get(name) != schema}
@@ -189,7 +195,7 @@ def describe_part() -> str:
 
 
 def list_part() -> str:
-    """The schema of a list: one table for the document and for each definition."""
+    """Return the schema of a list: one table for the document and for each definition."""
     document = json.loads((ROOT / "schemas" / "list.json").read_text(encoding="utf-8"))
     fields = FieldTable(document, linked=True)
     parts = [f"### document\n\n{document['description']}\n\n{_plan_table(fields, document)}"]
@@ -197,19 +203,22 @@ def list_part() -> str:
 
 
 def snapshot_part() -> str:
-    """The snapshot's schema: one table for each kind of row."""
+    """Return the snapshot's schema: one table for each kind of row."""
     document = json.loads((ROOT / "schemas" / "snapshot.json").read_text(encoding="utf-8"))
     return "\n" + "\n".join(_definitions(document, FieldTable(document, linked=True))) + "\n"
 
 
 def status_part() -> str:
-    """What the operator writes: one table for each definition."""
+    """Return the schema of the operator's statuses: one table for each definition."""
     document = json.loads((ROOT / "schemas" / "status.json").read_text(encoding="utf-8"))
     return "\n" + "\n".join(_definitions(document, FieldTable(document, linked=True))) + "\n"
 
 
 def drift_part() -> str:
-    """A report's schema: one table for each kind of row and each part of the summary; classes stand elsewhere."""
+    """Return the schema of a drift report: one table for each kind of row and each part of the summary.
+
+    The classes of findings have their own part (``drift_class_part``).
+    """
     document = json.loads((ROOT / "schemas" / "drift.json").read_text(encoding="utf-8"))
     kind = document["definitions"]["class"]
     own = {name: schema for name, schema in document["definitions"].items() if schema is not kind}
@@ -219,7 +228,7 @@ def drift_part() -> str:
 
 
 def drift_class_part() -> str:
-    """The classes of findings, from the schema."""
+    """Return the classes of findings, from the schema."""
     kind = json.loads((ROOT / "schemas" / "drift.json").read_text(encoding="utf-8"))["definitions"]["class"]
     words = zip(kind["enum"], kind["enumDescriptions"], strict=True)
     return table(("class", "meaning"), ((f"`{word}`", meaning) for word, meaning in words))
@@ -235,7 +244,7 @@ def _definitions(document: Schema, fields: FieldTable) -> Iterator[str]:
 
 
 def report_part() -> str:
-    """The lines of a report: one table for each kind; changes and records are those of a plan."""
+    """Return the lines of a report: one table for each kind; changes and records link to the plan's page."""
     document = json.loads((ROOT / "schemas" / "report.json").read_text(encoding="utf-8"))
     fields = FieldTable(document, linked=True)
     parts = []
@@ -251,22 +260,28 @@ def _plan_table(fields: FieldTable, schema: Schema) -> str:
 
 
 def config_part() -> str:
-    """All topic configs, from the table that judges them."""
+    """Return all topic configs, from the table that checks them."""
     rows = (
-        (f"`{one.name}`", _values(one), f"`{one.default}`" if one.default else "empty", _since(one), one.description)
-        for one in TOPIC_CONFIGS.values()
+        (
+            f"`{definition.name}`",
+            _values(definition),
+            f"`{definition.default}`" if definition.default else "empty",
+            _since(definition),
+            definition.description,
+        )
+        for definition in TOPIC_CONFIGS.values()
     )
     return table(("config", "values", "Kafka's default", "releases", "meaning"), rows)
 
 
 def risk_part() -> str:
-    """What a change of each topic config may cost, from the table that judges it."""
+    """Return the risk of a change of each topic config, from the table that assesses it."""
     rows = (
         (f"`{key}`", when, f"`{cost.risk.label}`", _explanation(cost))
         for key, row in RISKS.items()
         for when, cost in (_numeric_risks(row) if isinstance(row, NumberRisks) else _enum_risks(row))
     )
-    return table(("config", "becomes", "risk", "because"), rows)
+    return table(("config", "becomes", "risk", "explanation"), rows)
 
 
 def _numeric_risks(row: NumberRisks) -> Iterator[tuple[str, ChangeRisk]]:
@@ -287,7 +302,7 @@ def _explanation(cost: ChangeRisk) -> str:
 
 
 def cel_variable_part() -> str:
-    """What a policy's expressions may name, from the table that declares it to them."""
+    """Return the variables of a policy's expressions, from the table that declares them to CEL."""
     rows = (
         (f"`{name}`", fact.type.value, "Topic, Change" if name in TOPIC_VARIABLES else "Change", fact.description)
         for name, fact in CHANGE_VARIABLES.items()
@@ -296,7 +311,10 @@ def cel_variable_part() -> str:
 
 
 def metric_part() -> str:
-    """What the operator tells Prometheus, from its registry; the library has no public way to ask for labels."""
+    """Return the operator's metrics, from its registry.
+
+    Reads private attributes, because the library has no public way to list labels.
+    """
     rows = []
     for collector in Metrics().registry._collector_to_names:
         for family in collector.collect():
@@ -327,7 +345,7 @@ def _since(definition: ConfigDef) -> str:
 
 
 def module_part() -> str:
-    """Every module with the first sentence of its docstring."""
+    """Return every module with the first sentence of its docstring."""
     package = ROOT / "operator" / "topiarist"
     rows = []
     for file in sorted(package.rglob("*.py"), key=lambda file: (str(file.parent), file.name)):
@@ -339,7 +357,10 @@ def module_part() -> str:
 
 
 def _first_sentence(docstring: str) -> str:
-    """Without what it says of papers that the reader of a page does not have."""
+    """Return the first sentence, without references to the contract and the design.
+
+    The reader of a page does not have these documents.
+    """
     paragraph = re.sub(
         r" \((contract|design)[^)]*\)|; contract [0-9., ]*[0-9]", "", " ".join(docstring.split("\n\n")[0].split())
     )
@@ -369,12 +390,12 @@ PARTS: Mapping[str, Callable[[], str]] = {
 
 
 def generate_page(text: str) -> str:
-    """A page with every generated part as it should be. Raises ``KeyError`` for a part that nobody knows."""
+    """Return a page with all its generated parts rewritten; raise ``KeyError`` for an unknown part."""
     return PART_PATTERN.sub(lambda match: f"{match[1]}{PARTS[match[2]]()}{match[3]}", text)
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages, or with ``--check`` complain about those that differ; returns the exit code."""
+    """Write the pages, or with ``--check`` report stale pages; return the exit code."""
     if arguments not in ([], ["--check"]):
         print(__doc__, file=sys.stderr)
         return 2

@@ -151,7 +151,9 @@ def measure_run(brokers: int, topics: int, max_inflight: int) -> dict[str, Any]:
         write_inputs(Path(folder), wanted)
         scene.wait_idle(kafka)
         with run_probes(kafka) as probes:
-            run = run_process(apply_command(kafka, Path(folder), "--wait", "--wait-ahead", str(max_inflight)))
+            run = run_process(
+                apply_command(kafka, Path(folder), "--wait", "--max-inflight-replicas", str(max_inflight))
+            )
             scene.log_progress(f"  {topics} topics taken over after {run.seconds:.1f} s")
         return {
             "replicas_ahead_per_broker": max_inflight,

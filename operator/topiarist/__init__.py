@@ -1,8 +1,8 @@
-"""Topiarist keeps the topics of ZooKeeper-mode Kafka clusters in the shape that git says they have.
+"""Reconcile the topics of ZooKeeper-mode Kafka clusters with manifests in git.
 
-Manifests become specs, a cluster's ZooKeeper becomes state, their difference becomes a plan, and applying the plan
-makes exactly that difference happen. A reader needs four files to have the whole in mind: ``model/state.py`` (what is),
-``model/spec.py`` (what should be), ``planning/planner.py`` (the difference) and ``reconcile.py`` (one pass).
+Topiarist merges manifests into specs, reads a cluster's ZooKeeper into a state, computes their difference as a plan,
+and applies the plan. Four files give an overview: ``model/state.py`` (the actual state), ``model/spec.py`` (the desired
+state), ``planning/planner.py`` (the difference) and ``reconcile.py`` (one reconciliation).
 """
 
 __version__ = "0.1.0"

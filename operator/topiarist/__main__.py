@@ -1,4 +1,4 @@
-"""``python -m topiarist``: the command line, under its own name."""
+"""Entry point of ``python -m topiarist``."""
 
 from topiarist.cli.main import main
 

@@ -1,7 +1,8 @@
-"""What can go wrong, in one table: a reason that a machine can read, whether to try again, and the exit code.
+"""Errors in one table: a machine-readable reason, its exit code, and whether a retry may help.
 
-Everything above imports this module; it imports nothing of ours. A *refusal* (something asked for that will not
-be done) and a *notice* are values and use the same reasons; exceptions are only for what ends a run or a topic.
+Every package may import this module; it imports nothing of topiarist. A *refusal* (a requested change that is not made)
+and a *notice* are values and use the same reasons. Exceptions are only for errors that end a run or the work on one
+cluster or topic.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from enum import Enum, IntEnum
 from typing import NamedTuple
 
 FieldPath = tuple[str | int, ...]
-"""Where in a document: ``("spec", "overrides", 0, "partitions")``."""
+"""A path of keys and indexes in a document: ``("spec", "overrides", 0, "partitions")``."""
 
 
 class FieldKey(str):
-    """The last step of a path when the key itself is meant and not its value: an unknown field, for example."""
+    """A last step of a path that refers to the key itself and not to its value, for an unknown field, for example."""
 
 
 class Exit(IntEnum):
-    """Exit codes of the command line."""
+    """The exit codes of the command line."""
 
     DONE = 0
     ERROR = 1
@@ -41,7 +42,7 @@ class Location(NamedTuple):
 
 
 class SchemaError(NamedTuple):
-    """Something wrong in a document: what was found and what was wanted, and what to do about it (may be empty)."""
+    """An error in a document: a message with the found and the wanted value, and a hint (may be empty)."""
 
     path: FieldPath
     message: str
@@ -49,7 +50,7 @@ class SchemaError(NamedTuple):
 
 
 class Diagnostic(NamedTuple):
-    """A problem at its place, as a person gets to see it. Sorts by place; ``reason`` is for machines."""
+    """An error or warning with its location, as users see it. Sorts by location; ``reason`` is for machines."""
 
     location: Location
     message: str
@@ -61,7 +62,7 @@ class Diagnostic(NamedTuple):
 
 
 class Reason(str, Enum):
-    """Why something failed or was refused: the CamelCase word, its exit code, and whether trying again may help."""
+    """A reason of a failure, refusal or notice: a CamelCase name, an exit code, and whether a retry may help."""
 
     exit_code: Exit
     retryable: bool
@@ -76,7 +77,7 @@ class Reason(str, Enum):
     def __str__(self) -> str:
         return str(self.value)
 
-    # A run that cannot begin, or ends before its time.
+    # The run cannot start, or ends early.
     INVALID_MANIFEST = "InvalidManifest", Exit.ERROR
     WRONG_USAGE = "WrongUsage", Exit.USAGE
     UNREACHABLE = "Unreachable", Exit.ERROR, True
@@ -98,13 +99,13 @@ class Reason(str, Enum):
     SPARK_FAILED = "SparkFailed", Exit.ERROR, True
     INCOMPLETE = "Incomplete", Exit.ERROR
 
-    # A cluster on which nothing may be written.
+    # The cluster has a write block.
     KRAFT_CONTROLLER = "KRaftController", Exit.REFUSED
     KRAFT_MIGRATION = "KRaftMigration", Exit.REFUSED
     FROZEN = "Frozen", Exit.REFUSED
     NO_CONTROLLER = "NoController", Exit.REFUSED, True
 
-    # A topic, or a part of what is asked of it, that is refused.
+    # A topic, or a part of its spec, is refused.
     BROKERS_MISSING = "BrokersMissing", Exit.REFUSED, True
     BUDGET_EXCEEDED = "BudgetExceeded", Exit.REFUSED
     CONFIG_INVALID = "ConfigInvalid", Exit.REFUSED
@@ -138,7 +139,7 @@ class Reason(str, Enum):
     UNKNOWN_FIELDS = "UnknownFields", Exit.REFUSED
     ZNODE_UNREADABLE = "ZnodeUnreadable", Exit.REFUSED
 
-    # What is only said: nothing is refused for it.
+    # Notices: nothing is refused.
     MODIFIED_EXTERNALLY = "ModifiedExternally", Exit.DONE
     IGNORED = "Ignored", Exit.DONE
     POLICY_WARNING = "PolicyWarning", Exit.DONE
@@ -147,10 +148,10 @@ class Reason(str, Enum):
     EXISTING_PROBLEM = "ExistingProblem", Exit.DONE
     UNMANAGED = "Unmanaged", Exit.DONE
 
-    # What a reviewed plan does not have: to be reviewed first.
+    # A change is not in the reviewed plan and must be reviewed first.
     NOT_REVIEWED = "NotReviewed", Exit.CONFLICT
 
-    # What became of a topic at apply.
+    # Outcomes of a topic in an apply.
     STATE_CONFLICT = "StateConflict", Exit.CONFLICT, True
     NOT_SENT = "NotSent", Exit.DONE, True
     OUTCOME_UNKNOWN = "OutcomeUnknown", Exit.ERROR, True
@@ -158,7 +159,10 @@ class Reason(str, Enum):
 
 
 class TopiaristError(Exception):
-    """Ends a run, or the work on one cluster, with a reason from the table and a message made for a person."""
+    """An error that ends a run, or the work on one cluster.
+
+    It has a reason from the table, a message for the user, and a hint (may be empty).
+    """
 
     def __init__(self, reason: Reason, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -171,7 +175,11 @@ class TopiaristError(Exception):
 
 
 class InvalidManifests(TopiaristError):
-    """Manifests that cannot be used; ``complaints`` has the problems found, sorted by place, ``more`` counts others."""
+    """An error for invalid manifests.
+
+    ``errors`` are the diagnostics, sorted by location; ``suppressed_count`` is the number of errors that are only
+    counted.
+    """
 
     def __init__(self, errors: Sequence[Diagnostic], suppressed_count: int = 0) -> None:
         self.errors = sorted(errors)

@@ -1,8 +1,8 @@
-"""Packages that only some commands need: what to install if one of them is missing.
+"""Errors for missing optional packages, with the ``pip`` command that installs them.
 
-topiarist is installed from a checkout or from a wheel, and is on no registry: ``pip install 'topiarist[EXTRA]'`` would
-find nothing there, or somebody else's package. The packages themselves are on one, so their requirements are named, as
-the metadata of the installed project has them.
+Only some commands need these packages. topiarist is installed from a checkout or a wheel and is on no package registry:
+``pip install 'topiarist[EXTRA]'`` would find nothing, or an unrelated package of the same name. The optional packages
+are on a registry, so the error names their requirements, taken from the metadata of the installed project.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def missing_packages_error(extra: str, feature: str, hint: str = "") -> Topiaris
 
 
 def read_requirements(extra: str) -> dict[str, str]:
-    """Return the requirements of an extra by package; none where the project is not installed, but only unpacked."""
+    """Return the requirements of an extra by package; empty if the project is not installed but only unpacked."""
     try:
         lines = metadata.requires("topiarist") or []
     except metadata.PackageNotFoundError:
         return {}
-    found = filter(None, map(_REQUIREMENT.match, lines))
-    return {match[1]: f"{match[1]}{match[2].strip()}" for match in found if match[3] == extra}
+    matches = filter(None, map(_REQUIREMENT.match, lines))
+    return {match[1]: f"{match[1]}{match[2].strip()}" for match in matches if match[3] == extra}
 
 
 def _is_installed(name: str) -> bool:

@@ -1,7 +1,7 @@
-"""One pass over one cluster: read it, plan, let somebody decide, apply, report. The port that an adapter has to fill.
+"""The interfaces that adapters implement: clusters, their progress and inspection, and CEL rules.
 
-The command line, the operator and the drift job all go through here, so there is one meaning of "different" and one way
-to write. Level, not edge: a pass looks at everything; whatever caused it is only a reason to look.
+``adapters.zookeeper`` and ``adapters.memory`` implement the ``Cluster`` port, ``adapters.cel`` the ``RuleEvaluator``.
+``reconcile``, ``throttle`` and ``filters`` use these interfaces and import no adapter.
 """
 
 from __future__ import annotations
@@ -17,70 +17,83 @@ from topiarist.model.state import ClusterState, TopicInspection, TopicState
 
 
 class Throttle(Protocol):
-    """Whoever holds creations and growth back until the cluster has digested what was sent before."""
+    """A limit on new partitions while the controller initializes earlier ones."""
 
     def try_acquire(self, topic: TopicPlan) -> bool:
-        """Whether a topic that gets new partitions may be sent now; if so it counts as sent."""
+        """Return whether a topic with new partitions may be sent now.
+
+        If so, the topic counts as sent.
+        """
 
     def wait(self) -> None:
-        """Nothing may be sent now: return when it is worth asking again. Raises ``TopiaristError`` to end the run."""
+        """Return when ``try_acquire`` is worth another call.
+
+        Called when no topic may be sent. Raises ``TopiaristError`` to end the run.
+        """
 
     def on_outcome(self, topic: TopicPlan, outcome: Outcome) -> None:
-        """What became of a topic."""
+        """Record the outcome of a topic."""
 
 
 class Cluster(Protocol):
-    """A cluster as topiarist sees it: two verbs."""
+    """A Kafka cluster that can be read and changed."""
 
     def read(self) -> ClusterState:
-        """Everything that a plan is made from, in one go.
+        """Return everything that a plan is made from, in one read.
 
-        Raises ``TopiaristError`` if the cluster cannot be reached or is none.
+        Raises ``TopiaristError`` if the cluster cannot be reached, or if it is not a Kafka cluster.
         """
 
     def apply(self, plan: Plan, stop: Callable[[], bool], throttle: Throttle | None = None) -> Iterator[Outcome]:
-        """Carry out ``plan``: one transaction a topic, each after comparing by value with what is there at that moment.
+        """Apply ``plan`` with one transaction for each topic.
 
-        With a ``throttle`` the topics that get no new partitions come first, and of the others each waits for its
-        leave.
+        Each topic is compared by value with the cluster directly before its transaction. With a ``throttle``, topics
+        without new partitions are sent first, and each of the other topics waits for ``try_acquire``.
 
-        Gives exactly one outcome for each of ``plan.to_do()``, as it becomes known. After ``stop()`` is true nothing
-        more is sent: what is under way is finished, the rest is ``NOT_SENT``. Writes nothing at all if nothing is to
-        do.
+        Yields exactly one outcome for each of ``plan.actionable_topics()``, as soon as it is known. After ``stop()``
+        returns true, started writes are finished and the other topics are ``SKIPPED``. Writes nothing if there are no
+        changes.
 
-        Raises ``TopiaristError`` before the first outcome if the run cannot begin (no lock, no controller).
+        Raises ``TopiaristError`` before the first outcome if the run cannot start (no lock, no controller).
         """
 
 
 class ProgressSource(Protocol):
-    """A cluster of which somebody wants to know what it makes of what was applied."""
+    """A cluster with controller progress that can be polled after ``apply``."""
 
     def poll(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:
-        """These topics as of now, each with the partitions of which somebody asks whether they are taken over.
+        """Return the current progress of topics.
 
-        Cheap enough to be asked until the cluster has finished what ``apply`` began.
+        ``topics`` has the partitions of each topic to check for initialization. A poll is cheap enough to repeat until
+        the controller has finished the work of ``apply``.
         """
 
 
 class PartitionInspector(Cluster, Protocol):
-    """A cluster of which somebody wants to know what its controller has made of one topic."""
+    """A cluster that can report the partition states of single topics."""
 
     def inspect(self, topic: str) -> TopicInspection | None:
-        """The topic's partitions as of now; None where that is not known (a snapshot has none of it)."""
+        """Return the current partitions of a topic; None if they are not known.
+
+        A snapshot has no partition states.
+        """
 
     def inspect_all(self, topics: Collection[TopicState]) -> Mapping[str, TopicInspection]:
-        """Return the partitions of each of these topics as of now, without those where that is not known."""
+        """Return the current partitions of each topic; unknown ones are left out."""
 
 
 class RuleEvaluator(Protocol):
-    """The compiled rules of policies. Several threads may evaluate at once."""
+    """The compiled rules of policies, safe for use from several threads."""
 
     @property
     def rule_errors(self) -> Mapping[Rule, RuleError]:
-        """The rules that do not compile or were given up, with the reason: nothing is evaluated by them."""
+        """Return the rules that do not compile or are disabled, with the error.
+
+        These rules are not evaluated.
+        """
 
     def evaluate(self, rules: Iterable[Rule], facts: CelBindings) -> Iterator[tuple[Rule, RuleError | None]]:
-        """Yield the rules that are broken (None), or that could not be evaluated and why.
+        """Yield the violated rules with None, and unevaluated rules with the error.
 
-        All ``rules`` are of one subject, and ``facts`` has every variable of that subject.
+        All ``rules`` have the same subject, and ``facts`` has every variable of that subject.
         """

@@ -1,7 +1,8 @@
-"""One pass over one cluster: read it, plan, let somebody decide, apply, report. The port that an adapter has to fill.
+"""Reconciles one cluster: read it, plan, let the caller decide, apply, report.
 
-The command line, the operator and the drift job all go through here, so there is one meaning of "different" and one way
-to write. Level, not edge: a pass looks at everything; whatever caused it is only a reason to look.
+The command line, the operator and the drift reports all call this module, so that "different" has one meaning and there
+is one way to write. A reconciliation always looks at the whole cluster; the event that caused it does not matter. The
+module calls ``planner`` and the ``Cluster`` port.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from topiarist.ports import Cluster, Throttle
 
 @dataclass(frozen=True, slots=True)
 class ApplyHooks:
-    """What a run under way asks and tells. ``stop`` says whether to end it.
+    """The callbacks of a run.
 
-    ``tell`` hears of each outcome as the cluster gives it, ``settled`` of the outcome of each topic, with the topic's
-    plan, also of topics that were not sent. ``pace`` holds back what has to be digested.
+    ``stop`` returns whether to end the run. ``on_outcome`` gets each outcome as the cluster returns it.
+    ``on_final_outcome`` gets the outcome of each topic with the topic's plan, also for topics that were not sent.
+    ``throttle`` limits the work in flight at the controller.
     """
 
     stop: Callable[[], bool] = field(default=lambda: False)
@@ -34,19 +36,29 @@ class ApplyHooks:
 
 
 def read_and_plan(cluster: Cluster, spec: ClusterSpec, topics: Sequence[TopicSpec], options: RunOptions) -> Plan:
-    """Read a cluster and plan; writes nothing. Raises what ``read`` and ``complete`` raise."""
+    """Read a cluster and return its plan; write nothing.
+
+    Raises the errors of ``read_cluster`` and ``require_all_topics_planned``.
+    """
     return require_all_topics_planned(make_plan(read_cluster(cluster, spec.cluster_id), spec, topics, options), topics)
 
 
 def read_cluster(cluster: Cluster, cluster_id: str, source: str = "clusterId") -> ClusterState:
-    """What a cluster holds. Raises ``WrongCluster`` if its id is not the one that ``source`` gives, if any."""
+    """Return the state of a cluster.
+
+    Raises ``WrongCluster`` if its id is not ``cluster_id``; an empty ``cluster_id`` accepts every cluster. ``source``
+    names the origin of ``cluster_id`` for the message.
+    """
     state = cluster.read()
     require_cluster_id(cluster_id, state.cluster_id, source)
     return state
 
 
 def require_cluster_id(expected: str, actual: str, source: str = "clusterId") -> None:
-    """Raise ``WrongCluster`` if a cluster's id is not the one that ``source`` gives, if any."""
+    """Raise ``WrongCluster`` if a cluster's id is not the expected one.
+
+    An empty ``expected`` accepts every id. ``source`` names the origin of ``expected`` for the message.
+    """
     if expected and expected != actual:
         raise TopiaristError(
             Reason.WRONG_CLUSTER,
@@ -56,30 +68,33 @@ def require_cluster_id(expected: str, actual: str, source: str = "clusterId") ->
 
 
 def require_all_topics_planned(plan: Plan, topics: Sequence[TopicSpec]) -> Plan:
-    """The plan, if it settles each of the topics that it was made for: something to do, a refusal, or nothing to do.
+    """Return the plan if it covers each topic exactly once.
 
-    Raises ``Incomplete`` if one has been lost, or counts twice.
+    A topic is covered if it has changes or refusals, or if it is unchanged. Raises ``Incomplete`` if a topic is missing
+    or counts twice.
     """
-    settled = [topic.topic for topic in plan.topics if topic.changes or topic.refusals]
-    known = {spec.topic for spec in topics}
-    if len(settled) + plan.unchanged == len(topics) and len(known.intersection(settled)) == len(settled):
+    planned = [topic.topic for topic in plan.topics if topic.changes or topic.refusals]
+    desired = {spec.topic for spec in topics}
+    if len(planned) + plan.unchanged == len(topics) and len(desired.intersection(planned)) == len(planned):
         return plan
     raise TopiaristError(
         Reason.INCOMPLETE,
-        f"found results for {len(settled) + plan.unchanged:,} topics, wanted one for each of {len(topics):,}",
+        f"found results for {len(planned) + plan.unchanged:,} topics, wanted one for each of {len(topics):,}",
         "this is a mistake in topiarist: please report it",
     )
 
 
 def apply_plan(cluster: Cluster, hooks: ApplyHooks, plan: Plan) -> ReconcileReport:
-    """Apply ``plan`` and nothing else: a topic that is not as it was planned from is reported, for the next pass.
+    """Apply ``plan`` and nothing else, and return the report.
 
-    Outcomes known so far are kept if the run ends before its time; every topic has one in any case.
+    A topic that changed since it was planned is reported as a conflict, for the next reconciliation. If the run ends
+    early, known outcomes are kept and the other topics are ``SKIPPED``, so every topic has an outcome.
     """
     outcomes: list[Outcome] = []
     topics = {topic.topic: topic for topic in plan.actionable_topics()}
     error = None
     try:
+        # Without topics ``apply`` is not called, so that a missing lock or controller is no error.
         for outcome in cluster.apply(plan, hooks.stop, hooks.throttle) if topics else ():
             outcomes.append(outcome)
             hooks.on_outcome(outcome)
@@ -88,8 +103,8 @@ def apply_plan(cluster: Cluster, hooks: ApplyHooks, plan: Plan) -> ReconcileRepo
             hooks.on_final_outcome(topics[outcome.topic], outcome)
     except TopiaristError as raised:
         error = raised
-        known = {outcome.topic for outcome in outcomes}
-        for unsent in [Outcome(name, Result.SKIPPED) for name in topics if name not in known]:
+        reported = {outcome.topic for outcome in outcomes}
+        for unsent in [Outcome(name, Result.SKIPPED) for name in topics if name not in reported]:
             outcomes.append(unsent)
             hooks.on_final_outcome(topics[unsent.topic], unsent)
     return ReconcileReport(plan, tuple(outcomes), error)

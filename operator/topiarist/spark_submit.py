@@ -1,6 +1,6 @@
-"""The entry script for ``spark-submit``: what stands behind it is what stands behind ``topiarist drift``.
+"""Entry script for ``spark-submit``; runs ``topiarist drift`` with the given arguments.
 
-It needs nothing but the package, and may lie anywhere: ``unzip -j topiarist-*.whl topiarist/spark_submit.py``.
+The script needs only the package and may lie in any folder: ``unzip -j topiarist-*.whl topiarist/spark_submit.py``.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""How a message shows text from outside: on one line, not too long, nothing that a terminal obeys, in double quotes.
+"""Text for messages: untrusted text on one line without control characters, and numbers with units.
 
-One style for all messages, that of YAML and JSON, so that what is shown can be pasted. ``values`` is the door to it for
-whoever is not ``core``.
-
-Numbers as people say them: ``604800000`` ms is ``7 days``, ``1073741824`` bytes is ``1 GiB``.
-
-Used in reasons of risk and in every rendering of a plan. Exact or silent: a value that no unit fits within a tenth is
-given in the largest unit with one decimal, marked with ``~``.
+All packages use it for messages. Quoted text has the style of YAML and JSON, so that users can paste it into a
+manifest. Durations and sizes are in units for people: ``604800000`` ms is ``7 days``, ``1073741824`` bytes is
+``1 GiB``. A value that is not a multiple of its unit is rounded to one decimal and marked with ``~``.
 """
 
 from __future__ import annotations
@@ -16,10 +12,9 @@ from collections.abc import Sequence
 
 
 def printable(text: str, max_length: int = 60) -> str:
-    """Text from outside as a message may have it: on one line, cut after ``max_length`` characters, nothing
-    unprintable.
+    """Return untrusted text for a message: on one line, cut to ``max_length`` characters, without control characters.
 
-    What cannot be printed is escaped, so that no manifest moves a terminal's cursor or begins a line of its own.
+    Unprintable characters are escaped, so that no manifest can move a terminal's cursor or begin a new line.
     """
     cut = text if len(text) <= max_length else f"{text[: max_length - 3]}..."
     if cut.isprintable():
@@ -28,17 +23,20 @@ def printable(text: str, max_length: int = 60) -> str:
 
 
 def quote(text: str) -> str:
-    """``shown`` in double quotes, as YAML would have it."""
+    """Return the ``printable`` text in double quotes, as YAML writes it."""
     return '"' + printable(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
 def escape(text: str) -> str:
-    """``quoted``, with everything escaped that is not ASCII: for text that may look like what it is not."""
+    """Return text as ``quote`` does, with all characters escaped that are not ASCII.
+
+    For text with characters that look like other characters.
+    """
     return json.dumps(text if len(text) <= 60 else f"{text[:57]}...")
 
 
 def shorten_list(numbers: Sequence[int]) -> str:
-    """Numbers as a list for a message: the first twenty, and whether there are more."""
+    """Return numbers as a list for a message: the first twenty, then ``...`` if there are more."""
     return ", ".join(map(str, numbers[:20])) + (", ..." if len(numbers) > 20 else "")
 
 
@@ -47,7 +45,7 @@ _SIZE_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "
 
 
 def humanize_duration(ms: int) -> str:
-    """Milliseconds in words: ``7 days``, ``~1.5 hours``, ``250 ms``."""
+    """Return milliseconds in units for people: ``7 days``, ``~1.5 hours``, ``250 ms``."""
     for unit, name in _DURATION_UNITS:
         if ms >= unit:
             amount, exact = _format_amount(ms, unit)
@@ -56,7 +54,7 @@ def humanize_duration(ms: int) -> str:
 
 
 def humanize_bytes(number: int) -> str:
-    """Bytes in words: ``1 GiB``, ``~1.4 MiB``, ``512 bytes``."""
+    """Return bytes in units for people: ``1 GiB``, ``~1.4 MiB``, ``512 bytes``."""
     for unit, name in _SIZE_UNITS:
         if number >= unit:
             amount, exact = _format_amount(number, unit)
@@ -65,7 +63,7 @@ def humanize_bytes(number: int) -> str:
 
 
 def format_count(number: int, noun: str) -> str:
-    """``1 topic``, ``812 topics``, ``12,000 partitions``."""
+    """Return a number with its noun: ``1 topic``, ``812 topics``, ``12,000 partitions``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

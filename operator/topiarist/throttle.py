@@ -1,16 +1,11 @@
-"""The controller's backlog: what was written to a cluster and is not finished, and how much more may be written.
+"""Limits the work in flight at the Kafka controller, and waits until the controller finishes it.
 
-A controller that is handed thousands of topics at once answers nobody else meanwhile, and its brokers make log folders
-far more slowly than it takes partitions over. So whoever waits also holds back: never more than so many replicas per
-broker are ahead of what the controller has taken over (seen by the partitions' states, ``waiting``). Config changes,
-records and deletions are no such load. Time is the caller's: this is told what was sent and what was seen.
-
-How fast the operator creates and grows: no faster than the controller takes over, as ``apply --wait`` does it.
-
-When to look again at what a controller does by itself, and when to give up.
-
-Used by whoever waits for one: ``apply --wait`` and the operator's passes. The longer nothing has come, the longer are
-the pauses between two looks; time is up when nothing has moved on for so long, however much there is to do.
+A controller that receives thousands of topics at once answers no other request meanwhile, and its brokers create log
+directories far more slowly than the controller initializes partitions. Therefore a run keeps at most a fixed number of
+replicas per broker in flight: written, but not yet initialized, as the partition states show. Config changes, ownership
+records and deletions do not count. The operator passes a ``ControllerThrottle`` to ``Cluster.apply``, and ``--wait`` a
+``ControllerWait``. Both poll a ``ProgressSource``, with longer pauses while nothing changes, and give up after a time
+without any progress.
 """
 
 from __future__ import annotations
@@ -40,7 +35,7 @@ from topiarist.ports import ProgressSource
 
 
 class PollResult(NamedTuple):
-    """What a look has brought: whether anything moved on, and the topics for which the waiting is over."""
+    """The result of one poll: progress since the last poll, and finished topics."""
 
     progress: bool
     finished: tuple[str, ...] = ()
@@ -48,7 +43,11 @@ class PollResult(NamedTuple):
 
 @dataclass(slots=True)
 class _InFlight:
-    """A topic that has been sent: its new partitions, ``left`` until they are ``seen`` taken over; is it written?"""
+    """A topic that was sent to the cluster.
+
+    ``remaining`` has the replica lists of the new partitions that are not yet initialized, by partition;
+    ``initialized`` has the partitions that are. ``is_written`` is false until the write has an outcome.
+    """
 
     plan: TopicPlan
     remaining: dict[int, Replicas]
@@ -57,10 +56,10 @@ class _InFlight:
 
 
 class InFlightLimit:
-    """The account of one cluster: ``most`` replicas per broker may be ahead.
+    """A limit of ``max_replicas`` replicas in flight per broker of one cluster.
 
-    ``stages`` is how far each topic was when it was last looked at. One topic that is larger by itself is let through
-    when nothing else is ahead on its brokers.
+    ``progress_states`` has the state of each topic at its last poll. A single topic that exceeds the limit is accepted
+    if no other replicas are in flight on its brokers. This class has no clock: the caller reports writes and polls.
     """
 
     def __init__(self, max_replicas: int = MAX_INFLIGHT_REPLICAS_PER_BROKER) -> None:
@@ -70,7 +69,11 @@ class InFlightLimit:
         self.progress_states: dict[str, ProgressState] = {}
 
     def try_acquire(self, plan: TopicPlan) -> bool:
-        """Whether this topic may be sent now; if so it is ahead from here on."""
+        """Count the topic as in flight if it may be sent now.
+
+        Returns false if it must wait.
+        """
+        # Brokers without replicas in flight are ignored, or a topic larger than the limit would wait forever.
         load = _replicas_per_broker(partitions_to_initialize(plan).values())
         if any(
             self._replicas_in_flight[broker] and self._replicas_in_flight[broker] + more > self._max_replicas
@@ -81,8 +84,10 @@ class InFlightLimit:
         return True
 
     def complete(self, plan: TopicPlan, *, written: bool) -> None:
-        """What became of a topic, whether or not it was ``take``n: it is waited for if it is ``written``, or marked
-        for deletion from before; else forgotten.
+        """Record the outcome of a topic, with or without a previous ``try_acquire``.
+
+        The topic is polled if it is ``written`` and the controller has work to do, or if it was marked for deletion
+        before the run. Otherwise it is removed.
         """
         if written and (needs_controller(plan) or is_deletion_pending(plan)):
             self._add(plan).is_written = True
@@ -90,27 +95,27 @@ class InFlightLimit:
             self._remove(plan.topic)
 
     def topics_to_poll(self) -> Mapping[str, Collection[int]]:
-        """The topics to look at, each with the partitions that have not been seen taken over."""
+        """Return the written topics, each with its partitions that are not yet initialized."""
         return {name: tuple(entry.remaining) for name, entry in self._entries.items() if entry.is_written}
 
     def update(self, sights: Mapping[str, TopicProgress]) -> PollResult:
-        """Take in a look at all that was ``asked``."""
+        """Record the progress of all topics of ``topics_to_poll``."""
         progress, finished = False, []
-        for name, now in sights.items():
+        for name, topic_progress in sights.items():
             entry = self._entries[name]
-            found = evaluate_progress(entry.plan, now, entry.initialized)
-            for number in now.initialized & entry.remaining.keys():
+            state = evaluate_progress(entry.plan, topic_progress, entry.initialized)
+            for number in topic_progress.initialized & entry.remaining.keys():
                 self._replicas_in_flight.subtract(entry.remaining.pop(number))
                 entry.initialized.add(number)
                 progress = True
-            self.progress_states[name] = found
-            if found.final:
+            self.progress_states[name] = state
+            if state.final:
                 self._remove(name)
                 finished.append(name)
         return PollResult(progress or bool(finished), tuple(finished))
 
     def _add(self, plan: TopicPlan) -> _InFlight:
-        self._remove(plan.topic)
+        self._remove(plan.topic)  # ``try_acquire`` may have counted the topic already
         entry = self._entries[plan.topic] = _InFlight(plan, dict(partitions_to_initialize(plan)))
         self._replicas_in_flight.update(_replicas_per_broker(entry.remaining.values()))
         return entry
@@ -121,19 +126,25 @@ class InFlightLimit:
 
 
 def _replicas_per_broker(lists: Iterable[Replicas]) -> Counter[int]:
-    """How many replicas each broker gets."""
+    """Count the new replicas of each broker."""
     return Counter(chain.from_iterable(lists))
 
 
 _STOP_CHECK_INTERVAL_S, _MIN_POLL_INTERVAL_S, _MAX_POLL_INTERVAL_S = 0.1, 0.02, 2.0
 _BACKOFF_FACTOR = 1.25
-"""So many times as long as the last is a pause: an end is noticed at most a quarter later than it came."""
+"""The growth of each pause; the end is noticed at most a quarter too late."""
 _POLL_COST_FACTOR = 4
-"""So many times as long as a look takes nobody looks again: ZooKeeper has others to answer."""
+"""The minimum pause as a multiple of the last poll's duration.
+
+It limits the load on ZooKeeper, which also serves other clients.
+"""
 
 
 class ProgressDeadline:
-    """``timeout`` seconds from the last thing that moved on; ``stop`` cuts every pause short."""
+    """A deadline ``timeout`` seconds after the last progress.
+
+    ``stop`` is checked during every pause and ends it early.
+    """
 
     def __init__(self, timeout: float, stop: Callable[[], bool]) -> None:
         self._timeout = timeout
@@ -142,12 +153,13 @@ class ProgressDeadline:
         self.reset()
 
     def reset(self) -> None:
-        """Something has moved on."""
+        """Restart the timeout after progress."""
         self._deadline = time.monotonic() + self._timeout
 
     def wait_and_poll(self, look: Callable[[], bool]) -> bool:
-        """Pause and look once, and say whether to give up; ``look`` gives whether anything has moved on. Nobody looks
-        if somebody wants to stop.
+        """Pause, call ``look`` once, and return whether to give up.
+
+        ``look`` returns whether there was progress. It is not called if ``stop`` returns true.
         """
         self.wait()
         if self._stop():
@@ -158,35 +170,46 @@ class ProgressDeadline:
         return self.is_expired and not progress
 
     def record_poll(self, *, progress: bool, since: float) -> None:
-        """A look that began at ``since`` is over."""
-        pause, took = _BACKOFF_FACTOR * self._interval, time.monotonic() - since
+        """Record a finished poll that started at ``since``, and compute the next pause."""
+        pause, duration = _BACKOFF_FACTOR * self._interval, time.monotonic() - since
         if progress:
             self.reset()
             pause = _MIN_POLL_INTERVAL_S
-        self._interval = min(max(pause, _POLL_COST_FACTOR * took), _MAX_POLL_INTERVAL_S)
+        self._interval = min(max(pause, _POLL_COST_FACTOR * duration), _MAX_POLL_INTERVAL_S)
 
     @property
     def is_expired(self) -> bool:
-        """Whether to give up."""
+        """Return whether the timeout has passed without progress."""
         return time.monotonic() >= self._deadline
 
     def wait(self) -> None:
-        """Until it is worth looking again: longer each time, not beyond the end, and not if somebody wants to stop."""
+        """Sleep until the next poll is due.
+
+        Each pause is longer than the previous one. A pause ends at the deadline, or as soon as ``stop`` returns true.
+        """
         until = min(time.monotonic() + self._interval, self._deadline)
-        while not self._stop() and (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, _STOP_CHECK_INTERVAL_S))
+        while not self._stop() and (remaining := until - time.monotonic()) > 0:
+            time.sleep(min(remaining, _STOP_CHECK_INTERVAL_S))
 
 
 NO_PROGRESS_TIMEOUT_S = 60.0
-"""Seconds without any progress after which the pass of an operator ends; the next one goes on from there."""
+"""Seconds without progress after which a reconciliation ends.
+
+The next reconciliation continues.
+"""
 
 MAX_THROTTLED_S = 10.0
-"""Seconds of holding back after which a pass has sent enough: then statuses are written, and the next one goes on."""
+"""Seconds of throttling after which a reconciliation sends no more topics.
+
+The operator then writes statuses, and the next reconciliation continues.
+"""
 
 
 class ControllerThrottle:
-    """The pace of one run over one cluster: ``most`` replicas per broker ahead of its controller, ``timeout`` seconds
-    without progress; ``stop`` ends every rest. ``held`` is called when the run is held back for the first time.
+    """A throttle for one run over one cluster.
+
+    At most ``max_replicas`` replicas per broker are in flight. The run ends after ``timeout`` seconds without progress;
+    ``stop`` ends every pause. ``on_throttled`` is called when the run is throttled for the first time.
     """
 
     def __init__(
@@ -207,20 +230,29 @@ class ControllerThrottle:
 
     @property
     def is_throttled_too_long(self) -> bool:
-        """Whether this pass has been held back for long: the rest is for the next one."""
+        """Return whether the run has been throttled for more than ``MAX_THROTTLED_S`` seconds.
+
+        The remaining topics are left to the next reconciliation.
+        """
         return self._throttled_since is not None and time.monotonic() - self._throttled_since > MAX_THROTTLED_S
 
     def try_acquire(self, topic: TopicPlan) -> bool:
-        """Whether the topic's new partitions may be written now."""
+        """Return whether the topic's new partitions may be written now."""
         return self._limit.try_acquire(topic)
 
     def on_outcome(self, topic: TopicPlan, outcome: Outcome) -> None:
-        """What became of a topic: if it is there, the controller has to go on with it."""
+        """Record the outcome of a topic and restart the timeout.
+
+        A topic that exists as planned is work for the controller.
+        """
         self._limit.complete(topic, written=outcome.result in (Result.DONE, Result.UNCHANGED))
         self._deadline.reset()
 
     def wait(self) -> None:
-        """Wait a little, and look. Raises ``NotInitialized`` if the controller has done nothing for too long."""
+        """Pause, then poll the controller once.
+
+        Raises ``NotInitialized`` if the controller made no progress for ``timeout`` seconds.
+        """
         if self._throttled_since is None:
             self._throttled_since = time.monotonic()
             self._on_throttled()
@@ -239,9 +271,9 @@ class ControllerThrottle:
 
 
 class ControllerWait(ControllerThrottle):
-    """One cluster whose controller is waited for: the pace of its run, and what is seen of it afterwards.
+    """A throttle that also waits for the controller after the run.
 
-    ``tell`` hears of each topic as soon as the waiting for it is over and has shown something new of it.
+    ``on_update`` is called for each topic as soon as waiting for the topic is over, if the outcome changed.
     """
 
     def __init__(
@@ -263,13 +295,20 @@ class ControllerWait(ControllerThrottle):
         self._error: TopiaristError | None = None
 
     def on_outcome(self, topic: TopicPlan, outcome: Outcome) -> None:
-        """What became of a topic: if it is there, the controller has to go on with it."""
+        """Record the outcome of a topic and restart the timeout.
+
+        A topic that exists as planned is work for the controller.
+        """
         self._plans[topic.topic], self._outcomes[topic.topic] = topic, outcome
         super().on_outcome(topic, outcome)
 
     def add_report(self, report: ReconcileReport) -> None:
-        """Take in what else of a run that has ended is to be waited for; nothing, if it ended early."""
+        """Add the topics of a finished run that are not yet waited for.
+
+        If the run ended with an error, waiting is over.
+        """
         self._is_over = self._is_over or report.error is not None
+        # ``on_outcome`` has recorded the topics of the run; deletions requested before the run have no outcome.
         outcomes = {outcome.topic: outcome for outcome in report.outcomes}
         for topic in report.plan.topics:
             outcome = outcomes.get(topic.topic)
@@ -278,11 +317,11 @@ class ControllerWait(ControllerThrottle):
 
     @property
     def remaining(self) -> Mapping[str, bool]:
-        """The topics that are still waited for, each with whether it is for new partitions."""
+        """Return the topics still waited for, each with whether it has new partitions."""
         return {} if self._is_over else {name: bool(asked) for name, asked in self._limit.topics_to_poll().items()}
 
     def poll(self) -> PollResult:
-        """Look once; an error is the report's, and the end of the waiting."""
+        """Poll once. An error ends the waiting and is added to the report."""
         try:
             return self._poll() if self.remaining else PollResult(progress=False)
         except TopiaristError as error:
@@ -295,20 +334,25 @@ class ControllerWait(ControllerThrottle):
             before = self._plans[name].before
             if sight.topic_id and (before is None or before.topic_id is None):
                 self._topic_ids[name] = sight.topic_id
-        seen = self._limit.update(sights)
-        for name in seen.finished:
+        result = self._limit.update(sights)
+        for name in result.finished:
             outcome = self._outcome_after_wait(name, self._limit.progress_states[name])
             if outcome != self._outcomes[name]:
                 self._on_update(self._plans[name], outcome)
-        return seen
+        return result
 
     def _outcome_after_wait(self, name: str, stage: ProgressState) -> Outcome:
-        """The outcome of a topic by what was seen of it, with the id that it has got, if it still is that topic."""
-        found = outcome_after_wait(self._outcomes[name], stage)
-        return found if stage.reason is Reason.STATE_CONFLICT else found._replace(topic_id=self._topic_ids.get(name))
+        """Return the outcome of a topic after waiting, with its new topic id.
+
+        The topic id is left out if the topic was recreated.
+        """
+        outcome = outcome_after_wait(self._outcomes[name], stage)
+        return (
+            outcome if stage.reason is Reason.STATE_CONFLICT else outcome._replace(topic_id=self._topic_ids.get(name))
+        )
 
     def count_finished(self, *, grown: bool) -> int:
-        """How many topics the controller has taken over, or (not ``grown``) deleted."""
+        """Return how many topics the controller initialized, or deleted if not ``grown``."""
         stages = self._limit.progress_states
         return sum(
             stages[name] == FINISHED and bool(partitions_to_initialize(plan)) is grown
@@ -317,13 +361,17 @@ class ControllerWait(ControllerThrottle):
         )
 
     def update_report(self, report: ReconcileReport, *, stopped: bool) -> ReconcileReport:
-        """The report with what was seen at last; if the waiting was not to the end, what is left stays as it was."""
-        cut = stopped or (report.error is not None and not self._is_stalled)
-        stages = {name: found for name, found in self._limit.progress_states.items() if found.final or not cut}
-        seen = {name: self._outcome_after_wait(name, found) for name, found in stages.items()}
-        known = {outcome.topic for outcome in report.outcomes}
-        outcomes = [seen.get(outcome.topic, outcome) for outcome in report.outcomes]
-        outcomes += [outcome for name, outcome in seen.items() if name not in known]
+        """Return the report with the outcomes of the last poll.
+
+        If waiting ended early, the outcomes of unfinished topics are not changed.
+        """
+        ended_early = stopped or (report.error is not None and not self._is_stalled)
+        # After an early end, a state that is not final says nothing about the result of the topic.
+        stages = {name: state for name, state in self._limit.progress_states.items() if state.final or not ended_early}
+        polled_outcomes = {name: self._outcome_after_wait(name, state) for name, state in stages.items()}
+        reported = {outcome.topic for outcome in report.outcomes}
+        outcomes = [polled_outcomes.get(outcome.topic, outcome) for outcome in report.outcomes]
+        outcomes += [outcome for name, outcome in polled_outcomes.items() if name not in reported]
         return replace(report, outcomes=tuple(outcomes), error=report.error or self._error)
 
     def _no_progress_error(self) -> TopiaristError:
@@ -332,9 +380,11 @@ class ControllerWait(ControllerThrottle):
 
 
 def outcome_after_wait(outcome: Outcome, state: ProgressState) -> Outcome:
-    """The outcome of a topic that was written, once it is known how far the cluster has come with it.
+    """Return the outcome of a written topic for the progress of its controller.
 
-    What nobody waits for is as it was, with a word on it.
+    A state that is not final gives ``PENDING``. A topic that is finished, or that waits for unregistered brokers, keeps
+    its result and gets the reason and message of ``state``. Any other final state gives ``REFUSED`` (deletion disabled)
+    or ``FAILED``.
     """
     topic, result, *_ = outcome
     if not state.final:

@@ -32,7 +32,7 @@ def client(zookeeper: EmbeddedZooKeeper) -> Iterator[KazooClient]:
 def test_of_ten_thousand_broken_files_the_first_hundred_are_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A hundred complaints in order of their files, how many more there are, and the whole number."""
+    """A hundred errors in order of their files, how many more there are, and the whole number."""
     for number in range(10_000):
         (tmp_path / f"{number:05}.yaml").write_text(TOPIC.format(number, 0))
     monkeypatch.chdir(tmp_path)
@@ -40,7 +40,7 @@ def test_of_ten_thousand_broken_files_the_first_hundred_are_shown(
     assert (command, label) == ("$ topiarist validate .", "--- stderr")
     wanted = "error: spec.replicationFactor: found 0, wanted a whole number from 1 to 32767"
     assert lines[:100] == [f"{number:05}.yaml:7:22: {wanted}" for number in range(100)]
-    assert lines[100:] == ["... and 9,900 more", "10,000 complaints", "--- exit 1"]
+    assert lines[100:] == ["... and 9,900 more", "10,000 errors", "--- exit 1"]
 
 
 @pytest.mark.parametrize("command", ["plan", "apply --yes"])

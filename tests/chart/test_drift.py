@@ -84,7 +84,7 @@ def test_the_first_run_has_no_report_before_it(tmp_path: Path) -> None:
     manifests = write_manifests(tmp_path / "manifests", ["eu"], topic_document("orders", ["eu"]))
     out = str(tmp_path / "reports" / "latest")
     words = ["drift", str(manifests), "--snapshots", str(tmp_path / "snapshots"), "--out", out, "--previous", out, "-q"]
-    for status in ("New", "Standing"):
+    for status in ("New", "Unchanged"):
         assert run(words) == 0
         assert {row["status"] for row in read_rows(Path(out))} == {status}
 

@@ -31,7 +31,7 @@ WORDS = {
     ("topiarist_topic_changes_total", "outcome"): {result.value for result in Result},
     ("topiarist_topic_changes_total", "action"): {"create", "grow", "configure", "delete", "adopt", "release"},
     ("controller_runtime_reconcile_total", "result"): {"success", "error"},
-    ("topiarist_zookeeper_requests_total", "result"): {"ok", "error", "lost"},
+    ("topiarist_cluster_requests_total", "result"): {"ok", "error", "lost"},
 }
 """Labels whose values are known."""
 

@@ -98,7 +98,7 @@ def test_what_a_topic_rests_on_is_looked_at_when_it_is_written(world: ClusterFix
 
     pace.wait = meddle  # type: ignore[method-assign]
     assert found(paced(world, pace, topic_spec("a"), topic_spec("b"))) == {"a": Result.DONE, "b": Result.CONFLICT}
-    assert pace.events[-1] == "moved b"
+    assert pace.events[-1] == "conflict b"
     assert dict(world.open().read().topics["b"].config) == {"retention.ms": "7"}
 
 

@@ -19,7 +19,7 @@ MAX_INPUT_BYTES, REPEATED_INPUT_BYTES = 1 << 16, 1 << 18
 """Bytes of an input while fuzzing, and of one that is repeated to be measured."""
 
 SECONDS_PER_MB, BASE_SECONDS = 1.0, 0.25
-"""CPU time that reading may take: so much for each MB, and so much in any case (a hundred complaints with guesses)."""
+"""CPU time that reading may take: so much for each MB, and so much in any case (a hundred errors with guesses)."""
 
 
 def cpu_limit_s(size: int) -> float:

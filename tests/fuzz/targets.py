@@ -70,7 +70,7 @@ def _load(data: bytes) -> loader.Loaded:
 
 
 def check_manifests(data: bytes) -> None:
-    """Documents or located complaints; specs of what is valid; and what is valid is written and read the same."""
+    """Documents or located errors; specs of what is valid; and what is valid is written and read the same."""
     loaded = _load(data)
     of_kind: dict[str, list[Manifest]] = {kind: [] for kind in load.KINDS}
     for manifest in loaded.manifests:
@@ -90,14 +90,14 @@ def check_manifests(data: bytes) -> None:
     assert list(map(_manifest_content, again.manifests)) == list(map(_manifest_content, loaded.manifests))
 
 
-def _check_locations(data: bytes, complaints: Iterable[Diagnostic]) -> None:
+def _check_locations(data: bytes, diagnostics: Iterable[Diagnostic]) -> None:
     lines = re.split("\r\n|[\r\n\x85\u2028\u2029]", data.decode("utf-8", "replace"))
     longest = max(map(len, lines))
-    for complaint in complaints:
-        _check_printable(str(complaint))
-        assert complaint.location.file == "<stdin>"
-        assert 1 <= complaint.location.line <= len(lines) + 1, complaint
-        assert 1 <= complaint.location.column <= longest + 1, complaint
+    for diagnostic in diagnostics:
+        _check_printable(str(diagnostic))
+        assert diagnostic.location.file == "<stdin>"
+        assert 1 <= diagnostic.location.line <= len(lines) + 1, diagnostic
+        assert 1 <= diagnostic.location.column <= longest + 1, diagnostic
 
 
 def _own_documents(data: bytes) -> list[Any]:

@@ -97,7 +97,7 @@ def test_no_write_is_sent_in_any_case(
     found = said(capsys, *words)
     assert proxy.writes == 0
     assert write_checker.read_nodes(orders.connect) == before
-    assert (found["gate"] or {}).get("reason") == gate
+    assert (found["writeBlock"] or {}).get("reason") == gate
     assert found["pending"]["changes" if gate is None else "refusals"]
     assert [one["state"]["leader"] for one in found["partitions"]] == [1, 2]
 
@@ -128,8 +128,8 @@ def test_what_may_not_be_read_is_named(protected: ProtectedCluster, capsys: Capt
     protected.playground.client.set_acls(path, nobody)
     found = said(capsys, "orders", "--zookeeper", protected.playground.connect)
     assert found["phase"] == phase
-    assert [fault["where"] for fault in found["faults"]] == [path]
-    assert all("no permission" in fault["why"] for fault in found["faults"])
+    assert [fault["path"] for fault in found["faults"]] == [path]
+    assert all("no permission" in fault["message"] for fault in found["faults"])
 
 
 def test_a_topic_is_seen_through_its_life(orders: SimulatedKafka, client: KazooClient, capsys: Capture) -> None:
@@ -138,7 +138,7 @@ def test_a_topic_is_seen_through_its_life(orders: SimulatedKafka, client: KazooC
     orders.remove_broker(6)
     orders.add_topics(Topic("late", ((1, 2), (6,)), {}))
     found = said(capsys, "late", *at)
-    assert (found["phase"], found["waitsFor"]) == ("PartlyTakenOver", "broker 6, not registered")
+    assert (found["phase"], found["blockedBy"]) == ("PartlyTakenOver", "broker 6, not registered")
     orders.add_broker(BROKERS[5])
     assert said(capsys, "late", *at)["phase"] == "TakenOver"
     orders.remove_broker(6)
@@ -147,7 +147,7 @@ def test_a_topic_is_seen_through_its_life(orders: SimulatedKafka, client: KazooC
     client.create("/admin/delete_topics/late", b"")
     orders.wait_idle()
     found = said(capsys, "late", *at)
-    assert (found["phase"], found["waitsFor"]) == (
+    assert (found["phase"], found["blockedBy"]) == (
         "MarkedForDeletion",
         "broker 6, with replicas of it, is not registered",
     )
@@ -215,7 +215,7 @@ def test_a_topic_that_grows_while_it_is_read_is_read_again(
         found = said(capsys, "orders", "--zookeeper", between.through(orders.connect))
     assert reads == 4
     assert [one["partition"] for one in found["partitions"]] == [0, 1, 2]
-    assert found["values"][0]["held"] == "3"
+    assert found["values"][0]["actual"] == "3"
 
 
 def test_few_requests_for_one_topic_of_many(cluster: SimulatedKafka, proxy: Proxy, capsys: Capture) -> None:

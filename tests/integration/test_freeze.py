@@ -1,4 +1,4 @@
-"""Freezing and thawing a real ZooKeeper: without the lock, against people who do it too, and in the middle of a run."""
+"""Freezing and unfreezing a real ZooKeeper: without the lock, against other clients, and during a run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BOB = Freeze("incident 4711", "bob", "2026-02-01T00:00:00Z")
 
 
 def freeze(cluster: SimulatedKafka, wanted: Freeze | None, by: str, *, force: bool = False) -> FreezeResult:
-    """Freeze or thaw, in a session of its own."""
+    """Freeze or unfreeze, in a session of its own."""
     with connect_cluster(cluster.connect) as port:
         return port.set_freeze(wanted, by=by, force=force)
 
@@ -60,7 +60,7 @@ def test_freezing_makes_what_is_missing_and_sets_once(
     assert (proxy.requests["setData"], proxy.requests["create"], proxy.requests["multi"]) == (1, 4, 0)
 
 
-def test_thawing_what_nobody_froze_writes_nothing(cluster: SimulatedKafka, proxy: Proxy) -> None:
+def test_unfreezing_what_nobody_froze_writes_nothing(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """No gate is an open gate: nothing is created to say so."""
     with connect_cluster(proxy.through(cluster.connect)) as port:
         assert port.set_freeze(None, by="ada", force=False) == FreezeResult(Result.UNCHANGED, None)
@@ -84,7 +84,7 @@ def test_frozen_again_by_the_same_for_the_same_reason_is_nothing(cluster: Simula
 
 
 def test_what_another_froze_takes_force(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """Neither frozen anew nor thawed without it; told whose it is in either case."""
+    """Neither frozen anew nor unfrozen without it; told whose it is in either case."""
     freeze(cluster, ADA, "ada")
     assert freeze(cluster, BOB, "bob") == FreezeResult(Result.REFUSED, ADA)
     assert freeze(cluster, BOB._replace(reason=ADA.reason), "bob") == FreezeResult(Result.REFUSED, ADA)
@@ -134,7 +134,7 @@ def test_a_cut_connection_is_resolved_by_reading(
 
 
 @pytest.mark.parametrize("data", [b"", b"frozen", b'{"version":9,"state":"open"}', b'{"version":1,"state":"ajar"}'])
-def test_a_gate_that_cannot_be_read_is_closed_and_thawing_mends_it(
+def test_a_gate_that_cannot_be_read_is_closed_and_unfreezing_mends_it(
     cluster: SimulatedKafka, client: KazooClient, data: bytes
 ) -> None:
     """Whoever wrote it may have meant it: nothing is written until somebody says that it is open."""
@@ -142,7 +142,7 @@ def test_a_gate_that_cannot_be_read_is_closed_and_thawing_mends_it(
     with connect_cluster(cluster.connect) as port:
         plan = plan_specs(port, topic_spec("orders"))
         assert [finding.reason for finding in plan.topics[0].refusals] == [Reason.FROZEN]
-        assert "topiarist thaw mends it" in plan.write_block.message
+        assert "topiarist unfreeze mends it" in plan.write_block.message
     assert freeze(cluster, None, "ada").result is Result.DONE
     assert gate(client) is None
 
@@ -203,7 +203,7 @@ def test_a_run_that_is_frozen_in_the_middle_says_what_was_done(
     proxy.hold(FIRST_TOPIC_WRITE + 14, freeze_late)
     assert run(words) == Exit.REFUSED
     said = capsys.readouterr()
-    assert "Applied: 14 done, 26 not sent." in said.out
+    assert "Applied: 14 done, 26 skipped." in said.out
     assert "frozen by ada" in said.err
     assert "nothing more is written" in said.err
     assert "nothing was written" not in said.err
@@ -212,12 +212,12 @@ def test_a_run_that_is_frozen_in_the_middle_says_what_was_done(
     proxy.hold(1, freeze_it)
     assert run(words) == Exit.REFUSED
     said = capsys.readouterr()
-    assert "Applied: 26 not sent." in said.out
+    assert "Applied: 26 skipped." in said.out
     assert "nothing was written" in said.err
 
 
 def test_a_run_goes_on_after_a_freeze_that_did_not_last(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """Frozen and thawed while a run is at it: its checks fail, it looks, finds the gate open, and does the rest."""
+    """Frozen and unfrozen while a run is at it: its checks fail, it looks, finds the gate open, and does the rest."""
     names = create_mixed_topics(cluster)
 
     def to_and_fro() -> None:

@@ -53,7 +53,7 @@ def test_all_that_cannot_be_reached_are_named_and_counted(
 
 
 @pytest.mark.parametrize(
-    "words", [("plan",), ("apply", "--yes"), ("snapshot", "--out", "there"), ("freeze", "--reason", "x"), ("thaw",)]
+    "words", [("plan",), ("apply", "--yes"), ("snapshot", "--out", "there"), ("freeze", "--reason", "x"), ("unfreeze",)]
 )
 def test_an_interrupt_while_connecting_ends_the_run_at_once(
     clusters: dict[str, SimulatedKafka], silent: socket.socket, tmp_path: Path, words: tuple[str, ...]
@@ -71,7 +71,7 @@ def test_an_interrupt_while_connecting_ends_the_run_at_once(
     assert "interrupted: " in err
     assert "Traceback" not in err
     assert out == ""
-    assert words[0] not in ("freeze", "thaw") or "nothing was written" not in err
+    assert words[0] not in ("freeze", "unfreeze") or "nothing was written" not in err
 
 
 def test_an_interrupt_while_sessions_end_unsays_nothing(

@@ -163,12 +163,12 @@ def test_without_a_controller_it_is_waited_until_the_time_is_over(cluster: Simul
         out, err = running.communicate(timeout=60)
     assert (running.returncode, err) == (1, "")
     assert (
-        "not finished: the controller has not taken over 2 of 2 new partitions; the cluster has no controller"
+        "pending: the controller has not taken over 2 of 2 new partitions; the cluster has no controller"
         in " ".join(out.split())
     )
     results, summary = report(lines)
-    assert results == {"orders": ["done", "not finished"]}
-    assert (summary["results"], summary["exit"]) == ({"not finished": 1}, 1)
+    assert results == {"orders": ["done", "pending"]}
+    assert (summary["results"], summary["exit"]) == ({"pending": 1}, 1)
 
 
 def test_a_controller_that_fails_over_is_waited_for(cluster: SimulatedKafka, grown: Path) -> None:
@@ -228,7 +228,7 @@ def ahead(client: KazooClient) -> Counter[int]:
 
 def paced(connect: str, path: Path, *more: str) -> list[str | Path]:
     """The command line of an apply that is held back."""
-    return [*waited(connect, path, *more), "--wait-ahead", str(AHEAD)]
+    return [*waited(connect, path, *more), "--max-inflight-replicas", str(AHEAD)]
 
 
 def test_never_more_is_ahead_of_the_controller_than_was_said(
@@ -312,11 +312,11 @@ def test_an_interrupt_while_it_is_held_back_ends_the_run(cluster: SimulatedKafka
     held.running.send_signal(signal.SIGINT)
     code, out, err = held.ended()
     assert code == 130
-    assert f"Applied: {held.written} done, {40 - held.written} not sent." in out
+    assert f"Applied: {held.written} done, {40 - held.written} skipped." in out
     assert f"no longer waiting for {held.written} topics: the controller goes on by itself" in err
     assert (topics(cluster), locks(cluster)) == (NAMES[: held.written], [])
     results, summary = report(held.report)
-    assert Counter(map(tuple, results.values())) == {("done",): held.written, ("not sent",): 40 - held.written}
+    assert Counter(map(tuple, results.values())) == {("done",): held.written, ("skipped",): 40 - held.written}
     assert summary["exit"] == 130
 
 
@@ -329,7 +329,7 @@ def test_a_cluster_that_is_frozen_meanwhile_gets_nothing_more(
     code, out, err = held.ended()
     assert code == 4
     assert "frozen by ada since 2026-01-31T12:00:00Z: moving racks" in err
-    assert f"Applied: {held.written} done, {40 - held.written} not sent." in out
+    assert f"Applied: {held.written} done, {40 - held.written} skipped." in out
     assert topics(cluster) == NAMES[: held.written]
 
 
@@ -365,7 +365,7 @@ def test_what_moves_meanwhile_is_seen_when_it_is_written(
     client.create(f"/brokers/topics/{NAMES[-1]}", topics_.encode_topic(((1, 2, 3),) * 4))
     held.release()
     code, out, _ = held.ended()
-    assert (code, "Applied: 39 done, 1 moved." in out) == (5, True)
+    assert (code, "Applied: 39 done, 1 conflict." in out) == (5, True)
     assert write_checker.decode_topics(write_checker.read_nodes(cluster.connect))[NAMES[-1]]["partitions"]["3"] == [
         1,
         2,
@@ -384,11 +384,11 @@ def test_a_controller_that_does_nothing_ends_the_run(cluster: SimulatedKafka, tm
         )
     assert done.code == 1
     there = len(topics(cluster))
-    assert f"Applied: {there} not finished, {40 - there} not sent." in done.out
+    assert f"Applied: {there} pending, {40 - there} skipped." in done.out
     assert "error: the controller has finished nothing for 0.5 s: nothing more is sent" in done.err
     assert locks(cluster) == []
     results, summary = report(path)
-    assert Counter(map(tuple, results.values())) == {("done", "not finished"): there, ("not sent",): 40 - there}
+    assert Counter(map(tuple, results.values())) == {("done", "pending"): there, ("skipped",): 40 - there}
     assert (summary["errors"], summary["exit"]) == (["NotInitialized"], 1)
     again = run_topiarist(*paced(cluster.connect, folder(tmp_path, *NAMES)))
     assert (again.code, topics(cluster)) == (0, NAMES)

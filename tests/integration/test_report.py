@@ -101,7 +101,7 @@ def test_an_interrupted_run_ends_its_report(
     proxy.hold(FIRST_TOPIC_WRITE + 50, lambda: running.send_signal(number))
     running.communicate(timeout=60)
     assert running.returncode == code
-    assert set(results(report).values()) == {"done", "not sent"}
+    assert set(results(report).values()) == {"done", "skipped"}
     assert len(results(report)) == 150
     assert lines(report)[-1]["exit"] == code
 
@@ -134,7 +134,7 @@ def test_what_is_refused_and_what_ended_the_run_is_in_it(
     running.communicate(timeout=60)
     (_, topic, summary) = lines(report)
     assert (topic["result"], topic["reason"], topic["changes"]) == ("refused", "Frozen", [])
-    assert topic["refusals"][0]["held"][0]["kind"] == "CreateTopic"
+    assert topic["refusals"][0]["withheld"][0]["kind"] == "CreateTopic"
     assert (summary["exit"], summary["results"]) == (4, {"refused": 1})
 
 
@@ -170,7 +170,7 @@ def test_a_topic_that_appears_while_the_run_is_under_way_is_left_as_it_is(
     cluster.wait_idle()
     tree = write_checker.read_nodes(cluster.connect)
     found = {line["topic"]: line for line in lines(report) if line["row"] == "topic"}
-    assert (running.returncode, results(report)) == (5, {"a": "done", "b": "moved"})
+    assert (running.returncode, results(report)) == (5, {"a": "done", "b": "conflict"})
     assert found["b"]["message"] == "did not exist, and exists now"
     assert [change["kind"] for change in found["b"]["changes"]] == ["CreateTopic"]
     assert "did not exist, and exists now" in out

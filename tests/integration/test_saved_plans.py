@@ -143,9 +143,9 @@ def test_a_report_has_all_that_the_file_has(kept: Desk, cluster: SimulatedKafka,
         return {line["topic"]: line["result"] for line in lines if "result" in line}
 
     MOVES["made"][0](cluster)
-    assert reported() == {"conf": "not sent", "fresh": "moved", "grow": "not sent"}
-    assert reported("--partial") == {"conf": "done", "fresh": "moved", "grow": "done"}
-    assert reported("--partial") == {"conf": "already so", "fresh": "moved", "grow": "already so"}
+    assert reported() == {"conf": "skipped", "fresh": "conflict", "grow": "skipped"}
+    assert reported("--partial") == {"conf": "done", "fresh": "conflict", "grow": "done"}
+    assert reported("--partial") == {"conf": "unchanged", "fresh": "conflict", "grow": "unchanged"}
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_partial_does_what_still_stands(kept: Desk, cluster: SimulatedKafka, nam
     before = write_checker.read_nodes(cluster.connect)
     said = kept.applies("--partial")
     assert said.code == 5
-    assert "Applied: 2 done, 1 moved." in said.out
+    assert "Applied: 2 done, 1 conflict." in said.out
     assert words in " ".join(said.out.split())
     others = ("conf" if name != "a key" else "grow", "fresh")
     assert write_checker.find_problems(before, write_checker.read_nodes(cluster.connect), others) == []
@@ -352,7 +352,7 @@ def test_what_the_brokers_know_says_the_run(desk: Desk, cluster: SimulatedKafka)
     found = " ".join(said.out.split())
     assert found.count("ConfigInvalid") == found.count("with --clusters") == 1
     assert found.count("ConfigTooNew") == 1
-    assert "moved: the config as it would be written now is invalid: confluent.tier" in found
+    assert "conflict: the config as it would be written now is invalid: confluent.tier" in found
     said = desk.applies("--clusters", str(eu), "--kafka-version", "3.9")
     assert (said.code, said.err) == (0, "")
     assert "Applied: 3 done." in said.out
@@ -446,8 +446,8 @@ def test_what_moves_while_a_person_thinks_stops_the_plan(kept: Desk, cluster: Si
         return "1"
 
     shown, code = typed(command(kept), answer)
-    assert "nothing is sent: 1 topic moved" in shown
-    assert "Applied: 1 moved, 2 not sent." in shown
+    assert "nothing is sent: 1 topic changed" in shown
+    assert "Applied: 1 conflict, 2 skipped." in shown
     assert code == 5
     assert cluster.client.exists("/brokers/topics/fresh") is None
 
@@ -482,7 +482,7 @@ def test_a_file_that_says_too_little_of_a_risk_is_not_believed(kept: Desk, clust
     (change,) = conf["changes"]
     for each in (change, *change["config"]):
         assert each["risk"] == "DataLoss"
-        each.update(risk="Disruptive", because="nothing much")
+        each.update(risk="Disruptive", explanation="nothing much")
     conf["risk"] = "Disruptive"
     Path(kept.kept).write_text(dumps({**content, "fingerprint": compute_fingerprint(content)}))
     before = write_checker.read_nodes(cluster.connect)
@@ -555,7 +555,7 @@ def test_what_was_not_shown_is_not_done(desk: Desk, cluster: SimulatedKafka) -> 
     undo("one")
     shown, code = typed(command(desk), answer)
     assert "Apply to 1 topic?" in shown
-    assert "moved: could not be done, or was done already, when the plan was shown" in " ".join(shown.split())
+    assert "conflict: could not be done, or was done already, when the plan was shown" in " ".join(shown.split())
     assert (code, configs(cluster, "two")) == (5, {"flush.ms": "5"})
 
 
@@ -599,11 +599,11 @@ def test_a_topic_that_moves_while_others_are_written_ends_the_sending(
     proxy.hold(FIRST_TOPIC_WRITE, lambda: cluster.add_topics(*(Topic(name, REPLICAS, {}) for name in LATE)))
     said = desk.applies(connect=connect)
     assert said.code == 5
-    match = re.search(r"Applied: (\d+) done, (\d+) moved, (\d+) not sent", said.out)
+    match = re.search(r"Applied: (\d+) done, (\d+) conflict, (\d+) skipped", said.out)
     assert match
     assert (int(match[1]) >= 200, sum(map(int, match.groups()))) == (True, 300)
     assert said.err.count("nothing more is sent: ") == 1
-    assert "nothing more is sent: topic-250 moved" in said.err
+    assert "nothing more is sent: topic-250 changed since it was planned" in said.err
     there = cluster.client.get_children("/topiarist/topics")
     assert len(there) == int(match[1])
     cluster.wait_idle()
@@ -619,7 +619,7 @@ def test_partial_goes_on_when_a_topic_moves_while_others_are_written(
     proxy.hold(FIRST_TOPIC_WRITE, lambda: cluster.add_topics(*(Topic(name, REPLICAS, {}) for name in LATE)))
     said = desk.applies("--partial", connect=connect)
     assert (said.code, said.err) == (5, "")
-    assert "Applied: 298 done, 2 moved." in said.out
+    assert "Applied: 298 done, 2 conflict." in said.out
 
 
 def test_what_was_reviewed_is_done_with_its_lists(desk: Desk, cluster: SimulatedKafka) -> None:
@@ -677,9 +677,9 @@ def test_an_interrupted_apply_is_resumed(desk: Desk, cluster: SimulatedKafka, pr
     proxy.hold(FIRST_TOPIC_WRITE + 50, lambda: running.send_signal(signal.SIGINT))
     out, _ = running.communicate(timeout=60)
     assert running.returncode == 130
-    match = re.search(r"Applied: (\d+) done, \d+ not sent", out)
+    match = re.search(r"Applied: (\d+) done, \d+ skipped", out)
     assert match
     cluster.wait_idle()
     said = desk.applies()
     assert said.code == 0
-    assert f"Applied: {300 - int(match[1])} done, {match[1]} already so." in said.out
+    assert f"Applied: {300 - int(match[1])} done, {match[1]} unchanged." in said.out

@@ -188,7 +188,7 @@ class Machine(RuleBasedStateMachine):
     @rule(team=st.sampled_from(TEAMS), topic=st.sampled_from(TOPICS))
     def release(self, team: str, topic: str) -> None:
         """A team gives a topic up: nothing of Kafka's goes."""
-        words = ["release", topic, "--owner", team, *self.where(), "--yes"]
+        words = ["unmanage", topic, "--owner", team, *self.where(), "--yes"]
         self.watched(words, Scope(team, {}, release=(topic,)))
 
     # What others do.
@@ -226,7 +226,7 @@ class Machine(RuleBasedStateMachine):
         self.apply(team, adopt=True, take=True, delete=True)
         if self.saved:
             self.carry_out(self.saved[-1], delete=True)
-        assert self.command(["thaw", *self.where()]) == 0
+        assert self.command(["unfreeze", *self.where()]) == 0
         self.frozen = False
 
     # What must hold.

@@ -96,23 +96,23 @@ def test_a_reader_that_ends_after_the_plan(folder: Path, cluster: SimulatedKafka
 
 
 @pytest.mark.parametrize("redirection", BROKEN)
-def test_what_was_frozen_released_and_thawed_is_said_on_stderr(
+def test_what_was_frozen_released_and_unfrozen_is_said_on_stderr(
     redirection: str, folder: Path, cluster: SimulatedKafka
 ) -> None:
     """These write before they print: it is done, it is said, and the code is 1."""
     at = f"--zookeeper {cluster.connect}"
     assert called(f"apply topics {at} --yes", "", folder).returncode == 0
     for command, words in (
-        (f"freeze {at} --reason disks --by ada", "frozen by ada"),
-        (f"thaw {at} --by ada", "open (was frozen by ada"),
+        (f"freeze {at} --reason disks --user ada", "frozen by ada"),
+        (f"unfreeze {at} --user ada", "open (was frozen by ada"),
     ):
         done = called(command, redirection, folder)
         assert done.returncode == 1
         first, *rest = done.stderr.splitlines(keepends=True)
         assert (first, words in "".join(rest)) == (BROKEN[redirection], True), done.stderr
-    done = called(f"release orders {at} --yes", redirection, folder)
+    done = called(f"unmanage orders {at} --yes", redirection, folder)
     assert (done.returncode, done.stderr) == (1, BROKEN[redirection])  # its plan comes first
-    assert called(f"release orders {at} --yes", "", folder).returncode == 0
+    assert called(f"unmanage orders {at} --yes", "", folder).returncode == 0
 
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
@@ -143,4 +143,4 @@ def test_stdin_that_is_closed(folder: Path) -> None:
     """Manifests that were to come from there are an error, and not an empty folder."""
     done = called("validate -", "<&-", folder)
     assert done.returncode == 1
-    assert done.stderr == "<stdin>: error: cannot be read: it is closed\n1 complaint\n"
+    assert done.stderr == "<stdin>: error: cannot be read: it is closed\n1 error\n"

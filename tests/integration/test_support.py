@@ -124,7 +124,7 @@ def test_a_delay_is_for_each_frame_and_not_for_all(cluster: SimulatedKafka, prox
 
 
 def test_the_checker_finds_nothing_wrong_with_kafka(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """A topic created, one grown, one configured with its notification, all by the book: no complaint."""
+    """A topic created, one grown, one configured with its notification, all by the book: no error."""
     cluster.add_topics(Topic("grown", ((1, 2),)), Topic("configured", ((1, 2),)), Topic("foreign", ((1, 2),)))
     before = write_checker.read_nodes(cluster.connect)
     cluster.add_topics(Topic("created", ((1, 2), (2, 3))))
@@ -219,13 +219,13 @@ HARM: dict[str, tuple[Callable[[KazooClient], object], str]] = {
 }
 
 
-@pytest.mark.parametrize(("harm", "complaint"), HARM.values(), ids=HARM.keys())
+@pytest.mark.parametrize(("harm", "diagnostic"), HARM.values(), ids=HARM.keys())
 def test_the_checker_sees_every_kind_of_harm(
-    cluster: SimulatedKafka, client: KazooClient, harm: Callable[[KazooClient], object], complaint: str
+    cluster: SimulatedKafka, client: KazooClient, harm: Callable[[KazooClient], object], diagnostic: str
 ) -> None:
     """Each planted harm is found and named."""
     cluster.add_topics(Topic("mine", ((1, 2), (2, 3))), Topic("foreign", ((1, 2),)))
     before = write_checker.read_nodes(cluster.connect)
     harm(client)
     found = write_checker.find_problems(before, write_checker.read_nodes(cluster.connect), {"mine"})
-    assert any(complaint in problem for problem in found), found
+    assert any(diagnostic in problem for problem in found), found

@@ -1,4 +1,4 @@
-"""``apply --wait``, ``release``, ``freeze``, ``thaw`` as processes: interrupted, asked at a terminal, wrongly used."""
+"""``apply --wait``, ``unmanage``, ``freeze``, ``unfreeze`` as processes: interrupted, at a terminal, used wrongly."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_an_interrupt_ends_the_waiting_and_not_the_work(ours: SimulatedKafka, tm
 @pytest.mark.parametrize(("answer", "code"), [("yes", 0), ("y", 1), ("", 1)])
 def test_a_person_is_asked_before_a_topic_is_given_up(ours: SimulatedKafka, answer: str, code: int) -> None:
     """Only the whole word counts."""
-    shown, ended = typed(words("release", ours, "orders"), answer)
+    shown, ended = typed(words("unmanage", ours, "orders"), answer)
     assert "Release 1 topic? Type yes" in shown
     assert ended == code
     assert ("/topiarist/topics/orders" in write_checker.read_nodes(ours.connect)) == bool(code)
@@ -88,20 +88,20 @@ def test_a_person_is_asked_before_a_topic_is_given_up(ours: SimulatedKafka, answ
 
 def test_nobody_is_asked_where_there_is_nothing_to_release(ours: SimulatedKafka) -> None:
     """The command says so and ends well."""
-    shown, ended = typed(words("release", ours, "nothing"))
-    assert (shown, ended) == ("nothing: nothing to release, there is no record of it\n", 0)
+    shown, ended = typed(words("unmanage", ours, "nothing"))
+    assert (shown, ended) == ("nothing: nothing to unmanage, there is no record of it\n", 0)
 
 
 def test_who_freezes_is_the_user_unless_it_is_said(ours: SimulatedKafka) -> None:
     """By default the name of the user, from the environment another one, and the option before both."""
     freeze = words("freeze", ours, "--reason", "x", "--force")
     assert f"frozen by {getpass.getuser()} since " in ran(freeze).stdout
-    assert "frozen by the nightly job since " in ran(freeze, TOPIARIST_BY="the nightly job").stdout
-    assert "frozen by ada since " in ran([*freeze, "--by", "ada"], TOPIARIST_BY="the nightly job").stdout
+    assert "frozen by the nightly job since " in ran(freeze, TOPIARIST_USER="the nightly job").stdout
+    assert "frozen by ada since " in ran([*freeze, "--user", "ada"], TOPIARIST_USER="the nightly job").stdout
 
 
 @pytest.mark.parametrize(
-    "more", [[], ["--reason", " "], ["--reason", "a\x1b[2J"], ["--reason", "x" * 301], ["--reason", "x", "--by", ""]]
+    "more", [[], ["--reason", " "], ["--reason", "a\x1b[2J"], ["--reason", "x" * 301], ["--reason", "x", "--user", ""]]
 )
 def test_a_freeze_without_a_reason_or_a_name_is_wrong_usage(cluster: SimulatedKafka, more: list[str]) -> None:
     """Whoever is stopped has to know why and whom to ask; nothing is written."""
@@ -111,7 +111,7 @@ def test_a_freeze_without_a_reason_or_a_name_is_wrong_usage(cluster: SimulatedKa
     assert "/topiarist" not in write_checker.read_nodes(cluster.connect)
 
 
-@pytest.mark.parametrize("command", [["release", "orders", "--yes"], ["freeze", "--reason", "x"], ["thaw"]])
+@pytest.mark.parametrize("command", [["unmanage", "orders", "--yes"], ["freeze", "--reason", "x"], ["unfreeze"]])
 def test_another_cluster_than_the_manifests_is_left_alone(
     ours: SimulatedKafka, tmp_path: Path, command: list[str]
 ) -> None:

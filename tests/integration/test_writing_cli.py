@@ -89,7 +89,7 @@ def test_an_error_comes_after_what_was_done_before_it(
     proxy.hold(FIRST_TOPIC_WRITE + 20, freeze)
     running = apply(manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *names))
     out, err = running.communicate(timeout=60)
-    assert "Applied: 20 done, 100 not sent." in out
+    assert "Applied: 20 done, 100 skipped." in out
     assert "error: cluster prod: the cluster is frozen by ada since 2026-01-31T12:00:00Z: maintenance until noon" in err
     assert running.returncode == 4
 
@@ -103,7 +103,7 @@ def test_a_lock_that_is_held_says_that_nothing_was_sent(
     client.create("/topiarist/topics")
     running = apply(manifests(tmp_path, {"prod": cluster.connect}, "orders"), "--lock-timeout", "0.2")
     out, err = running.communicate(timeout=60)
-    assert "Applied: 1 not sent." in out
+    assert "Applied: 1 skipped." in out
     assert "another run holds the lock of this cluster" in err
     assert running.returncode == 1
 
@@ -144,5 +144,5 @@ def test_an_interrupt_leaves_the_clusters_behind_alone(
         assert not [path for path in write_checker.read_nodes(second.connect) if path.startswith("/topiarist")]
     assert running.returncode == 130
     assert "Traceback" not in err
-    assert re.search(r"Applied: \d+ done, \d+ not sent\.", out)
-    assert "Applied: 300 not sent." in out
+    assert re.search(r"Applied: \d+ done, \d+ skipped\.", out)
+    assert "Applied: 300 skipped." in out

@@ -39,7 +39,7 @@ class DescribeResult:
     @property
     def waits_for(self) -> str:
         """What its next phase waits for."""
-        return str(self.document["waitsFor"])
+        return str(self.document["blockedBy"])
 
     @property
     def partition_states(self) -> tuple[Partition, ...]:
@@ -152,9 +152,9 @@ def _compare_with_kafka(
         yield condition, (described.partitions_with(*condition.split(" or ")), which)
     values = {value["field"].removeprefix("config."): value for value in described.document["values"]}
     ours = {
-        key: canonical_text(key, value["held"])
+        key: canonical_text(key, value["actual"])
         for key, value in values.items()
-        if value["field"].startswith("config.") and value["heldBy"] == "Topic"
+        if value["field"].startswith("config.") and value["actualSource"] == "Topic"
     }
     theirs = {key: value for key, (value, source) in configs.items() if source == "DYNAMIC_TOPIC_CONFIG"}
     yield "configs", (ours, theirs)

@@ -62,16 +62,16 @@ def test_f10_the_controller_is_killed_in_the_middle(scene: BrokerFaultFixture) -
     topics = create_mixed_topics(scene, "f10", new=160, existing=40, size=(1, 3))
     before, controller = scene.tree(), scene.kafka.controller()
     run_after_transactions(scene, 100, lambda: scene.kafka.kill(controller))
-    said = scene.apply("--wait", "--wait-ahead", "20")
+    said = scene.apply("--wait", "--max-inflight-replicas", "20")
     assert scene.proxy.triggered.is_set()
     results = result_counts(said)
     assert said.code == Exit.CONFLICT, said
-    assert results.keys() == {"done", "moved"}
+    assert results.keys() == {"done", "conflict"}
     assert sum(results.values()) == len(topics)
     assert results["done"] >= 100
     assert f"broker {controller}" in said.out
     assert scene.kafka.controller() != controller
-    assert len(scene.partition_counts(topics)) == len(topics) - results["moved"]
+    assert len(scene.partition_counts(topics)) == len(topics) - results["conflict"]
     revive(scene.kafka, controller)
     scene.finish_and_verify(before, topics)
     check_messages(scene, topics)
@@ -90,7 +90,7 @@ def test_f13_a_reassignment_is_running(scene: BrokerFaultFixture) -> None:
     before = {path: node for path, node in scene.tree().items() if path != "/brokers/topics/f13-moving"}
     with throttled_reassignment(scene.kafka_fixture, {"f13-moving": (3, 2)}):
         said = scene.apply_plan("--partial")
-        assert (said.code, result_counts(said)) == (Exit.CONFLICT, {"done": 2, "moved": 1}), said
+        assert (said.code, result_counts(said)) == (Exit.CONFLICT, {"done": 2, "conflict": 1}), said
         assert "its replicas are being reassigned now" in said.out
         scene.declare(topics)
         said = scene.apply()
@@ -126,7 +126,7 @@ def test_f14_a_broker_is_killed_and_one_comes_between_plan_and_apply(scene: Brok
     said = scene.apply_plan("--partial")
     assert (said.code, result_counts(said)) == (
         Exit.CONFLICT,
-        {"done": len(topics) - len(needing), "moved": len(needing)},
+        {"done": len(topics) - len(needing), "conflict": len(needing)},
     ), said
     assert f"broker {lost} was registered, and is not now" in said.out
     anew = scene.kafka_fixture.run("plan", "--adopt=*").out
@@ -167,7 +167,7 @@ def test_f15_zookeeper_is_killed_in_the_middle(scene: BrokerFaultFixture, report
     if said.code != Exit.DONE:
         assert said.code == Exit.ERROR
         assert "ended in the middle of the work" in said.err, said
-        assert results.keys() <= {"done", "unknown", "not sent"}
+        assert results.keys() <= {"done", "unknown", "skipped"}
     assert len(scene.partition_counts(topics)) >= results["done"]
     scene.kafka.wait(lambda: scene.kafka.registered() == RACKS.keys(), "all brokers to be registered again")
     scene.finish_and_verify(before, topics)

@@ -157,7 +157,7 @@ def test_a_replica_on_a_broker_that_is_away(bare: KafkaFixture) -> None:
             said = bare.run("apply", *MEANT, "--wait", "--wait-timeout", "1")
             assert said.code == Exit.ERROR, said
             words = " ".join(said.out.split())
-            assert f"not finished: still marked for deletion: {waits}" in words
+            assert f"pending: still marked for deletion: {waits}" in words
             assert "reason DeletionInProgress" in words
         assert nodes(bare, "lingers") == {f"/{path}/lingers" for path in ("brokers/topics", "config/topics", MARKS)}
         found = describe_topic(bare, "lingers")

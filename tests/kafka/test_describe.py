@@ -170,25 +170,25 @@ def test_a_topic_that_no_controller_has_seen_yet(fresh: KafkaFixtureFactory) -> 
         with Proxy(kafka.zookeeper.connect) as proxy:
             proxy.hold(TRANSACTION, lambda: pause(kafka))
             through = {"connect": proxy.through(kafka.connect)}
-            bed.declare({"unseen": {"partitions": 3, "replicationFactor": 2}}, zookeeper=through)
+            bed.declare({"notEvaluated": {"partitions": 3, "replicationFactor": 2}}, zookeeper=through)
             bed.apply()
             assert proxy.triggered.is_set()
-        early = describe_topic(bed, "unseen")
+        early = describe_topic(bed, "notEvaluated")
         there = early.document["controller"] is not None
         assert (early.phase, early.partitions_with("NotInitialized")) == ("NotInitialized", {0, 1, 2})
         assert early.waits_for == ("the controller is at it" if there else "there is no controller")
         kafka.wait(lambda: not kafka.registered() and not kafka.client.exists("/controller"), "the sessions to end")
-        late = describe_topic(bed, "unseen")
+        late = describe_topic(bed, "notEvaluated")
         assert (late.phase, late.waits_for, late.document["brokersMissing"]) == (
             "NotInitialized",
             "there is no controller",
             [1, 2],
         )
-        assert late.document["gate"]["reason"] == "NoController"
+        assert late.document["writeBlock"]["reason"] == "NoController"
         for broker in kafka.racks:
             kafka.resume(broker)
-        bed.describe_in_sync(["unseen"])
-        seen = wait_for_agreement(bed, "unseen")
+        bed.describe_in_sync(["notEvaluated"])
+        seen = wait_for_agreement(bed, "notEvaluated")
         assert (seen.phase, seen.waits_for, len(seen.partition_states)) == ("TakenOver", "", 3)
         assert seen.document["conditions"].keys() <= {"NotPreferredLeader"}  # who comes back first leads
 

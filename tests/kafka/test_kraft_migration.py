@@ -58,9 +58,9 @@ def check_closed(bed: KafkaFixture, proxy: Proxy, reason: Reason, words: str) ->
     assert (plan.code, words in plan.out) == (Exit.REFUSED, True), plan
     for command in (
         ("apply", folder, "--yes"),
-        ("release", "kept", "--clusters", folder, "--yes"),
+        ("unmanage", "kept", "--clusters", folder, "--yes"),
         ("freeze", folder, "--reason", "test", "--force"),
-        ("thaw", folder, "--force"),
+        ("unfreeze", folder, "--force"),
     ):
         said = said_by(*command)
         assert (said.code, words in said.out + said.err) == (Exit.REFUSED, True), (command, said)

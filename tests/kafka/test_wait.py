@@ -110,9 +110,9 @@ def test_it_ends_in_time_when_the_controller_does_nothing(fresh: KafkaFixtureFac
             bed.kafka.pause(broker)
         said = applied(bed, "--wait-timeout", "2")
         assert (said.code, said.err) == (Exit.ERROR, waiting_for(2, 2))
-        assert "Applied: 2 not finished." in said.out
+        assert "Applied: 2 pending." in said.out
         for new in (3, 5):
-            words = f"not finished: the controller has not taken over {new} of {new} new partitions"
+            words = f"pending: the controller has not taken over {new} of {new} new partitions"
             assert words in said.out
             assert f"{words}; the cluster has no controller" not in said.out
         bed.declare({"late": {"partitions": 1, "replicationFactor": 3}})
@@ -238,7 +238,7 @@ def test_never_more_is_ahead_of_the_controller_than_was_said(bare: KafkaFixture)
     bare.declare({name: {"partitions": 5, "replicationFactor": 3} for name in [*grow, *new]})
     observer = Observer(bare.kafka.connect, prefix)
     with observer.looking():
-        said = applied(bare, "--wait-ahead", str(AHEAD))
+        said = applied(bare, "--max-inflight-replicas", str(AHEAD))
         left = observer.ahead()
     assert said.code == Exit.DONE
     held = f"held back until the controller has taken over what was sent: {AHEAD} replicas per broker at a time\n"

@@ -31,10 +31,10 @@ def report(*rows: dict[str, Any], errors: tuple[str, ...] = (), ended: bool = Tr
 
 def test_what_is_left_to_do_has_a_row_and_the_rest_a_name() -> None:
     """The rows stand open, the names are folded."""
-    found = report(topic("a"), topic("b", "refused", "DataLoss", "retention.ms is lowered"), topic("c", "already so"))
+    found = report(topic("a"), topic("b", "refused", "DataLoss", "retention.ms is lowered"), topic("c", "unchanged"))
     assert OUTCOME.outcome(found, "4").splitlines() == [
         "<!-- topiarist apply -->",
-        "### Not all applied: 1 done, 1 refused, 1 already so.",
+        "### Not all applied: 1 done, 1 refused, 1 unchanged.",
         "",
         "| topic | cluster | result | reason | message |",
         "| --- | --- | --- | --- | --- |",

@@ -63,7 +63,7 @@ def test_every_command_was_run(page: Path, story: PageRun) -> None:
 
 @each_page
 def test_what_is_shown_is_what_is_printed(page: Path, story: PageRun) -> None:
-    """Plans, manifests and complaints on the pages are the product's own words, to the letter."""
+    """Plans, manifests and errors on the pages are the product's own words, to the letter."""
     shown = output_blocks(page.read_text())
     assert len(shown) >= 3
     for block in shown:

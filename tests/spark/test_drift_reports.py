@@ -74,7 +74,7 @@ def test_a_sample_fleet_is_the_same(tmp_path: Path) -> None:
     both(sample.manifests, tmp_path)
     found = read_summary(tmp_path / "spark")
     assert len(sample.expected) == found["findings"]["total"]
-    assert found["uneven"]["total"] > 10
+    assert found["crossClusterDifferences"]["total"] > 10
 
 
 @pytest.mark.usefixtures("spark")
@@ -106,7 +106,9 @@ def test_topics_of_no_size_are_the_same(tmp_path: Path) -> None:
             del body["spec"][field]
     path.write_text("\n---\n".join(map(json.dumps, wanted)))
     both(manifests, tmp_path)
-    found = {(one["topic"], one["field"]) for one in read_summary(tmp_path / "spark")["uneven"]["topics"]}
+    found = {
+        (one["topic"], one["field"]) for one in read_summary(tmp_path / "spark")["crossClusterDifferences"]["topics"]
+    }
     every = {(name, field) for name in given for field in ("partitions", "replicationFactor")}
     assert found == every - {("wide", "partitions")}  # there the manifest asks for it
 

@@ -1,6 +1,7 @@
-"""What the scripts beside this one look for in the answers of GitHub's API: JSON on standard input, a word or two out.
+"""Finders of values in responses of GitHub's API, for the shell scripts in this folder.
 
-Run as ``answers.py COMMAND WORD...``; prints nothing where nothing is found. Needs no package.
+Run as ``answers.py COMMAND WORD...`` with the JSON response on standard input; prints the value, or an empty line if
+nothing is found. Uses only the standard library.
 """
 
 from __future__ import annotations
@@ -14,23 +15,24 @@ from pathlib import Path
 from typing import Any
 
 MAX_PLAN_BYTES = 256 * 2**20
-"""Bytes of a plan: no artifact may fill the disk."""
+"""Maximum bytes of a plan, so that no artifact can fill the disk."""
 
 
 def error_message(response: Any) -> str:
-    """The API's own words about a failure, without the token should they repeat it."""
-    words = str(response.get("message", "")) if isinstance(response, dict) else ""
+    """Return the API's message about a failure, with the token masked in case the message repeats it."""
+    message = str(response.get("message", "")) if isinstance(response, dict) else ""
     errors = response.get("errors", []) if isinstance(response, dict) else []
     details = [str(error["message"]) for error in errors if isinstance(error, dict) and "message" in error]
-    words = "; ".join([words or "without a word", *details])
+    message = "; ".join([message or "without a word", *details])
     token = os.environ.get("GITHUB_TOKEN")
-    return words.replace(token, "***") if token else words
+    return message.replace(token, "***") if token else message
 
 
 def find_comment(response: Any, marker: str, author: str) -> str:
-    """The id of the author's comment that begins with the marker.
+    """Return the id of the author's comment that begins with the marker; empty if there is none.
 
-    Whoever may comment can write the marker; what they wrote they could change afterwards, so it is left to them.
+    Any user who may comment can write the marker. A comment of another author is left alone, because that author could
+    change it afterwards.
     """
     for entry in response:
         first = (entry.get("body") or "").partition("\n")[0].strip()
@@ -40,7 +42,7 @@ def find_comment(response: Any, marker: str, author: str) -> str:
 
 
 def find_pull_request(response: Any, sha: str, branch: str) -> str:
-    """Number, head commit and head repository of the pull request whose merge made a commit of a branch."""
+    """Return number, head commit and head repository of the pull request merged as a commit of a branch."""
     for entry in response:
         if entry.get("merged_at") and entry.get("merge_commit_sha") == sha and entry["base"]["ref"] == branch:
             repository = entry["head"].get("repo") or {}
@@ -49,7 +51,7 @@ def find_pull_request(response: Any, sha: str, branch: str) -> str:
 
 
 def find_run(response: Any, repository: str, number: str) -> str:
-    """The id of the newest run for a pull request that came from the repository itself."""
+    """Return the id of the newest run for a pull request from the repository itself; empty if there is none."""
     mine = [
         entry
         for entry in response.get("workflow_runs", [])
@@ -61,7 +63,7 @@ def find_run(response: Any, repository: str, number: str) -> str:
 
 
 def find_artifact(response: Any, name: str) -> str:
-    """The id of the newest artifact of this name that is still kept."""
+    """Return the id of the newest artifact of this name that is not expired; empty if there is none."""
     mine = [
         entry["id"] for entry in response.get("artifacts", []) if entry["name"] == name and not entry.get("expired")
     ]
@@ -69,12 +71,12 @@ def find_artifact(response: Any, name: str) -> str:
 
 
 def comment_body(text: str, marker: str) -> str:
-    """A comment with this text, whose first line is the marker, as JSON."""
+    """Return the JSON of a comment with this text, in which the marker replaces the first line."""
     return json.dumps({"body": f"{marker}\n{text.partition(chr(10))[2]}"})
 
 
 def unpack(archive: str, name: str, to: str) -> str:
-    """Take one file out of an archive; its name if it is there."""
+    """Extract one file from an archive and return its name; return an empty string if it is absent or too large."""
     with zipfile.ZipFile(archive) as packed:
         if name not in packed.namelist() or packed.getinfo(name).file_size > MAX_PLAN_BYTES:
             return ""
@@ -92,17 +94,17 @@ FINDERS: dict[str, Callable[..., str]] = {
 
 
 def main(command: str, *words: str) -> None:
-    """Print what ``command`` finds."""
+    """Print the value that ``command`` finds."""
     if command == "unpack":
         print(unpack(*words))
     elif command == "body":
         print(comment_body(sys.stdin.read(), *words))
     else:
         try:
-            found = json.load(sys.stdin)
+            response = json.load(sys.stdin)
         except ValueError:
-            found = {}
-        print(FINDERS[command](found, *words))
+            response = {}
+        print(FINDERS[command](response, *words))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The outcome of an apply as Markdown, for the summary of the run and for the pull request.
+"""The outcome of an apply as Markdown, for the summary of the CI run and for the pull request.
 
-Run as ``outcome.py REPORT CODE``: the report that ``topiarist apply --report`` wrote, and its exit code. A run that
-wrote no report, or was cut off, has an outcome too. The report holds no addresses; why a cluster failed stands in the
-log, which fewer people may read. Needs no package.
+Run as ``outcome.py REPORT CODE``: the report of ``topiarist apply --report``, and its exit code. A run without a
+report, or with an incomplete one, has an outcome too. The report holds no addresses; the errors of clusters are in the
+log, which fewer people may read. Uses only the standard library.
 """
 
 from __future__ import annotations
@@ -17,29 +17,32 @@ from typing import Any
 MARKER = "<!-- topiarist apply -->"
 
 MAX_BYTES = 60_000
-"""Bytes of the text: GitHub takes 65,536 characters for a comment, and this leaves room for a key in the marker."""
+"""Maximum bytes of the text.
+
+GitHub accepts 65,536 characters for a comment, and this leaves room for a key in the marker.
+"""
 
 MAX_MESSAGE_CHARACTERS = 500
-"""Characters of one message."""
+"""Maximum characters of one message."""
 
-SUCCESS_RESULTS = ("done", "already so")
+SUCCESS_RESULTS = ("done", "unchanged")
 """Results that leave nothing to do."""
 
 EXPLAINED_EXIT_CODES = ("4", "5")
-"""Exit codes whose reasons stand at the topics: something was refused, or a topic changed."""
+"""Exit codes that the rows of the topics explain: a refusal, or a conflict."""
 
 Row = dict[str, Any]
 
 
 def parse_rows(text: str) -> Iterator[Row]:
-    """Yield the lines of a report; what was cut off in the middle of a line is left out."""
+    """Yield the lines of a report; skip a line that is cut off."""
     for line in text.splitlines():
         try:
-            found = json.loads(line)
+            row = json.loads(line)
         except ValueError:
             continue
-        if isinstance(found, dict):
-            yield found
+        if isinstance(row, dict):
+            yield row
 
 
 def code_span(text: object) -> str:
@@ -55,21 +58,23 @@ def code_span(text: object) -> str:
 
 
 def title(summary: Row | None, topics: Sequence[Row], exit_code: str) -> str:
-    """Return the first line that a person sees: the number of topics by result, and how the run ended."""
+    """Return the title: the number of topics by result, and how the run ended."""
     counts: dict[str, int] = {}
     for topic in topics:
         counts[str(topic.get("result"))] = counts.get(str(topic.get("result")), 0) + 1
-    told = ", ".join(f"{number} {result}" for result, number in counts.items())
+    counts_text = ", ".join(f"{number} {result}" for result, number in counts.items())
     log = f"topiarist ended with {exit_code}; the log of the run says why."
     if summary is None:
-        return f"### Cut off, or not begun: {told or 'no topic'}. {log}"
+        return f"### Cut off, or not begun: {counts_text or 'no topic'}. {log}"
     if exit_code == "0":
-        return f"### Applied: {told or 'nothing to do'}."
-    return f"### Not all applied: {told or 'no topic'}." + ("" if exit_code in EXPLAINED_EXIT_CODES else f" {log}")
+        return f"### Applied: {counts_text or 'nothing to do'}."
+    return f"### Not all applied: {counts_text or 'no topic'}." + (
+        "" if exit_code in EXPLAINED_EXIT_CODES else f" {log}"
+    )
 
 
 def table(topics: Iterable[Row]) -> list[str]:
-    """Return a row for each topic: what is left to do, and why."""
+    """Return one table row for each topic: result, reason and message."""
     return [
         f"| {code_span(topic.get('topic'))} | {code_span(topic.get('cluster') or '')} "
         f"| {code_span(topic.get('result'))} | {code_span(topic.get('reason') or '')} "
@@ -79,7 +84,7 @@ def table(topics: Iterable[Row]) -> list[str]:
 
 
 def outcome(text: str, exit_code: str) -> str:
-    """Return the whole: the topics with something left to do by row, the others by name as far as there is room."""
+    """Return the Markdown: unfinished topics as rows, finished topics by name as far as there is room."""
     found = list(parse_rows(text))
     topics = [row for row in found if row.get("row") == "topic"]
     summary = next((row for row in found if row.get("row") == "summary"), None)
@@ -105,7 +110,7 @@ def outcome(text: str, exit_code: str) -> str:
 
 
 def fit_lines(lines: Sequence[str], max_bytes: int) -> list[str]:
-    """Return as many of the first lines as have room, in bytes."""
+    """Return the first lines that fit into ``max_bytes``, line ends included."""
     kept = []
     for line in lines:
         max_bytes -= len(line.encode()) + 1

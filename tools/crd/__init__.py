@@ -1,7 +1,7 @@
-"""What an API server gets to know of us: definitions of our kinds from ``schemas/``, and admission policies.
+"""Kubernetes API documents: custom resource definitions from ``schemas/``, and admission policies.
 
-Documents in, text out: nothing is sent anywhere. ``tools/generate.py`` writes what this module gives into
-``manifests/``, and a test holds both in step. Before it stands ``schema``; after it whoever applies the files.
+This package returns text and sends nothing. ``tools/generate.py`` writes the text into ``manifests/``, and a test
+checks that both agree. It reads the schemas with ``topiarist.schema``; the user applies the files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HEADER = "# Made by tools/generate.py from {}; to change it, change that and ru
 
 
 class _Dumper(yaml.SafeDumper):
-    """Block style throughout: expressions without doubled quotes, text of several lines as it is."""
+    """A YAML dumper with block style: expressions without doubled quotes, multi-line text as it is."""
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
@@ -34,27 +34,30 @@ _Dumper.ignore_aliases = lambda *_: True  # type: ignore[method-assign]
 
 
 def to_yaml(documents: Iterable[Mapping[str, Any]], source: str) -> str:
-    """Documents as YAML, always the same for the same; ``source`` is what they are made from."""
+    """Return documents as YAML, the same text for the same documents; ``source`` names their source in the header."""
     dumped = yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
     return _HEADER.format(source) + dumped
 
 
 def definition_files() -> dict[str, str]:
-    """The files below ``manifests/`` that make an API server know our kinds, by their names."""
+    """Return the files below ``manifests/`` that define topiarist's kinds for an API server, by name."""
     files = {}
     for kind in load.KINDS:
-        made = definition(kind)
+        document = definition(kind)
         sources = f"schemas/{kind.lower()}.json and schemas/status.json"
-        files[f"crds/{made['metadata']['name']}.yaml"] = to_yaml([made], sources)
+        files[f"crds/{document['metadata']['name']}.yaml"] = to_yaml([document], sources)
     files["admission/config.yaml"] = to_yaml(config_policies(), "tools/crd/configs.py")
     return files
 
 
 def policy_files(policies: Mapping[str, Policy]) -> dict[str, str]:
-    """Admission policies from ``Policy`` documents, by the files that they stand in; none where no rule can be one."""
-    made = {source: admission_policies(policy) for source, policy in policies.items()}
+    """Return admission policies of ``Policy`` documents by file name; ``policies`` are by source file.
+
+    A policy without a translatable rule has no file.
+    """
+    documents_by_source = {source: admission_policies(policy) for source, policy in policies.items()}
     return {
         f"admission/policy-{policies[source].name}.yaml": to_yaml(documents, source)
-        for source, documents in made.items()
+        for source, documents in documents_by_source.items()
         if documents
     }

@@ -1,7 +1,7 @@
-"""What all our ValidatingAdmissionPolicies have in common: whom they look at, and when.
+"""ValidatingAdmissionPolicies: the shape and the expressions that all of topiarist's policies share.
 
-They look at what changes the spec, so that whatever stood there before them can still be given a finalizer and lose it,
-and never at what is being deleted. They need Kubernetes 1.33 or later.
+A policy checks only changes of the spec, so that a resource that is older than the policy can still get and lose a
+finalizer. It never checks a resource that is being deleted. Policies need Kubernetes 1.33 or later.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ REPLICATION_FACTOR = (
     "has({0}.replicaAssignment) ? size({0}.replicaAssignment[0]) : has({0}.replicationFactor) ? "
     "int({0}.replicationFactor) : "
 )
-"""The replication factor of a spec or override; what stands after it is for where that names none."""
+"""The replication factor of a spec or override.
+
+The caller appends the value for a spec that names none.
+"""
 
 
 def admission_policy(
@@ -33,7 +36,10 @@ def admission_policy(
     validations: list[JsonObject],
     action: str = "Deny",
 ) -> list[JsonObject]:
-    """A policy for what creates or changes resources, and its binding; ``action`` is ``Deny`` or ``Warn``."""
+    """Return a policy for created and changed resources, and its binding.
+
+    ``action`` is ``Deny`` or ``Warn``.
+    """
     api = "admissionregistration.k8s.io/v1"
     resources: dict[str, Any] = {"apiGroups": [API_GROUP], "apiVersions": [API_VERSION.partition("/")[2]]}
     resources |= {"operations": ["CREATE", "UPDATE"], "resources": [plural]}

@@ -1,7 +1,8 @@
-"""Admission of config values, which may be of any scalar type: CEL in a definition cannot see them, here it can.
+"""Admission policies for config values, which may be of any scalar type.
 
-Ships beside the definitions. What cannot be known without the cluster (its defaults, its release) is left to the
-operator, and what only several overrides together decide too.
+CEL in a definition cannot read such values; CEL in an admission policy can. The policies ship beside the definitions.
+Checks that need the cluster (its defaults, its release), or that depend on several overrides together, are left to the
+operator.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _NON_EMPTY_KEYS = [
 
 
 def _failing_keys(condition: str) -> str:
-    """The keys, of all maps of configs, for whose value (``c[k]``) ``condition`` is true, as one text."""
+    """Return an expression for the keys, in all config maps, for which ``condition`` on ``c[k]`` is true."""
     keys = f"c.filter(k, {condition}).map(k, k == '' ? '\"\"' : k)"
     return f"variables.configs.map(c, {keys}.join(', ')).filter(s, s != '').join(', ')"
 
@@ -46,7 +47,7 @@ _VALUE_RULES = [
     _validation("lostDigits", "a number this large has lost digits on its way here; quote it"),
 ]
 
-# With no override that touches either side, or with one, it is known what holds; with more, the operator says so.
+# With at most one override that touches either value the result is known here; with more, the operator checks it.
 _RELEVANT_OVERRIDES = (
     f"{OVERRIDES}.filter(o, has(o.replicationFactor) || has(o.replicaAssignment) || "
     f"(has(o.partitions) && has(object.spec.replicaAssignment)) || '{_ISR}' in o.?config.orValue({{}}))"
@@ -89,7 +90,7 @@ _CLUSTER_VARIABLES: NamedExpressions = [
 
 
 def config_policies() -> list[JsonObject]:
-    """What ships beside the definitions: for topics and for clusters, each with its binding."""
+    """Return the policies that ship beside the definitions: for topics and for clusters, with bindings."""
     changed = ("the-spec-changes", "request.operation == 'CREATE' || object.spec != oldObject.spec")
     return [
         *admission_policy(

@@ -1,4 +1,7 @@
-"""The three CustomResourceDefinitions: names, columns, what can be selected, and the CEL rules that no schema says."""
+"""The three CustomResourceDefinitions: names, columns, selectable fields, and CEL rules.
+
+``crd.definition_files`` writes them; ``structural`` converts the schemas.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,16 @@ from topiarist.kafka.names import INTERNAL_TOPICS, MAX_TOPIC_NAME_LENGTH, metric
 from topiarist.schema import load
 
 SHORT_NAMES = {"Topic": "tpt", "Cluster": "tpc", "Policy": "tpp"}
-"""Hints only: where two definitions have the same one, which of them is meant is luck. Docs name the plural."""
+"""Short names for kubectl, as hints only.
+
+If two definitions have the same short name, kubectl picks one arbitrarily. The documentation uses the plural.
+"""
 
 CATEGORY = "topiarist"
-"""``kubectl get topiarist`` shows all of ours. Not ``all``: nobody wants ten thousand topics among the pods."""
+"""The category that lists all of topiarist's resources: ``kubectl get topiarist``.
+
+Not ``all``: ten thousand topics among the pods would hide them.
+"""
 
 ValidationRule = dict[str, str]
 
@@ -50,7 +59,7 @@ VALIDATION_RULES: Mapping[tuple[str, ...], list[ValidationRule]] = {
             f"{MAX_TOPIC_NAME_LENGTH} characters: give a shorter one",
         },
         {
-            # On the resource, not on the field: a rule there is skipped where the field comes or goes.
+            # On the resource, not on the field: there it would be skipped when the field is added or removed.
             "rule": "(has(self.spec.topicName) ? self.spec.topicName : self.metadata.name) == "
             "(has(oldSelf.spec.topicName) ? oldSelf.spec.topicName : oldSelf.metadata.name)",
             "message": "the topic's name cannot change: Kafka renames no topic. Declare another Topic for the new "
@@ -93,7 +102,7 @@ VALIDATION_RULES: Mapping[tuple[str, ...], list[ValidationRule]] = {
         }
     ],
 }
-"""Beside what the schemas say, by kind and path; ``[]`` stands for the items of a list."""
+"""Rules beyond the schemas, by kind and path; ``[]`` means the items of a list."""
 
 
 def _condition_path(kind: str, field: str) -> str:
@@ -101,7 +110,7 @@ def _condition_path(kind: str, field: str) -> str:
 
 
 def column(name: str, path: str, about: str, kind: str = "string", *, wide: bool = False) -> dict[str, Any]:
-    """A column of ``kubectl get``; ``wide`` ones are shown with ``-o wide`` only."""
+    """Return a column of ``kubectl get``; ``wide`` columns are shown only with ``-o wide``."""
     made: dict[str, Any] = {"name": name, "type": kind, "jsonPath": path, "description": about}
     return made | {"priority": 1} if wide else made
 
@@ -140,11 +149,11 @@ SELECTABLE_FIELDS = {
     "Cluster": ["spec.clusterId", "spec.kafkaVersion", "spec.driftPolicy"],
     "Policy": [],
 }
-"""Fields for ``kubectl get topics.topiarist.dev --field-selector spec.mode=Observe``."""
+"""Fields for ``kubectl get topics.topiarist.dev --field-selector spec.mode=Observe``, by kind."""
 
 
 def definition(kind: str) -> JsonObject:
-    """The CustomResourceDefinition of a kind, as a document."""
+    """Return the CustomResourceDefinition of a kind, as a document."""
     singular = kind.lower()
     plural = f"{singular.removesuffix('y')}ies" if singular.endswith("y") else f"{singular}s"
     version: JsonObject = {
@@ -178,10 +187,10 @@ def definition(kind: str) -> JsonObject:
 
 
 def resource_schema(kind: str) -> JsonObject:
-    """The structural schema of a kind: its spec as in files, its status as the operator writes it."""
+    """Return the structural schema of a kind: its spec as in files, its status as the operator writes it."""
     document, status = load.resource_schema(kind), load.load_schema("status")
     fields = document["properties"]
-    made: JsonObject = {
+    schema: JsonObject = {
         "description": document["description"],
         "type": "object",
         "required": ["spec"],
@@ -195,12 +204,15 @@ def resource_schema(kind: str) -> JsonObject:
     }
     for path, rules in VALIDATION_RULES.items():
         if path[0] == kind:
-            _add_rules(made, path[1:], rules)
-    return made
+            _add_rules(schema, path[1:], rules)
+    return schema
 
 
 def _metadata_schema(given: Mapping[str, Any]) -> JsonObject:
-    """Of metadata a definition may only restrict the name, which also prices the rules that read it."""
+    """Return the schema of metadata, which may only restrict the name in a definition.
+
+    Its maximum length also lowers the estimated cost of the rules that read the name.
+    """
     name = given["properties"]["name"]
     return {"type": "object", "properties": {"name": {keyword: name[keyword] for keyword in ("type", "maxLength")}}}
 

@@ -1,4 +1,7 @@
-"""Rules of ``Policy`` documents as admission policies: those about topics that use nothing only a cluster knows."""
+"""Admission policies from ``Policy`` documents: the rules about topics that need no cluster.
+
+``crd.policy_files`` calls ``admission_policies``.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +14,24 @@ from topiarist.model.policy import Policy, Rule, RuleSubject
 
 _CLUSTER_REFERENCE = re.compile(r"(?<![\w.\"'])cluster\b")
 _OPTIONAL_FIELDS = ("partitions", "replicationFactor")
-"""What a topic may leave to its cluster's defaults: where it does, rules that name it are not judged at admission."""
+"""Fields that a topic may leave to its cluster's defaults.
+
+Where it does, rules that read such a field are not evaluated at admission.
+"""
 
 
 def translatable_rules(policy: Policy) -> list[Rule]:
-    """The rules of a policy that an API server can judge: about topics, and nothing that only a cluster knows.
+    """Return the rules of a policy that an API server can evaluate: about topics, without cluster facts.
 
-    None of a policy with a selector for clusters. Raises ``ValueError`` for one that selects topics, which nobody has
-    needed yet.
+    Returns none for a policy with a cluster selector. Raises ``ValueError`` if a translatable policy selects topics,
+    which is not implemented.
     """
     if policy.cluster_names or policy.cluster_labels:
         return []
     rules = [
-        one
-        for one in policy.rules
-        if one.subject is RuleSubject.TOPIC and not _CLUSTER_REFERENCE.search(one.expression)
+        rule
+        for rule in policy.rules
+        if rule.subject is RuleSubject.TOPIC and not _CLUSTER_REFERENCE.search(rule.expression)
     ]
     if rules and (policy.topic_patterns or policy.topic_labels):
         raise ValueError(f"policy {policy.name}: selectors of topics cannot be translated for admission")
@@ -33,23 +39,29 @@ def translatable_rules(policy: Policy) -> list[Rule]:
 
 
 def admission_policies(policy: Policy) -> list[JsonObject]:
-    """The rules of ``translatable`` as admission policies: one that denies, one that warns, each with its binding."""
+    """Return the rules of ``translatable_rules`` as admission policies, each with its binding.
+
+    There is at most one policy that denies and one that warns.
+    """
     rules = translatable_rules(policy)
-    found: list[JsonObject] = []
+    documents: list[JsonObject] = []
     for deny, suffix in ((True, ""), (False, "-warnings")):
-        chosen = [one for one in rules if one.deny is deny]
+        chosen = [rule for rule in rules if rule.deny is deny]
         if chosen:
             name = f"topiarist-policy-{policy.name}{suffix}"
-            validations = [_validation(one) for one in chosen]
+            validations = [_validation(rule) for rule in chosen]
             action = "Deny" if deny else "Warn"
-            found += admission_policy(
+            documents += admission_policy(
                 name, "topics", _match_conditions(chosen), _topic_variables(chosen), validations, action
             )
-    return found
+    return documents
 
 
 def _match_conditions(rules: Iterable[Rule]) -> list[tuple[str, str]]:
-    """Look at what changes anything that the rules read, on topics that are to be there."""
+    """Return conditions that match changes of anything that the rules read, on topics to be present.
+
+    Resources that are being deleted do not match.
+    """
     changes = ["request.operation == 'CREATE'", "object.spec != oldObject.spec"]
     for part in ("labels", "annotations"):
         if any(f"topic.{part}" in one.expression for one in rules):
@@ -60,7 +72,7 @@ def _match_conditions(rules: Iterable[Rule]) -> list[tuple[str, str]]:
 
 def _validation(rule: Rule) -> JsonObject:
     known = [f"!('{field}' in topic) || " for field in _OPTIONAL_FIELDS if f"topic.{field}" in rule.expression]
-    # In lines of its own, as it is in its document, so that it can be compared with it.
+    # On separate lines and unchanged, so that it can be compared with the rule in its document.
     expression = f"variables.topics.all(topic, {''.join(known)}(\n{rule.expression.strip()}\n))"
     return {"expression": expression, "message": f"{rule.message} (rule {rule.name})", "reason": "Invalid"}
 
@@ -82,7 +94,7 @@ _BASE_VALUES = {
     "replicationFactor": REPLICATION_FACTOR.format("object.spec") + "0",
     "observed": f"{_MODE} == 'Observe'",
 }
-"""What overrides may change, as it is without them; 0 is a size that nobody names."""
+"""Values that overrides may change, as they are without overrides; a size of 0 means not given."""
 
 _OVERRIDE_VALUES = {
     "config": _MERGED_CONFIG,
@@ -100,26 +112,28 @@ _METADATA_VALUES = {
 
 
 def _topic_variables(rules: Sequence[Rule]) -> NamedExpressions:
-    """``variables.topics``: the topic without overrides and with each of them, as maps of what the rules read.
+    """Return ``variables.topics``: maps of the values that the rules read, without and with each override.
 
-    Where overrides change nothing that they read, once. What the defaults of a cluster add nobody knows here.
+    If the rules read nothing that overrides can change, there is one map. Defaults of the cluster are unknown here.
     """
     text = "\n".join(rule.expression for rule in rules)
-    read = [name for name in (*_METADATA_VALUES, *_BASE_VALUES) if re.search(rf"\btopic\.{name}\b", text)]
-    own = [(name, expression) for name, expression in _BASE_VALUES.items() if name in read]
-    topics = _map_expression({name: _METADATA_VALUES.get(name, f"variables.{name}") for name in read})
+    read_fields = [name for name in (*_METADATA_VALUES, *_BASE_VALUES) if re.search(rf"\btopic\.{name}\b", text)]
+    own = [(name, expression) for name, expression in _BASE_VALUES.items() if name in read_fields]
+    topics = _map_expression({name: _METADATA_VALUES.get(name, f"variables.{name}") for name in read_fields})
     if not own:
         return [("topics", f"[{topics}]")]
-    overridden = _map_expression({name: _METADATA_VALUES.get(name, _OVERRIDE_VALUES.get(name, "")) for name in read})
+    overridden = _map_expression(
+        {name: _METADATA_VALUES.get(name, _OVERRIDE_VALUES.get(name, "")) for name in read_fields}
+    )
     return [*own, ("topics", f"[{topics}] + {OVERRIDES}.map(o, {overridden})")]
 
 
 def _map_expression(entries: Mapping[str, str]) -> str:
-    """A map of values of several types; sizes that nobody names are not in it."""
+    """Return a CEL map of values of several types; sizes that are not given are omitted."""
     lines = []
     for name, expression in entries.items():
         if name in _OPTIONAL_FIELDS:
-            # The one way to name a value in an expression: a list of one, and a map over it.
+            # CEL has no let: a map over a list of one element is the only way to name a value.
             value = f"[{expression}].map(n, n == 0 ? optional.none() : optional.of(dyn(n)))[0]"
             lines.append(f"?'{name}': {value}")
         else:

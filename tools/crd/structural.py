@@ -1,17 +1,17 @@
-"""JSON Schema (draft-07) to the structural schema that a CustomResourceDefinition wants.
+"""Conversion of JSON Schema (draft-07) to the structural schema of a CustomResourceDefinition.
 
-Every keyword is kept, turned into something that an API server knows, or dropped by name: one that stands in none of
-the tables below is an error, so that whoever adds it to a schema decides. What is turned:
+Every keyword is copied, translated to something that an API server knows, or dropped by name. A keyword that is in none
+of the tables below is an error, so that the author of a schema must decide. The translations:
 
 | JSON Schema | becomes |
 | --- | --- |
-| `$ref` | what it refers to |
-| `allOf`, `anyOf`, `not`, `dependencies` on fields | a CEL rule, with a message |
+| `$ref` | the referenced schema |
+| `allOf`, `anyOf`, `not`, `dependencies` on fields | a CEL rule with a message |
 | `uniqueItems` | list type `set`; other lists are `atomic`, or `map` by a key |
 | `additionalProperties: false` | nothing: an API server warns of unknown fields and drops them |
-| a list or text | a list: see ``_lists_only`` |
-| a map of config values | any scalars: see ``config_block`` |
-| `propertyNames` | nothing: CEL cannot see config keys, an admission policy can (``configs``) |
+| a list or text | a list: see ``_restrict_to_list`` |
+| a map of config values | any scalars: see ``config_schema`` |
+| `propertyNames` | nothing: CEL cannot see config keys, an admission policy can (``crd.configs``) |
 | `enumDescriptions`, `patternErrorMessage`, `examples`, `default` in lists | a sentence in the description |
 """
 
@@ -54,18 +54,21 @@ MAX_ITEMS = {
     "values": 64,
     "withoutConfig": 500,
 }
-"""Items of lists and maps for which the schema has no limit. CEL rules are priced by the largest possible object."""
+"""Maximum items of lists and maps without a limit in the schema.
+
+The API server estimates the cost of CEL rules from the largest possible object.
+"""
 
 _LIST_MAP_KEYS = {"rules": "name", "conditions": "type", "status.clusters": "name"}
-"""Lists of objects of which each key stands once."""
+"""The unique key of lists of objects, by the field's name or path."""
 
 CONFIG_KEYS_DESCRIPTION = "Keys and values are those of a Topic (kubectl explain topics.topiarist.dev.spec.config)."
 
 
 def structural_schema(schema: Schema, definitions: Schema, path: str = "") -> JsonObject:
-    """The structural schema of a field; ``path`` is where it stands, as ``spec.overrides[].partitions``.
+    """Return the structural schema of a field at ``path``, such as ``spec.overrides[].partitions``.
 
-    Raises ``ValueError`` for a keyword, a condition or a list without limit that nobody has thought about.
+    Raises ``ValueError`` for an unknown keyword, an untranslatable condition, or a list without a limit.
     """
     schema = _restrict_to_list(resolve_reference(schema, definitions))
     unknown = schema.keys() - {*_COPIED_KEYWORDS} - _DESCRIPTION_KEYWORDS - _TRANSLATED_KEYWORDS - _DROPPED_KEYWORDS
@@ -73,30 +76,31 @@ def structural_schema(schema: Schema, definitions: Schema, path: str = "") -> Js
         raise ValueError(f"{path}: no API server knows {', '.join(sorted(unknown))}; decide what becomes of it")
     if _is_config(schema, definitions):
         return config_schema(schema, definitions, path)
-    made: JsonObject = {"description": description(schema, path)}
-    made |= {keyword: schema[keyword] for keyword in _COPIED_KEYWORDS if keyword in schema}
+    result: JsonObject = {"description": description(schema, path)}
+    result |= {keyword: schema[keyword] for keyword in _COPIED_KEYWORDS if keyword in schema}
     if "[]" in path:
-        # In a list, what an API server fills in looks changed to everybody who compares lists as a whole (kubectl, Argo
-        # CD); in an override it would even win over what the topic says for all its clusters.
-        made.pop("default", None)
+        # A default that an API server fills in looks like a change to clients that compare lists as a whole (kubectl,
+        # Argo CD). In an override it would even replace the topic's own value for all its clusters.
+        result.pop("default", None)
     if rules := list(validation_rules(schema)):
-        made["x-kubernetes-validations"] = rules
+        result["x-kubernetes-validations"] = rules
     if schema.get("type") == "array":
-        made |= _list_schema(schema, definitions, path)
+        result |= _list_schema(schema, definitions, path)
     if schema.get("type") == "object":
-        made |= _object_schema(schema, definitions, path)
-    return made
+        result |= _object_schema(schema, definitions, path)
+    return result
 
 
 def resolve_reference(schema: Schema, definitions: Schema) -> Schema:
-    """A schema, or the definition that it refers to."""
+    """Return the definition that a schema refers to, or the schema itself."""
     return definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
 
 
 def _restrict_to_list(schema: Schema) -> Schema:
-    """Return a field that takes lists or text as one that takes lists: a structural schema has one type for a field.
+    """Return a field that takes lists or text as one that takes lists.
 
-    With any type allowed, an API server would check neither the items nor the CEL rules that count them.
+    A structural schema has one type for a field. With any type allowed, an API server would check neither the items nor
+    the CEL rules that count them.
     """
     if not (isinstance(schema.get("type"), list) and "array" in schema["type"]):
         return schema
@@ -106,12 +110,12 @@ def _restrict_to_list(schema: Schema) -> Schema:
 
 def _list_schema(schema: Schema, definitions: Schema, path: str) -> JsonObject:
     name = path.rpartition(".")[2]
-    made: JsonObject = {"x-kubernetes-list-type": "set" if schema.get("uniqueItems") else "atomic"}
+    result: JsonObject = {"x-kubernetes-list-type": "set" if schema.get("uniqueItems") else "atomic"}
     key = _LIST_MAP_KEYS.get(path, _LIST_MAP_KEYS.get(name))
     if key and resolve_reference(schema["items"], definitions)["type"] == "object":
-        made = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
-    made |= _limit(schema, "maxItems", path)
-    return {**made, "items": structural_schema(schema["items"], definitions, f"{path}[]")}
+        result = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
+    result |= _limit(schema, "maxItems", path)
+    return {**result, "items": structural_schema(schema["items"], definitions, f"{path}[]")}
 
 
 def _object_schema(schema: Schema, definitions: Schema, path: str) -> JsonObject:
@@ -122,18 +126,18 @@ def _object_schema(schema: Schema, definitions: Schema, path: str) -> JsonObject
     if "properties" not in schema:
         raise ValueError(f"{path}: an object of unknown fields; an API server would drop them")
     fields = schema["properties"].items()
-    made: JsonObject = {
+    result: JsonObject = {
         "properties": {name: structural_schema(field, definitions, f"{path}.{name}") for name, field in fields}
     }
-    if "matchLabels" in made["properties"] or path.endswith("secretKeyRef"):
-        made["x-kubernetes-map-type"] = "atomic"
-    return made
+    if "matchLabels" in result["properties"] or path.endswith("secretKeyRef"):
+        result["x-kubernetes-map-type"] = "atomic"
+    return result
 
 
 def _limit(schema: Schema, keyword: str, path: str) -> JsonObject:
     name = path.rpartition(".")[2]
     if keyword not in schema and name not in MAX_ITEMS:
-        raise ValueError(f"{path}: no {keyword}, which prices the CEL rules; give one in the schema or in MOST")
+        raise ValueError(f"{path}: no {keyword}, which prices the CEL rules; give one in the schema or in MAX_ITEMS")
     return {keyword: schema.get(keyword, MAX_ITEMS.get(name))}
 
 
@@ -143,11 +147,11 @@ def _is_config(schema: Schema, definitions: Schema) -> bool:
 
 
 def config_schema(schema: Schema, definitions: Schema, path: str) -> JsonObject:
-    """A map of scalars of any kind: numbers, truth values and text are as welcome as in git, lists and objects are not.
+    """Return the schema of a map of scalars: numbers, booleans and text as in git, no lists, no objects.
 
-    ``anyOf`` with types is no structural schema. So a value may be anything, with limits that only what is no list and
-    no object keeps: nothing has at least one and at most no items. CEL in a definition cannot see such values; in an
-    admission policy it can (``configs``).
+    A structural schema cannot hold ``anyOf`` with types. So a value may be anything, with limits that no list or object
+    can meet: no list has at least one and at most zero items. CEL in a definition cannot see such values; CEL in an
+    admission policy can (``crd.configs``).
     """
     value = resolve_reference(schema["additionalProperties"], definitions)
     about = [description(schema, path)]
@@ -174,7 +178,10 @@ def config_schema(schema: Schema, definitions: Schema, path: str) -> JsonObject:
 
 
 def description(schema: Schema, path: str) -> str:
-    """What ``kubectl explain`` shows: the description, and what the schema says in keywords that are dropped."""
+    """Return the text of ``kubectl explain``.
+
+    It is the description, and the content of keywords that are dropped.
+    """
     words = zip(schema.get("enum", ()), schema.get("enumDescriptions", ()), strict=False)
     parts = [schema["description"], *(f"{word}: {meaning}" for word, meaning in words)]
     if "patternErrorMessage" in schema:
@@ -190,7 +197,7 @@ def description(schema: Schema, path: str) -> str:
 
 
 def validation_rules(schema: Schema) -> Iterator[dict[str, str]]:
-    """The CEL rules that say what ``allOf``, ``anyOf``, ``not`` and ``dependencies`` say of an object's fields."""
+    """Yield CEL rules for ``allOf``, ``anyOf``, ``not`` and ``dependencies`` of an object's fields."""
     for part in schema.get("allOf", ()):
         fields = " and ".join(part["not"]["required"])
         yield {"rule": to_cel(part), "message": f"{fields} exclude each other: give only one of the two"}
@@ -207,7 +214,10 @@ def validation_rules(schema: Schema) -> Iterator[dict[str, str]]:
 
 
 def to_cel(schema: Schema) -> str:
-    """A schema that only asks which fields there are, and which words they hold, as a CEL expression over ``self``."""
+    """Return a schema as a CEL expression over ``self``.
+
+    Raises ``ValueError`` for a schema that tests more than the presence of fields and their allowed values.
+    """
     if schema.keys() - {"required", "properties", "not"}:
         raise ValueError(f"cannot be said in CEL: {json.dumps(schema)}")
     parts = [f"has(self.{name})" for name in schema.get("required", ())]

@@ -1,8 +1,8 @@
-"""Runs pytest again and again without its start: what no mutant changes is imported once, then each run is a fork.
+"""A pytest server: imports the libraries that no mutant changes once, then forks for each run.
 
-Reads requests from standard input, one a line, as JSON: the words for pytest, variables, where its output goes, and the
-seconds that it may take. Answers each with the exit code in a line, or ``hangs``. Nothing of this project is imported
-here: every run imports it anew.
+Reads requests from standard input, one JSON object a line: the arguments of pytest, environment variables, the output
+file, and the timeout in seconds. Answers each with one line: the exit code, or ``hangs``. Nothing of this project is
+imported here, so that each run imports the mutant.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _POLL_INTERVAL_S = 0.01
 
 
 def main() -> None:
-    """Until standard input ends."""
+    """Serve requests until standard input ends."""
     for library in LIBRARIES:
         importlib.import_module(library)
     for line in sys.stdin:
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _run_tests(request: Mapping[str, Any]) -> int:
-    """In the child: one run of pytest, as by its own command line."""
+    """Run pytest once in the child process and return its exit code."""
     os.setsid()
     os.environ.update(request["variables"])
     for number, name in ((0, os.devnull), (1, request["output"]), (2, request["output"])):

@@ -1,9 +1,9 @@
-"""What guards a function has: each in words, and what takes it away, in place.
+"""Mutations: the guards of a function, each with a description and a removal in place.
 
-A guard is an ``if`` that returns, raises, yields or skips; an operand of ``and`` or ``or``; one of the values that are
-compared together, or bound each other; the filter of a comprehension; a case of a ``match``; a function that gives a
-plan back with less in it; an operation of a transaction; a field of the document that a fingerprint is made over; a
-statement that only adds to what is checked; the order of paths that are given a name to be read in it.
+A guard is an ``if`` that returns, raises, yields or skips; an operand of ``and`` or ``or``; one of several values that
+are compared together, or that limit each other; the filter of a comprehension; a case of a ``match``; a call of a
+function that returns a plan with less in it; an operation of a transaction; a field of the document of a fingerprint; a
+statement that only adds to the checked values; the order of paths that are read in the order of their names.
 """
 
 from __future__ import annotations
@@ -17,15 +17,27 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 FILTER_FUNCTIONS = frozenset(
     (
-        *("allow_deletions", "complete", "guard", "_held", "hold", "permit", "permitted", "report_only", "restrict"),
-        *("review", "trusted", "within_budgets"),
+        *(
+            "_apply_issue",
+            "_withhold",
+            "approve",
+            "enforce_budgets",
+            "filter_changes",
+            "filter_plan",
+            "filter_unapproved",
+        ),
+        *("filter_unapproved_deletions", "filter_unreviewed", "load_with_platform", "recheck_saved_plan"),
+        *("require_all_topics_planned", "withhold", "withhold_external_changes"),
     )
 )
-"""Functions that give their first argument back with less in it, or raise: a guard is a call of one."""
+"""Functions that return their first argument with less in it, or raise.
+
+A guard is a call of one.
+"""
 
 
 class Mutation(NamedTuple):
-    """What can be taken away, in words, what takes it away, in place, and the line that it is on."""
+    """A guard that can be removed: its description, the function that removes it in place, and its line."""
 
     description: str
     apply: Callable[[], None]
@@ -33,7 +45,7 @@ class Mutation(NamedTuple):
 
 
 def find_mutations(function: Function) -> Iterator[Mutation]:
-    """All guards of a function."""
+    """Yield all guards of a function."""
     for node in ast.walk(function):
         line = (node.target if isinstance(node, ast.comprehension) else node).__dict__.get("lineno", function.lineno)
         yield from (Mutation(what, take_away, line) for what, take_away in _node_mutations(node))
@@ -41,7 +53,7 @@ def find_mutations(function: Function) -> Iterator[Mutation]:
 
 
 def _node_mutations(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
-    """What a node has that can be taken away."""
+    """Yield the guards of one node."""
     if isinstance(node, ast.If):
         yield f"without the guard: {_unparse(node.test)}", partial(setattr, node, "test", ast.Constant(value=False))
     elif isinstance(node, ast.BoolOp) and not isinstance(node.values[-1], ast.Constant):
@@ -72,34 +84,34 @@ def _node_mutations(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 def _is_path_tuple(node: ast.AST) -> TypeGuard[ast.Tuple]:
-    """Whether these are names of paths, one after the other."""
+    """Return whether a node is a tuple of path names."""
     return isinstance(node, ast.Tuple) and all(_unparse(each).startswith(("paths.", "*_")) for each in node.elts)
 
 
 def _comparison_mutations(node: ast.Compare) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Of two tuples that are compared, what stands at one place."""
+    """Yield the elements of two compared tuples, one guard for each index."""
     sides = [side.elts for side in (node.left, *node.comparators) if isinstance(side, ast.Tuple)]
     if len(sides) == 2 and len(sides[0]) == len(sides[1]):
-        for index, one in enumerate(sides[0]):
-            yield f"without {_unparse(one)} in: {_unparse(node)}", partial(_delete_index, sides, index)
+        for index, element in enumerate(sides[0]):
+            yield f"without {_unparse(element)} in: {_unparse(node)}", partial(_delete_index, sides, index)
 
 
 def _statement_mutations(node: ast.AST) -> Iterator[Mutation]:
-    """What is done for its effect, and what is passed through a filter."""
+    """Yield statements that are executed for their effect, and calls of filter functions."""
     for name, value in ast.iter_fields(node):
         for index, each in enumerate(value if isinstance(value, list) else [value]):
             if isinstance(each, ast.AugAssign) or (
                 isinstance(each, ast.Expr) and isinstance(each.value, ast.Call | ast.YieldFrom)
             ):
-                instead = ast.copy_location(ast.Pass(), each)
+                replacement = ast.copy_location(ast.Pass(), each)
                 yield Mutation(
-                    f"without: {_unparse(each)}", partial(_replace_child, node, name, index, instead), each.lineno
+                    f"without: {_unparse(each)}", partial(_replace_child, node, name, index, replacement), each.lineno
                 )
             elif (
                 isinstance(each, ast.Call) and each.args and _unparse(each.func).rpartition(".")[2] in FILTER_FUNCTIONS
             ):
-                through = partial(_replace_child, node, name, index, each.args[0])
-                yield Mutation(f"not through: {_unparse(each)}", through, each.lineno)
+                remove_filter = partial(_replace_child, node, name, index, each.args[0])
+                yield Mutation(f"not through: {_unparse(each)}", remove_filter, each.lineno)
 
 
 def _replace_child(node: ast.AST, name: str, index: int, other: ast.AST) -> None:

@@ -1,7 +1,8 @@
-"""Which test noticed which mutant, kept from one run to the next: it is asked first, alone, and decides most of them.
+"""Results of mutation tests: the test that killed each mutant, kept from one run to the next.
 
-Nothing is taken on trust: a mutant counts as noticed only by a test that turned red in this run. What is kept only
-saves the way to it, so that a run that was ended goes on where it was, and one after a change takes minutes.
+``run.py`` runs the known test first and alone, which decides most mutants. The file only saves time: a mutant counts as
+killed only by a test that failed in the current run. So an interrupted run continues, and a run after a change takes
+minutes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from mutation.traces import file_of_test
 
 
 class MutantResults:
-    """The file at ``path``, which need not be there: a test by the name of the mutant."""
+    """The killing tests by the name of the mutant, stored in the file at ``path``, which may be absent."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -23,12 +24,12 @@ class MutantResults:
         self._tests: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
     def killing_test(self, mutant: str, root: Path) -> str | None:
-        """The test that noticed it, if that is still there."""
+        """Return the test that killed the mutant, or None if there is none or it was deleted."""
         test = self._tests.get(mutant)
         return test if test and _exists(test, root) else None
 
     def record(self, mutant: str, test: str) -> None:
-        """Keep that a test has noticed it."""
+        """Store that a test has killed the mutant."""
         with self._lock:
             self._tests[mutant] = test
             self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,14 +1,15 @@
-"""Takes away each single guard of the code that writes, one at a time, and shows the test that turns red.
+"""Mutation tests: remove each single guard of the code that writes, and find the test that fails.
 
-``guards.py`` says what a guard is. ``mutants.toml`` names the functions whose guards keep a cluster from harm and the
-tests that are to notice. A mutant that no test notices has survived: mend the tests, or say there why it changes
-nothing. A mutant is met first by the test that noticed it in an earlier run (``killers.py``), if there was one. For
-what is left all tests are run once without a mutant, and say which statements they come by (``traces.py``): those that
-come by a mutant meet it, beginning with those that noticed another one and then the quickest, until one turns red.
+``mutations.py`` defines the guards. ``mutants.toml`` names the functions with guards that protect a cluster, and the
+tests that must fail without them. A mutant that no test kills has survived: fix the tests, or state in ``mutants.toml``
+why the mutant changes nothing. A mutant is first run against the test that killed it in an earlier run
+(``results.py``), if any. For the remaining mutants all tests are run once without a mutant to trace the statements that
+each test executes (``traces.py``). The tests that execute a mutant's statement are then run until one fails: first
+those that killed another mutant, then the fastest.
 
-Usage: ``python tools/mutation/run.py [TEXT...]`` (only the mutants whose name has one of these texts), ``--list`` names
-them and runs nothing. ``WORKERS`` (default 2) mutants are run at a time. Ends with 1 if any survives, or if one that is
-said to be equivalent does not.
+Usage: ``python tools/mutation/run.py [TEXT...]`` (only the mutants with one of these texts in their name); ``--list``
+names the mutants and runs nothing. ``WORKERS`` (default 2) mutants are run in parallel. Exits with 1 if a mutant
+survives, or if a mutant declared as equivalent is killed.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ from mutation.workspace import COPIED_PATHS, HUNG_SUFFIX, ROOT, SOURCE, Workspac
 
 
 class Target(NamedTuple):
-    """Functions of one module, and the tests that are to notice when one of their guards is gone.
+    """Functions of one module, and the tests that must fail when one of their guards is removed.
 
-    Each of ``tests`` is patterns of files that are run together; those that are most likely to notice come first.
+    Each element of ``tests`` is one or more patterns of files that are run together; the most likely to fail come
+    first.
     """
 
     module: str
@@ -47,23 +49,26 @@ class Target(NamedTuple):
 
 
 class MutationSettings(NamedTuple):
-    """What ``mutants.toml`` says: the targets, and mutants that change nothing, by name, and why."""
+    """The content of ``mutants.toml``: the targets, and the equivalent mutants by name with the reason."""
 
     targets: Sequence[Target]
     equivalent: Mapping[str, str]
 
 
 def load_settings() -> MutationSettings:
-    """Read ``mutants.toml``; ends the run if it says of a mutant that is none any more that it is equivalent."""
+    """Read ``mutants.toml``; raise ``SystemExit`` if it declares an unknown mutant equivalent."""
     read = tomllib.loads((ROOT / "tools/mutation/mutants.toml").read_text(encoding="utf-8"))
-    found = MutationSettings([Target(**target) for target in read["target"]], read["equivalent"])
-    if unknown := sorted(found.equivalent.keys() - {mutant.name for mutant in list_mutants(found.targets)}):
+    settings = MutationSettings([Target(**target) for target in read["target"]], read["equivalent"])
+    if unknown := sorted(settings.equivalent.keys() - {mutant.name for mutant in list_mutants(settings.targets)}):
         raise SystemExit("\n".join(["no such mutants: mend [equivalent] in mutants.toml", *unknown]))
-    return found
+    return settings
 
 
 class Mutant(NamedTuple):
-    """One guard taken away: a name that stays the same while the code around it moves; of its function the n-th."""
+    """A removed guard: the n-th of its function, with a name.
+
+    The name stays the same while the code around the guard moves.
+    """
 
     name: str
     module: str
@@ -73,14 +78,14 @@ class Mutant(NamedTuple):
     tests: Sequence[str]
 
     def mutated_source(self, original: str) -> str:
-        """The module without the guard."""
+        """Return the module's source without the guard."""
         tree = ast.parse(original)
         list(find_mutations(_find_function(tree, self.function, self.module)))[self.number].apply()
         return ast.unparse(tree)
 
 
 def list_mutants(targets: Sequence[Target]) -> Iterator[Mutant]:
-    """Every guard of every target, in order; of several with one name the later ones are numbered."""
+    """Yield every guard of every target, in order; guards with the same name are numbered from the second on."""
     names: Counter[str] = Counter()
     for target in targets:
         tree = ast.parse((ROOT / SOURCE / target.module).read_text(encoding="utf-8"))
@@ -102,7 +107,7 @@ def _find_function(tree: ast.Module, name: str, module: str) -> Function:
 
 
 class WorkspacePool:
-    """Benches side by side, the tests that come by each statement, and those that have noticed a mutant by module."""
+    """A pool of parallel workspaces, with the traces of the tests and the killing tests of each module."""
 
     def __init__(
         self, scratch: Path, executor: ThreadPoolExecutor, workers: int, previous_results: MutantResults
@@ -114,33 +119,39 @@ class WorkspacePool:
         copies = [shutil.copytree(scratch / "0", scratch / str(number), symlinks=True) for number in range(1, workers)]
         self._workspaces = [*map(Workspace, [scratch / "0", *copies])]
         self._free_workspaces: SimpleQueue[Workspace] = SimpleQueue()
-        for bench in self._workspaces:
-            self._free_workspaces.put(bench)
+        for workspace in self._workspaces:
+            self._free_workspaces.put(workspace)
         self._executor = executor
         self._traces = CoverageTraces((), {})
 
     def close(self) -> None:
         """End all processes."""
-        for bench in self._workspaces:
-            bench.close()
+        for workspace in self._workspaces:
+            workspace.close()
 
     def trace_tests(self, chosen: Sequence[Mutant]) -> Sequence[str]:
-        """Run all tests without any mutant, and see what each comes by; those that are red nevertheless."""
+        """Run all tests without a mutant and trace the statements that each test executes.
+
+        Returns the tests that fail even without a mutant.
+        """
         functions: defaultdict[str, set[str]] = defaultdict(set)
         for mutant in chosen:
             functions[mutant.module].add(mutant.function)
         with ExitStack() as stack:
-            for bench in self._workspaces:
-                stack.enter_context(bench.change_sources(tracing_transforms(functions, bench.trace_log)))
+            for workspace in self._workspaces:
+                stack.enter_context(workspace.change_sources(tracing_transforms(functions, workspace.trace_log)))
             words = dict.fromkeys(chain(*(each.tests for each in chosen)))
-            red = self._executor.map(self._run_unmutated, map(self._workspaces[0].expand_patterns, words))
-            found = [*filter(None, red)]
-        seconds = {test: took for bench in self._workspaces for test, took in bench.test_durations().items()}
-        self._traces = CoverageTraces([bench.trace_log for bench in self._workspaces], seconds)
-        return found
+            results = self._executor.map(self._run_unmutated, map(self._workspaces[0].expand_patterns, words))
+            failures = [*filter(None, results)]
+        seconds = {test: took for workspace in self._workspaces for test, took in workspace.test_durations().items()}
+        self._traces = CoverageTraces([workspace.trace_log for workspace in self._workspaces], seconds)
+        return failures
 
     def recheck_known_killers(self, chosen: Sequence[Mutant]) -> Iterator[tuple[Mutant, str]]:
-        """The mutants that the test of an earlier run has noticed again, and that test, as they become known."""
+        """Yield the mutants that are killed again by their test of an earlier run, and that test.
+
+        Raises ``SystemExit`` if such a test fails without a mutant.
+        """
         known = [(each, [test]) for each in chosen if (test := self._previous_results.killing_test(each.name, ROOT))]
         if failed := self._run_unmutated([*dict.fromkeys(test for _, (test,) in known)]):
             raise SystemExit(f"{failed} is red without any mutant: mend that first")
@@ -151,45 +162,45 @@ class WorkspacePool:
                 yield mutant, found
 
     def find_killing_test(self, mutant: Mutant) -> str | None:
-        """The first test that turned red under a mutant; None if all that come by it stayed green."""
-        by_it = self._traces.tests_at(mutant.module, mutant.line)
+        """Return the first test that fails under a mutant; None if all tests of its statement pass."""
+        candidates = self._traces.tests_at(mutant.module, mutant.line)
         files = [file for words in mutant.tests for file in self._workspaces[0].expand_patterns(words)]
         places = {file: place for place, file in enumerate(files)}
-        by_it = sorted(
-            (test for test in by_it if file_of_test(test) in places), key=lambda test: places[file_of_test(test)]
+        candidates = sorted(
+            (test for test in candidates if file_of_test(test) in places), key=lambda test: places[file_of_test(test)]
         )
-        known = [killer for killer in self._killing_tests[mutant.module] if killer in by_it]
-        return self._run_mutant(mutant, [*dict.fromkeys([*known, *by_it])])
+        killers = [killer for killer in self._killing_tests[mutant.module] if killer in candidates]
+        return self._run_mutant(mutant, [*dict.fromkeys([*killers, *candidates])])
 
     def _run_mutant(self, mutant: Mutant, tests: Sequence[str]) -> str | None:
-        """The first of some tests that turned red under a mutant."""
-        with self._borrow_workspace() as bench, bench.change_sources({mutant.module: mutant.mutated_source}):
-            found = bench.first_failure(tests)
-        # What is no test alone (a file that cannot be loaded, a process that ended) cannot be asked again.
-        if found and (name := found.removesuffix(HUNG_SUFFIX)) in tests:
-            # The last one first: guards of one function stand beside each other, and so do their tests.
+        """Return the first of the tests that fails under a mutant; None if all pass."""
+        with self._borrow_workspace() as workspace, workspace.change_sources({mutant.module: mutant.mutated_source}):
+            failure = workspace.first_failure(tests)
+        # A failure that is no single test (a file that cannot be loaded, a process that ended) cannot be rerun.
+        if failure and (name := failure.removesuffix(HUNG_SUFFIX)) in tests:
+            # The last one first: guards of one function are neighbors, so the same test often kills the next one too.
             killers = self._killing_tests[mutant.module]
             self._killing_tests[mutant.module] = [name, *(killer for killer in killers if killer != name)]
             self._previous_results.record(mutant.name, name)
-        return found
+        return failure
 
     def _run_unmutated(self, tests: Sequence[str]) -> str | None:
-        """The first of some tests that is red without any mutant."""
-        with self._borrow_workspace() as bench:
-            return bench.first_failure(tests)
+        """Return the first of the tests that fails without a mutant; None if all pass."""
+        with self._borrow_workspace() as workspace:
+            return workspace.first_failure(tests)
 
     @contextmanager
     def _borrow_workspace(self) -> Iterator[Workspace]:
-        """A bench that nobody else has meanwhile."""
-        bench = self._free_workspaces.get()
+        """Lend a workspace that no other thread uses meanwhile."""
+        workspace = self._free_workspaces.get()
         try:
-            yield bench
+            yield workspace
         finally:
-            self._free_workspaces.put(bench)
+            self._free_workspaces.put(workspace)
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the mutants whose names have one of ``words`` (all, if there are none)."""
+    """Run the mutants with one of ``words`` in their names (all, if there are none); return the exit code."""
     texts = [word for word in words if word != "--list"]
     targets, equivalent = load_settings()
     chosen = [mutant for mutant in list_mutants(targets) if not texts or any(text in mutant.name for text in texts)]

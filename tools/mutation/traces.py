@@ -1,7 +1,8 @@
-"""Which tests pass by which statement: a mutant is met first by the tests that come by it, the quickest first.
+"""Traces of tests: the statements that each test executes, to run the fastest matching tests first.
 
-A module is rewritten so that each statement of its functions tells before it is run, in this process or in one that a
-test has started: pytest names the test under way in the environment. ``bench`` runs the tests once over such modules.
+A module is rewritten so that each statement of its functions logs its line before it runs, in this process or in one
+that a test starts: pytest names the current test in the environment. ``WorkspacePool.trace_tests`` runs the tests once
+with such modules.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _PHASE_SUFFIXES = (" (setup)", " (call)", " (teardown)")
 
 
 def tracing_transforms(functions: Mapping[str, Collection[str]], log: Path) -> Mapping[str, Callable[[str], str]]:
-    """What makes the source of each module tell ``log`` of the statements of some of its functions."""
+    """Return, by module, a function that rewrites a source so that some functions log to ``log``."""
     return {module: partial(_add_tracing, module, names, log) for module, names in functions.items()}
 
 
@@ -45,7 +46,7 @@ def _add_tracing(module: str, functions: Collection[str], log: Path, source: str
 
 
 def statement_line(function: Function, line: int) -> int:
-    """The line at which the innermost statement begins that has this line."""
+    """Return the first line of the innermost statement that contains a line."""
     found = [
         each for body in _statement_lists(function) for each in body if each.lineno <= line <= (each.end_lineno or 0)
     ]
@@ -53,7 +54,7 @@ def statement_line(function: Function, line: int) -> int:
 
 
 class CoverageTraces:
-    """What was told: the tests that come by a statement."""
+    """The logged traces: the tests that execute a statement."""
 
     def __init__(self, logs: Iterable[Path], seconds: Mapping[str, float]) -> None:
         self._tests: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
@@ -65,9 +66,9 @@ class CoverageTraces:
             self._tests[module, int(line)].add(test)
 
     def tests_at(self, module: str, line: int) -> list[str]:
-        """Those that come by a statement: the file with the quickest first, in each file the quickest first.
+        """Return the tests that execute a statement: by file, the fastest first.
 
-        What runs while no test does, as a file of tests is loaded, counts for all of them.
+        A statement that runs outside any test, while a test file is loaded, counts for all tests.
         """
         files: defaultdict[str, list[str]] = defaultdict(list)
         told = self._tests[module, line]
@@ -78,12 +79,12 @@ class CoverageTraces:
 
 
 def file_of_test(test: str) -> str:
-    """The file of a test, as pytest names it."""
+    """Return the file of a test, as pytest names it."""
     return test.partition("::")[0]
 
 
 def _statement_lists(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """Every list of statements in a function, however deep."""
+    """Yield every list of statements in a function, at any depth."""
     for each in [*ast.walk(node)]:
         for name in ("body", "orelse", "finalbody"):
             body = getattr(each, name, None)
@@ -97,7 +98,7 @@ def _trace_call(statement: ast.stmt) -> ast.Expr:
 
 
 def _is_prologue(node: ast.stmt) -> bool:
-    """A docstring, or an import from the future, before which nothing may stand."""
+    """Return whether a node is a docstring or a future import, which must come first in a module."""
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Constant)
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"

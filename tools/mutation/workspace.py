@@ -1,4 +1,7 @@
-"""Where mutants meet the tests: a copy of the tree, and a process that runs pytest in it again and again."""
+"""Workspaces for mutation tests: a copy of the tree each, and a process that runs pytest in it.
+
+``run.py`` creates them. The process is ``fork_runner.py``, which has the libraries loaded.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ SOURCE = Path("operator/topiarist")
 COPIED_PATHS = ("operator", "schemas", "manifests", "tests", "tools", "benchmarks", "pyproject.toml")
 
 TEST_RUN_TIMEOUT_S = 3600
-"""Seconds that tests which run together may take; each has its own limit, by which a mutant that hangs is noticed."""
+"""Seconds that tests which run together may take.
+
+Each test also has its own limit, which detects a mutant that hangs.
+"""
 
 HUNG_SUFFIX = " (did not come to an end)"
 
@@ -58,17 +64,18 @@ def pytest_sessionfinish():
     with open(os.environ["SECONDS"], "a", encoding="utf-8") as log:
         log.writelines(f"{took}\\t{test}\\n" for test, took in seconds.items())
 """
-"""A plugin for pytest: single tests in the order asked for, of files literal cases before properties. Properties have
-the same examples in each run, and the first that fails is enough, however large it is. What is red, and what each
-took, is written down.
+"""A pytest plugin that orders the tests and logs failures and durations.
+
+Single tests run in the requested order; within a file, literal cases run before properties. Properties have the same
+examples in each run, and the first failing example is enough, however large it is.
 """
 
 
 class Workspace:
-    """A copy of the tree in which one mutant after the other meets the tests, by a process that has pytest loaded.
+    """A copy of the tree in which mutants are tested, by a process that has pytest loaded.
 
-    Python's own cache of what it compiled is made here, and checked by content: a mutant differs from the original by
-    little, and may be as old and as long.
+    The bytecode cache is compiled here and validated by content: a mutant differs little from the original, and may
+    have the same time and size.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -93,7 +100,7 @@ class Workspace:
 
     @contextmanager
     def change_sources(self, changes: Mapping[str, Callable[[str], str]]) -> Iterator[None]:
-        """The sources of some modules are others meanwhile."""
+        """Replace the sources of some modules while the context is open."""
         paths = {self._folder / SOURCE / module: change for module, change in changes.items()}
         originals = {path: path.read_text(encoding="utf-8") for path in paths}
         for path, change in paths.items():
@@ -105,11 +112,14 @@ class Workspace:
                 path.write_text(original, encoding="utf-8")
 
     def first_failure(self, tests: Sequence[str]) -> str | None:
-        """The first of ``tests`` that is red: files, or single tests, which are run in this order."""
+        """Run files or single tests in this order, and return the first that fails.
+
+        Returns None if all pass.
+        """
         if not tests:
             return None
         options = ["-x", "-q", "-n", "0", "--no-header", "-p", "no:cacheprovider", "-p", "one_example"]
-        # Libraries that are loaded already: nobody looks at their assertions.
+        # pytest cannot rewrite the assertions of libraries that are loaded already, and no test needs that.
         options += ["--hypothesis-profile", "one-example", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
         output, red = self._folder / "output", self._folder / "red"
         for file in (output, red):
@@ -127,31 +137,31 @@ class Workspace:
         code = self._runner.stdout.readline().strip()
         if code == "0":
             return None
-        said = output.read_text(encoding="utf-8", errors="replace")
-        if failed := red.read_text(encoding="utf-8").splitlines():
-            return failed[0] + HUNG_SUFFIX * ("Failed: Timeout" in said)
-        why = "does not come to an end" if code == "hangs" else f"ends with {code}: {said.strip()[-200:]}"
-        return f"{' '.join(tests[:3])} {why}"
+        text = output.read_text(encoding="utf-8", errors="replace")
+        if failures := red.read_text(encoding="utf-8").splitlines():
+            return failures[0] + HUNG_SUFFIX * ("Failed: Timeout" in text)
+        message = "does not come to an end" if code == "hangs" else f"ends with {code}: {text.strip()[-200:]}"
+        return f"{' '.join(tests[:3])} {message}"
 
     @property
     def trace_log(self) -> Path:
-        """Where modules that tell of themselves are to do so."""
+        """The file in which traced modules log their statements."""
         return self._folder / "traces"
 
     def test_durations(self) -> Mapping[str, float]:
-        """What each test has taken when it was last run here."""
+        """Return the seconds that each test took when it last ran in this workspace."""
         log = self._folder / "seconds"
         lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else ()
         return {test: float(took) for took, _, test in (line.partition("\t") for line in lines)}
 
     def expand_patterns(self, words: str) -> Sequence[str]:
-        """The files that patterns mean, as pytest names them."""
+        """Return the files that match the patterns, as pytest names them."""
         found = (path for word in words.split() for path in sorted(self._folder.glob(word)))
         return [*dict.fromkeys(str(path.relative_to(self._folder)) for path in found)]
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """A copy with the links that the tree lives by, without what Python left in it."""
+    """Copy a file or folder with its symbolic links, without ``__pycache__``."""
     if source.is_dir():
         shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     elif source.exists():

@@ -1,1 +1,4 @@
-"""Everything outside the process: ZooKeeper, files, the CEL library. Adapters do not import each other."""
+"""Everything outside the process: ZooKeeper, files, the CEL library.
+
+Adapters do not import each other.
+"""

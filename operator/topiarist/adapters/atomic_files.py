@@ -1,11 +1,8 @@
-"""A folder of files, written whole or not at all: beside its place first, then moved there in one step.
+"""Atomic writes: a folder or a file, written as a whole or not at all, and a log of whole lines.
 
-The way back of ``files``. Whatever happens in between (a full disk, a signal, a kill), under the folder's own name
-there is never a part of it.
-
-Files of our own: read as they are, written whole or not at all, or written line by line as things happen.
-
-Every error names the path as it was given, and what the system said.
+The commands write exports, plans, snapshots and reports with it. A folder is written to a temporary sibling and
+renamed: after a full disk, a signal or a kill, its final name never holds a part. Every error names the path as the
+caller gave it and the message of the operating system.
 """
 
 from __future__ import annotations
@@ -26,11 +23,11 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.text import humanize_bytes, printable
 
 _MAX_SHOWN_PATH = 4096
-"""Characters of a path that are shown."""
+"""Characters of a path in a message."""
 
 
 def require_empty_folder(folder: Path) -> None:
-    """Raise ``TopiaristError`` unless ``folder`` is absent, or empty and not the one that we are in."""
+    """Raise ``TopiaristError`` unless ``folder`` is absent, or empty and not the working directory."""
     with _translate_errors(folder):
         if not folder.is_dir():
             if folder.exists() or folder.is_symlink():
@@ -44,14 +41,14 @@ def require_empty_folder(folder: Path) -> None:
 
 
 def write_folder(folder: Path, files: Mapping[str, str]) -> None:
-    """Make ``folder`` (absent or empty) hold ``files``, text by path below it. Raises ``TopiaristError`` if it cannot.
+    """Write ``files`` (text by relative path) as ``folder``, which must be absent or empty.
 
-    Folders above it are made where they are missing.
+    Missing parent folders are created. Raises ``TopiaristError`` (Unwritable) on failure.
     """
     require_empty_folder(folder)
-    # A link to an empty folder is followed: what is replaced in one step is the folder itself.
-    place = Path(os.path.realpath(folder))
-    part = place.with_name(f".{place.name[:200]}.{uuid4().hex[:8]}.part")
+    # Follow a link to an empty folder, so that the rename replaces the folder and not the link.
+    target = Path(os.path.realpath(folder))
+    part = target.with_name(f".{target.name[:200]}.{uuid4().hex[:8]}.part")
     with _translate_errors(folder):
         part.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -64,14 +61,14 @@ def write_folder(folder: Path, files: Mapping[str, str]) -> None:
             with _translate_errors(folder / name):
                 (part / name).write_text(text, encoding="utf-8", newline="\n")
         with _translate_errors(folder):
-            part.rename(place)
+            part.rename(target)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
 
 @contextmanager
 def _translate_errors(path: Path) -> Iterator[None]:
-    """Let an error of the operating system name the path that a person knows, in words."""
+    """Translate ``OSError`` into ``TopiaristError`` with the path that the user knows."""
     try:
         yield
     except OSError as error:
@@ -85,16 +82,22 @@ def _make_folder_error(path: Path, message: str, hint: str) -> TopiaristError:
 
 
 MAX_FILE_BYTES = 1 << 29
-"""Size of a file that is read whole: a plan of a million topics."""
+"""Bytes of a file that is read at once: a plan of a million topics."""
 
 _SYNC_INTERVAL_S = 1.0
-"""Seconds between two times that lines are forced to the disk: each one by itself would cost more than its topic."""
+"""Seconds between two calls of ``fsync``.
+
+One call per line would take longer than the work on the topic in that line.
+"""
 
 
 def read_file(path: str) -> bytes:
-    """What a regular file holds. Raises ``TopiaristError`` (Unreadable)."""
+    """Return the bytes of a regular file.
+
+    Raises ``TopiaristError`` (Unreadable), also for a file larger than ``MAX_FILE_BYTES``.
+    """
     try:
-        # Without waiting: a pipe that nobody writes to would never answer.
+        # O_NONBLOCK: opening a pipe without a writer would block.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise TopiaristError(Reason.UNREADABLE, f"{path}: is no file")
@@ -107,10 +110,10 @@ def read_file(path: str) -> bytes:
 
 
 def write_file(path: str, content: str | Iterable[bytes], *, make_parents: bool = False) -> None:
-    """Put ``content`` in the place of what is at ``path``, all of it at once; a link keeps leading to it.
+    """Replace the file at ``path`` with ``content`` atomically; a link keeps its target.
 
-    ``make_parents``: folders above it that are missing are made. Raises ``TopiaristError`` (Unwritable); the file that
-    was there is then as it was, as it is after an error of whoever gives the content.
+    With ``make_parents`` missing parent folders are created. Raises ``TopiaristError`` (Unwritable). On any error,
+    including one raised by ``content``, the existing file is unchanged.
     """
     try:
         target = _resolve_target(path)
@@ -122,7 +125,7 @@ def write_file(path: str, content: str | Iterable[bytes], *, make_parents: bool 
 
 
 def _resolve_target(path: str) -> Path:
-    """The regular file that a path leads to, or the place for one."""
+    """Return the regular file that a path leads to, or the path of a new file."""
     try:
         target = Path(path).resolve()
     except ValueError as error:
@@ -146,17 +149,18 @@ def _replace_file(target: Path, chunks: Iterable[bytes]) -> None:
         with suppress(OSError):
             beside.unlink()
         raise
-    with suppress(OSError):  # the file is whole; whether its new name outlives a power cut, not every system can say
+    # Make the rename durable. The file is complete, and not every system can sync a folder, so ignore errors.
+    with suppress(OSError):
         folder = os.open(target.parent, os.O_RDONLY)
         os.fsync(folder)
         os.close(folder)
 
 
 class LineFile:
-    """A file that lines are added to, each of them whole or not at all; use as a context manager.
+    """A file that whole lines are appended to; use as a context manager.
 
-    What is there already is kept. A file that was made for nothing is taken away again. Raises ``TopiaristError``
-    (Unwritable) from each of its methods.
+    A line is written as a whole or not at all. Existing lines are kept. A new file without lines is removed on exit.
+    Raises ``TopiaristError`` (Unwritable) from the constructor and from ``add_line``.
     """
 
     def __init__(self, path: str) -> None:
@@ -183,7 +187,10 @@ class LineFile:
                 Path(self._path).unlink()
 
     def add_line(self, line: str, *, last: bool = False) -> None:
-        """Add a line; it is on its way to the disk at once, and there soon (at the ``last`` one: when this returns)."""
+        """Append a line; it is written at once and synced to disk within about a second.
+
+        With ``last`` it is synced before this returns.
+        """
         data = ("\n" * self._ends_within_line + line + "\n").encode()
         try:
             self._write(data)

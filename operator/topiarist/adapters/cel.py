@@ -1,8 +1,9 @@
-"""Evaluates the expressions of policies: CEL, by the C++ library of the language's own project.
+"""The evaluator of policy expressions: CEL, by the C++ library of the CEL project.
 
-Every fact is declared with its type, so that a slip of the pen does not compile. What cannot be judged (a key that is
-missing, text that is no number) is a fault of the rule, never a pass. An expression may be hostile: its length, depth,
-loops and time are bounded. Imported only where there is a policy.
+``filters.policies`` calls it through the port ``RuleEvaluator``; it is imported only if a run has policies. Every
+variable is declared with its type, so that a misspelled name does not compile. An expression that cannot be evaluated
+(a missing key, text that is not a number) is an error of the rule and never passes. An expression may be hostile: its
+length, depth, loops and time are limited.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ from topiarist.text import format_count, printable, quote
 try:
     from cel_expr_python import cel
     from cel_expr_python.ext import ext_optional
-except ImportError as missing:  # not every system has a wheel: a guard rail that is not there must not be passed by
+except ImportError as missing:  # not every system has a wheel; without the library, policies must not be skipped
     raise extras.missing_packages_error("policy", "judging Policy documents") from missing
 
 MAX_LOOPS = 4
-"""all, exists, exists_one, map, filter and optMap in one expression: nested, each multiplies what the others cost."""
+"""Calls of all, exists, exists_one, map, filter and optMap in one expression: nested calls multiply their cost."""
 
 MAX_PLUS_SIGNS = 16
-"""Plus signs in one expression: in loops, each can double a text."""
+"""Plus signs in one expression: inside a loop, each can double a text."""
 
 MAX_MEAN_EVALUATION_S, EVALUATION_GRACE_S = 0.001, 2.0
-"""The time that a rule may take: so much for each evaluation on average, and so much in any case."""
+"""The time limit of a rule, in seconds: a mean per evaluation, plus a fixed allowance."""
 
 _MAX_MESSAGE_LENGTH = 200
-"""Characters of what the library says that are shown."""
+"""Characters of a message from the library that are shown."""
 
 _LOOP = re.compile(r"\b(?:all|exists|exists_one|existsOne|map|filter|transform\w+|optMap|optFlatMap)\b")
 _ERROR = re.compile(r"ERROR: <input>:(?P<line>-?\d+):(?P<column>-?\d+): (?P<words>.*)")
@@ -70,9 +71,10 @@ class _CompiledRule:
 
 
 class CelRuleEvaluator:
-    """Compiled rules; ``faults`` has those that do not compile or were given up, by which nothing is judged, and why.
+    """A set of compiled rules.
 
-    Several threads may judge by one court.
+    ``rule_errors`` has the rules that do not compile or took too long, with the reason; they are not evaluated. Several
+    threads may share one evaluator.
     """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
@@ -100,9 +102,10 @@ class CelRuleEvaluator:
         return _CompiledRule(rule, expression)
 
     def evaluate(self, rules: Iterable[Rule], facts: CelBindings) -> Iterator[tuple[Rule, RuleError | None]]:
-        """The rules that are not kept (None), or that could not be judged and why; those with a fault are passed over.
+        """Yield the rules that do not pass (None), or that failed to evaluate (the error).
 
-        All ``rules`` are of one subject, and ``facts`` has everything that it may name.
+        Rules in ``rule_errors`` are skipped. All ``rules`` have one subject, and ``facts`` binds every variable of that
+        subject.
         """
         programs = [self._compiled_rules[rule] for rule in rules if rule in self._compiled_rules]
         if not programs:
@@ -118,7 +121,8 @@ class CelRuleEvaluator:
             if program.seconds > EVALUATION_GRACE_S + program.runs * MAX_MEAN_EVALUATION_S:
                 took = f"took {program.seconds:.1f} s for {format_count(program.runs, 'evaluation')}, and is given up"
                 fault = RuleError(took, "make it simpler")
-                self.rule_errors[rule] = fault  # first: whoever passes it over from now on finds it there
+                # Before the removal: another thread that then skips the rule must find its error.
+                self.rule_errors[rule] = fault
                 self._compiled_rules.pop(rule, None)
             if fault is not _PASSED:
                 yield rule, fault
@@ -137,7 +141,7 @@ def _make_environment(declarations: Mapping[str, CelVariable]) -> Any:
 
 
 def _evaluate_expression(expression: Any, activation: Any) -> RuleError | None:
-    """``_KEPT``, None if the rule is not kept, or why that cannot be said."""
+    """Return ``_PASSED``, None if the rule does not pass, or the error of the evaluation."""
     try:
         result = expression.eval(activation)
     except RuntimeError as error:
@@ -157,12 +161,18 @@ def _make_evaluation_error(message: str) -> RuleError:
 
 
 def _clean_message(message: str) -> str:
-    """What the library said, without its own terms, on one line: it repeats whatever is in an expression."""
+    """Return a library message on one line, without status codes.
+
+    Escaped and shortened, because the message repeats text of the expression.
+    """
     return printable(_STATUS.sub("", message), _MAX_MESSAGE_LENGTH)
 
 
 def _complexity_error(expression: str) -> RuleError | None:
-    """Why an expression is not even compiled: evaluated, it might take more time or memory than there is."""
+    """Return why an expression is rejected before compilation; None if it is not.
+
+    Its evaluation might take too much time or memory.
+    """
     loops, sums = len(_LOOP.findall(expression)), expression.count("+")
     if loops > MAX_LOOPS:
         return RuleError(
@@ -177,7 +187,7 @@ _HINT_SPLIT_RULE = "make several rules of it"
 
 
 def _make_compile_error(text: str, declarations: Mapping[str, CelVariable]) -> RuleError:
-    """The first of the compiler's complaints, where in the expression it is, and what may have been meant."""
+    """Return the first compiler error, with its position in the expression and a suggestion."""
     match = _ERROR.search(text)
     if not match:
         return RuleError(f"does not compile: {_clean_message(text.partition(chr(10))[0])}")

@@ -1,6 +1,7 @@
-"""A cluster in memory: the port over a ``ClusterState``, for tests and for planning without a cluster.
+"""A cluster in memory: the ``Cluster`` port over a ``ClusterState``, for tests and snapshots.
 
-It is trusted because it passes the same suite of tests as the real adapter, and because applying is ``evolve`` itself.
+It passes the same contract tests as the ZooKeeper adapter. ``apply`` checks preconditions by ``planning.preconditions``
+and changes the state by ``planning.simulate``.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from topiarist.ports import Throttle
 
 
 class MemoryCluster:
-    """Holds a state and changes it as a plan says. ``writes`` counts topics written."""
+    """A cluster that holds a state and applies plans to it; ``writes`` counts the topics written."""
 
     def __init__(self, state: ClusterState) -> None:
         self.state = state
         self.writes = 0
 
     def read(self) -> ClusterState:
-        """The state as it is."""
+        """Return the current state."""
         return self.state
 
     def apply(self, plan: Plan, stop: Callable[[], bool], throttle: Throttle | None = None) -> Iterator[Outcome]:
-        """Evolve topic by topic, with the same comparison by value as the real cluster."""
+        """Apply a plan topic by topic, with the same preconditions by value as the ZooKeeper adapter."""
         topics = (
             sorted(plan.actionable_topics(), key=lambda topic: bool(partitions_to_initialize(topic)))
             if throttle
@@ -42,11 +43,11 @@ class MemoryCluster:
             yield Outcome(topic.topic, Result.SKIPPED) if stop() else self._apply_topic(plan, topic)
 
     def poll(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:
-        """The topics as they are; the controller is as fast as we are."""
+        """Return the progress of the topics; an applied change is complete at once."""
         return {name: build_topic_progress(self.state, name, partitions) for name, partitions in topics.items()}
 
     def inspect(self, topic: str) -> None:
-        """Nothing: a state does not hold what a controller has made of its topics."""
+        """Return None: a state holds no partition states."""
 
     def inspect_all(self, topics: Collection[TopicState]) -> Mapping[str, TopicInspection]:
         """Return nothing, as ``inspect`` does."""
@@ -55,10 +56,10 @@ class MemoryCluster:
     def _apply_topic(self, plan: Plan, topic: TopicPlan) -> Outcome:
         if self.state.write_block.reason:
             return Outcome(topic.topic, Result.REFUSED, self.state.write_block.reason, self.state.write_block.message)
-        ((_, stands),) = check_plan(replace(plan, topics=(topic,)), self.state)
-        if stands.validity is Validity.CONFLICT:
-            return Outcome(topic.topic, Result.CONFLICT, Reason.STATE_CONFLICT, stands.message)
-        if stands.validity is Validity.ALREADY_APPLIED:
+        ((_, check),) = check_plan(replace(plan, topics=(topic,)), self.state)
+        if check.validity is Validity.CONFLICT:
+            return Outcome(topic.topic, Result.CONFLICT, Reason.STATE_CONFLICT, check.message)
+        if check.validity is Validity.ALREADY_APPLIED:
             return Outcome(topic.topic, Result.UNCHANGED)
         self.state = simulate(self.state, [topic])
         self.writes += 1

@@ -1,1 +1,1 @@
-"""The command line. `main` has the list of commands; each command is a module of `commands`, or `apply`."""
+"""The command line. `main` lists the commands; each command is a module of `commands`, or `apply`."""

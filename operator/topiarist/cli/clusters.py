@@ -1,14 +1,8 @@
-"""The clusters of a run: a session each, their plans, and what became of them.
+"""The clusters of a run: one session each, read in parallel, or snapshots in their place.
 
-Clusters are read at the same time, and what is said of them is said in order of name. A cluster that cannot be read is
-named and fails the run at its end; the others are still planned and applied.
-
-The same work for many clusters at once, in threads that never keep the process from ending.
-
-Not ``concurrent.futures``: at its end Python waits for those threads, and whoever presses Ctrl-C while a server does
-not answer would wait for it too. Used by ``fleet``.
-
-Clusters as snapshots have them: what ``plan`` and ``describe`` look at in place of sessions.
+Commands use ``ClusterSessions`` to read, plan and write. Clusters are read in parallel (``map_parallel``), and results
+are reported in order of name. A cluster that cannot be read is named on stderr and makes the run fail at its end; the
+other clusters are still planned and applied. ``SnapshotSource`` replaces the sessions for ``--snapshot``.
 """
 
 from __future__ import annotations
@@ -42,21 +36,28 @@ from topiarist.text import format_count, humanize_duration
 T = TypeVar("T")
 
 MAX_PARALLEL_CLUSTERS = 16
-"""Clusters worked on at the same time. Near by, four would do; at a round trip of 20 ms sixteen take a quarter of the
-time that one by one takes, and more gain nothing. So many that do not answer are waited for together.
+"""Maximum number of clusters that are read in parallel.
+
+At short distances four are enough. At a round trip of 20 ms, sixteen take a quarter of the time that one at a time
+takes, and more gain nothing. As many unreachable clusters share one connect timeout.
 """
 
 _CONNECT_NOTICE_DELAY_S = 0.9
-"""Seconds without a connection after which it is said what is being tried."""
+"""Seconds without a connection before the attempted address is logged."""
 
 _CLOSE_TIMEOUT_S = 2.0
-"""Seconds for the end of all sessions: where a server hangs it ends them by itself a little later."""
+"""Seconds to close all sessions.
+
+If a server hangs, it ends the sessions by itself a little later.
+"""
 
 
 class ClusterSessions:
-    """Opens one session per cluster and closes them all at the end; with ``keep=False`` each as soon as it has been of
-    use. ``error_code`` is ``DONE`` as long as none failed, ``failed`` has why others did, ``clusters`` those whose
-    sessions are kept.
+    """A context manager that opens one session per cluster and closes all of them at the end.
+
+    With ``keep_open=False`` a session is closed as soon as its work is done. ``error_code`` is ``DONE`` while no
+    cluster has failed. ``errors`` holds the error of each failed cluster, ``clusters`` the clusters with an open
+    session, both by name.
     """
 
     def __init__(self, specs: Mapping[str, ClusterSpec], settings: Settings, *, keep_open: bool = True) -> None:
@@ -74,19 +75,22 @@ class ClusterSessions:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Whoever presses Ctrl-C now has no more patience, but what was done is done and has been said.
+        # Ctrl-C during closing only skips the closing: the work is done and reported.
         with suppress(KeyboardInterrupt):
             run_all([cluster.close for cluster in self._open_clusters], _CLOSE_TIMEOUT_S)
 
     def map_sessions(self, work: Callable[[str, ZooKeeperCluster], T]) -> dict[str, T]:
-        """What ``work`` gives for every cluster that can be reached, by name; the others are named on stderr.
+        """Return the result of ``work`` for each reachable cluster, by name.
 
-        ``work`` runs in several threads at a time.
+        ``work`` runs in several threads. Clusters that cannot be reached are named on stderr.
         """
         return self._collect_results(lambda name: self._run_in_session(name, work), MAX_PARALLEL_CLUSTERS)
 
     def read_and_plan(self, desired: Desired, run: RunOptions) -> list[Plan]:
-        """The plan of every cluster that could be read, in order of name; the others are named on stderr."""
+        """Return the plan of each readable cluster, in order of name.
+
+        Clusters that cannot be read are named on stderr.
+        """
 
         def plan(name: str, cluster: Cluster) -> Plan:
             return read_and_plan(cluster, desired.clusters[name], desired.specs[name], run)
@@ -96,21 +100,19 @@ class ClusterSessions:
         return plans
 
     def map_clusters(self, work: Callable[[str, PartitionInspector], T]) -> dict[str, T]:
-        """As ``each``, with snapshots in place of the clusters if the run has them."""
+        """Like ``map_sessions``, but with snapshots in place of the clusters if the run has them."""
         if not self._settings.snapshot:
             return self.map_sessions(work)
-        pass
-
-        recorded = SnapshotSource(self._settings)
-        found = self._collect_results(lambda name: work(name, recorded.read_cluster(self._specs[name])), 1)
-        recorded.log_age()
-        return found
+        snapshots = SnapshotSource(self._settings)
+        results = self._collect_results(lambda name: work(name, snapshots.read_cluster(self._specs[name])), 1)
+        snapshots.log_age()
+        return results
 
     def _collect_results(self, work: Callable[[str], T], most: int) -> dict[str, T]:
-        found, self.errors = map_parallel(self._specs, work, most)
+        results, self.errors = map_parallel(self._specs, work, most)
         for name, error in self.errors.items():
             self._record_error(error, name)
-        return found
+        return results
 
     def _run_in_session(self, name: str, work: Callable[[str, ZooKeeperCluster], T]) -> T:
         cluster = self._connect(self._specs[name])
@@ -124,14 +126,17 @@ class ClusterSessions:
         return result
 
     def _report_missing_results(self, desired: Desired, plans: list[Plan]) -> None:
-        """Say how many topics have no result, if any: each of the others has one, or its cluster would have failed."""
+        """Log how many topics have no plan, if any and if the run has several clusters.
+
+        Every planned cluster has a result for each of its topics, so only clusters without a plan are counted.
+        """
         planned = {plan.cluster for plan in plans}
-        lost = sum(len(desired.specs[name]) for name in self._specs if name not in planned)
-        if lost and len(self._specs) > 1:
-            wanted = sum(len(desired.specs[name]) for name in self._specs)
+        missing = sum(len(desired.specs[name]) for name in self._specs if name not in planned)
+        if missing and len(self._specs) > 1:
+            total = sum(len(desired.specs[name]) for name in self._specs)
             terminal.log(
                 f"{len(planned)} of {format_count(len(self._specs), 'cluster')} planned;"
-                f" without a result: {lost:,} of {format_count(wanted, 'topic')}"
+                f" without a result: {missing:,} of {format_count(total, 'topic')}"
             )
 
     def _record_error(self, error: TopiaristError, cluster: str = "") -> None:
@@ -139,26 +144,32 @@ class ClusterSessions:
         terminal.print_error(error, cluster)
 
     def _drop_duplicate_cluster_ids(self, plans: list[Plan]) -> list[Plan]:
-        """The plans but those whose connections lead to one cluster: which of them is meant, nobody here can know."""
+        """Drop all plans that share a cluster id, and report them.
+
+        Their addresses lead to one cluster, and the right ``Cluster`` document cannot be determined.
+        """
         names: defaultdict[str, list[str]] = defaultdict(list)
         for plan in plans:
             names[plan.cluster_id].append(plan.cluster)
-        for number, twins in names.items():
+        for same_id, twins in names.items():
             if len(twins) > 1:
                 self._record_error(
                     TopiaristError(
                         Reason.WRONG_CLUSTER,
-                        f"clusters {', '.join(twins)}: their addresses lead to one cluster, {number}; none is touched",
+                        f"clusters {', '.join(twins)}: their addresses lead to one cluster, {same_id}; none is touched",
                         "mend the address of all but one, or take the other documents away",
                     )
                 )
         return [plan for plan in plans if len(names[plan.cluster_id]) == 1]
 
     def _connect(self, spec: ClusterSpec) -> ZooKeeperCluster:
-        """Open a session. Says where to if that takes a while, and where the address is from if it fails."""
+        """Open a session.
+
+        Logs the address if connecting takes long, and adds the origin of the address to an ``Unreachable`` error.
+        """
         origin = self._describe_address_source(spec)
-        words = terminal.sanitize_lines(f"connecting to {spec.connect.partition('/')[0]}, given by {origin}")
-        notice = threading.Timer(_CONNECT_NOTICE_DELAY_S, terminal.log_over_progress, (words,))
+        text = terminal.sanitize_lines(f"connecting to {spec.connect.partition('/')[0]}, given by {origin}")
+        notice = threading.Timer(_CONNECT_NOTICE_DELAY_S, terminal.log_over_progress, (text,))
         notice.daemon = True
         if self._settings.verbosity >= 0:
             notice.start()
@@ -179,7 +190,7 @@ class ClusterSessions:
             notice.cancel()
 
     def _describe_address_source(self, spec: ClusterSpec) -> str:
-        """Return what gave the address of a cluster: an option, a variable, or a document at its place."""
+        """Return the source of a cluster's address: an option, a variable, or a document."""
         if self._settings.zookeeper or spec.source is None:
             return self._settings.zookeeper_from
         return f"Cluster {spec.name} at {spec.source.locate(('spec', 'zookeeper', 'connect'))}"
@@ -195,13 +206,13 @@ class ClusterSessions:
 def map_parallel(
     names: Iterable[str], work: Callable[[str], T], max_parallel: int
 ) -> tuple[dict[str, T], dict[str, TopiaristError]]:
-    """What ``work`` gives for each name, and the errors of those for which it fails, both in order of name.
+    """Return the result of ``work`` for each name and the error for each failed name, both in order of name.
 
-    ``max_parallel`` are worked on at a time. What it raises beside ``TopiaristError`` is raised here, as is Ctrl-C:
-    then nothing more is begun, and what is under way is not waited for.
+    At most ``max_parallel`` names are worked on at a time, in daemon threads. Any exception except ``TopiaristError``
+    is raised here, as is Ctrl-C: then no further work is started, and running work is not awaited.
     """
     waiting = deque(names)
-    started = len(waiting)
+    total = len(waiting)
     ended: SimpleQueue[tuple[str, Callable[[], T]]] = SimpleQueue()
 
     def run() -> None:
@@ -210,23 +221,24 @@ def map_parallel(
                 name = waiting.popleft()
                 ended.put((name, _capture_outcome(work, name)))
 
-    for _ in range(min(max_parallel, started)):
+    # Not concurrent.futures: Python waits for its threads at exit, so Ctrl-C would wait for a server that hangs.
+    for _ in range(min(max_parallel, total)):
         threading.Thread(target=run, name="cluster", daemon=True).start()
-    found: dict[str, T] = {}
-    failed: dict[str, TopiaristError] = {}
+    results: dict[str, T] = {}
+    errors: dict[str, TopiaristError] = {}
     try:
-        for name, outcome in (ended.get() for _ in range(started)):
+        for name, outcome in (ended.get() for _ in range(total)):
             try:
-                found[name] = outcome()
+                results[name] = outcome()
             except TopiaristError as error:
-                failed[name] = error
+                errors[name] = error
     finally:
         waiting.clear()
-    return dict(sorted(found.items())), dict(sorted(failed.items()))
+    return dict(sorted(results.items())), dict(sorted(errors.items()))
 
 
 def _capture_outcome(work: Callable[[str], T], name: str) -> Callable[[], T]:
-    """Do the work; gives a function that returns what it gave, or raises what it raised."""
+    """Run the work; return a function that returns its result or raises its exception."""
     try:
         result = work(name)
     except BaseException as error:
@@ -240,7 +252,7 @@ def _capture_outcome(work: Callable[[str], T], name: str) -> Callable[[], T]:
 
 
 def run_all(works: Iterable[Callable[[], object]], timeout: float) -> None:
-    """Do all of these at the same time, and wait for them no longer than ``timeout`` seconds."""
+    """Run all works in parallel, and wait for them at most ``timeout`` seconds."""
     threads = [threading.Thread(target=work, name="closing", daemon=True) for work in works]
     for thread in threads:
         thread.start()
@@ -250,21 +262,24 @@ def run_all(works: Iterable[Callable[[], object]], timeout: float) -> None:
 
 
 class SnapshotSource:
-    """The snapshots of a run. Raises ``SnapshotUnusable`` if there are none at their path."""
+    """The snapshots of a run.
+
+    Raises ``SnapshotUnusable`` if there are none at the path.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._snapshots = SnapshotFiles(Path(settings.snapshot))
 
     def read_cluster(self, spec: ClusterSpec) -> MemoryCluster:
-        """The cluster as it was; raises what ``Snapshots.read`` raises."""
+        """Return the cluster as the snapshot holds it; raises what ``SnapshotFiles.read`` raises."""
         return MemoryCluster(self._snapshots.read(spec))
 
     def log_age(self) -> None:
-        """Say on stderr when the oldest of the snapshots was taken that were read."""
+        """Log the age of the oldest snapshot that was read."""
         if self._snapshots.taken_at and self._settings.verbosity >= 0:
             oldest = min(self._snapshots.taken_at.values())
             age = humanize_duration(max(int((datetime.now(UTC) - oldest).total_seconds()), 0) * 1000)
-            which = "the oldest " if len(self._snapshots.taken_at) > 1 else ""
-            words = f"planned from {self._settings.snapshot}: {which}taken {oldest:%Y-%m-%dT%H:%M:%SZ}, {age} ago"
-            terminal.log(terminal.sanitize_lines(words))
+            prefix = "the oldest " if len(self._snapshots.taken_at) > 1 else ""
+            text = f"planned from {self._settings.snapshot}: {prefix}taken {oldest:%Y-%m-%dT%H:%M:%SZ}, {age} ago"
+            terminal.log(terminal.sanitize_lines(text))

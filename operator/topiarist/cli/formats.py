@@ -1,6 +1,6 @@
-"""What ``plan``, ``describe``, ``list`` and ``validate`` print: a renderer for each format.
+"""Renderers of ``plan``, ``describe``, ``list`` and ``validate``, by output format.
 
-Those for machines are imported when asked for.
+The renderers for machines are imported only when they are used, to keep the start of a command fast.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from topiarist.cli import terminal
 from topiarist.cli.settings import Settings
 from topiarist.errors import Diagnostic
 from topiarist.model.plan import Plan
-from topiarist.output import diagnostics as complaints_
+from topiarist.output import diagnostics as errors_
 
 if TYPE_CHECKING:
     from topiarist.inspection.describe import Description
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def format_plans_as_text(plans: Sequence[Plan], settings: Settings, *, applying: bool = False) -> str:
-    """Return plans as text: whole, with ``-q`` a line for each topic, with ``--summary`` how they end."""
+    """Return plans as text: in full, with ``-q`` one line per topic, with ``--summary`` one line per plan."""
     page = terminal.make_layout(sys.stdout, settings)
     if settings.summary or settings.verbosity < 0:
         from topiarist.output.text import short
@@ -40,7 +40,7 @@ def _format_plans_text(plans: Sequence[Plan], _failed_clusters: Sequence[str], s
 
 
 def _format_plans_json(plans: Sequence[Plan], failed_clusters: Sequence[str], _settings: Settings) -> str:
-    """The document; none at all where no cluster could be planned."""
+    """Return the plan document; an empty string if no cluster could be planned."""
     from topiarist.adapters.saved_plans.encode import dumps, encode_plans
 
     return dumps(encode_plans(plans)) if plans or not failed_clusters else ""
@@ -64,7 +64,7 @@ PLAN_FORMATS: Mapping[str, Callable[[Sequence[Plan], Sequence[str], Settings], s
     "markdown": _format_plans_markdown,
     "github": _format_plans_github,
 }
-"""Plans of a run, and the clusters that could not be planned, in each format of ``plan``."""
+"""Renderers of the plans of a run, and of the clusters that could not be planned, by format."""
 
 
 def _format_descriptions_text(_topic: str, descriptions: Sequence[Description], settings: Settings) -> str:
@@ -84,7 +84,7 @@ DESCRIPTION_FORMATS: Mapping[str, Callable[[str, Sequence[Description], Settings
     "text": _format_descriptions_text,
     "json": _format_descriptions_json,
 }
-"""The word that a topic was asked for by, and the topic on each cluster, in each format of ``describe``."""
+"""Renderers of the topic as requested and its description on each cluster, by format."""
 
 
 def _format_lists_text(listings: Sequence[TopicList], settings: Settings) -> str:
@@ -106,14 +106,14 @@ LIST_FORMATS: Mapping[str, Callable[[Sequence[TopicList], Settings], str]] = {
     "text": _format_lists_text,
     "json": _format_lists_json,
 }
-"""The topics of clusters, in each format of ``list``."""
+"""Renderers of the topic lists of clusters, by format."""
 
 
 Diagnostics = Sequence[Diagnostic]
 
 
 def _format_diagnostics_json(errors: Diagnostics, warnings: Diagnostics, suppressed_count: int) -> str:
-    return complaints_.to_json(errors, warnings, suppressed_count=suppressed_count)
+    return errors_.to_json(errors, warnings, suppressed_count=suppressed_count)
 
 
 def _format_diagnostics_markdown(errors: Diagnostics, _warnings: Diagnostics, suppressed_count: int) -> str:
@@ -140,4 +140,4 @@ DIAGNOSTIC_FORMATS: Mapping[str, Callable[[Diagnostics, Diagnostics, int], str]]
     "github": _format_diagnostics_github,
     "sarif": _format_diagnostics_sarif,
 }
-"""What is wrong with manifests, warnings, and how many were only counted, in each format but text."""
+"""Renderers of errors, warnings and the number of suppressed errors, by format; without text."""

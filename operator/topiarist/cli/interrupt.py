@@ -1,4 +1,7 @@
-"""Ctrl-C and SIGTERM while writing: the first lets the run end in order, the second ends it at once."""
+"""Ctrl-C and SIGTERM during writes: the first ends the run in order, the second at once.
+
+The commands that write enter an ``Interrupt`` and pass ``has_happened`` to the run as its stop condition.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ _STDERR_FD = 2
 
 
 class Interrupt:
-    """Watches for SIGINT and SIGTERM while it is entered. ``code`` is the exit code once one came, else 0."""
+    """A context manager that handles SIGINT and SIGTERM.
+
+    ``exit_code`` is 0 until a signal arrives, then 128 plus its number. Restores the previous handlers on exit.
+    """
 
     def __init__(self) -> None:
         self.exit_code = 0
@@ -30,14 +36,14 @@ class Interrupt:
             signal.signal(number, handler)
 
     def has_happened(self) -> bool:
-        """Whether the run should end."""
+        """Return whether the run should end."""
         return self.exit_code != 0
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.exit_code:
             os._exit(self.exit_code)
         self.exit_code = 128 + number
-        # Not through a stream of Python's: it may be in the middle of a write, and then refuses another one.
+        # Not through a Python stream: the signal may interrupt its write, and a reentrant write raises.
         with suppress(OSError):
             os.write(
                 _STDERR_FD, b"\nending: what is under way is finished, nothing more is sent (again to end at once)\n"

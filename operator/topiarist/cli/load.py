@@ -1,12 +1,9 @@
-"""From paths to specs: reads the manifests, finds the clusters of the run, and stops it if anything is wrong.
+"""The inputs of a run: manifests, clusters and policies, checked before the first connection.
 
-Everything that needs no cluster happens here, before the first connection, and every complaint is reported at once.
-
-``--platform``: clusters and policies from a place that the other paths cannot override.
-
-What a branch brings is not trusted: it may hold another ``Cluster`` of a known name, a looser policy, budgets without a
-limit. So where ``--platform`` is given, a ``Cluster`` or ``Policy`` counts only there, and a topic only elsewhere. What
-else lies around is passed over and named, not refused: one repository may hold both.
+Commands call ``load_manifests``, ``load_clusters`` or ``load_if_given``, which report all errors at once. With
+``--platform``, clusters and policies come only from its paths and topics only from the other paths: a branch is not
+trusted, because it may bring another ``Cluster`` of a known name, a looser policy, or budgets without a limit.
+Documents in the wrong place are ignored with a log line and are no error, so one repository may hold both.
 """
 
 from __future__ import annotations
@@ -39,64 +36,67 @@ from topiarist.text import format_count
 
 
 class RunInputs(NamedTuple):
-    """The manifests of a run: what they ask for, and the filter that their policies are for its plans."""
+    """The loaded manifests of a run: the desired state, and the plan filter that its policies define."""
 
     desired: Desired
     policy_filter: PlanFilter = keep_all
 
     def filter_plan(self, plan: Plan, settings: Settings, approve: PlanFilter = keep_all) -> Plan:
-        """Return the plan without what the run may not do."""
+        """Return the plan without changes that the run does not allow."""
         budgets = self.desired.clusters[plan.cluster].budgets
         return apply_filters(plan, budgets, policies=self.policy_filter, approve=approve, partial=settings.partial)
 
 
 def load_manifests(settings: Settings, *, offline: bool = False, with_policies: bool = True) -> RunInputs:
-    """The specs of a run; ``offline`` is for commands that need no cluster and take topics as they are.
+    """Return the specs of a run, and the plan filter of its policies.
 
-    Policies count only if the specs are to be ``with_policies`` by them.
+    With ``offline``, no cluster is needed and no address is required. Policies are evaluated only ``with_policies``.
 
-    Says on stderr what was passed over. Raises ``InvalidManifests`` with every complaint, or ``click.UsageError``.
+    Logs to stderr which documents and topics are ignored. Raises ``InvalidManifests`` with every error, or
+    ``click.UsageError``.
     """
     if not settings.paths:
         raise click.UsageError("name at least one file or folder with manifests, or - for standard input")
-    loaded, clusters, doubles, only = _read_manifests(settings, offline)
+    loaded, clusters, duplicate_errors, only_cluster = _read_manifests(settings, offline)
     topics = [manifest for manifest in loaded.manifests if manifest.kind == "Topic"]
     broken = frozenset(name for kind, name in loaded.invalid_documents if kind == "Cluster")
-    found = (
+    policies = (
         [parse.parse_policy(manifest) for manifest in loaded.manifests if manifest.kind == "Policy"]
         if with_policies
         else []
     )
     strict = not offline or _has_all_clusters(settings, clusters)
-    unchecked = "defaults and policies" if found else "defaults"
+    unchecked = "defaults and policies" if policies else "defaults"
     desired = resolve(
         topics,
         clusters,
-        only_cluster=only,
+        only_cluster=only_cluster,
         require_cluster_documents=strict,
         invalid_clusters=broken,
         unchecked_parts=unchecked,
     )
-    result = _evaluate_policies(found, desired, clusters, validate_only=offline) if found else PolicyResult()
-    complaints = {*loaded.errors, *doubles, *desired.errors, *result.errors}
-    homeless = () if offline or settings.snapshot else _find_missing_addresses(desired.targeted_clusters)
+    result = _evaluate_policies(policies, desired, clusters, validate_only=offline) if policies else PolicyResult()
+    diagnostics = {*loaded.errors, *duplicate_errors, *desired.errors, *result.errors}
+    missing_addresses = () if offline or settings.snapshot else _find_missing_addresses(desired.targeted_clusters)
     absent = () if topics or loaded.invalid_documents else _make_no_topic_errors(settings.paths)
     required = absent if settings.require_topics else ()
-    unread = [warning for warning in loaded.warnings if warning.location not in {each.location for each in absent}]
-    said = settings.verbosity >= 0
-    if said and loaded.foreign_count:
+    unread_warnings = [
+        warning for warning in loaded.warnings if warning.location not in {each.location for each in absent}
+    ]
+    verbose = settings.verbosity >= 0
+    if verbose and loaded.foreign_count:
         terminal.log(f"{format_count(loaded.foreign_count, 'document')} of other API groups passed over")
-    if complaints := complaints | {*homeless, *required}:
-        if said:
-            terminal.print_warnings(unread)
-        raise InvalidManifests(list(complaints), loaded.suppressed_count)
-    warned = sorted({*desired.warnings, *result.warnings}) if found else desired.warnings
-    desired = replace(desired, warnings=(*absent, *unread, *warned))
-    if said and desired.skipped_count:
+    if diagnostics := diagnostics | {*missing_addresses, *required}:
+        if verbose:
+            terminal.print_warnings(unread_warnings)
+        raise InvalidManifests(list(diagnostics), loaded.suppressed_count)
+    warned = sorted({*desired.warnings, *result.warnings}) if policies else desired.warnings
+    desired = replace(desired, warnings=(*absent, *unread_warnings, *warned))
+    if verbose and desired.skipped_count:
         terminal.log(
             f"{format_count(desired.skipped_count, 'topic')} not meant for {_describe_clusters(desired)} passed over"
         )
-    if said:
+    if verbose:
         _log_unmatched_patterns(desired, settings)
         terminal.print_warnings(desired.warnings)
     return RunInputs(desired, result.plan_filter)
@@ -105,45 +105,45 @@ def load_manifests(settings: Settings, *, offline: bool = False, with_policies: 
 def _evaluate_policies(
     policies: Sequence[Policy], desired: Desired, clusters: Mapping[str, ClusterSpec], *, validate_only: bool
 ) -> PolicyResult:
-    # The CEL library takes 40 ms to load: a run without policies does without it.
+    # Importing the CEL library takes 40 ms: a run without policies skips it.
     from topiarist.adapters import cel
 
-    court = cel.CelRuleEvaluator(rule for policy in policies for rule in policy.rules)
+    rule_evaluator = cel.CelRuleEvaluator(rule for policy in policies for rule in policy.rules)
     return evaluate_policies(
         desired,
         policies,
         clusters,
-        PolicyEvaluator(policies, loader.read_annotations, court),
+        PolicyEvaluator(policies, loader.read_annotations, rule_evaluator),
         validate_only=validate_only,
     )
 
 
 def _make_no_topic_errors(paths: Sequence[str]) -> tuple[Diagnostic, ...]:
-    """Return the complaint about a run without any topic, at the first of its paths."""
-    place = files.file_location(paths[0])
+    """Return the error about a run without any topic, at the first of its paths."""
+    location = files.file_location(paths[0])
     where = "here" if len(paths) == 1 else f"in {format_count(len(paths), 'path')}"
     hint = f"wanted documents of apiVersion {load_.API_VERSION} and kind Topic, in a folder in *.yaml or *.yml"
-    return (Diagnostic(place, f"found no Topic {where}: there is nothing to do", hint),)
+    return (Diagnostic(location, f"found no Topic {where}: there is nothing to do", hint),)
 
 
 def _has_all_clusters(settings: Settings, clusters: Mapping[str, ClusterSpec]) -> bool:
-    """Return whether an option says which clusters there are, so that any other name is an error without a cluster too.
+    """Return whether an option defines all clusters, so that an unknown cluster name is an error.
 
-    Paths alone do not say it: a commit may change a topic and no ``Cluster`` document.
+    Paths alone do not define them: a commit may change a topic and no ``Cluster`` document.
     """
     return bool(settings.platform or settings.clusters) and set(clusters) != {""}
 
 
 def load_clusters(settings: Settings) -> Mapping[str, ClusterSpec]:
-    """The clusters of a run that is about clusters and not about topics, by name: of the paths, or by ``--zookeeper``.
+    """Return the clusters of a run without topics, by name: from the paths, or from ``--zookeeper``.
 
-    Topics in the paths are passed over. Raises ``InvalidManifests`` with every complaint, or ``click.UsageError``.
+    Topics in the paths are ignored. Raises ``InvalidManifests`` with every error, or ``click.UsageError``.
     """
-    loaded, clusters, doubles, only = _read_manifests(settings, offline=False)
-    chosen = clusters if only is None else {only: clusters[only]}
-    homeless = () if settings.snapshot else _find_missing_addresses(chosen)
-    if found := {*loaded.errors, *doubles, *homeless}:
-        raise InvalidManifests(list(found), loaded.suppressed_count)
+    loaded, clusters, duplicate_errors, only_cluster = _read_manifests(settings, offline=False)
+    chosen = clusters if only_cluster is None else {only_cluster: clusters[only_cluster]}
+    missing_addresses = () if settings.snapshot else _find_missing_addresses(chosen)
+    if diagnostics := {*loaded.errors, *duplicate_errors, *missing_addresses}:
+        raise InvalidManifests(list(diagnostics), loaded.suppressed_count)
     if settings.verbosity >= 0:
         terminal.print_warnings(loaded.warnings)
     return chosen
@@ -152,8 +152,8 @@ def load_clusters(settings: Settings) -> Mapping[str, ClusterSpec]:
 def load_if_given(settings: Settings, *, with_policies: bool = True) -> RunInputs:
     """Return the specs of a run's manifests; without manifests, no specs for every cluster of the run.
 
-    See ``load`` for ``with_policies``. Says nothing on stderr: what there is to remark on a whole folder does not
-    concern a command that only shows.
+    See ``load_manifests`` for ``with_policies``. Logs nothing to stderr: warnings about a whole folder do not concern a
+    command that only shows.
     """
     if settings.paths:
         return load_manifests(replace(settings, verbosity=-1), with_policies=with_policies)
@@ -162,7 +162,7 @@ def load_if_given(settings: Settings, *, with_policies: bool = True) -> RunInput
 
 
 def require_addresses(clusters: Mapping[str, ClusterSpec], settings: Settings) -> None:
-    """Raise ``InvalidManifests`` with a complaint for each cluster whose document does not say where it is."""
+    """Raise ``InvalidManifests`` with an error for each cluster without an address in its document."""
     if not settings.snapshot and (found := list(_find_missing_addresses(clusters))):
         raise InvalidManifests(found)
 
@@ -170,21 +170,24 @@ def require_addresses(clusters: Mapping[str, ClusterSpec], settings: Settings) -
 def _read_manifests(
     settings: Settings, offline: bool
 ) -> tuple[loader.Loaded, Mapping[str, ClusterSpec], list[Diagnostic], str | None]:
-    """What is in the paths, the clusters of the run by name, what is wrong with these, and the only one wanted."""
+    """Return the documents of the paths, the clusters, the errors of the clusters, and the selected cluster.
+
+    The clusters are by name; the selected cluster is the value of ``--cluster``, or None.
+    """
     stdin = sys.stdin.buffer if "-" in settings.paths else None
     loaded = load_with_platform(loader.load_manifests((*settings.paths, *settings.clusters), stdin), settings)
     try:
-        clusters, doubles = _build_clusters(loaded.manifests, settings, offline)
-        return loaded, clusters, doubles, _check_selected_cluster(settings, clusters)
+        clusters, duplicate_errors = _build_clusters(loaded.manifests, settings, offline)
+        return loaded, clusters, duplicate_errors, _check_selected_cluster(settings, clusters)
     except click.UsageError:
-        # A Cluster that is missed may be one of those that are wrong: what is wrong with them comes first.
+        # The missing Cluster may be one of the invalid documents: report their errors first.
         if loaded.errors:
             raise InvalidManifests(loaded.errors, loaded.suppressed_count) from None
         raise
 
 
 def _find_missing_addresses(clusters: Mapping[str, ClusterSpec]) -> Iterator[Diagnostic]:
-    """Clusters whose documents do not say where they are."""
+    """Yield an error for each cluster without an address in its document."""
     for name, cluster in clusters.items():
         if not cluster.connect and cluster.source is not None:
             yield Diagnostic(
@@ -197,9 +200,9 @@ def _find_missing_addresses(clusters: Mapping[str, ClusterSpec]) -> Iterator[Dia
 def _build_clusters(
     manifests: tuple[Manifest, ...], settings: Settings, offline: bool
 ) -> tuple[Mapping[str, ClusterSpec], list[Diagnostic]]:
-    """The clusters of the run by name, with what flags say of them."""
+    """Return the clusters of the run by name, with the values of flags applied, and their errors."""
     documents = [parse.parse_cluster_spec(manifest) for manifest in manifests if manifest.kind == "Cluster"]
-    clusters, complaints = index_clusters(documents)
+    clusters, diagnostics = index_clusters(documents)
     if settings.zookeeper and len(clusters) > 1:
         names = ", ".join(sorted(clusters))
         raise click.UsageError(f"--zookeeper is the address of one cluster, and there are {len(clusters)}: {names}")
@@ -211,7 +214,7 @@ def _build_clusters(
         clusters = {name: replace(spec, connect=settings.zookeeper) for name, spec in clusters.items()}
     if settings.kafka_version:
         clusters = {name: replace(spec, version=settings.kafka_version) for name, spec in clusters.items()}
-    return clusters, complaints
+    return clusters, diagnostics
 
 
 def _check_selected_cluster(settings: Settings, clusters: Mapping[str, ClusterSpec]) -> str | None:
@@ -222,13 +225,16 @@ def _check_selected_cluster(settings: Settings, clusters: Mapping[str, ClusterSp
 
 
 def _describe_clusters(desired: Desired) -> str:
-    """The clusters of the run, in words."""
+    """Return the clusters of the run as text."""
     names = ", ".join(filter(None, desired.clusters))
     return f"cluster {names}" if len(desired.clusters) == 1 and names else names or "this cluster"
 
 
 def _log_unmatched_patterns(desired: Desired, settings: Settings) -> None:
-    """Say which patterns of topics match none: a word that was meant as something else must not be lost."""
+    """Log the topic patterns that match no topic.
+
+    Such a value was probably meant for another option and must not be lost.
+    """
     topics = {spec.topic for specs in desired.specs.values() for spec in specs}
     given = {
         "--adopt": settings.adopt,
@@ -246,18 +252,25 @@ _MAX_SHOWN_DOCUMENTS = 3
 
 
 def load_with_platform(loaded: loader.Loaded, settings: Settings) -> loader.Loaded:
-    """What counts of ``loaded`` and of ``--platform`` together; the same again if that is not given."""
+    """Return ``loaded`` combined with the documents of ``--platform``.
+
+    Returns ``loaded`` itself if ``--platform`` is not given. Raises ``click.UsageError`` if its paths hold neither a
+    ``Cluster`` nor a ``Policy``: then nothing would guard the run.
+    """
     if not settings.platform:
         return loaded
     _check_platform_options(settings)
     platform = loader.load_manifests(settings.platform)
-    given = tuple(filter(_is_platform_document, platform.manifests))
-    if not given and not platform.errors:
+    platform_documents = tuple(filter(_is_platform_document, platform.manifests))
+    if not platform_documents and not platform.errors:
         raise click.UsageError("--platform: found neither Cluster nor Policy there: nothing would guard this run")
     if settings.verbosity >= 0:
-        _log_ignored_documents([*_find_ignored_documents(loaded.manifests, given)])
+        _log_ignored_documents([*_find_ignored_documents(loaded.manifests, platform_documents)])
     return loader.Loaded(
-        manifests=(*(manifest for manifest in loaded.manifests if not _is_platform_document(manifest)), *given),
+        manifests=(
+            *(manifest for manifest in loaded.manifests if not _is_platform_document(manifest)),
+            *platform_documents,
+        ),
         errors=tuple(sorted({*loaded.errors, *platform.errors})),
         suppressed_count=loaded.suppressed_count + platform.suppressed_count,
         foreign_count=loaded.foreign_count + platform.foreign_count,
@@ -279,10 +292,13 @@ def _is_platform_document(manifest: Manifest) -> bool:
 
 
 def _find_ignored_documents(manifests: Sequence[Manifest], platform: Sequence[Manifest]) -> Iterator[Manifest]:
-    """Documents that have no effect where they stand; a file that both paths lead to is the platform's."""
-    known = {os.path.realpath(manifest.source.locate().file) for manifest in platform}
+    """Yield the clusters and policies outside ``--platform``, which have no effect.
+
+    A file that both groups of paths contain belongs to the platform.
+    """
+    platform_files = {os.path.realpath(manifest.source.locate().file) for manifest in platform}
     for manifest in filter(_is_platform_document, manifests):
-        if os.path.realpath(manifest.source.locate().file) not in known:
+        if os.path.realpath(manifest.source.locate().file) not in platform_files:
             yield manifest
 
 
@@ -290,5 +306,5 @@ def _log_ignored_documents(ignored: Sequence[Manifest]) -> None:
     if ignored:
         shown = [f"{each.kind} {each.name} ({each.source.locate()})" for each in ignored[:_MAX_SHOWN_DOCUMENTS]]
         rest = f" and {len(ignored) - _MAX_SHOWN_DOCUMENTS} more" if len(ignored) > _MAX_SHOWN_DOCUMENTS else ""
-        words = f"{format_count(len(ignored), 'document')} outside --platform without effect: {', '.join(shown)}{rest}"
-        terminal.log(terminal.sanitize_lines(words))
+        text = f"{format_count(len(ignored), 'document')} outside --platform without effect: {', '.join(shown)}{rest}"
+        terminal.log(terminal.sanitize_lines(text))

@@ -1,5 +1,7 @@
-"""The door: ``topiarist COMMAND``. Commands are loaded when they are called; errors end here, in words, with their
-code.
+"""The entry point of the command line: lazy commands, error reporting, exit codes.
+
+``main`` runs ``topiarist COMMAND``. A command's module is imported only when the command is called. All errors end
+here, as a message on stderr and an exit code.
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ COMMANDS = {
     "export": "Write what a cluster holds as manifests.",
     "snapshot": "Write down what clusters hold, to plan without them.",
     "drift": "Report what a fleet holds, against what manifests say.",
-    "release": "Give topics up: our record goes, nothing of Kafka's.",
+    "unmanage": "Remove the ownership records of topics; the topics stay.",
     "nudge": "Make the controller look again at topics that it has overlooked.",
     "freeze": "Stop every writer of a cluster.",
-    "thaw": "Let writers in again.",
+    "unfreeze": "Allow writes again.",
     "operator": "Run the Kubernetes operator.",
     "dev": "Run a playground: a real ZooKeeper with a seeded cluster.",
     "completion": "Print the completion script for a shell.",
@@ -38,33 +40,32 @@ COMMANDS = {
 
 _COMMAND_MODULES = {
     "apply": ("apply.command", "command"),
-    "release": ("commands.unmanage", "command"),
-    "thaw": ("commands.freeze", "thaw_command"),
+    "unfreeze": ("commands.freeze", "unfreeze_command"),
 }
-"""Module and attribute of the commands that are not ``command`` in the module of their name."""
+"""Module and attribute of each command that is not ``command`` in the module of its name."""
 
 ALIASES = {"get": "list"}
-"""Other words for commands, not listed by themselves."""
+"""Other names of commands, not listed separately."""
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command's module when the command is called, not for its own help."""
+    """A command group that imports a command's module only when the command is called, not for its own help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The commands in the order in which people need them."""
+        """Return the commands in the order in which users need them."""
         return list(COMMANDS)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it, with the command that was probably meant."""
+        """Resolve a command as click does; suggest a similar name for an unknown command."""
         if args and args[0] not in COMMANDS | ALIASES:
             close = get_close_matches(args[0], COMMANDS, n=1)
             ctx.fail(f"no such command: {quote(args[0])}" + (f"; did you mean {close[0]}?" if close else ""))
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now."""
+        """Import and return a command; None for an unknown name."""
         name = ALIASES.get(cmd_name, cmd_name)
         if name not in COMMANDS:
             return None
@@ -74,7 +75,7 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands from the table, without importing any."""
+        """List the commands from ``COMMANDS``, without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
@@ -93,7 +94,7 @@ Examples:
 Exit codes:
   0 done, or nothing to do    3 changes pending (plan --exit-code)
   1 an error                  4 something was refused
-  2 wrong usage               5 a topic moved under the plan
+  2 wrong usage               5 a topic changed since it was planned
 
 Most options can be given in the environment, --zookeeper as TOPIARIST_ZOOKEEPER: the help of
 each command says which.
@@ -109,18 +110,19 @@ def cli() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line; its exit code."""
+    """Run one command line and return its exit code."""
     try:
         code = cli.main(arguments, prog_name="topiarist", standalone_mode=False)
+        # A full disk or a closed pipe shows only when the buffer is written: here it is still an error of the run.
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader of standard output has ended: head, less
+    except BrokenPipeError:  # the reader of standard output has ended, such as head or less
         code = Exit.ERROR
     except click.ClickException as error:
         error.show()
         code = Exit.USAGE if isinstance(error, click.UsageError) else Exit.ERROR
     except (click.Abort, KeyboardInterrupt):
         if sys.stderr.isatty():
-            terminal.log("")  # the cursor stands behind a question, or behind ^C
+            terminal.log("")  # the cursor is behind a prompt or ^C: start a new line
         terminal.log("interrupted: nothing was written")
         code = 130
     except TopiaristError as error:
@@ -130,8 +132,8 @@ def run(arguments: list[str]) -> int:
 
 
 def main() -> None:
-    """The entry point of the command and of ``python -m topiarist``."""
-    # One command is one short life: collecting garbage among the objects of a large plan costs a third of its time.
+    """Run the command line of the process and exit; the entry point of ``topiarist`` and ``python -m topiarist``."""
+    # A command is a short process: garbage collection among the objects of a large plan costs a third of its time.
     gc.disable()
     guarded = streams.replace_standard_streams()
     code = run(sys.argv[1:])

@@ -1,4 +1,9 @@
-"""The flags, each once, with their environment twins; and ``Settings`` made of them."""
+"""Command-line options with their environment variables, and the ``Settings`` built from them.
+
+Each option is defined once here, and the commands combine the groups they need (``manifests``, ``connection``,
+``planning``, ...). The callbacks check values before a command starts. ``build_settings`` turns click's parameters into
+a ``Settings`` value.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +34,7 @@ KAFKA_VERSION_REGEX = re.compile(r"([23])[.]([0-9])([.][0-9]+)?")
 
 
 class NonBlankOption(click.Option):
-    """An option that takes no blank value, neither from the command line nor from the environment.
+    """An option that accepts no blank value from the command line or the environment.
 
     A blank value usually comes from an unset variable. Without this check it would lift a restriction: ``--cluster ""``
     would mean every cluster, ``--without-brokers ""`` no broker.
@@ -43,7 +48,10 @@ class NonBlankOption(click.Option):
         return super().resolve_envvar_value(ctx)
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
-        """Convert the value to the option's type; raise ``click.BadParameter`` if it, or a part of it, is blank."""
+        """Convert the value to the option's type.
+
+        Raises ``click.BadParameter`` if the value, or an element of it, is blank.
+        """
         given = self.name and ctx.get_parameter_source(self.name) in _EXPLICIT_SOURCES
         if given and any(isinstance(part, str) and not part.strip() for part in _as_sequence(value)):
             raise click.BadParameter("found an empty value: leave the option out, or give it a value", ctx, self)
@@ -51,10 +59,10 @@ class NonBlankOption(click.Option):
 
 
 class NonBlankArgument(click.Argument):
-    """An argument that takes no blank word."""
+    """An argument that accepts no blank value."""
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
-        """Convert the words to the argument's type; raise ``click.BadParameter`` if one is blank."""
+        """Convert the values to the argument's type; raise ``click.BadParameter`` if one is blank."""
         if any(isinstance(part, str) and not part.strip() for part in _as_sequence(value)):
             raise click.BadParameter("found an empty value: leave it out, or give it a value", ctx, self)
         return super().type_cast_value(ctx, value)
@@ -71,19 +79,22 @@ def _as_sequence(value: Any) -> Sequence[Any]:
 
 
 class Command(click.Command):
-    """A command whose help says which of its options have a twin in the environment."""
+    """A command that names in its help the options without an environment variable."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options, then one sentence on the environment: a variable beside each would take half of the page."""
+        """Write the options, then one sentence about environment variables.
+
+        A variable beside each option would double the length of the help page.
+        """
         super().format_options(ctx, formatter)
         options = [param for param in self.params if isinstance(param, click.Option)]
         twins = [each for each in options if each.envvar]
         if twins:
-            others = ", ".join(max(each.opts, key=len) for each in options if not each.envvar)
-            words = f"Each option but {others} can be given in the environment too, as {twins[-1].envvar} for "
-            words += f"{twins[-1].opts[0]}."
+            excluded = ", ".join(max(each.opts, key=len) for each in options if not each.envvar)
+            sentence = f"Each option but {excluded} can be given in the environment too, as {twins[-1].envvar} for "
+            sentence += f"{twins[-1].opts[0]}."
             formatter.write_paragraph()
-            for line in wrap(words, formatter.width - 2, break_on_hyphens=False):
+            for line in wrap(sentence, formatter.width - 2, break_on_hyphens=False):
                 formatter.write(f"  {line}\n")
 
 
@@ -113,30 +124,33 @@ def _check_any_owner(_ctx: click.Context, _param: click.Parameter, value: str) -
 
 
 def _parse_brokers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> frozenset[int]:
-    words = [] if value is None else [word.strip() for word in value.split(",")]
-    if wrong := [word for word in words if not re.fullmatch(r"[0-9]{1,9}", word)]:
-        raise click.BadParameter(f"found {quote(wrong[0])}, wanted broker ids: 1,2,3")
-    return frozenset(map(int, words))
+    parts = [] if value is None else [part.strip() for part in value.split(",")]
+    if invalid := [part for part in parts if not re.fullmatch(r"[0-9]{1,9}", part)]:
+        raise click.BadParameter(f"found {quote(invalid[0])}, wanted broker ids: 1,2,3")
+    return frozenset(map(int, parts))
 
 
 def _parse_risk_approvals(
     _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 ) -> tuple[RiskApproval, ...]:
     classes = {risk.label: risk for risk in Risk}
-    found = []
+    approvals = []
     for value in values:
-        word, named, names = value.partition("=")
-        if word not in classes:
-            raise click.BadParameter(f"found {quote(word)}, wanted one of {', '.join(classes)}")
-        topics = tuple(names.split(",")) if named else ALL_TOPICS
-        if problem := next(filter(None, map(topic_name_problem, topics if named else ())), ""):
-            raise click.BadParameter(f"{quote(value)}: {problem}; to mean every topic, write {word} without =")
-        found.append(RiskApproval(classes[word], topics))
-    return tuple(found)
+        label, equals, names = value.partition("=")
+        if label not in classes:
+            raise click.BadParameter(f"found {quote(label)}, wanted one of {', '.join(classes)}")
+        topics = tuple(names.split(",")) if equals else ALL_TOPICS
+        if problem := next(filter(None, map(topic_name_problem, topics if equals else ())), ""):
+            raise click.BadParameter(f"{quote(value)}: {problem}; to mean every topic, write {label} without =")
+        approvals.append(RiskApproval(classes[label], topics))
+    return tuple(approvals)
 
 
 def _check_patterns(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """Check patterns of topic names: a word that no topic name could fit was meant as something else."""
+    """Return patterns of topic names; raise ``click.BadParameter`` for one that can match no topic.
+
+    Such a value was probably meant for another option.
+    """
     for value in values:
         if value.startswith("-") or not TOPIC_PATTERN_REGEX.fullmatch(value):
             raise click.BadParameter(
@@ -153,7 +167,10 @@ def _parse_line(_ctx: click.Context, _param: click.Parameter, value: str) -> str
 
 
 def _user_name() -> str:
-    """The name of whoever runs this; empty, which no option takes, if the system has none."""
+    """Return the name of the current user.
+
+    Returns an empty string if the system has no name for the user; no option accepts an empty value.
+    """
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -161,7 +178,7 @@ def _user_name() -> str:
 
 
 def _option_with_env(*names: str, **settings: Any) -> Callable[[F], F]:
-    """An option whose environment twin is its long name."""
+    """Return an option with an environment variable derived from its long name."""
     long = next(name for name in names if name.startswith("--")).split("/")[0]
     variable = "TOPIARIST_" + long.removeprefix("--").upper().replace("-", "_")
     return option(*names, envvar=variable, show_envvar=False, **settings)
@@ -199,7 +216,7 @@ manifests = _combine_options(
 )
 
 clusters = _combine_options(_clusters_option, _option_with_env("--cluster", metavar="NAME", help="Only this cluster."))
-"""Where clusters are found by a command that is not about topics in manifests; ``paths`` may be beside it."""
+"""Options of commands that read clusters and no Topic manifests; may be combined with ``paths``."""
 
 require_topics = _option_with_env("--require-topics", is_flag=True, help="End with 1 if the paths hold no Topic.")
 
@@ -240,7 +257,7 @@ any_owner = _option_with_env(
     show_default=True,
     help="Whose records count as ours; k8s/... is an operator.",
 )
-"""For a command that writes to no cluster: it may look with an operator's eyes."""
+"""The ``--owner`` of commands that write to no cluster; it accepts an operator's owner (``k8s/...``) too."""
 
 ownership = _combine_options(
     owner,
@@ -302,7 +319,7 @@ waiting = _combine_options(
         help="With --wait: seconds without any progress, then it is given up.",
     ),
     _option_with_env(
-        "--wait-ahead",
+        "--max-inflight-replicas",
         type=click.IntRange(1, 1_000_000),
         default=MAX_INFLIGHT_REPLICAS_PER_BROKER,
         metavar="N",
@@ -313,7 +330,7 @@ waiting = _combine_options(
 
 freezing = _combine_options(
     _option_with_env(
-        "--by", default=_user_name, callback=_parse_line, metavar="NAME", help="Who does it. Default: your user name."
+        "--user", default=_user_name, callback=_parse_line, metavar="NAME", help="Who does it. Default: your user name."
     ),
     option("--force", is_flag=True, help="Also if somebody else has frozen the cluster."),
 )
@@ -345,10 +362,10 @@ saved_plan = _combine_options(
 
 
 def build_settings(values: dict[str, Any]) -> Settings:
-    """The settings of a run, from the parameters that click hands to a command."""
+    """Return the settings of a run, built from the parameters that click passes to a command."""
     quiet, verbose = values.pop("quiet", False), values.pop("verbose", 0)
-    known = {name: value for name, value in values.items() if name in Settings.__dataclass_fields__}
+    fields = {name: value for name, value in values.items() if name in Settings.__dataclass_fields__}
     context = click.get_current_context(silent=True)
     if context and context.get_parameter_source("zookeeper") is ParameterSource.ENVIRONMENT:
-        known["zookeeper_from"] = "TOPIARIST_ZOOKEEPER"
-    return Settings(**known, verbosity=-1 if quiet else verbose)
+        fields["zookeeper_from"] = "TOPIARIST_ZOOKEEPER"
+    return Settings(**fields, verbosity=-1 if quiet else verbose)

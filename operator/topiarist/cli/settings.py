@@ -1,4 +1,7 @@
-"""Everything a run was told, from flags and environment, in one value; nothing below the command line reads either."""
+"""The settings of a run, from options and environment, in one value.
+
+``options.build_settings`` makes it. Packages below the command line read neither options nor environment.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,11 @@ from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskAp
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One run's settings. Times are in seconds; ``zookeeper`` is a connect string with chroot, ``snapshot`` a file or
-    folder, each empty if not given. ``zookeeper_from`` names the option or variable that gave ``zookeeper``.
+    """The settings of one run.
+
+    Times are in seconds. ``zookeeper`` is a connect string with chroot, ``snapshot`` a file or folder; each is empty if
+    not given. ``zookeeper_from`` names the option or variable that gave ``zookeeper``. ``verbosity`` is -1 with ``-q``,
+    else the number of ``-v``.
     """
 
     paths: tuple[str, ...] = ()
@@ -35,13 +41,13 @@ class Settings:
     lock_timeout: float = 60.0
     wait: bool = False
     wait_timeout: float = 300.0
-    wait_ahead: int = MAX_INFLIGHT_REPLICAS_PER_BROKER
+    max_inflight_replicas: int = MAX_INFLIGHT_REPLICAS_PER_BROKER
     verbosity: int = 0
     summary: bool = False
 
     @property
     def run_options(self) -> RunOptions:
-        """What planning has to know of the run."""
+        """The options that planning needs."""
         return RunOptions(
             owner=self.owner,
             take_ownership=self.take_ownership,

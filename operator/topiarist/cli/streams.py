@@ -1,8 +1,8 @@
-"""Standard streams that can fail: a disk that is full, a stream that is closed, a reader that has ended.
+"""Standard streams that report failures: a full disk, a closed descriptor, an ended reader.
 
-A stream fails once. A failure of standard output is an error of the run, raised where the text was written. A failure
-of standard error can be reported nowhere: nothing is raised, the run goes on, and only its exit code tells of it. Text
-that is written to a stream after its failure is discarded.
+``main`` replaces stdout and stderr with them. A stream fails once, and text written after its failure is discarded. A
+failure of standard output is an error of the run, raised where the text was written. A failure of standard error cannot
+be reported: nothing is raised, the run continues, and only its exit code shows it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _BUFFER_BYTES = 1 << 16
 
 
 class StandardStream(io.FileIO):
-    """The bytes of a standard stream. ``failed`` is what the system said when it failed first."""
+    """The bytes of a standard stream; ``failure`` is the operating system's error of its first failed write."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number, "w", closefd=False)
         self.failure: OSError | None = None
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write, or discard if the stream has failed. Raises what ``on_failure`` raises."""
+        """Write, or discard if the stream has failed; raise what ``on_failure`` raises."""
         if self.failure is None:
             try:
                 return super().write(data)
@@ -40,14 +40,17 @@ class StandardStream(io.FileIO):
         return memoryview(data).nbytes
 
     def on_failure(self, error: OSError) -> None:
-        """Do nothing: standard error has nowhere to report to."""
+        """Do nothing: a failure of standard error cannot be reported anywhere."""
 
 
 class StandardOutput(StandardStream):
-    """The bytes of standard output, whose failure is raised."""
+    """The bytes of standard output; its first failed write raises."""
 
     def on_failure(self, error: OSError) -> None:
-        """Raise ``TopiaristError`` (Unwritable); ``BrokenPipeError`` as it is: its reader has seen enough."""
+        """Raise ``TopiaristError`` (Unwritable), or re-raise ``BrokenPipeError``.
+
+        A broken pipe means that the reader needs no more output.
+        """
         if isinstance(error, BrokenPipeError):
             raise error
         why = "it is closed" if error.errno == errno.EBADF else error.strerror
@@ -55,16 +58,16 @@ class StandardOutput(StandardStream):
 
 
 def replace_standard_streams() -> tuple[StandardStream, StandardStream]:
-    """Put guarded streams in the place of standard output and standard error, and return both.
+    """Replace standard output and standard error with ``StandardStream``s, and return both.
 
-    A descriptor that is closed is opened first, on something that can be neither read nor written: otherwise the next
-    file or connection would get its number, and what is meant for a person would be written into it.
+    A closed descriptor is first opened on the null device, in a mode that fails for its use. Otherwise the next file or
+    connection would get its number, and messages for the user would be written into it.
     """
     for number, mode in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_RDONLY)):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, mode)  # the lowest number that is free, which is this one
+            os.open(os.devnull, mode)  # returns the lowest free number, which is this one
     if sys.stdin is None:
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     output, errors = StandardOutput(1), StandardStream(2)
@@ -76,7 +79,7 @@ def replace_standard_streams() -> tuple[StandardStream, StandardStream]:
 
 
 def _open_text_stream(stream: StandardStream, previous: TextIO | None, errors: str = "strict") -> TextIO:
-    """Return the stream for text, encoded as the one before it."""
+    """Return the stream for text, encoded as the previous stream."""
     encoding = previous.encoding if previous is not None else "utf-8"
     lines = stream.isatty() or not isinstance(stream, StandardOutput)
     errors = (previous.errors if previous is not None else None) or errors

@@ -1,4 +1,7 @@
-"""Talking to a person: product on stdout, everything else on stderr; colour and progress only where somebody looks."""
+"""Terminal output: results to stdout, messages to stderr, color and progress only on terminals.
+
+Every command prints through this module. It also asks for confirmation and draws the progress bar.
+"""
 
 from __future__ import annotations
 
@@ -22,25 +25,25 @@ _MAX_WIDTH = 100
 
 
 def can_use_color(stream: TextIO) -> bool:
-    """Whether ``stream`` is a terminal whose owner has not turned colour off."""
+    """Return whether ``stream`` is a terminal and color is not turned off (``NO_COLOR``, ``TERM=dumb``)."""
     return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
 def terminal_width(stream: TextIO) -> int:
-    """Columns to write in: the terminal's or, where there is none, 80; never more than an eye can follow in a line."""
+    """Return the columns to write: the terminal's, at most 100 for legibility; 80 if it is no terminal."""
     return min(shutil.get_terminal_size((80, 24)).columns, _MAX_WIDTH) if stream.isatty() else 80
 
 
 def print_result(text: str) -> None:
-    """What the command was called for, to stdout; nothing at all if it is empty."""
+    """Print the result of a command to stdout; print nothing if it is empty."""
     if text:
         click.echo(text, nl=not text.endswith("\n"))
 
 
 def print_outcome(text: str) -> Exit:
-    """Print what became of what was written: to stdout or, if that fails, to stderr. It must not be lost.
+    """Print the outcome of writes to stdout or, if that fails, to stderr, so that it is not lost.
 
-    Returns ``ERROR`` if stdout failed, which is reported first.
+    Returns ``ERROR`` if stdout failed, after reporting that failure; else ``DONE``.
     """
     try:
         print_result(text)
@@ -53,17 +56,20 @@ def print_outcome(text: str) -> Exit:
 
 
 def log(text: str) -> None:
-    """A word beside the product, to stderr."""
+    """Print a message to stderr."""
     click.echo(text, err=True)
 
 
 def log_over_progress(text: str) -> None:
-    """A word to stderr where a bar may be drawn: in its place, and the bar comes again."""
+    """Print a message to stderr in place of a progress bar, which is drawn again later."""
     click.echo(("\r\x1b[K" if sys.stderr.isatty() else "") + text, err=True)
 
 
 def print_report(report: ReconcileReport, text: str) -> Exit:
-    """Print ``text``, which is what became of a plan, and the error that ended its run, if any; as ``outcome`` does."""
+    """Print ``text``, the outcome of a plan, and the error that ended its run, if any.
+
+    Returns the exit code of ``print_outcome``.
+    """
     shown = print_outcome(text)
     if report.error:
         print_error(report.error, report.plan.cluster)
@@ -71,7 +77,7 @@ def print_report(report: ReconcileReport, text: str) -> Exit:
 
 
 def confirm(question: str, expected: str = "yes") -> None:
-    """Ask, and end the command with ``ERROR`` if the answer is not the ``expected`` one."""
+    """Ask the user; end the command with ``ERROR`` unless the answer is ``expected``."""
     answer = click.prompt(question, prompt_suffix=": ", default="", show_default=False, err=True)
     if answer.strip() != expected:
         log("not confirmed: nothing was written")
@@ -79,42 +85,42 @@ def confirm(question: str, expected: str = "yes") -> None:
 
 
 def print_error(error: TopiaristError, cluster: str = "") -> None:
-    """Print an error, with the name of its cluster if it has one; errors of manifests with their number."""
+    """Print an error with the name of its cluster, if any; print errors of manifests with their number."""
     if isinstance(error, InvalidManifests):
         click.echo(to_text(error.errors, suppressed_count=error.suppressed_count), nl=False, err=True)
-        log(format_count(len(error.errors) + error.suppressed_count, "complaint"))
+        log(format_count(len(error.errors) + error.suppressed_count, "error"))
     else:
         log(sanitize_lines(f"error: {f'cluster {cluster}: ' if cluster else ''}{error}"))
 
 
 def sanitize_lines(text: str) -> str:
-    """``text`` with nothing in it that a terminal would obey, but for its line ends."""
+    """Return ``text`` without characters that a terminal interprets, except line ends."""
     return "\n".join(map(sanitize, text.split("\n")))
 
 
 def print_warnings(warnings: Sequence[Diagnostic]) -> None:
-    """Warnings in order of place; of many the first hundred, and how many more there are."""
+    """Print warnings in order of location; at most the first hundred, and how many more there are."""
     click.echo(to_text(warnings, "warning"), nl=False, err=True)
 
 
 def is_interactive() -> bool:
-    """Whether a person can be asked."""
+    """Return whether stdin and stderr are terminals, so that the user can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def require_interactive(yes: bool, verb: str) -> None:
-    """Raise ``click.UsageError`` if a command has to ask before it may ``verb``, and no person can be asked."""
+    """Raise ``click.UsageError`` if a command must ask before it may ``verb`` and cannot."""
     if not yes and not is_interactive():
         raise click.UsageError(f"nobody can be asked here: this is no terminal. Add --yes to {verb} without asking")
 
 
 def make_layout(stream: TextIO, settings: Settings) -> TextLayout:
-    """How to write a plan to ``stream``: as wide as it is, in colour if it is a terminal."""
+    """Return the layout of text for ``stream``: its width, and color if it is a terminal."""
     return TextLayout(width=terminal_width(stream), use_color=can_use_color(stream), verbose=settings.verbosity > 0)
 
 
 class ProgressBar:
-    """A bar on stderr while topics are written; silent where nobody looks."""
+    """A progress bar of written topics on stderr; not drawn if stderr is no terminal, or with ``-q``."""
 
     def __init__(self, total: int, settings: Settings) -> None:
         self._total = total
@@ -130,7 +136,7 @@ class ProgressBar:
             click.echo("\r\x1b[K", nl=False, err=True)
 
     def step(self, _outcome: Outcome | None = None) -> None:
-        """One more topic is settled; drawn at most ten times a second."""
+        """Count one more finished topic; draws at most ten times a second."""
         self._done += 1
         if self._is_visible and (now := time.monotonic()) >= self._next_draw:
             self._next_draw = now + 0.1

@@ -1,6 +1,6 @@
-"""What may be there only once: documents of one name, and topics and metric names of one cluster.
+"""Duplicate names: documents with one name, and topics or metric names that collide on one cluster.
 
-``desired`` asks when all manifests of a run are known.
+``resolve`` calls these checks when all manifests of a run are loaded.
 """
 
 from __future__ import annotations
@@ -15,41 +15,49 @@ _NAME_COLLISION = Reason.NAME_COLLISION.value
 
 
 def index_clusters(specs: Iterable[ClusterSpec]) -> tuple[dict[str, ClusterSpec], list[Diagnostic]]:
-    """Clusters by name; two of one name are a complaint that has both places."""
+    """Return clusters by name, and an error with both locations for each duplicate name."""
     clusters: dict[str, ClusterSpec] = {}
-    found = []
+    errors = []
     for spec in specs:
         first = clusters.setdefault(spec.name, spec)
         if first is not spec and spec.source and first.source:
-            place, at = (source.locate(("metadata", "name")) for source in (spec.source, first.source))
-            found.append(
+            place, first_place = (source.locate(("metadata", "name")) for source in (spec.source, first.source))
+            errors.append(
                 Diagnostic(
-                    place, f"Cluster {spec.name}: there is one of this name at {at} already", reason=_NAME_COLLISION
+                    place,
+                    f"Cluster {spec.name}: there is one of this name at {first_place} already",
+                    reason=_NAME_COLLISION,
                 )
             )
-    return clusters, found
+    return clusters, errors
 
 
 def duplicate_document_errors(topics: Sequence[Manifest]) -> list[Diagnostic]:
+    """Return an error for each Topic document with a namespace and name used before."""
     first: dict[tuple[str, str], Manifest] = {}
-    found = []
+    errors = []
     for manifest in topics:
         earlier = first.setdefault((manifest.namespace, manifest.name), manifest)
         if earlier is not manifest:
             place = manifest.source.locate(("metadata", "name"))
-            at = earlier.source.locate(("metadata", "name"))
-            found.append(
+            earlier_place = earlier.source.locate(("metadata", "name"))
+            errors.append(
                 Diagnostic(
-                    place, f"Topic {manifest.name}: there is one of this name at {at} already", reason=_NAME_COLLISION
+                    place,
+                    f"Topic {manifest.name}: there is one of this name at {earlier_place} already",
+                    reason=_NAME_COLLISION,
                 )
             )
-    return found
+    return errors
 
 
 def topic_collision_errors(specs: Sequence[TopicSpec]) -> list[Diagnostic]:
-    """Topics that two documents claim on one cluster, and names that Kafka cannot tell apart in its metrics."""
+    """Return the errors of topics that collide on one cluster.
+
+    Two documents declare the same topic, or two topic names have the same metric name in Kafka.
+    """
     first: dict[str, TopicSpec] = {}
-    found = []
+    errors = []
     for spec in specs:
         earlier = first.setdefault(metric_name(spec.topic), spec)
         if earlier is spec or _is_same_document(earlier, spec):
@@ -57,13 +65,13 @@ def topic_collision_errors(specs: Sequence[TopicSpec]) -> list[Diagnostic]:
         place, other = _name_location(spec), _name_location(earlier)
         where = f"on cluster {spec.cluster.name}" if spec.cluster.name else "on the cluster"
         if earlier.topic == spec.topic:
-            found.append(
+            errors.append(
                 Diagnostic(
                     place, f"{spec.topic}: claimed {where} by {other} too", "one topic, one document", _NAME_COLLISION
                 )
             )
         else:
-            found.append(
+            errors.append(
                 Diagnostic(
                     place,
                     f"{spec.topic}: collides {where} with {earlier.topic} at {other}",
@@ -71,11 +79,11 @@ def topic_collision_errors(specs: Sequence[TopicSpec]) -> list[Diagnostic]:
                     _NAME_COLLISION,
                 )
             )
-    return found
+    return errors
 
 
 def _is_same_document(one: TopicSpec, other: TopicSpec) -> bool:
-    """Two documents of one name are reported as such already."""
+    """Return whether two specs have the same document name, which is reported separately."""
     return (one.manifest.namespace, one.manifest.name) == (other.manifest.namespace, other.manifest.name)
 
 

@@ -1,22 +1,22 @@
-"""What nearly all exported topics share: it is said once, among the defaults of their cluster.
+"""Export of a cluster: its state as one ``Cluster`` document and one ``Topic`` document per topic.
 
-Sizes are for topics to come, since defaults of size count at creation only: every exported topic still names its own.
+``topiarist export`` uses it to bring existing topics under management. The exported documents describe each topic as it
+is, so the plan of these documents contains no changes. A cluster that has a document keeps that document, and only
+topics are exported. The folder is written by ``adapters.atomic_files``.
 
-A cluster's state as documents: one ``Cluster``, unless it has a document already, and one ``Topic`` for each topic.
+Defaults: a config that nearly all exported topics share becomes a default of the cluster. Defaults of size apply at
+creation only, so every exported topic still names its own size.
 
-Fields stand in the order of the reference, configs by name. A topic says its own size and, of its config, what differs
-from the cluster's defaults; explicit replica lists are not written: where existing partitions lie is not managed.
+Topics: fields are in the order of the reference, configs are sorted by name. A topic holds its own size and the configs
+that differ from the cluster's defaults. Replica lists are not exported, because topiarist does not manage the placement
+of existing partitions. A topic that no manifest can describe, or that belongs to another owner, is an ``OmittedItem``
+as a whole. A config value that no manifest may hold is omitted alone: the key stays on the cluster unmanaged, and the
+topic is exported.
 
-Names of documents for names of topics: DNS names, no two the same, also where a file system ignores case.
-
-A name begins with that of the cluster: documents of several clusters can then be planned together.
-Kafka allows what DNS does not (``_``, capitals, dots at the ends), so two topics may want one name. Then a topic whose
-name is a DNS name already keeps it, and each of the others gets a few letters behind it that follow from its own name.
-
-What a manifest can say of one topic as it stands, so that the plan of that manifest has nothing to change.
-
-A topic that no manifest can describe, or that is somebody else's, is ``LeftOut`` as a whole. A config value that no
-manifest may hold is left out by itself: the key stays on the cluster, unmanaged, and the topic comes under management.
+Document names: unique DNS names, also unique on a file system that ignores case. A name begins with the cluster's name,
+so that documents of several clusters can be planned together. Kafka allows characters that DNS does not (``_``,
+capitals, dots at the ends), so two topics may map to one name. A topic with a valid DNS name keeps that name; each of
+the other topics gets a suffix of hex digits that is computed from the topic name.
 """
 
 from __future__ import annotations
@@ -42,14 +42,20 @@ from topiarist.schema import load
 from topiarist.text import format_count
 
 MIN_SHARED_TOPICS = 3
-"""Topics that must share a value: for fewer, a default is one place more to look at."""
+"""Minimum number of topics that share a value.
+
+For fewer topics, a default only adds a second place to read.
+"""
 
 MIN_SHARED_PERCENT = 90
-"""Per cent of the topics that must share it; the others say what they have, or that they do not want it."""
+"""Minimum share of the topics, in per cent; the other topics override the default or exclude it."""
 
 
 def with_defaults(cluster: ClusterSpec, topics: Sequence[ExportedTopic]) -> ClusterSpec:
-    """``cluster`` with defaults that fit these topics best; as it is if there are none."""
+    """Return ``cluster`` with the defaults that fit these topics best.
+
+    Returns ``cluster`` unchanged if there are no topics.
+    """
     if not topics:
         return cluster
     return replace(
@@ -61,15 +67,15 @@ def with_defaults(cluster: ClusterSpec, topics: Sequence[ExportedTopic]) -> Clus
 
 
 def _most_common(sizes: Counter[int]) -> int:
-    """The size that most have; the smaller one of two, which can still be made larger."""
+    """Return the most frequent size; of two equally frequent sizes the smaller, which can still grow."""
     return min(sizes, key=lambda size: (-sizes[size], size))
 
 
 def _shared_config(topics: Sequence[ExportedTopic]) -> Mapping[str, str]:
-    found = Counter(item for topic in topics for item in topic.config.items())
+    counts = Counter(item for topic in topics for item in topic.config.items())
     shared = (
         item
-        for item, times in found.items()
+        for item, times in counts.items()
         if times >= MIN_SHARED_TOPICS and times * 100 >= MIN_SHARED_PERCENT * len(topics)
     )
     return dict(sorted(shared))
@@ -85,9 +91,11 @@ _CLUSTER_ID = re.compile(r"[!-~]{1,255}")
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """Documents by the file that each belongs in, and what none of them says: topics and configs left out.
+    """Exported documents by file path, and the items that are omitted from them.
 
-    ``uneven`` are the topics whose partitions have different numbers of replicas: their documents have the usual one.
+    ``omitted`` are topics without a document. ``unmanaged`` are configs that are missing from their topic's document.
+    ``mixed_replication`` are the topics with partitions of different replication factors: their documents have the most
+    common one.
     """
 
     files: Mapping[str, Document]
@@ -98,27 +106,28 @@ class ExportResult:
 
 
 def export_cluster(state: ClusterState, cluster: ClusterSpec, owner: str) -> ExportResult:
-    """Everything that ``owner`` can manage on a cluster, as documents of which the plan finds nothing to change.
+    """Export everything that ``owner`` can manage on a cluster.
 
-    A ``cluster`` that has a document keeps it: its defaults count, and there is nothing but topics. Otherwise there is
-    a ``Cluster`` too, whose defaults are what topics have in common. Topics name their cluster in any case.
+    The plan of the exported documents has no changes. If ``cluster`` has a document, its defaults apply and only topics
+    are exported. Otherwise a ``Cluster`` document is exported too, with the values that the topics share as its
+    defaults. Every topic names its cluster.
     """
-    kept: list[ExportedTopic] = []
-    left_out = [OmittedItem(name, f"{fault.path}: {fault.message}") for name, fault in state.topic_errors.items()]
+    exported: list[ExportedTopic] = []
+    omitted = [OmittedItem(name, f"{fault.path}: {fault.message}") for name, fault in state.topic_errors.items()]
     for found in _describe_topics(state, cluster, owner):
-        kept.append(found) if isinstance(found, ExportedTopic) else left_out.append(found)
+        exported.append(found) if isinstance(found, ExportedTopic) else omitted.append(found)
     files, folder = {}, ""
     if cluster.source is None:
-        cluster, folder = with_defaults(replace(cluster, cluster_id=state.cluster_id), kept), TOPICS_FOLDER
+        cluster, folder = with_defaults(replace(cluster, cluster_id=state.cluster_id), exported), TOPICS_FOLDER
         files[CLUSTER_FILE] = build_cluster_document(cluster)
-    names = assign_document_names((topic.topic for topic in kept), cluster.name)
-    for topic in kept:
+    names = assign_document_names((topic.topic for topic in exported), cluster.name)
+    for topic in exported:
         files[f"{folder}{names[topic.topic]}.yaml"] = _build_topic_document(topic, names[topic.topic], cluster)
-    unmanaged = tuple(item for topic in kept for item in topic.omitted)
-    uneven = tuple(
-        OmittedItem(topic.topic, _mixed_replication_message(topic)) for topic in kept if topic.mixed_replication
+    unmanaged = tuple(item for topic in exported for item in topic.omitted)
+    mixed = tuple(
+        OmittedItem(topic.topic, _mixed_replication_message(topic)) for topic in exported if topic.mixed_replication
     )
-    return ExportResult(files, len(kept), tuple(sorted(left_out)), unmanaged, uneven)
+    return ExportResult(files, len(exported), tuple(sorted(omitted)), unmanaged, mixed)
 
 
 def _mixed_replication_message(topic: ExportedTopic) -> str:
@@ -126,29 +135,29 @@ def _mixed_replication_message(topic: ExportedTopic) -> str:
 
 
 def _describe_topics(state: ClusterState, cluster: ClusterSpec, owner: str) -> Iterator[ExportedTopic | OmittedItem]:
-    """Every topic that can be read, in order of name."""
+    """Yield an export or an omission for every readable topic, in order of name."""
     taken: dict[str, str] = {}
     for name, topic in sorted(state.topics.items()):
-        why = _omission_reason(topic, state, cluster, owner)
-        found = OmittedItem(name, why) if why else export_topic(topic, cluster)
-        if isinstance(found, ExportedTopic):
+        reason = _omission_reason(topic, state, cluster, owner)
+        described = OmittedItem(name, reason) if reason else export_topic(topic, cluster)
+        if isinstance(described, ExportedTopic):
             first = taken.setdefault(metric_name(name), name)
             if first != name:
-                found = OmittedItem(
+                described = OmittedItem(
                     name, f"its name collides with {first} (Kafka takes . and _ for the same letter in metrics)"
                 )
-        yield found
+        yield described
 
 
 def _omission_reason(topic: TopicState, state: ClusterState, cluster: ClusterSpec, owner: str) -> str:
-    """Why a topic is nothing for this owner's manifests; empty if it is."""
+    """Return why ``owner`` cannot export a topic; empty if it can."""
     name, record = topic.name, topic.valid_record
     if name in state.pending_deletions:
         return "marked for deletion"
     if name in INTERNAL_TOPICS:
         return "of Kafka's own"
-    if wrong := topic_name_problem(name):
-        return wrong
+    if problem := topic_name_problem(name):
+        return problem
     if record is None:
         protected = cluster.is_protected(name)
         return "of other software (Cluster.spec.protected lists the names)" if protected else ""
@@ -158,7 +167,10 @@ def _omission_reason(topic: TopicState, state: ClusterState, cluster: ClusterSpe
 
 
 def build_cluster_document(cluster: ClusterSpec) -> Document:
-    """The ``Cluster`` document of a cluster that has none; an id that no document may have is left out."""
+    """Build the ``Cluster`` document of a cluster that has none.
+
+    A cluster id that the schema does not accept is left out.
+    """
     spec: Document = {"zookeeper": {"connect": cluster.connect}}
     if _CLUSTER_ID.fullmatch(cluster.cluster_id):
         spec["clusterId"] = cluster.cluster_id
@@ -200,20 +212,26 @@ def _manifest_values(config: Mapping[str, str]) -> Document:
 
 
 def _manifest_value(key: str, text: str) -> Scalar:
-    """A fraction only where Kafka reads a number: elsewhere ``3.10`` is not ``3.1``."""
+    """Return a config value as a YAML scalar.
+
+    A fraction is a number only for keys that Kafka parses as a double: in any other key ``3.10`` differs from ``3.1``.
+    """
     value = to_scalar(text)
     fraction = key in config_table.TOPIC_CONFIGS and config_table.TOPIC_CONFIGS[key].type == "double"
     return text if isinstance(value, Decimal) and not fraction else value
 
 
 MAX_NAME_LENGTH = 250
-"""Characters: Kubernetes takes 253, and the name of a file 255 with ``.yaml``."""
+"""Characters: Kubernetes allows 253, and a file name of 255 must hold ``.yaml`` too."""
 
 _FALLBACK_NAME = "topic"
 
 
 def assign_document_names(topics: Iterable[str], cluster: str) -> dict[str, str]:
-    """Return a name for the document of every topic of a cluster, by topic; the order of ``topics`` means nothing."""
+    """Return a unique document name for every topic of a cluster, by topic.
+
+    The result does not depend on the order of ``topics``.
+    """
     wanted = {topic: f"{cluster}.{to_dns_name(topic)}" for topic in sorted(topics)}
     rivals = Counter(wanted.values())
     names = {
@@ -230,18 +248,21 @@ def assign_document_names(topics: Iterable[str], cluster: str) -> dict[str, str]
 
 
 def to_dns_name(topic: str) -> str:
-    """The DNS name that is closest to a topic's: lower case, ``-`` for ``_``, no empty or badly ended part."""
+    """Return the DNS name closest to a topic name.
+
+    Lower case, ``-`` for every character that DNS does not allow, no empty part, no ``-`` at the ends of a part.
+    """
     parts = (part.strip("-") for part in re.sub(r"[^a-z0-9.]", "-", topic.lower()).split("."))
     return ".".join(filter(None, parts)) or _FALLBACK_NAME
 
 
 def _unused_name(name: str, topic: str, taken: set[str]) -> str:
-    """``name`` with so much of the topic's digest behind it that nobody has it yet."""
+    """Return ``name`` with the shortest unused prefix of the topic's SHA-256 as suffix."""
     digest = sha256(topic.encode()).hexdigest()
-    found = (
+    candidates = (
         f"{name[: MAX_NAME_LENGTH - length - 1].rstrip('-.')}-{digest[:length]}" for length in range(6, len(digest))
     )
-    return next(candidate for candidate in found if candidate not in taken)
+    return next(candidate for candidate in candidates if candidate not in taken)
 
 
 _MAX_VALUE_LENGTH = 65_536
@@ -251,7 +272,7 @@ _MIN_ISR = "min.insync.replicas"
 
 
 class OmittedItem(NamedTuple):
-    """A topic, or one of its configs, that no manifest will have; ``why`` is what many may have in common."""
+    """A topic or config that is not exported; several items may have the same ``message``."""
 
     topic: str
     message: str
@@ -259,10 +280,11 @@ class OmittedItem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExportedTopic:
-    """One topic as its manifest will describe it; ``config`` is sorted, in the form that reads best.
+    """One topic as its manifest will describe it.
 
-    ``uneven`` has the words for partitions with different numbers of replicas, and is empty if they have one number;
-    ``replication_factor`` is that of most.
+    ``config`` is sorted and normalized. ``replication_factor`` is the most common one; ``mixed_replication`` is a
+    message about partitions with different replication factors, empty if there is only one. ``omitted`` are the configs
+    that no manifest may hold.
     """
 
     topic: str
@@ -274,28 +296,31 @@ class ExportedTopic:
 
 
 def export_topic(topic: TopicState, cluster: ClusterSpec) -> ExportedTopic | OmittedItem:
-    """What a manifest will say of a topic that is ours to describe, or why none can."""
+    """Return the manifest fields of a topic, or why no manifest can describe it."""
     widths = _count_replication_factors(topic)
     if not widths:
         return OmittedItem(topic.name, _no_replication_factor_reason(topic))
     factor = max(widths, key=lambda width: (widths[width], width))
-    wrong = dict(_invalid_configs(topic.config, factor, cluster))
+    errors = dict(_invalid_configs(topic.config, factor, cluster))
     record = topic.valid_record
-    if ours := sorted(wrong.keys() & set(record.config_keys if record else ())):
-        return OmittedItem(topic.name, f"{wrong[ours[0]]}; it was set by us, and a manifest without it would remove it")
-    fit = sorted(topic.config.keys() - wrong.keys() - THROTTLE_CONFIGS)
+    if own := sorted(errors.keys() & set(record.config_keys if record else ())):
+        return OmittedItem(topic.name, f"{errors[own[0]]}; it was set by us, and a manifest without it would remove it")
+    valid_keys = sorted(topic.config.keys() - errors.keys() - THROTTLE_CONFIGS)
     return ExportedTopic(
         topic=topic.name,
         partitions=len(topic.replicas),
         replication_factor=factor,
         mixed_replication=describe_unequal_replication_factors(topic),
-        config={key: normalize_config_text(key, topic.config[key]) for key in fit},
-        omitted=tuple(OmittedItem(topic.name, why) for _, why in sorted(wrong.items())),
+        config={key: normalize_config_text(key, topic.config[key]) for key in valid_keys},
+        omitted=tuple(OmittedItem(topic.name, message) for _, message in sorted(errors.items())),
     )
 
 
 def normalize_config_text(key: str, text: str) -> str:
-    """The text of a config value that means the same to Kafka and reads best; as it stands if it cannot be read."""
+    """Return the canonical text of a config value with the same meaning to Kafka.
+
+    A value that cannot be parsed is returned unchanged except for surrounding whitespace.
+    """
     plain = java_trim(text)
     if key not in config_table.TOPIC_CONFIGS or (
         config_table.TOPIC_CONFIGS[key].type == "double" and not isinstance(to_scalar(plain), str)
@@ -308,7 +333,7 @@ def normalize_config_text(key: str, text: str) -> str:
 
 
 def _count_replication_factors(topic: TopicState) -> Counter[int]:
-    """How many partitions have how many replicas, but for those that have none or are being moved."""
+    """Count partitions by replication factor, without empty and reassigning partitions."""
     pairs = zip(topic.partition_ids, topic.replicas, strict=True)
     return Counter(len(ids) for partition, ids in pairs if ids and partition not in topic.reassigning_partitions)
 
@@ -320,8 +345,8 @@ def _no_replication_factor_reason(topic: TopicState) -> str:
 
 
 def _invalid_configs(config: Mapping[str, str], factor: int, cluster: ClusterSpec) -> Iterator[tuple[str, str]]:
-    """The keys whose values no manifest of this cluster may hold, each with what is wrong."""
-    fit = {}
+    """Yield each key with a value that no manifest of this cluster may hold, and the problem."""
+    valid = {}
     for key in sorted(config.keys() - THROTTLE_CONFIGS):
         text = normalize_config_text(key, config[key])
         problem = cluster.config_rules.config_problem(key, text)
@@ -330,11 +355,11 @@ def _invalid_configs(config: Mapping[str, str], factor: int, cluster: ClusterSpe
         elif key not in config_table.TOPIC_CONFIGS and not (text.isprintable() and len(text) <= _MAX_VALUE_LENGTH):
             yield key, f"{key}: its value is too long, or has characters that do not print"
         else:
-            fit[key] = text
-    # Each conflict goes with the key that it is about; what is left may still be at odds over another one.
-    while found := config_rules.find_conflicts(fit, cluster.version or MAX_KAFKA_VERSION, cluster.broker_config):
-        key, message = found[0]
-        del fit[key]
+            valid[key] = text
+    # Remove one key per conflict and check again: the remaining keys may conflict over another key.
+    while conflicts := config_rules.find_conflicts(valid, cluster.version or MAX_KAFKA_VERSION, cluster.broker_config):
+        key, message = conflicts[0]
+        del valid[key]
         yield key, message
-    if is_min_isr_above(fit, factor):
-        yield _MIN_ISR, f"{_MIN_ISR}: found {fit[_MIN_ISR]}, with {format_count(factor, 'replica')}"
+    if is_min_isr_above(valid, factor):
+        yield _MIN_ISR, f"{_MIN_ISR}: found {valid[_MIN_ISR]}, with {format_count(factor, 'replica')}"

@@ -1,9 +1,8 @@
-"""What should be: a ``Topic`` manifest and its ``Cluster``, merged into one ``TopicSpec`` per topic and cluster.
+"""Merge of a ``Topic`` manifest and its ``Cluster`` into one ``TopicSpec`` per topic and cluster.
 
-Before this module stands ``schema`` (a document is valid, field by field); after it ``plan`` (the difference). Here
-are the rules that no schema can see: which cluster a topic is meant for, what overrides and defaults make of it, and
-whether the values fit together. A value's place in its file is not carried along: ``origin`` finds it again when
-somebody asks.
+``schema`` validates each document field by field before; ``planning`` computes the difference to the cluster's state
+after. This module applies overrides and defaults. A spec does not hold the location of its values:
+``model.spec.find_origin`` finds it when a message needs it.
 """
 
 from __future__ import annotations
@@ -16,11 +15,12 @@ from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec, _layers, pars
 
 
 def merge(manifest: Manifest, cluster: ClusterSpec) -> TopicSpec:
-    """What ``manifest`` asks for on ``cluster``: its own spec, then each override that selects the cluster.
+    """Return the spec of ``manifest`` on ``cluster``.
 
-    The two forms of size (counts, or ``replicaAssignment``) replace each other whole; counts beside lists say the same
-    again, see ``restated``. A size that nobody names is 0 in
-    ``create_partitions`` and ``create_replication_factor``; ``rules.problems`` complains about it.
+    Layers: the topic's own spec, then each override that selects the cluster. The two forms of size (counts, or
+    ``replicaAssignment``) replace each other as a whole; counts beside lists are redundant, see
+    ``model.spec.find_redundant_counts``. A size that no layer, default or broker setting names is 0 in
+    ``create_partitions`` and ``create_replication_factor``; ``rules.spec_errors`` reports it.
     """
     partitions: int | None = None
     factor: int | None = None

@@ -1,8 +1,7 @@
-"""Parts of a ``Cluster`` that are values of their own: its budgets, and who may declare which topics on it.
+"""Parsers of ``Cluster`` and ``Policy`` manifests: documents in, values of ``model`` out.
 
-The credentials of a ``Cluster``: what its manifest says of SASL, digest and TLS, as references with their places.
-
-Nothing is opened here: a manifest can be checked where its secrets are not.
+The schema has accepted the manifests. Credentials are parsed as references with their locations: no file or variable is
+read, so a manifest can be checked on a machine without the secrets.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from topiarist.model.tenancy import (
 
 
 def parse_cluster_spec(manifest: Manifest) -> ClusterSpec:
-    """What a manifest of kind ``Cluster`` says; what it leaves out is at its default."""
+    """Parse a ``Cluster`` manifest; fields that it leaves out have their defaults."""
     spec = manifest.spec
     zookeeper, defaults = spec.get("zookeeper", {}), spec.get("defaults", {})
     given = {
@@ -63,7 +62,7 @@ def parse_cluster_spec(manifest: Manifest) -> ClusterSpec:
 
 
 def parse_policy(manifest: Manifest) -> Policy:
-    """What a manifest of kind ``Policy`` says."""
+    """Parse a ``Policy`` manifest."""
     spec = manifest.spec
     selector = spec.get("selector", {})
     return Policy(
@@ -106,7 +105,7 @@ def _parse_version(version: str | None) -> KafkaVersion | None:
 
 
 def parse_budgets(given: Mapping[str, Any]) -> Budgets:
-    """The limits that are set; the share of ``20%`` is 20."""
+    """Parse the limits that are set; a share of ``20%`` is 20."""
     share = given.get("changedShare")
     limits = {
         "topics": given.get("topics"),
@@ -120,7 +119,10 @@ def parse_budgets(given: Mapping[str, Any]) -> Budgets:
 
 
 def parse_allowed_topics(spec: Mapping[str, Any]) -> tuple[AllowedTopics, ...]:
-    """The rules of ``allowedTopics``; an empty list allows nothing, no list the cluster's own namespace."""
+    """Parse the rules of ``allowedTopics``.
+
+    An empty list allows no topics. Without the field, topics of the cluster's own namespace are allowed.
+    """
     if "allowedTopics" not in spec:
         return DEFAULT_ALLOWED_TOPICS
     return tuple(_parse_allowed_topics_rule(rule) for rule in spec["allowedTopics"])
@@ -138,14 +140,19 @@ def _parse_allowed_topics_rule(rule: Mapping[str, Any]) -> AllowedTopics:
 
 def _parse_label_selector(selector: Mapping[str, Any]) -> LabelSelector:
     requirements = (
-        LabelSelectorRequirement(one["key"], SelectorOperator(one["operator"]), tuple(one.get("values", ())))
-        for one in selector.get("matchExpressions", ())
+        LabelSelectorRequirement(
+            requirement["key"], SelectorOperator(requirement["operator"]), tuple(requirement.get("values", ()))
+        )
+        for requirement in selector.get("matchExpressions", ())
     )
     return LabelSelector(selector.get("matchLabels", {}), tuple(requirements))
 
 
 def parse_credentials(manifest: Manifest) -> Credentials:
-    """What ``spec.zookeeper`` names; a relative path of a file counts from the folder of the manifest's file."""
+    """Parse the credentials in ``spec.zookeeper``.
+
+    A relative path is relative to the folder of the manifest's file.
+    """
     zookeeper: Mapping[str, Any] = manifest.spec.get("zookeeper", {})
     return Credentials(
         sasl=_parse_user_password(manifest, zookeeper, "sasl"),

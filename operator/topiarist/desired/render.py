@@ -1,7 +1,7 @@
-"""A merged spec as a ``Topic`` document again: what ``topiarist render`` shows, after defaults and overrides.
+"""A merged spec as a ``Topic`` document, as ``topiarist render`` shows it.
 
-Plain values only; an adapter makes YAML of them. The documents can be applied: given back together with their cluster,
-they mean what the originals mean, but for sizes from the cluster's defaults, which then are the topic's own.
+Plain values only; ``adapters.manifests.dump`` writes them as YAML. The documents can be applied: together with their
+cluster they mean the same as the originals, except that sizes from the cluster's defaults are now set in the topic.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ from typing import Any
 from topiarist.model.spec import TopicSpec, find_origin
 
 FROM_DEFAULTS = "topiarist.dev/from-defaults"
-"""Annotation that lists the fields whose value comes from the cluster's defaults."""
+"""Annotation that lists the fields with a value from the cluster's defaults."""
 
 FROM_BROKER_CONFIG = "topiarist.dev/from-broker-config"
-"""Annotation that lists the sizes that are those of the brokers, as the cluster's ``brokerConfig`` says."""
+"""Annotation that lists the sizes with a value from the cluster's ``brokerConfig``."""
 
 
 def render_document(spec: TopicSpec) -> dict[str, Any]:
-    """The ``Topic`` document of one topic on one cluster; keys sorted, defaults of the format itself left out."""
+    """Return the ``Topic`` document of one topic on one cluster.
+
+    Keys are sorted; fields at the default of the format are left out.
+    """
     manifest = spec.manifest
     metadata = {
         "name": manifest.name,
@@ -66,5 +69,5 @@ def _build_annotations(spec: TopicSpec) -> dict[str, str]:
 
 
 def _drop_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that say something, sorted by name."""
+    """Return the fields that are not empty, sorted by name."""
     return {name: value for name, value in sorted(fields.items()) if value not in ("", 0, [], {}, ())}

@@ -1,7 +1,9 @@
-"""Which topics are meant for which cluster: all manifests of a run in, specs per cluster out.
+"""Assignment of topics to clusters: all manifests of a run in, sorted specs per cluster out.
 
-After ``schema`` has judged each document by itself, this module judges them together: topics find their clusters, no
-two claim the same topic, no two names collide. Before ``reconcile`` connects to anything, every complaint is known.
+``schema.check`` validates each document alone. This module validates the documents together: every topic selects
+existing clusters, no two documents declare one topic, and no two names collide. ``reconcile`` connects to a cluster
+only after this module has returned every error. It calls ``merge`` for each topic and cluster, and ``rules`` for each
+spec.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from topiarist.schema.messages import did_you_mean
 from topiarist.text import format_count
 
 SELECTED_BY_LABEL = "(by label)"
-"""Stands for the clusters that a selector would find if there were any documents."""
+"""Placeholder name for the clusters that a selector would match if their documents were known."""
 
 _MAX_LISTED = 10
 """Clusters that a hint lists by name."""
@@ -30,10 +32,10 @@ _MAX_LISTED = 10
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """What a run is about: for each cluster its specs, sorted by topic.
+    """The specs of a run for each cluster, sorted by topic.
 
-    ``complaints`` stop a run; ``warnings`` do not. ``judged`` counts the topics that were looked at, ``passed_over``
-    those that are meant for other clusters only.
+    ``errors`` stop a run; ``warnings`` do not. ``validated_count`` counts the topics that were validated,
+    ``skipped_count`` the topics that are meant only for clusters outside this run.
     """
 
     specs: Mapping[str, Sequence[TopicSpec]]
@@ -45,13 +47,15 @@ class Desired:
 
     @property
     def targeted_clusters(self) -> Mapping[str, ClusterSpec]:
-        """The clusters that topics are meant for: to the others there is no reason to connect."""
+        """The clusters that have topics: a run connects to no other cluster."""
         return {name: spec for name, spec in self.clusters.items() if self.specs[name]}
 
 
 class _Resolver:
-    """One pass over all manifests; collects as it goes. ``alike`` are the clusters in play, by the first of a sort;
-    ``selected`` those firsts that a selector has found.
+    """A collector that assigns all manifests to clusters.
+
+    ``active_clusters`` are the clusters of the run. ``groups`` has, by the first cluster of each group, the clusters
+    that share specs. ``matches_by_selector`` caches the first clusters that a selector matches.
     """
 
     def __init__(
@@ -75,7 +79,7 @@ class _Resolver:
         self.unknown_cluster_specs: dict[str, list[TopicSpec]] = defaultdict(list)
 
     def assign_topics(self, manifests: Sequence[Manifest]) -> None:
-        """Give all topics to the first clusters of every sort."""
+        """Assign every topic to the first cluster of each group."""
         self.groups = group_clusters(self.active_clusters, manifests)
         self.specs = {name: [] for name in self.groups}
         for manifest in manifests:
@@ -84,12 +88,12 @@ class _Resolver:
             specs.sort(key=lambda spec: spec.topic)
 
     def expand_group(self, first: str) -> Iterator[ClusterTopicSpecs]:
-        """The specs of every cluster that is like the first of its sort."""
+        """Return the specs of every cluster in the group of ``first``."""
         shared = tuple(self.specs[first])
         return (ClusterTopicSpecs(shared, self.active_clusters[name]) for name in self.groups[first])
 
     def assign_topic(self, manifest: Manifest) -> None:
-        """Give a topic to the clusters that it is meant for, or complain."""
+        """Assign a topic to its target clusters, or record an error."""
         targets = self._target_clusters(manifest)
         if targets is None:
             return
@@ -107,7 +111,7 @@ class _Resolver:
                 return None
             return [self.active_clusters[name] for name in self._matching_cluster_names(spec)]
         if self.invalid_clusters and not self.is_single_cluster:
-            # Which cluster is meant, and what its defaults are, is known once its document has been mended.
+            # The target cluster and its defaults are unknown until its document is valid.
             self._defer_unknown(manifest, (SELECTED_BY_LABEL,))
             return None
         if len(self.active_clusters) == 1:
@@ -122,8 +126,9 @@ class _Resolver:
         return None
 
     def _matching_cluster_names(self, spec: Mapping[str, Any]) -> Sequence[str]:
-        """Of the clusters in play, those that a topic names or selects: no more is asked, as topics and clusters are
-        many, and selectors few.
+        """Return the active clusters that a topic names or selects.
+
+        Matches are cached by selector, because there are many topics and clusters but few selectors.
         """
         named = spec.get("clusters", ())
         if "clusterSelector" not in spec:
@@ -138,11 +143,11 @@ class _Resolver:
     def _targets_without_documents(self, manifest: Manifest) -> list[ClusterSpec] | None:
         named = manifest.spec.get("clusters", ())
         if self.require_cluster_documents and not self.invalid_clusters:
-            what = f"cluster {named[0]}" if named else "a clusterSelector"
+            target = f"cluster {named[0]}" if named else "a clusterSelector"
             self._add_error(
                 manifest,
                 ("spec", "clusters" if named else "clusterSelector"),
-                f"{manifest.name}: names {what}, but the run has only the address of an unnamed cluster",
+                f"{manifest.name}: names {target}, but the run has only the address of an unnamed cluster",
                 "add the Cluster document to the paths, or give it with --clusters",
             )
             return None
@@ -150,14 +155,14 @@ class _Resolver:
         return None
 
     def _report_unknown_clusters(self, manifest: Manifest) -> bool:
-        strangers = self._unknown_cluster_names(manifest)
+        unknown_names = self._unknown_cluster_names(manifest)
         if not self.require_cluster_documents:
-            self._defer_unknown(manifest, strangers)
+            self._defer_unknown(manifest, unknown_names)
             return False
         if self.is_single_cluster:
             return False
-        self._defer_unknown(manifest, [name for name in strangers if name in self.invalid_clusters])
-        unknown = [name for name in strangers if name not in self.invalid_clusters]
+        self._defer_unknown(manifest, [name for name in unknown_names if name in self.invalid_clusters])
+        unknown = [name for name in unknown_names if name not in self.invalid_clusters]
         for name in unknown:
             index = manifest.spec["clusters"].index(name)
             self._add_error(
@@ -169,16 +174,19 @@ class _Resolver:
         return bool(unknown)
 
     def _unknown_cluster_names(self, manifest: Manifest) -> list[str]:
-        """The clusters that a topic names and that have no document."""
+        """Return the clusters that a topic names and that have no document."""
         return [name for name in manifest.spec.get("clusters", ()) if name not in self.clusters]
 
     def _defer_unknown(self, manifest: Manifest, names: Sequence[str]) -> None:
-        """Keep what a topic is on clusters without a document: what does not depend on the document is still judged."""
+        """Merge a topic for clusters without a document.
+
+        Such specs get the checks that do not depend on the document.
+        """
         for name in names:
             self.unknown_cluster_specs[name].append(merge(manifest, ClusterSpec(name)))
 
     def unchecked_cluster_warnings(self, unchecked: str) -> Iterator[Diagnostic]:
-        """Return a warning for each cluster without a document, at the first topic that names it."""
+        """Yield a warning for each cluster without a document, at the first topic that names it."""
         for name, specs in self.unknown_cluster_specs.items():
             manifest = specs[0].manifest
             named = manifest.spec.get("clusters", ())
@@ -200,87 +208,87 @@ def resolve(
     invalid_clusters: Collection[str] = (),
     unchecked_parts: str = "defaults",
 ) -> Desired:
-    """The specs of every cluster in play, with everything that is wrong about them.
+    """Return the specs of every active cluster, with all errors and warnings.
 
-    ``only_cluster`` narrows to one cluster (it must be in ``clusters``). ``require_cluster_documents`` is for runs that
-    know all their clusters: a topic that names a cluster without a document is then a complaint. Otherwise each such
-    cluster is a warning, which says what topics were not checked against (``unchecked_parts``). ``invalid_clusters``
-    are clusters whose documents are there but wrong, which stops the run: what only follows from that is no complaint
-    of its own.
+    ``only_cluster`` restricts the run to one cluster, which must be in ``clusters``. With ``require_cluster_documents``
+    a topic that names a cluster without a document is an error. Without it, each such cluster is a warning that names
+    the checks that were left out (``unchecked_parts``). ``invalid_clusters`` are clusters with an invalid document,
+    which stops the run: errors that only follow from the invalid document are not reported.
     """
     resolution = _Resolver(
         clusters, only_cluster, require_cluster_documents=require_cluster_documents, invalid_clusters=invalid_clusters
     )
     resolution.assign_topics(topics)
-    found = resolution.errors + duplicate_document_errors(topics)
-    said: list[Diagnostic] = [
+    errors = resolution.errors + duplicate_document_errors(topics)
+    warnings: list[Diagnostic] = [
         warning
         for manifest in topics
         for warning in _unused_override_warnings(manifest, clusters, require_cluster_documents)
     ]
-    said.extend(_unused_exclusion_warnings(chain.from_iterable(resolution.specs.values())))
-    said.extend(resolution.unchecked_cluster_warnings(unchecked_parts))
-    found.extend(chain.from_iterable(map(cluster_errors, resolution.active_clusters.values())))
-    said.extend(chain.from_iterable(map(cluster_warnings, resolution.active_clusters.values())))
+    warnings.extend(_unused_exclusion_warnings(chain.from_iterable(resolution.specs.values())))
+    warnings.extend(resolution.unchecked_cluster_warnings(unchecked_parts))
+    errors.extend(chain.from_iterable(map(cluster_errors, resolution.active_clusters.values())))
+    warnings.extend(chain.from_iterable(map(cluster_warnings, resolution.active_clusters.values())))
     specs = {each.cluster.name: each for first in resolution.groups for each in resolution.expand_group(first)}
     for first in resolution.groups:
-        more, words = validate_group(resolution.expand_group(first))
-        found.extend(more)
-        said.extend(words)
-    for name, strange in resolution.unknown_cluster_specs.items():
-        found.extend(chain.from_iterable(spec_errors(spec, cluster_document_known=False) for spec in strange))
-        found.extend(topic_collision_errors(strange) if name != SELECTED_BY_LABEL else ())
-        said.extend(chain.from_iterable(map(spec_warnings, strange)))
-    judged = chain(*resolution.specs.values(), *resolution.unknown_cluster_specs.values())
+        group_errors, group_warnings = validate_group(resolution.expand_group(first))
+        errors.extend(group_errors)
+        warnings.extend(group_warnings)
+    for name, deferred in resolution.unknown_cluster_specs.items():
+        errors.extend(chain.from_iterable(spec_errors(spec, cluster_document_known=False) for spec in deferred))
+        errors.extend(topic_collision_errors(deferred) if name != SELECTED_BY_LABEL else ())
+        warnings.extend(chain.from_iterable(map(spec_warnings, deferred)))
+    validated = chain(*resolution.specs.values(), *resolution.unknown_cluster_specs.values())
     return Desired(
         specs={name: specs[name] for name in resolution.active_clusters},
         clusters=resolution.active_clusters,
-        errors=tuple(sorted(set(found))),
-        warnings=tuple(sorted(set(said))),
-        validated_count=len({spec.topic for spec in judged}),
+        errors=tuple(sorted(set(errors))),
+        warnings=tuple(sorted(set(warnings))),
+        validated_count=len({spec.topic for spec in validated}),
         skipped_count=resolution.skipped_count,
     )
 
 
 def unknown_cluster_hint(name: str, clusters: Collection[str]) -> str:
-    """Return what to do about a cluster name that no document has: the likely name, and the known ones."""
+    """Return a hint for an unknown cluster name: the closest name and the known clusters."""
     known = sorted(filter(None, clusters))
     if not known:
         return "add the Cluster document to the paths, or give it with --clusters or --platform"
     rest = f" and {len(known) - _MAX_LISTED:,} more" if len(known) > _MAX_LISTED else ""
     listed = f"the clusters of this run are: {', '.join(known[:_MAX_LISTED])}{rest}"
-    meant = did_you_mean(name, known)
-    return f"{meant} {listed[0].upper()}{listed[1:]}" if meant else listed
+    suggestion = did_you_mean(name, known)
+    return f"{suggestion} {listed[0].upper()}{listed[1:]}" if suggestion else listed
 
 
 def _unused_override_warnings(
     manifest: Manifest, clusters: Mapping[str, ClusterSpec], require_cluster_documents: bool
 ) -> Iterator[Diagnostic]:
-    """Overrides for clusters that a topic is never meant for: a slip of the pen would go unseen."""
+    """Yield a warning for each override of a cluster that the topic is not meant for."""
     own = manifest.spec.get("clusters")
-    nameless = require_cluster_documents and set(clusters) == {""}
-    why = "the run has only the address of an unnamed cluster" if nameless else "the topic is not meant for it"
+    is_unnamed = require_cluster_documents and set(clusters) == {""}
+    reason = "the run has only the address of an unnamed cluster" if is_unnamed else "the topic is not meant for it"
     for index, override in enumerate(manifest.spec.get("overrides", ())):
         for position, name in enumerate(override.get("clusters", ())):
-            if nameless or (own is not None and name not in own):
+            if is_unnamed or (own is not None and name not in own):
                 yield Diagnostic(
                     manifest.source.locate(("spec", "overrides", index, "clusters", position)),
-                    f"{manifest.name}: the override for cluster {name} has no effect: {why}",
+                    f"{manifest.name}: the override for cluster {name} has no effect: {reason}",
                     f"the topic's clusters are: {', '.join(own)}" if own else "",
                 )
 
 
 def _unused_exclusion_warnings(specs: Iterable[TopicSpec]) -> Iterator[Diagnostic]:
-    """Keys in ``withoutConfig`` that none of a topic's clusters has among its defaults: nothing is left out by them."""
-    idle: dict[tuple[int, FieldPath], tuple[ValueOrigin, str]] = {}
-    useful = set()
+    """Yield a warning for each key in ``withoutConfig`` that is a default of none of the topic's clusters."""
+    candidates: dict[tuple[int, FieldPath], tuple[ValueOrigin, str]] = {}
+    used = set()
     for spec in specs:
         for key in spec.excluded_default_keys if spec.cluster.source else ():
             where = find_item_origin(spec, "withoutConfig", key)
-            written = (id(spec.manifest), where.path)  # two may have the same name: that is a complaint of its own
-            idle[written] = (where, key)
+            # By identity: two manifests may have the same name, which is a separate error.
+            written = (id(spec.manifest), where.path)
+            candidates[written] = (where, key)
             if key in spec.cluster.default_config:
-                useful.add(written)
-    for written, (where, key) in idle.items():
-        if written not in useful and (place := where.locate()):
+                used.add(written)
+    for written, (where, key) in candidates.items():
+        if written not in used and (place := where.locate()):
             yield Diagnostic(place, f"{key}: nothing is left out, since no cluster of the topic has it as a default")

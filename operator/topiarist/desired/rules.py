@@ -1,7 +1,7 @@
-"""Rules between fields: what is wrong with a merged spec although every field by itself passes the schema.
+"""Rules between fields: errors and warnings of a merged spec that no schema can express.
 
-``complaints`` runs over every spec of a run before anything is connected to; ``warnings`` has what is only worth a
-word. Whether a cluster's *state* allows what a spec asks is the business of ``plan``.
+``resolve`` calls ``spec_errors`` for every spec of a run before any connection is opened. ``spec_warnings`` returns
+problems that do not stop a run. The rules that depend on a cluster's *state* are in ``planning``.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from topiarist.schema.check import key_step
 from topiarist.text import quote
 
 AUTO_CREATE = "auto.create.topics.enable"
-"""The brokers' setting by which clients create topics. Kafka reads it from files only."""
+"""The broker setting that lets clients create topics. Kafka reads it from files only."""
 
 _MAX_SIZES = {"partitions": INT_MAX, "replicationFactor": MAX_REPLICATION_FACTOR}
 
 
 def spec_errors(spec: TopicSpec, *, cluster_document_known: bool = True) -> Iterator[Diagnostic]:
-    """Everything wrong with one topic on one cluster, each at its place.
+    """Yield every error of one topic on one cluster, each with its location.
 
-    ``cluster_document_known`` is false if there is no document of that cluster: what it could make right is then no
-    complaint (sizes that its defaults may give, keys that it may allow).
+    ``cluster_document_known`` is false if the cluster has no document. Problems that the document could solve are then
+    no errors: sizes that its defaults may set, keys that it may allow.
     """
-    if wrong := topic_name_problem(spec.topic):
-        yield Diagnostic(spec.manifest.source.locate(name_path(spec.manifest)), wrong)
+    if problem_text := topic_name_problem(spec.topic):
+        yield Diagnostic(spec.manifest.source.locate(name_path(spec.manifest)), problem_text)
     yield from _size_errors(spec, cluster_document_known)
-    release, vendors = spec.cluster.version or MAX_KAFKA_VERSION, spec.cluster.allow_unknown_configs
+    version, vendors = spec.cluster.version or MAX_KAFKA_VERSION, spec.cluster.allow_unknown_configs
     for key, text in spec.config.items():
-        problem = config_problem(key, text, release, vendors)
+        problem = config_problem(key, text, version, vendors)
         if problem and (cluster_document_known or key in config_table.TOPIC_CONFIGS):
             yield _make_diagnostic(find_origin(spec, "config", key_step(key)), *problem, reason=Reason.CONFIG_INVALID)
-    # What only its document can say of a cluster is taken to be said where there is none.
-    unsaid = {} if cluster_document_known else {config_rules.REMOTE_STORAGE_SETTING: "true"}
-    for key, message in config_rules.find_conflicts(spec.config, release, {**unsaid, **spec.cluster.broker_config}):
+    # Without a document, assume the settings that only the document could declare.
+    assumed = {} if cluster_document_known else {config_rules.REMOTE_STORAGE_SETTING: "true"}
+    for key, message in config_rules.find_conflicts(spec.config, version, {**assumed, **spec.cluster.broker_config}):
         yield _make_diagnostic(find_origin(spec, "config", key), message, reason=Reason.CONFIG_INVALID)
     yield from _min_isr_errors(spec)
     if cluster_document_known and (spec.ignored_fields or spec.excluded_default_keys):
@@ -58,7 +58,7 @@ def spec_errors(spec: TopicSpec, *, cluster_document_known: bool = True) -> Iter
 
 
 def cluster_errors(cluster: ClusterSpec) -> Iterator[Diagnostic]:
-    """What is wrong with a cluster's own defaults, also where no topic uses them."""
+    """Yield the errors of a cluster's own defaults, also of defaults that no topic uses."""
     for key, text in cluster.default_config.items():
         if problem := cluster.config_rules.config_problem(key, text):
             yield _make_diagnostic(
@@ -71,13 +71,13 @@ def cluster_errors(cluster: ClusterSpec) -> Iterator[Diagnostic]:
 
 
 def _broker_config_errors(cluster: ClusterSpec) -> Iterator[Diagnostic]:
-    """Yield what is wrong with the settings of ``brokerConfig`` that decide how topics are created."""
+    """Yield the errors of the ``brokerConfig`` settings that affect topic creation."""
     for field, name in BROKER_SIZE_SETTINGS.items():
-        text, most = cluster.broker_config.get(name), _MAX_SIZES[field]
-        if text is not None and not 1 <= (cluster.broker_size(field) or 0) <= most:
+        text, maximum = cluster.broker_config.get(name), _MAX_SIZES[field]
+        if text is not None and not 1 <= (cluster.broker_size(field) or 0) <= maximum:
             yield _make_diagnostic(
                 _broker_config_origin(cluster, name),
-                f"{name}: found {quote(text)}, wanted a whole number from 1 to {most}",
+                f"{name}: found {quote(text)}, wanted a whole number from 1 to {maximum}",
             )
     text = cluster.broker_config.get(AUTO_CREATE)
     if text is not None and java_trim(text).lower() not in ("true", "false"):
@@ -87,9 +87,9 @@ def _broker_config_errors(cluster: ClusterSpec) -> Iterator[Diagnostic]:
 
 
 def cluster_warnings(cluster: ClusterSpec) -> Iterator[Diagnostic]:
-    """Yield a warning if ``brokerConfig`` says that the brokers create topics that clients ask for.
+    """Yield a warning if ``brokerConfig`` enables topic creation by clients.
 
-    Kafka's default is true, but a ``brokerConfig`` that does not name the setting says nothing about the brokers.
+    Kafka's default is true, but a ``brokerConfig`` without the setting says nothing about the brokers.
     """
     if java_trim(cluster.broker_config.get(AUTO_CREATE, "")).lower() == "true":
         yield _make_diagnostic(
@@ -106,15 +106,15 @@ def _broker_config_origin(cluster: ClusterSpec, name: str) -> ValueOrigin:
 
 
 def spec_warnings(spec: TopicSpec) -> Iterator[Diagnostic]:
-    """What works but should be known: names that Kafka has deprecated."""
-    release = spec.cluster.version or MAX_KAFKA_VERSION
+    """Yield a warning for each config key that Kafka has deprecated."""
+    version = spec.cluster.version or MAX_KAFKA_VERSION
     for key in config_rules.DEPRECATED_CONFIGS & spec.config.keys():
-        if message := config_rules.deprecation_message(key, release):
+        if message := config_rules.deprecation_message(key, version):
             yield _make_diagnostic(find_origin(spec, "config", key), f"{printable_key(key)}: {message}")
 
 
 def _unknown_key_errors(spec: TopicSpec) -> Iterator[Diagnostic]:
-    """Keys in ``ignore`` and ``withoutConfig`` that nobody knows: what is meant would quietly not be so."""
+    """Yield the unknown keys in ``ignore`` and ``withoutConfig``, which would have no effect."""
     cluster = spec.cluster
     for item in sorted(spec.ignored_fields):
         key = item.removeprefix("config.")
@@ -132,19 +132,21 @@ def _size_errors(spec: TopicSpec, cluster_document_known: bool) -> Iterator[Diag
         explicit_assignment.find_errors(dict(enumerate(spec.assignment))) if spec.assignment else ()
     ):
         where = find_origin(spec, "replicaAssignment", partition)
-        # In text, a list has no place of its own.
+        # An assignment in text form has one location for all lists, so the message names the partition.
         about = (
             "" if where.path[-1] == partition or message.startswith("found different") else f"partition {partition}: "
         )
         yield _make_diagnostic(where, f"replicaAssignment: {about}{message}")
     source = spec.manifest.source
-    for one in find_redundant_counts(spec):
-        if one.given_count != one.listed_count:
-            location = source.locate(one.lists_path)
-            listed = f"replicaAssignment at {location} has {one.listed_count}"
-            message = f"{one.field}: found {one.given_count}, but {listed}"
+    for redundant in find_redundant_counts(spec):
+        if redundant.given_count != redundant.listed_count:
+            location = source.locate(redundant.lists_path)
+            listed = f"replicaAssignment at {location} has {redundant.listed_count}"
+            message = f"{redundant.field}: found {redundant.given_count}, but {listed}"
             yield _make_diagnostic(
-                ValueOrigin(source, one.path), message, f"leave {one.field} out, or set it to {one.listed_count}"
+                ValueOrigin(source, redundant.path),
+                message,
+                f"leave {redundant.field} out, or set it to {redundant.listed_count}",
             )
     sizes = {"partitions": spec.create_partitions, "replicationFactor": spec.create_replication_factor}
     missing = [name for name, size in sizes.items() if cluster_document_known and not size]
@@ -164,15 +166,15 @@ def _min_isr_errors(spec: TopicSpec) -> Iterator[Diagnostic]:
     if factor is None or not is_min_isr_above(spec.config, factor):
         return
     found = f"{key}: found {spec.config[key]}"
-    why = "with more in-sync replicas wanted than there are, every write with acks=all fails"
+    hint = "with more in-sync replicas wanted than there are, every write with acks=all fails"
     if key in spec.inherited_keys:
-        # The default is good for other topics: what is wrong is that this one takes it.
+        # The default suits other topics, so report the error at this topic and not at the default.
         place = find_origin(spec, "replicaAssignment" if spec.assignment else "replicationFactor")
         found += " in the cluster's defaults"
-        why += f"; withoutConfig: [{key}] leaves the default out"
+        hint += f"; withoutConfig: [{key}] leaves the default out"
     else:
         place = find_origin(spec, "config", key)
-    yield _make_diagnostic(place, f"{found}, but {spec.topic} has replication factor {factor}", why)
+    yield _make_diagnostic(place, f"{found}, but {spec.topic} has replication factor {factor}", hint)
 
 
 def _make_diagnostic(

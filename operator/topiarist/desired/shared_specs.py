@@ -1,7 +1,7 @@
-"""Clusters to which all manifests of a run say the same, and specs that they share.
+"""Groups of clusters that share specs, because all manifests of a run treat them alike.
 
-A fleet has a thousand clusters and a few sorts of them. What a manifest comes to is found once for each sort, and a
-cluster's own spec is made when somebody asks for it: the work and the memory of a run do not grow with its clusters.
+A fleet has a thousand clusters but few groups. ``resolve`` merges a manifest once per group, and a cluster's own spec
+is made on access: time and memory of a run do not grow with the number of clusters.
 """
 
 from __future__ import annotations
@@ -17,13 +17,19 @@ from topiarist.errors import Diagnostic
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
 
 _IGNORED_FIELDS = frozenset({"name", "labels", "connect", "cluster_id", "credentials", "source", "config_rules"})
-"""Fields of a cluster that no spec takes anything from; names and labels count as far as manifests ask for them."""
+"""Cluster fields that no spec depends on.
+
+Names and labels count only if a manifest refers to them.
+"""
 
 _GROUPING_FIELDS = tuple(each.name for each in fields(ClusterSpec) if each.name not in _IGNORED_FIELDS)
 
 
 class ClusterTopicSpecs(Sequence[TopicSpec]):
-    """The specs of one cluster in order of topic. ``shared`` are those of the first cluster of its sort."""
+    """The specs of one cluster, in order of topic.
+
+    ``shared_specs`` are the specs of the first cluster of the group.
+    """
 
     __slots__ = ("cluster", "shared_specs")
 
@@ -32,7 +38,7 @@ class ClusterTopicSpecs(Sequence[TopicSpec]):
         self.cluster = cluster
 
     def for_cluster(self, spec: TopicSpec) -> TopicSpec:
-        """One of the shared specs as this cluster's."""
+        """Return a shared spec with this cluster as its cluster."""
         return spec if spec.cluster is self.cluster else replace(spec, cluster=self.cluster)
 
     def __len__(self) -> int:
@@ -53,41 +59,45 @@ class ClusterTopicSpecs(Sequence[TopicSpec]):
 
 
 def group_clusters(clusters: Mapping[str, ClusterSpec], topics: Iterable[Manifest]) -> dict[str, list[str]]:
-    """The clusters by the first of their sort: no manifest tells two of one sort apart."""
+    """Group the clusters that no manifest distinguishes; keys are the first of each group."""
     keys, mentions = _collect_cluster_references(topics)
-    sorts: dict[Any, list[str]] = {}
+    groups: dict[Any, list[str]] = {}
     for name, cluster in clusters.items():
         labels = tuple((key, cluster.labels[key]) for key in keys if key in cluster.labels)
         settings = repr([getattr(cluster, field) for field in _GROUPING_FIELDS])
-        sort = (labels, tuple(mentions.get(name, ())), settings, cluster.source is None)
-        sorts.setdefault(sort, []).append(name)
-    return {names[0]: names for names in sorts.values()}
+        group_key = (labels, tuple(mentions.get(name, ())), settings, cluster.source is None)
+        groups.setdefault(group_key, []).append(name)
+    return {names[0]: names for names in groups.values()}
 
 
 def validate_group(group: Iterable[ClusterTopicSpecs]) -> tuple[list[Diagnostic], list[Diagnostic]]:
-    """What is wrong with the specs of clusters of one sort, and what is only worth a word.
+    """Return the errors and the warnings of all specs in a group of clusters.
 
-    What the first has nothing of, none of the others has; else each is asked, since words and places may be its own.
+    A spec without errors on the first cluster has none on the other clusters. A spec with errors is validated for each
+    cluster, because its messages and locations may differ.
     """
     first, *others = group
-    wrong = [spec for spec in first if any(spec_errors(spec))]
-    noted = [spec for spec in first if any(spec_warnings(spec))]
-    claimed = bool(topic_collision_errors(first))
-    found, said = list[Diagnostic](), list[Diagnostic]()
+    invalid = [spec for spec in first if any(spec_errors(spec))]
+    with_warnings = [spec for spec in first if any(spec_warnings(spec))]
+    has_collisions = bool(topic_collision_errors(first))
+    errors, warnings = list[Diagnostic](), list[Diagnostic]()
     for specs in (first, *others):
-        found.extend(complaint for spec in wrong for complaint in spec_errors(specs.for_cluster(spec)))
-        found.extend(topic_collision_errors(specs) if claimed else ())
-        said.extend(word for spec in noted for word in spec_warnings(specs.for_cluster(spec)))
-    return found, said
+        errors.extend(diagnostic for spec in invalid for diagnostic in spec_errors(specs.for_cluster(spec)))
+        errors.extend(topic_collision_errors(specs) if has_collisions else ())
+        warnings.extend(warning for spec in with_warnings for warning in spec_warnings(specs.for_cluster(spec)))
+    return errors, warnings
 
 
 def _collect_cluster_references(topics: Iterable[Manifest]) -> tuple[list[str], Mapping[str, list[int]]]:
-    """The labels that manifests ask for, and for each cluster the places at which it is named, by number."""
-    keys, mentions, place = set[str](), defaultdict[str, list[int]](list), 0
+    """Return the label keys in selectors, and by cluster the positions that name it.
+
+    A position is a running number over all specs and overrides: clusters named at the same positions are alike.
+    """
+    keys, mentions, position = set[str](), defaultdict[str, list[int]](list), 0
     for manifest in topics:
         for layer in (manifest.spec, *manifest.spec.get("overrides", ())):
-            place += 1
+            position += 1
             keys.update(layer.get("clusterSelector", {}).get("matchLabels", ()))
             for name in layer.get("clusters", ()):
-                mentions[name].append(place)
+                mentions[name].append(position)
     return sorted(keys), mentions

@@ -1,7 +1,8 @@
-"""What only a fleet shows: topics that are not the same on all clusters of one manifest, and brokers with too much.
+"""Comparison across clusters: topics that differ between the clusters of a manifest, and imbalanced brokers.
 
-A manifest may ask for differences by overrides; only what it does not ask for is uneven. Of each topic what is seen of
-it is kept once, with how many clusters have it and the names of the first.
+``drift.summary`` and ``drift.spark.report`` fill the index. Overrides in a manifest may ask for differences; only a
+difference that the manifest does not ask for is reported. Each distinct variant of a topic is stored once, with the
+number of its clusters and the names of the first clusters, so that memory does not grow with the fleet.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from topiarist.model.spec import TopicSpec
 from topiarist.model.state import TopicState, find_replication_factors
 
 MAX_SHOWN_DIFFERENCES = 1000
-"""Uneven topics that a summary shows."""
+"""Number of cross-cluster differences in a summary."""
 
 MAX_SHOWN_CLUSTERS = 100
-"""Clusters of one value that it names."""
+"""Number of cluster names in a summary for one value of a field."""
 
 _IMBALANCE_THRESHOLD = 0.2
-"""Share of the mean that a broker may have more than it."""
+"""Share of the mean by which a broker may exceed the mean."""
 
 
 class TopicShape(NamedTuple):
-    """What of a topic may be compared between clusters; None where a spec does not say it."""
+    """The properties of a topic that are compared between clusters; None where a spec leaves a value open."""
 
     partitions: str | None
     replication_factor: str | None
@@ -37,7 +38,7 @@ class TopicShape(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopicVariant:
-    """A topic of a manifest as it is on some clusters, and what is asked of it there."""
+    """A topic of a manifest with the desired and the actual shape that some clusters share."""
 
     topic: str
     manifest: str
@@ -46,7 +47,7 @@ class TopicVariant:
 
 
 class FieldValue(NamedTuple):
-    """One value of an uneven field: how many clusters have it, and the first of these by name."""
+    """One value of a differing field: the number of clusters that have it, and the first of them by name."""
 
     value: str | None
     number: int
@@ -54,7 +55,7 @@ class FieldValue(NamedTuple):
 
 
 class CrossClusterDifference(NamedTuple):
-    """One field of one topic that has several values, the most frequent first."""
+    """One field of one topic with several values, the most frequent value first."""
 
     topic: str
     manifest: str
@@ -63,8 +64,10 @@ class CrossClusterDifference(NamedTuple):
 
 
 class CrossClusterIndex:
-    """All topics of a report as they are on their clusters, which come in order of name: how many there are of each
-    sighting, and no more names than are shown, so that a fleet of many clusters takes no more memory.
+    """The topic variants of a report, with the number of clusters of each variant.
+
+    Clusters must be added in order of name. At most ``MAX_SHOWN_CLUSTERS`` names are stored per variant and call, so
+    that a fleet of many clusters needs no more memory.
     """
 
     def __init__(self) -> None:
@@ -72,35 +75,35 @@ class CrossClusterIndex:
         self._cluster_names: defaultdict[TopicVariant, list[str]] = defaultdict(list)
 
     def add_topic(self, cluster: str, spec: TopicSpec, topic: TopicState | None) -> None:
-        """Remember a topic of a cluster, if it is declared and there."""
-        if one := make_variant(spec, topic):
-            self.add_variants(cluster, [one])
+        """Add a topic of a cluster, if the topic is declared and exists."""
+        if variant := make_variant(spec, topic):
+            self.add_variants(cluster, [variant])
 
     def add_variants(self, cluster: str, sightings: Collection[TopicVariant]) -> None:
-        """Remember what has been seen on a cluster; quickest where sightings are the same objects everywhere."""
+        """Add the topic variants of a cluster; fastest if clusters share the variant objects."""
         self._counts.update(sightings)
         names = self._cluster_names
-        for one in sightings:
-            if len(first := names[one]) < MAX_SHOWN_CLUSTERS:
+        for variant in sightings:
+            if len(first := names[variant]) < MAX_SHOWN_CLUSTERS:
                 first.append(cluster)
 
     def add_shared_variant(self, one: TopicVariant, clusters: Sequence[str]) -> None:
-        """Remember what has been seen in the same way on many clusters, in order of name."""
-        if clusters:  # a key without clusters would be a value that none has
+        """Add a topic variant that many clusters share; ``clusters`` is in order of name."""
+        if clusters:  # an entry without clusters would be reported as a value that no cluster has
             self._counts[one] += len(clusters)
             self._cluster_names[one].extend(clusters[:MAX_SHOWN_CLUSTERS])
 
     def differences(self) -> Iterator[CrossClusterDifference]:
-        """Each field of each topic that is uneven, in order of topic, manifest and field."""
+        """Yield each field of each topic that differs undesirably, in order of topic, manifest and field."""
         topics: defaultdict[tuple[str, str], list[TopicVariant]] = defaultdict(list)
-        for one in self._counts:
-            topics[one.topic, one.manifest].append(one)
-        for (topic, manifest), seen in sorted(topics.items()):
-            shapes = {one.actual for one in seen}
+        for variant in self._counts:
+            topics[variant.topic, variant.manifest].append(variant)
+        for (topic, manifest), variants in sorted(topics.items()):
+            shapes = {variant.actual for variant in variants}
             fields = set(chain.from_iterable(map(_field_names, shapes))) if len(shapes) > 1 else set()
             for field in sorted(fields):
-                if _has_undesired_difference(field, seen):
-                    yield CrossClusterDifference(topic, manifest, field, self._field_values(field, seen))
+                if _has_undesired_difference(field, variants):
+                    yield CrossClusterDifference(topic, manifest, field, self._field_values(field, variants))
 
     def _field_values(self, field: str, seen: Sequence[TopicVariant]) -> tuple[FieldValue, ...]:
         names: defaultdict[str | None, list[str]] = defaultdict(list)
@@ -109,15 +112,18 @@ class CrossClusterIndex:
             value = _field_value(field, one.actual)
             names[value].extend(self._cluster_names[one])
             numbers[value] += self._counts[one]
-        found = [
+        values = [
             FieldValue(value, number, tuple(sorted(names[value])[:MAX_SHOWN_CLUSTERS]))
             for value, number in numbers.items()
         ]
-        return tuple(sorted(found, key=lambda one: (-one.number, one.clusters)))
+        return tuple(sorted(values, key=lambda one: (-one.number, one.clusters)))
 
 
 def find_imbalances(cluster: str, loads: Mapping[int, Load], registered: Collection[int]) -> Iterator[dict[str, Any]]:
-    """The kinds of load on a cluster that one broker has far more of than the mean; only registered brokers count."""
+    """Yield the kinds of load on a cluster that are imbalanced; only registered brokers count.
+
+    A kind is imbalanced if one broker has far more than the mean of the cluster.
+    """
     for kind in Load._fields:
         numbers = {broker: getattr(load, kind) for broker, load in loads.items() if broker in registered}
         if numbers and _is_imbalanced(numbers):
@@ -131,7 +137,7 @@ def find_imbalances(cluster: str, loads: Mapping[int, Load], registered: Collect
 
 
 def _is_imbalanced(numbers: Mapping[int, int]) -> bool:
-    """Whether the broker with most has more than a fifth more than the mean, and not for one partition only."""
+    """Return whether the largest number is more than a fifth above the mean, by more than one partition."""
     mean = sum(numbers.values()) / len(numbers)
     return max(numbers.values()) > mean * (1 + _IMBALANCE_THRESHOLD) + 1
 
@@ -141,19 +147,19 @@ def _broker_document(numbers: Mapping[int, int], broker: int) -> dict[str, int]:
 
 
 def desired_shape(spec: TopicSpec) -> TopicShape:
-    """What a spec asks for."""
+    """Return the shape that a spec asks for."""
     factor = None if spec.replication_factor is None else str(spec.replication_factor)
     return TopicShape(None if spec.partitions is None else str(spec.partitions), factor, frozenset(spec.config.items()))
 
 
 def actual_shape(partitions: int, factors: Collection[int], config: Mapping[str, str]) -> TopicShape:
-    """A topic as it is there."""
+    """Return the actual shape of a topic, without its throttle configs."""
     compared = frozenset(item for item in config.items() if item[0] not in THROTTLE_CONFIGS)
     return TopicShape(str(partitions), ", ".join(map(str, sorted(factors))), compared)
 
 
 def make_variant(spec: TopicSpec, topic: TopicState | None) -> TopicVariant | None:
-    """A topic of a cluster beside its spec; None if it is not there, or not to be there."""
+    """Return the variant of a topic with its spec; None if the topic does not exist or is declared absent."""
     if topic is None or spec.absent:
         return None
     return TopicVariant(
@@ -164,19 +170,19 @@ def make_variant(spec: TopicSpec, topic: TopicState | None) -> TopicVariant | No
 
 
 def make_variant_equal_to_spec(spec: TopicSpec) -> TopicVariant | None:
-    """A topic that is what its spec says; None if that does not say how large."""
+    """Return the variant of a topic equal to its spec; None if the spec is absent or leaves the size open."""
     if spec.absent or spec.partitions is None or spec.replication_factor is None:
         return None
     return make_variant_of_size(spec, spec.partitions, [spec.replication_factor])
 
 
 def make_variant_of_size(spec: TopicSpec, partitions: int, factors: Collection[int]) -> TopicVariant:
-    """A topic that has the overrides of its spec, and this size."""
+    """Return the variant of a topic with the configs of its spec and this size."""
     return TopicVariant(*topic_and_manifest(spec), desired_shape(spec), actual_shape(partitions, factors, spec.config))
 
 
 def topic_and_manifest(spec: TopicSpec) -> tuple[str, str]:
-    """The topic of a spec, and its manifest as a person would name it."""
+    """Return the topic of a spec, and its manifest as "namespace/name" or "name"."""
     manifest = spec.manifest
     return spec.topic, f"{manifest.namespace}/{manifest.name}" if manifest.namespace else manifest.name
 
@@ -195,8 +201,8 @@ def _field_value(field: str, shape: TopicShape) -> str | None:
 
 
 def _has_undesired_difference(field: str, variants: Iterable[TopicVariant]) -> bool:
-    """Whether clusters differ in a field for which the manifest asks them to be alike."""
-    by_asked: defaultdict[str | None, set[str | None]] = defaultdict(set)
-    for one in variants:
-        by_asked[_field_value(field, one.desired)].add(_field_value(field, one.actual))
-    return any(len(values) > 1 for values in by_asked.values())
+    """Return whether clusters with the same desired value of a field have different actual values."""
+    actual_by_desired: defaultdict[str | None, set[str | None]] = defaultdict(set)
+    for variant in variants:
+        actual_by_desired[_field_value(field, variant.desired)].add(_field_value(field, variant.actual))
+    return any(len(values) > 1 for values in actual_by_desired.values())

@@ -1,6 +1,7 @@
-"""From when on Spark is worth its start, and whether it can be started here; nothing of it is imported.
+"""The engines of a drift report: this process or Spark, and the choice between them.
 
-The ways to run a report: in this process, or by Spark; both bring input and output, and do the same with them.
+``cli.commands.drift`` selects an engine and calls it. Both engines provide input and output behind one protocol. This
+module does not import PySpark, so that reports without Spark do not need it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from topiarist.model.spec import ClusterSpec
 from topiarist.text import printable
 
 SPARK_MIN_TOPICS = 10_000_000
-"""Topics for which Spark is started where nobody asks: on one machine, one process is quicker (docs/drift.md)."""
+"""Number of topics from which the engine ``auto`` starts Spark: on one machine, one process is faster (docs/drift.md).
+"""
 
 PYTHON, SPARK, AUTO = "python", "spark", "auto"
 
@@ -33,14 +35,15 @@ _HINT_PYTHON_ENGINE = "or compare in this process: --engine python"
 
 
 def is_spark_submit() -> bool:
-    """Whether ``spark-submit`` has started this process: then there is a JVM, and a master has been chosen."""
+    """Return whether ``spark-submit`` started this process, so that a JVM exists and a master is chosen."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def is_spark_selected(engine: str, snapshots: Iterable[str], report_paths: Iterable[str]) -> bool:
-    """Whether Spark is needed, or wanted, whatever the size of the fleet; ``report_paths`` are where reports are.
+    """Return whether Spark is required or requested, independent of the fleet's size.
 
-    Raises ``TopiaristError``: WrongUsage if only Spark could do it and is not to, PrerequisiteMissing without it.
+    ``report_paths`` are the paths of this and the previous report. Raises ``TopiaristError``: WrongUsage if only Spark
+    can read or write a path and the engine is ``python``, PrerequisiteMissing if Spark is selected and missing.
     """
     reasons = [
         *((path, spark_required_reason(path)) for path in snapshots),
@@ -52,14 +55,17 @@ def is_spark_selected(engine: str, snapshots: Iterable[str], report_paths: Itera
             f"{printable(path, 4096)} {why}: only Spark can read and write there, and --engine python is without it"
         )
         raise TopiaristError(Reason.WRONG_USAGE, message, "leave --engine out, or name files and folders of JSON lines")
-    chosen = engine == SPARK or (engine == AUTO and (bool(why) or is_spark_submit()))
-    if chosen:
+    is_selected = engine == SPARK or (engine == AUTO and (bool(why) or is_spark_submit()))
+    if is_selected:
         require_spark("" if why else _HINT_PYTHON_ENGINE)
-    return chosen
+    return is_selected
 
 
 def require_spark(hint: str = _HINT_PYTHON_ENGINE) -> None:
-    """Raise ``TopiaristError`` (PrerequisiteMissing) if PySpark or Java is missing; ``hint`` is the way without."""
+    """Raise ``TopiaristError`` (PrerequisiteMissing) if PySpark or Java is missing.
+
+    ``hint`` names the alternative without Spark.
+    """
     if is_spark_submit():
         return
     if importlib.util.find_spec("pyspark") is None:
@@ -71,55 +77,55 @@ def require_spark(hint: str = _HINT_PYTHON_ENGINE) -> None:
 
 
 class Engine(Protocol):
-    """What compares, and how it gets at what it needs."""
+    """An engine that reads inputs, compares clusters and writes reports."""
 
     def exists(self, path: str) -> bool:
-        """Whether anything is at a path, or in the folder there."""
+        """Return whether a path is a file or a non-empty folder."""
 
     def load_previous(self, path: str) -> PreviousReport:
-        """An earlier report. Raises ``Unreadable``."""
+        """Read an earlier report. Raises ``Unreadable``."""
 
     def open_snapshots(self, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> SnapshotInventory:
-        """The snapshots at some paths. Raises ``SnapshotUnusable``."""
+        """Open the snapshots at some paths. Raises ``SnapshotUnusable``."""
 
     def read_live(
         self, clusters: Mapping[str, ClusterSpec], approach: ConnectOptions, folder: ReportFolder
     ) -> SnapshotInventory | None:
-        """The clusters themselves, as others have read them; None if that is left to whoever asks."""
+        """Read live clusters; return None if the caller must read the clusters itself."""
 
     def create_report_folder(self, path: str) -> ReportFolder:
-        """The place of the report. Raises ``Unwritable``."""
+        """Create the staging folder of the report. Raises ``Unwritable``."""
 
     def compare_and_write(self, job: ReportJob, recorded: SnapshotInventory, folder: ReportFolder) -> dict[str, Any]:
-        """Compare what was recorded, and put the report in its place; gives its summary."""
+        """Compare the clusters of an inventory, write the report, and return its summary."""
 
 
 class LocalEngine:
-    """All of it in this process, one cluster after the other."""
+    """The engine that runs in this process, one cluster at a time."""
 
     def exists(self, path: str) -> bool:
-        """Whether anything is there."""
+        """Return whether a path is a file or a non-empty folder."""
         where = Path(path)
         return any(where.iterdir()) if where.is_dir() else where.exists()
 
     def load_previous(self, path: str) -> PreviousReport:
-        """An earlier report."""
+        """Read an earlier report."""
         return history.load_previous(path)
 
     def open_snapshots(self, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> SnapshotInventory:
-        """The snapshots at some paths."""
+        """Open the snapshots at some paths."""
         return SnapshotInventory(paths, clusters)
 
     def read_live(
         self, _clusters: Mapping[str, ClusterSpec], _approach: ConnectOptions, _folder: ReportFolder
     ) -> SnapshotInventory | None:
-        """There are no others."""
+        """Return None: the caller must read the clusters itself."""
         return None
 
     def create_report_folder(self, path: str) -> ReportFolder:
-        """The place of the report."""
+        """Create the staging folder of the report."""
         return ReportFolder(path)
 
     def compare_and_write(self, job: ReportJob, recorded: SnapshotInventory, folder: ReportFolder) -> dict[str, Any]:
-        """Compare what was recorded."""
+        """Compare the clusters of an inventory, write the report, and return its summary."""
         return report.compare_and_write(job, recorded.read_clusters(job.desired.specs, job.options.owner), folder)

@@ -1,14 +1,13 @@
-"""The topics of a cluster that are equal to their specs as stored: counted while its snapshot is read, and dropped.
+"""Fast equality check: decides, without planning, that a topic matches its spec.
 
-They are nearly all. What is found of one spec and one text of a snapshot is known on every cluster that shares the
-spec, so that most topics cost a few look-ups.
+Most topics of a fleet match. ``drift.snapshots`` applies the check while it reads a snapshot: matching topics are
+counted and dropped, the rest is planned by ``plan_topic``. Results are cached by spec and snapshot text, so that
+clusters with shared specs need only a few look-ups per topic.
 
-What can be told of a topic and its spec without a plan: that they are equal as stored, so that no plan has a word.
-
-Only what is certain: whatever is not equal here goes to ``plan_topic``, which decides. A condition that is too strict
-costs time, one that is too lax would lose findings. Two texts that mean the same (``0.5`` and ``0.50``) are not equal
-here. ``sameness`` says the same to Spark, condition by condition, and a test holds the two to the same verdict on every
-row; another holds this one to what plans say.
+The check returns true only if equality is certain. A condition that is too strict costs time; a condition that is too
+lax loses findings. Two texts with the same meaning (0.5 and 0.50) are not equal here. ``drift.spark.equality``
+has the same conditions for Spark. One test holds both modules to the same result on every row; another test compares
+this module with plans.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from topiarist.model.spec import TopicSpec
 
 
 class _SharedSpec:
-    """A spec that clusters share; what else is found of it is kept by the object, not by its value."""
+    """A spec that clusters share. Caches use the identity of this object as key, not the value of the spec."""
 
     __slots__ = ("spec",)
 
@@ -36,7 +35,10 @@ class _SharedSpec:
 
 
 class _SpecEquality:
-    """What is known of a spec and all of a topic but its replicas; ``sizes`` has what is equal of those seen so far."""
+    """The cached comparison of a spec with all of a row but its replica lists.
+
+    ``variants`` maps each size compared so far to the topic's variant, or to None if the size differs.
+    """
 
     __slots__ = ("_min_replicas", "_spec", "differs", "has_expected_record", "variants")
 
@@ -47,7 +49,7 @@ class _SpecEquality:
         self._spec, self._min_replicas = spec, min_insync_replicas(rest.row)
 
     def variant_of_size(self, size: TopicSize) -> TopicVariant | None:
-        """The topic as it is compared between clusters, if it is equal with this size; else None."""
+        """Return the variant for cross-cluster comparison if the topic is equal with this size; else None."""
         if size not in self.variants:
             same = has_equal_size(self._spec, size, self._min_replicas)
             self.variants[size] = (
@@ -57,24 +59,24 @@ class _SpecEquality:
 
 
 class EqualityIndex:
-    """Settles topics for the clusters of one fleet and one owner."""
+    """A factory of ``EqualTopics`` for the clusters of one fleet and one owner."""
 
     def __init__(self, owner: str) -> None:
         self.owner = owner
         self._shared_specs: dict[int, tuple[Sequence[TopicSpec], dict[str, _SharedSpec]]] = {}
 
     def for_cluster(self, specs: Sequence[TopicSpec]) -> EqualTopics:
-        """For one cluster, of which nothing is known yet."""
+        """Return an empty ``EqualTopics`` for one cluster with these specs."""
         shared = specs.shared_specs if isinstance(specs, ClusterTopicSpecs) else tuple(specs)
-        # Kept beside what is made of them, so that no others can have their number.
-        known = self._shared_specs.setdefault(id(shared), (shared, {}))[1]
-        if not known:
-            known.update((spec.topic, _SharedSpec(spec)) for spec in shared)
-        return EqualTopics(self.owner, known)
+        # The entry keeps the specs alive, so that no other object can get the same id().
+        specs_by_topic = self._shared_specs.setdefault(id(shared), (shared, {}))[1]
+        if not specs_by_topic:
+            specs_by_topic.update((spec.topic, _SharedSpec(spec)) for spec in shared)
+        return EqualTopics(self.owner, specs_by_topic)
 
 
 class EqualTopics:
-    """The topics of one cluster that are equal as stored: their names, and what a report counts of them."""
+    """The topics of one cluster that are equal to their specs: their names and the counts for the report."""
 
     __slots__ = ("_owner", "_shared_specs", "missing_record", "names", "replica_lists", "variants")
 
@@ -87,42 +89,44 @@ class EqualTopics:
         self.missing_record = 0
 
     def add_if_equal(self, topic: str, lists: ReplicaLists, rest: RowRemainder) -> bool:
-        """Whether a topic is equal to its spec as stored: it is counted then."""
-        wanted = self._shared_specs.get(topic)
-        if wanted is None:
+        """Count the topic and return true if it is equal to its spec; else return false."""
+        shared_spec = self._shared_specs.get(topic)
+        if shared_spec is None:
             return False
-        verdict: _SpecEquality | None = rest.cache.get(wanted)
-        if verdict is None:
-            verdict = rest.cache[wanted] = _SpecEquality(wanted.spec, rest, self._owner)
-        if verdict.differs or not (found := verdict.variants.get(lists.size) or verdict.variant_of_size(lists.size)):
+        equality: _SpecEquality | None = rest.cache.get(shared_spec)
+        if equality is None:
+            equality = rest.cache[shared_spec] = _SpecEquality(shared_spec.spec, rest, self._owner)
+        if equality.differs or not (
+            variant := equality.variants.get(lists.size) or equality.variant_of_size(lists.size)
+        ):
             return False
-        if wanted.spec.assignment is not None and not has_equal_assignment(wanted.spec, lists):
+        if shared_spec.spec.assignment is not None and not has_equal_assignment(shared_spec.spec, lists):
             return False
         self.names.add(topic)
         self.replica_lists.append(lists)
-        self.variants.append(found)
-        self.missing_record += not verdict.has_expected_record
+        self.variants.append(variant)
+        self.missing_record += not equality.has_expected_record
         return True
 
     def remaining_specs(self, specs: Sequence[TopicSpec]) -> Sequence[TopicSpec]:
-        """Those of the specs whose topics are not settled, in their order."""
+        """Return the specs of topics that are not known to be equal, in their order."""
         if not self.names:
             return specs
         names = sorted(self._shared_specs.keys() - self.names)
-        left = (self._shared_specs[name].spec for name in names)
-        return [*map(specs.for_cluster, left)] if isinstance(specs, ClusterTopicSpecs) else [*left]
+        remaining = (self._shared_specs[name].spec for name in names)
+        return [*map(specs.for_cluster, remaining)] if isinstance(specs, ClusterTopicSpecs) else [*remaining]
 
     def replica_holders(self) -> frozenset[int]:
-        """The brokers that hold any of these topics."""
+        """Return the ids of the brokers that hold replicas of these topics."""
         return frozenset(chain.from_iterable(each.brokers for each in set(self.replica_lists)))
 
     def count_replica_lists(self) -> Counter[Replicas]:
-        """How often each replica list occurs."""
-        found: Counter[Replicas] = Counter()
+        """Return the number of occurrences of each replica list."""
+        counts: Counter[Replicas] = Counter()
         for lists, times in Counter(self.replica_lists).items():
             for ids in lists.replicas:
-                found[ids] += times
-        return found
+                counts[ids] += times
+        return counts
 
 
 _MIN_ISR = "min.insync.replicas"
@@ -130,10 +134,10 @@ _PLAIN_INTEGER = re.compile("[0-9]{1,9}")
 
 
 def is_equal_to_spec(spec: TopicSpec, row: Mapping[str, Any], lists: ReplicaLists, owner: str) -> bool:
-    """Whether the plan of a topic of which ``row`` and ``lists`` are has neither change nor refusal nor notice about a
-    difference.
+    """Return whether a plan for the topic would have no change, refusal or notice about a difference.
 
-    What its record lacks is no difference, but that it is somebody else's is.
+    ``row`` and ``lists`` describe the topic. Missing parts of the ownership record are not a difference; another owner
+    in it is.
     """
     return (
         is_equal_except_replicas(spec, row, owner)
@@ -143,7 +147,7 @@ def is_equal_to_spec(spec: TopicSpec, row: Mapping[str, Any], lists: ReplicaList
 
 
 def is_equal_except_replicas(spec: TopicSpec, row: Mapping[str, Any], owner: str) -> bool:
-    """What of ``equal`` the replica lists have no part in."""
+    """Return whether a topic meets all conditions of ``is_equal_to_spec`` that need no replica lists."""
     return (
         row["fault"] is None
         and not row["deleting"]
@@ -157,7 +161,7 @@ def is_equal_except_replicas(spec: TopicSpec, row: Mapping[str, Any], owner: str
 
 
 def _has_expected_last_applied(spec: TopicSpec, record: Mapping[str, Any], owner: str) -> bool:
-    """Whether a record is ours, and remembers what the spec asks for, in the same words, or nothing."""
+    """Return whether a record belongs to ``owner`` and its last applied spec is absent or equal, text by text."""
     applied = record.get("applied")
     return record["owner"] == owner and (
         applied is None
@@ -170,8 +174,9 @@ def _has_expected_last_applied(spec: TopicSpec, record: Mapping[str, Any], owner
 
 
 def has_equal_size(spec: TopicSpec, size: TopicSize, min_replicas: int | None) -> bool:
-    """What of ``equal`` the numbers of partitions and replicas decide; each partition must have ``min_replicas`` of
-    these.
+    """Return whether partition count and replication factor meet the conditions of ``is_equal_to_spec``.
+
+    Each partition must have at least ``min_replicas`` replicas; None means unknown and is never equal.
     """
     return (
         min_replicas is not None
@@ -184,12 +189,12 @@ def has_equal_size(spec: TopicSpec, size: TopicSize, min_replicas: int | None) -
 
 
 def has_equal_assignment(spec: TopicSpec, lists: ReplicaLists) -> bool:
-    """What of ``equal`` explicit replica lists decide."""
+    """Return whether the replica lists are equal to the explicit lists of the spec, if it has any."""
     return spec.assignment is None or spec.assignment == lists.replicas
 
 
 def min_insync_replicas(row: Mapping[str, Any]) -> int | None:
-    """The in-sync replicas that a topic wants (0: it does not say); None for a text of another form than usual."""
+    """Return the topic's ``min.insync.replicas``: 0 if not set, None for a text that is not a plain integer."""
     text = row["config"].get(_MIN_ISR)
     if text is None:
         return 0
@@ -197,7 +202,10 @@ def min_insync_replicas(row: Mapping[str, Any]) -> int | None:
 
 
 def has_expected_record(spec: TopicSpec, row: Mapping[str, Any]) -> bool:
-    """Whether an equal topic has the record that a plan would leave there; a valid one is not another owner's."""
+    """Return whether an equal topic has the ownership record that a plan would write.
+
+    The owner is not compared: a valid record of another owner makes a topic unequal before.
+    """
     record = row["record"]
     return bool(
         record and row["recordValid"] and not record["absent"] and list(record["config"]) == sorted(spec.config)

@@ -1,13 +1,10 @@
-"""What differs between a topic and its spec, as findings of a report: field by field, by what ``plan_topic`` says.
+"""Findings of a drift report about single topics, derived from plans.
 
-``plan`` decides what differs; nothing here compares a spec with a state. Each change, held back or not, each refusal
-and each notice about a difference becomes a ``Discrepancy``, with what is wanted, what is there, and what a plan would
-do about it. Records are no part of it: a topic that is as asked and lacks only ours is no finding. ``drift`` builds its
-reports from these, however it came by states and specs.
-
-A finding of a drift report about one topic, as a value; and what there is to say of topics that no manifest names.
-
-``discrepancies`` makes them of plans; ``drift`` makes rows of them.
+``drift.compare`` calls this module and turns the findings into report rows. ``plan_topic`` alone decides what differs;
+this module never compares a spec with a state. Each change (withheld or not), each refusal, and each notice about a
+difference becomes a ``DriftFinding`` with the expected value, the actual value and the planned action. Ownership
+records are not differences: a topic that matches its spec and lacks only the ownership record has no finding. Topics
+without a manifest get their findings from ``undeclared_topic_finding``.
 """
 
 from __future__ import annotations
@@ -28,16 +25,16 @@ from topiarist.planning.stale_reassignments import explain_stale_entry
 from topiarist.text import format_count
 
 TopicFindingKey = tuple[str, str]
-"""The kind and field of a discrepancy: there is one of each at most for a topic."""
+"""Class and field of a finding; a topic has at most one finding per key."""
 
 
 def make_findings(plan: TopicPlan) -> tuple[DriftFinding, ...]:
-    """The differences that a topic's plan was made of, in order of kind and field; each of them once."""
-    found: dict[TopicFindingKey, DriftFinding] = {}
-    for one in _iter_findings(plan):
-        key = (one.drift_class.value, one.field)
-        found[key] = _merge_findings(found[key], one) if key in found else one
-    return tuple(_apply_observe_mode(found[key], plan) for key in sorted(found))
+    """Return the findings of a topic's plan, sorted by class and field, without duplicates."""
+    findings: dict[TopicFindingKey, DriftFinding] = {}
+    for finding in _iter_findings(plan):
+        key = (finding.drift_class.value, finding.field)
+        findings[key] = _merge_findings(findings[key], finding) if key in findings else finding
+    return tuple(_apply_observe_mode(findings[key], plan) for key in sorted(findings))
 
 
 def _iter_findings(plan: TopicPlan) -> Iterator[DriftFinding]:
@@ -52,7 +49,10 @@ def _iter_findings(plan: TopicPlan) -> Iterator[DriftFinding]:
 
 
 def _change_findings(plan: TopicPlan, change: Change, refusal: Issue | None) -> Iterator[DriftFinding]:
-    """What a change would put right; ``refusal`` is what holds it back. A record is no difference."""
+    """Yield the differences that a change would remove.
+
+    ``refusal`` is the refusal that withholds the change, or None. A change of the ownership record is not a difference.
+    """
     match change:
         case CreateTopic(replicas):
             wanted = describe_size(len(replicas), str(len(replicas[0])))
@@ -60,9 +60,9 @@ def _change_findings(plan: TopicPlan, change: Change, refusal: Issue | None) -> 
                 DriftFinding(DriftClass.MISSING, "", wanted, None, PlannedAction.CHANGE, *change.assessment), refusal
             )
         case DeleteTopic():
-            there = describe_topic_size(plan.before)
+            actual = describe_topic_size(plan.before)
             yield _with_refusal(
-                DriftFinding(DriftClass.UNEXPECTED, "ensure", None, there, PlannedAction.CHANGE, *change.assessment),
+                DriftFinding(DriftClass.UNEXPECTED, "ensure", None, actual, PlannedAction.CHANGE, *change.assessment),
                 refusal,
             )
         case AddPartitions(before):
@@ -73,7 +73,7 @@ def _change_findings(plan: TopicPlan, change: Change, refusal: Issue | None) -> 
             )
         case UpdateConfig(items):
             for item in items:
-                made = DriftFinding(
+                finding = DriftFinding(
                     DriftClass.CONFIG,
                     f"config.{item.key}",
                     item.after,
@@ -81,7 +81,7 @@ def _change_findings(plan: TopicPlan, change: Change, refusal: Issue | None) -> 
                     PlannedAction.CHANGE,
                     *item.assessment,
                 )
-                yield _with_refusal(made, refusal)
+                yield _with_refusal(finding, refusal)
 
 
 def _with_refusal(one: DriftFinding, refusal: Issue | None) -> DriftFinding:
@@ -95,11 +95,14 @@ def _with_issue(one: DriftFinding, finding: Issue) -> DriftFinding:
 _WHOLE_TOPIC_REASONS = frozenset(
     {Reason.ZNODE_UNREADABLE, Reason.NOT_OWNED, Reason.NOT_ADOPTED, Reason.DELETION_IN_PROGRESS}
 )
-"""Refusals of a topic as a whole: what differs in it is not known, or said by others."""
+"""Reasons that refuse a topic as a whole: its differences are unknown, or other findings report them."""
 
 
 def _refusal_findings(plan: TopicPlan, refusal: Issue) -> Iterator[DriftFinding]:
-    """What a refusal keeps as it is; one that holds back nothing but our record is about no difference."""
+    """Yield findings for the changes that a refusal withholds, or one finding for a refusal without changes.
+
+    A refusal that withholds only the change of the ownership record yields nothing.
+    """
     for change in refusal.withheld:
         yield from _change_findings(plan, change, refusal)
     if not refusal.withheld:
@@ -107,7 +110,7 @@ def _refusal_findings(plan: TopicPlan, refusal: Issue) -> Iterator[DriftFinding]
 
 
 def _refused_field_finding(plan: TopicPlan, refusal: Issue) -> DriftFinding:
-    """What a refusal that holds no change back is about: then no change could be made."""
+    """Return the finding of a refusal that withholds no change, because no change could be planned."""
     spec, before, first = plan.spec, plan.before, refusal.field[:1]
     if spec is None or refusal.reason in _WHOLE_TOPIC_REASONS:
         return DriftFinding(DriftClass.REFUSED, "", None, None, PlannedAction.REFUSED)
@@ -124,7 +127,10 @@ def _refused_field_finding(plan: TopicPlan, refusal: Issue) -> DriftFinding:
 
 
 def _notice_findings(plan: TopicPlan, notice: Issue) -> Iterator[DriftFinding]:
-    """What is only said; a notice about records, or about what is under way, is no difference."""
+    """Yield the differences that a notice reports.
+
+    Notices about ownership records or about work in progress are not differences and yield nothing.
+    """
     spec, before = plan.spec, plan.before
     if spec is None or before is None:
         return
@@ -139,7 +145,10 @@ def _notice_findings(plan: TopicPlan, notice: Issue) -> Iterator[DriftFinding]:
 
 
 def _ignored_findings(spec: TopicSpec, before: TopicState, path: tuple[str, ...]) -> Iterator[DriftFinding]:
-    """The differences that ``ignore`` leaves alone. One word, replicaAssignment, may stand for both sizes."""
+    """Yield the differences that ``ignore`` excludes from reconciliation.
+
+    The entry ``replicaAssignment`` covers both the partition count and the replication factor.
+    """
     if path[0] == "config":
         key = path[1]
         yield DriftFinding(
@@ -156,9 +165,10 @@ def _ignored_findings(spec: TopicSpec, before: TopicState, path: tuple[str, ...]
 
 
 def _unmanaged_findings(plan: TopicPlan) -> Iterator[DriftFinding]:
-    """The keys that nobody asked for and nobody touches: all that are there but not in the manifest, less the others.
+    """Yield a finding for each config key that the topic has and topiarist does not manage.
 
-    Of these the plan has a notice each, which says it for people only.
+    These are the keys that are not in the manifest, except throttles and keys that the plan changes or ignores. The
+    plan has a notice for each key, but the notice names the key only in its text.
     """
     spec, before = plan.spec, plan.before
     if spec is None or before is None:
@@ -168,8 +178,8 @@ def _unmanaged_findings(plan: TopicPlan) -> Iterator[DriftFinding]:
     ignored = (notice.field for notice in plan.notices if notice.reason is Reason.IGNORED)
     touched.update(path[1] for path in ignored if path[0] == "config")
     for key in sorted(before.config.keys() - spec.config.keys() - THROTTLE_CONFIGS - touched):
-        one = DriftFinding(DriftClass.UNMANAGED, f"config.{key}", None, before.config[key], PlannedAction.REPORTED)
-        yield one._replace(reasons=(Reason.UNMANAGED,), message="not in the manifest and not set by us: left alone")
+        finding = DriftFinding(DriftClass.UNMANAGED, f"config.{key}", None, before.config[key], PlannedAction.REPORTED)
+        yield finding._replace(reasons=(Reason.UNMANAGED,), message="not in the manifest and not set by us: left alone")
 
 
 def _partitions_finding(spec: TopicSpec, before: TopicState, planned: PlannedAction) -> DriftFinding:
@@ -183,7 +193,10 @@ def _replication_factor_finding(spec: TopicSpec, before: TopicState, planned: Pl
 
 
 def _assignment_finding(spec: TopicSpec, before: TopicState) -> DriftFinding:
-    """The partitions whose replicas are not where explicit lists have them, as JSON by partition id."""
+    """Return the finding for partitions with other replicas than the explicit replica lists.
+
+    Both values are JSON objects by partition id. Partitions under reassignment are left out.
+    """
     wanted, actual = (
         dict(enumerate(spec.assignment or ())),
         dict(zip(before.partition_ids, before.replicas, strict=True)),
@@ -204,7 +217,11 @@ def _format_replica_lists(pairs: Iterable[tuple[int, Replicas]]) -> str:
 
 
 def _merge_findings(one: DriftFinding, other: DriftFinding) -> DriftFinding:
-    """Two that are about the same, with the words of both; what is only said comes last, and decides nothing."""
+    """Merge two findings of the same class and field; ``one`` decides the values and the planned action.
+
+    Messages, reasons and hints of both are kept. Notices are iterated last, so that a notice never overrides a change
+    or a refusal.
+    """
     return one._replace(
         risk=max((risk for risk in (one.risk, other.risk) if risk is not None), default=None),
         explanation=one.explanation or other.explanation,
@@ -215,12 +232,12 @@ def _merge_findings(one: DriftFinding, other: DriftFinding) -> DriftFinding:
 
 
 def _apply_observe_mode(one: DriftFinding, plan: TopicPlan) -> DriftFinding:
-    """Of a topic with ``mode: Observe`` everything is only reported."""
+    """Return the finding with planned action ``REPORTED`` if the topic has ``mode: Observe``."""
     return one._replace(planned=PlannedAction.REPORTED) if plan.observe_only else one
 
 
 class DriftClass(str, Enum):
-    """What kind of difference it is: the ``class`` of a finding, and the words of ``--fail-on``."""
+    """Class of a difference: the ``class`` of a finding and the values of ``--fail-on``."""
 
     MISSING = "missing"
     UNEXPECTED = "unexpected"
@@ -236,7 +253,7 @@ class DriftClass(str, Enum):
 
 
 class PlannedAction(str, Enum):
-    """What a plan would do about a difference: change it, refuse to, or only say it."""
+    """The planned action for a difference: change it, refuse the change, or only report the difference."""
 
     CHANGE = "Change"
     REFUSED = "Refused"
@@ -244,10 +261,11 @@ class PlannedAction(str, Enum):
 
 
 class DriftFinding(NamedTuple):
-    """One difference of one topic. ``field`` is the path below the spec with dots (empty: the topic as a whole).
+    """One difference of one topic.
 
-    ``expected`` and ``actual`` are text, None where there is no value. ``risk`` is that of the change, None if there is
-    none. ``reasons`` are those of the refusals and notices that it comes from, ``message`` and ``instead`` their words.
+    ``field`` is the path below the spec, joined by dots; empty for the topic as a whole. ``expected`` and ``actual``
+    are text, None where there is no value. ``risk`` and ``explanation`` are those of the change; ``risk`` is None
+    without a change. ``reasons``, ``message`` and ``hint`` come from the refusals and notices behind the finding.
     """
 
     drift_class: DriftClass
@@ -263,17 +281,17 @@ class DriftFinding(NamedTuple):
 
 
 def undeclared_topic_finding(name: str, state: ClusterState, cluster: ClusterSpec, owner: str) -> DriftFinding | None:
-    """What to say of a topic of ``state`` that no manifest of its cluster names; None if there is nothing to say.
+    """Return the finding for a topic of ``state`` that no manifest of its cluster declares.
 
-    Kafka's own topics are none of anybody's business, those of other software (``protected``) are expected unless we
-    have made them, and what is marked for deletion is about to go.
+    Returns None for Kafka's internal topics, for topics with a pending deletion, and for protected topics (topics of
+    other software) unless ``owner`` has created or adopted them.
     """
     topic = state.topics.get(name)
     if name in state.pending_deletions or name in INTERNAL_TOPICS:
         return None
     record = topic.valid_record if topic else None
     if record and record.owner == owner:
-        instead = f"give it a manifest again, or give it up: topiarist release {name}"
+        hint = f"give it a manifest again, or give it up: topiarist unmanage {name}"
         message = "was made or adopted by this owner, and is not in the given paths"
         return DriftFinding(
             DriftClass.ORPHANED,
@@ -282,7 +300,7 @@ def undeclared_topic_finding(name: str, state: ClusterState, cluster: ClusterSpe
             describe_topic_size(topic),
             PlannedAction.REPORTED,
             message=message,
-            hint=instead,
+            hint=hint,
         )
     if cluster.is_protected(name):
         return None
@@ -297,23 +315,26 @@ def undeclared_topic_finding(name: str, state: ClusterState, cluster: ClusterSpe
 
 
 def stale_reassignment_finding() -> DriftFinding:
-    """Say of a topic that a reassignment request names it that is older than the topic, or whose topic is gone."""
-    said = explain_stale_entry()
+    """Return the finding for a topic that a stale reassignment request names.
+
+    The request is older than the topic, or the topic was deleted.
+    """
+    stale_entry = explain_stale_entry()
     reasons = (Reason.EXISTING_PROBLEM,)
-    found = DriftFinding(DriftClass.FAULT, "reassignment", None, None, PlannedAction.REPORTED, reasons=reasons)
-    return found._replace(message=said.message, hint=said.hint)
+    finding = DriftFinding(DriftClass.FAULT, "reassignment", None, None, PlannedAction.REPORTED, reasons=reasons)
+    return finding._replace(message=stale_entry.message, hint=stale_entry.hint)
 
 
 def format_replication_factors(topic: TopicState) -> str:
-    """The replication factors of a topic's partitions: mostly one."""
+    """Return the distinct replication factors of a topic's partitions as text, ``0`` without partitions."""
     return ", ".join(map(str, sorted(set(map(len, topic.replicas))))) or "0"
 
 
 def describe_topic_size(topic: TopicState | None) -> str | None:
-    """A topic's size in words; None if there is no topic."""
+    """Return a topic's size as text; None without a topic."""
     return describe_size(len(topic.replicas), format_replication_factors(topic)) if topic else None
 
 
 def describe_size(partitions: int, replication_factor: str) -> str:
-    """How many partitions with how many replicas, in words."""
+    """Return a partition count and a replication factor as text."""
     return f"{format_count(partitions, 'partition')}, replication factor {replication_factor}"

@@ -1,7 +1,8 @@
-"""The report before this one: since when a finding is known, which have gone, and how many there were each time.
+"""The previous report: when each finding was first seen, how many are resolved, and the trend of counts.
 
-A finding of a cluster that cannot be compared now is neither gone nor there: it is kept in ``unseen.jsonl``, so that
-the next report still knows since when it is known.
+``drift.report`` matches each cluster with it, and ``drift.summary`` adds the trend to the summary. A finding on a
+cluster or topic that cannot be compared now is neither resolved nor confirmed. It is written to ``unseen.jsonl``, so
+that the next report keeps the time when it was first seen.
 """
 
 from __future__ import annotations
@@ -29,12 +30,15 @@ if TYPE_CHECKING:
 FINDINGS_FILE, NOT_EVALUATED_FILE, SUMMARY_FILE = "findings.jsonl", "unseen.jsonl", "summary.json"
 
 MAX_REPORTS = 400
-"""Reports that a trend has: more than a year of days."""
+"""Number of reports in a trend: more than a year of daily reports."""
 
 
 @dataclass(slots=True)
 class PreviousReport:
-    """The findings of an earlier report by cluster; empty if there is none. ``settle`` is called once a cluster."""
+    """The findings of an earlier report by cluster; empty if there is none.
+
+    ``match_findings`` is called once per cluster and updates ``resolved`` and ``not_evaluated``.
+    """
 
     as_of: str | None = None
     trend: list[dict[str, Any]] = field(default_factory=list)
@@ -44,32 +48,35 @@ class PreviousReport:
 
     @property
     def dropped(self) -> int:
-        """Findings on clusters that were not asked for."""
+        """Return the number of findings on clusters that are not part of this run."""
         return sum(map(len, self.rows.values()))
 
     def match_findings(self, cluster: str, found: Collection[FindingRow]) -> None:
-        """Give the findings of a cluster their first time, and settle what the earlier report had beyond them."""
-        before = self.rows.pop(cluster, {})
+        """Match the findings of a cluster with the earlier ones: set first time, age and status.
+
+        Earlier findings without a match are resolved, or not evaluated if the cluster or topic is unknown now.
+        """
+        unmatched = self.rows.pop(cluster, {})
         for row in found:
-            if old := before.pop(finding_key(row), None):
-                # A snapshot that is older than that of the report before is no reason to be younger than nothing.
-                row["firstSeen"] = min(old["firstSeen"], row["takenAt"])
+            if previous_row := unmatched.pop(finding_key(row), None):
+                # The snapshot may be older than that of the previous report: the age must not be negative.
+                row["firstSeen"] = min(previous_row["firstSeen"], row["takenAt"])
                 row["ageSeconds"] = _seconds_between(row["firstSeen"], row["takenAt"])
                 row["status"] = UNCHANGED
-        blind = {row["topic"] for row in found if row["class"] == DriftClass.UNKNOWN.value}
-        for old in before.values():
-            if "" in blind or old["topic"] in blind:
-                self.not_evaluated.append(old)
+        unknown_topics = {row["topic"] for row in found if row["class"] == DriftClass.UNKNOWN.value}
+        for previous_row in unmatched.values():
+            if "" in unknown_topics or previous_row["topic"] in unknown_topics:
+                self.not_evaluated.append(previous_row)
             else:
                 self.resolved += 1
 
 
 def load_previous(folder: str) -> PreviousReport:
-    """The report in ``folder``. Raises ``Unreadable`` if there is none, or if it is not whole."""
+    """Read the report in ``folder``. Raises ``Unreadable`` if there is no report or it is incomplete."""
     where = Path(folder)
     summary = _parse_part(where / SUMMARY_FILE, read_file(str(where / SUMMARY_FILE)), "summary")
     rows: defaultdict[str, dict[FindingKey, FindingRow]] = defaultdict(dict)
-    for name in (NOT_EVALUATED_FILE, FINDINGS_FILE):  # what is seen counts, should both have it
+    for name in (NOT_EVALUATED_FILE, FINDINGS_FILE):  # findings come last: they win if both files have a key
         for row in _read_rows(where / name):
             rows[row["cluster"]][finding_key(row)] = row
     return PreviousReport(summary["asOf"], summary["trend"], dict(rows))
@@ -81,7 +88,7 @@ def _read_rows(path: Path) -> Iterator[FindingRow]:
 
 
 def _parse_part(path: Path, data: bytes, kind: str, at: str = "") -> dict[str, Any]:
-    """A part of a report, by its schema. Raises ``Unreadable``."""
+    """Parse a part of a report and check it by its schema. Raises ``Unreadable``."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
@@ -95,13 +102,16 @@ def _parse_part(path: Path, data: bytes, kind: str, at: str = "") -> dict[str, A
 def _is_valid(kind: str, value: dict[str, Any]) -> bool:
     try:
         return _validator(kind).is_valid(value)
-    except ValueError:  # a number that is out of all bounds, or text that is no Unicode
+    except ValueError:  # a number out of range, or text that is not Unicode
         return False
 
 
 @cache
 def _validator(kind: str) -> Draft7Validator:
-    """By one definition of the schema: jsonschema-rs would not say which of several choices was meant."""
+    """Return a validator for one definition of the schema.
+
+    jsonschema-rs cannot name the failed branch of a schema with alternatives, so that each definition is checked alone.
+    """
     from jsonschema_rs import Draft7Validator
 
     definitions = load_.load_schema("drift")["definitions"]
@@ -109,7 +119,10 @@ def _validator(kind: str) -> Draft7Validator:
 
 
 def extend_trend(earlier: Iterable[dict[str, Any]], now: dict[str, Any]) -> list[dict[str, Any]]:
-    """The earlier reports and this one; one of the same moment is replaced, so that a second run changes nothing."""
+    """Return the trend with this report appended, limited to ``MAX_REPORTS``.
+
+    Earlier entries with the same or a later time are dropped, so that a repeated run changes nothing.
+    """
     return [*(one for one in earlier if one["asOf"] < now["asOf"]), now][-MAX_REPORTS:]
 
 

@@ -1,6 +1,7 @@
-"""Clusters read as they are, by a task of Spark or whoever has some to read: lines of snapshots, or why there are none.
+"""Live clusters as snapshot lines: reads several clusters and returns rows or read errors.
 
-No Spark in here: what runs on an executor can be tested without one.
+``drift.spark.inputs`` runs it on executors. This module does not import PySpark, so that it can be tested without
+Spark.
 """
 
 from __future__ import annotations
@@ -19,26 +20,29 @@ from topiarist.model.spec import ClusterSpec
 from topiarist.reconcile import read_cluster
 
 MAX_PARALLEL_CLUSTERS = 16
-"""Clusters that one task reads at the same time: most of the time each of them is waited for."""
+"""Number of clusters that one task reads at the same time; most of the time is spent waiting for ZooKeeper."""
 
 PROBLEM, READ_ERROR = "problem", "said"
-"""The kind of a row that stands in place of a snapshot: why the cluster could not be read, and what was said of it."""
+"""Row kind and column of the reason why a cluster could not be read, and column of the error message."""
 
 
 class ConnectOptions(NamedTuple):
-    """How clusters are entered: as which owner, and how long an answer is waited for, in seconds."""
+    """The options of a connection: the owner, and the timeout for an answer in seconds."""
 
     owner: str
     connect_timeout: float
 
 
 def describe_read_failure(error: TopiaristError) -> str:
-    """Why a cluster could not be read, for a report: an error's own words name addresses, and many may read reports."""
+    """Return the reason why a cluster could not be read, for a report.
+
+    The error message is left out, because it names addresses and a report has many readers.
+    """
     return f"could not be read ({error.reason})"
 
 
 def read_clusters(clusters: Sequence[ClusterSpec], connect_options: ConnectOptions) -> Iterator[str]:
-    """The lines of a snapshot of each cluster, or one line of kind ``PROBLEM``."""
+    """Yield the snapshot lines of each cluster, or one line of kind ``PROBLEM``."""
     with ThreadPoolExecutor(MAX_PARALLEL_CLUSTERS) as pool:
         for lines in pool.map(lambda spec: _read_snapshot_lines(spec, connect_options), clusters):
             yield from lines

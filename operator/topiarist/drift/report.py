@@ -1,6 +1,7 @@
-"""A whole report in this process: clusters come by one after the other, and only their findings are kept on disk.
+"""A drift report in this process: compares one cluster after the other and writes findings to disk.
 
-For fleets that one process can look at; ``spark`` does the same for larger ones.
+``drift.engine.LocalEngine`` calls it, for fleets that one process can read. ``drift.spark.report`` compares larger
+fleets and shares ``write_report``.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from topiarist.model.run_options import RunOptions
 
 @dataclass(frozen=True, slots=True)
 class ReportJob:
-    """What a report is about: the specs of each cluster, as whom, and where to.
+    """The inputs of a report that do not depend on the engine: specs, options, previous report.
 
-    ``as_of`` is the report's time. ``step`` is called once for each cluster.
+    ``as_of`` is the time of the report. ``on_cluster_done`` is called once for each cluster.
     """
 
     desired: Desired
@@ -34,17 +35,20 @@ class ReportJob:
 
 
 def compare_and_write(job: ReportJob, cluster_inputs: Iterable[ClusterInput], folder: ReportFolder) -> dict[str, Any]:
-    """Compare, write and put in place; ``cluster_inputs`` are all clusters of the run in order of name.
+    """Compare all clusters, write the report, and return its summary.
 
-    Gives the summary. Raises ``TopiaristError`` (Unwritable), and then there is no report.
+    ``cluster_inputs`` are all clusters of the run in order of name. Raises ``TopiaristError`` (Unwritable); then no
+    report is written.
     """
     return write_report(
-        job, (compare_job_cluster(job, seen) for seen in reject_duplicate_cluster_ids(cluster_inputs)), folder
+        job,
+        (compare_job_cluster(job, cluster_input) for cluster_input in reject_duplicate_cluster_ids(cluster_inputs)),
+        folder,
     )
 
 
 def compare_job_cluster(job: ReportJob, cluster_input: ClusterInput) -> Comparison:
-    """One cluster of a job."""
+    """Return the comparison of one cluster of a job."""
     return compare_cluster(
         cluster_input,
         job.desired.clusters[cluster_input.cluster],
@@ -60,16 +64,16 @@ def write_report(
     folder: ReportFolder,
     add_cross_cluster: Callable[[SummaryBuilder], None] = lambda tally: None,
 ) -> dict[str, Any]:
-    """Write what came of all clusters, in order of name, however they were compared; gives the summary.
+    """Write the report of all comparisons, in order of cluster name, and return its summary.
 
-    ``add_cross_cluster`` adds what was found of the fleet as a whole elsewhere.
+    ``add_cross_cluster`` adds topic variants that the caller has compared elsewhere.
     """
     tally = SummaryBuilder(job.as_of, job.options.owner)
-    for done in comparisons:
-        name = done.cluster_input.cluster
-        job.previous.match_findings(name, done.rows)
-        folder.add_rows(done.rows)
-        tally.add(done)
+    for comparison in comparisons:
+        name = comparison.cluster_input.cluster
+        job.previous.match_findings(name, comparison.rows)
+        folder.add_rows(comparison.rows)
+        tally.add(comparison)
         job.on_cluster_done()
     add_cross_cluster(tally)
     summary = tally.build(job.previous, job.unused_input)

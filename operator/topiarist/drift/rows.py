@@ -1,7 +1,7 @@
-"""Findings as rows: what ``schemas/drift.json`` says of a line of ``findings.jsonl``, made of a discrepancy.
+"""Findings as rows: the lines of ``findings.jsonl``, as ``schemas/drift.json`` describes them.
 
-A row is a plain mapping: it goes to JSON, to Parquet and to Python workers as it is. What makes two rows of two reports
-the same finding is ``identity``.
+``drift.compare`` makes the rows, and all outputs read them. A row is a plain mapping, so that it can be written as JSON
+and Parquet and returned from Python workers. ``finding_key`` identifies a finding across reports.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ FindingRow = dict[str, Any]
 FindingKey = tuple[str, str, str, str]
 """Cluster, topic, class and field."""
 
-NEW, UNCHANGED = "New", "Standing"
+NEW, UNCHANGED = "New", "Unchanged"
 
 
 def make_row(cluster: str, topic: str, finding: DriftFinding, taken_at: str) -> FindingRow:
-    """A finding that no report had before; nothing is said of a record."""
+    """Return a finding as a row with status ``NEW`` and without an owner."""
     return {
         "cluster": cluster,
         "topic": topic,
@@ -31,10 +31,10 @@ def make_row(cluster: str, topic: str, finding: DriftFinding, taken_at: str) -> 
         "actual": finding.actual,
         "planned": finding.planned.value,
         "risk": None if finding.risk is None else finding.risk.label,
-        "because": finding.explanation,
+        "explanation": finding.explanation,
         "reasons": [reason.value for reason in finding.reasons],
         "message": finding.message,
-        "instead": finding.hint,
+        "hint": finding.hint,
         "owner": None,
         "changedOutside": False,
         "takenAt": taken_at,
@@ -45,18 +45,21 @@ def make_row(cluster: str, topic: str, finding: DriftFinding, taken_at: str) -> 
 
 
 def with_owner(row: FindingRow, topic: TopicState | None, record: OwnershipRecord | None) -> FindingRow:
-    """The row with what our record says of its topic: of an existing one, if it is valid, else of one that is gone."""
-    whose = topic.valid_record if topic else record
+    """Return the row with the owner of its topic and the flag for external changes.
+
+    The owner comes from the valid record of an existing topic, or from the record of a deleted topic.
+    """
+    valid_record = topic.valid_record if topic else record
     changed = topic.modified_externally if topic else False
-    return {**row, "owner": whose.owner if whose else None, "changedOutside": changed}
+    return {**row, "owner": valid_record.owner if valid_record else None, "changedOutside": changed}
 
 
 def unknown_finding(topic: str, message: str) -> DriftFinding:
-    """That nothing is known of a topic, or (without a name) of a cluster."""
+    """Return the finding that a topic, or (without a name) a cluster, could not be compared."""
     expected = "present" if topic else None
     return DriftFinding(DriftClass.UNKNOWN, "", expected, None, PlannedAction.REPORTED, message=message)
 
 
 def finding_key(row: Mapping[str, Any]) -> FindingKey:
-    """What two reports know a finding by."""
+    """Return the key of a finding, which is equal in all reports."""
     return row["cluster"], row["topic"], row["class"], row["field"]

@@ -1,7 +1,8 @@
-"""What is known of each cluster of a report: its state and when that was read, or why nothing is known.
+"""Snapshot inputs of a drift report: finds the newest snapshot of each cluster and reads its state.
 
-From snapshots, of which the newest of each cluster counts; what cannot be used of them is kept and named, and what is
-missing for it is never taken for missing on the cluster.
+``drift.report`` gets one ``ClusterInput`` for each cluster of the run, with a state or with the reason why there is
+none. Only the newest snapshot of a cluster is used. Unusable rows and files are collected in ``UnusedInput``; a topic
+that is missing because its row is unusable is never reported as missing on the cluster.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ from topiarist.text import printable
 
 @dataclass(frozen=True, slots=True)
 class ClusterInput:
-    """One cluster as a report sees it: ``state`` is None if nothing is known of it, and ``problem`` then says why.
+    """The input of one cluster. Without a state, ``problem`` has the reason.
 
-    ``taken`` is when its reading began. With ``gaps`` the state lacks topics, nobody knows which; it also lacks those
-    that are ``settled``, of which nothing else needs to be known.
+    ``state`` is None if the cluster could not be read. ``taken_at`` is the time when the read began. If
+    ``is_incomplete``, the state lacks an unknown set of topics. The state also lacks the topics in ``equal_topics``,
+    which need no plan.
     """
 
     cluster: str
@@ -43,7 +45,7 @@ class ClusterInput:
 
 
 class SupersededSnapshot(NamedTuple):
-    """A snapshot that does not count, and the newer one that does."""
+    """A snapshot that is not used, and the newer snapshot that replaces it."""
 
     cluster: str
     file: str
@@ -52,7 +54,7 @@ class SupersededSnapshot(NamedTuple):
 
 
 class UnknownClusterSnapshot(NamedTuple):
-    """A snapshot of a cluster that the run does not know."""
+    """A snapshot of a cluster that is not part of the run."""
 
     cluster: str
     file: str
@@ -60,7 +62,7 @@ class UnknownClusterSnapshot(NamedTuple):
 
 @dataclass(slots=True)
 class UnusedInput:
-    """What there is to say of the input; ``broken`` grows while clusters are read."""
+    """Input that a report does not use; ``invalid_rows`` grows while clusters are read."""
 
     superseded: tuple[SupersededSnapshot, ...] = ()
     unknown_clusters: tuple[UnknownClusterSnapshot, ...] = ()
@@ -68,11 +70,11 @@ class UnusedInput:
 
 
 class SnapshotInventory:
-    """The snapshots at some paths, files or folders, for the clusters of a run.
+    """The snapshots at some paths (files or folders) for the clusters of a run.
 
-    What is elsewhere than in files says so in ``found``, ``read_head`` and ``local``. ``said`` is what there is to say
-    of clusters that could not be read, for those who may know their addresses. Raises ``SnapshotUnusable`` for a path
-    that is not there, or a folder without snapshots.
+    Subclasses for other storage override ``list_snapshots``, ``read_cluster_row`` and ``local_path``. ``read_errors``
+    has error messages of clusters that could not be read; the messages may contain addresses. Raises
+    ``SnapshotUnusable`` for a path that does not exist, or a folder without snapshots.
     """
 
     read_errors: Mapping[str, str] = MappingProxyType({})
@@ -82,18 +84,18 @@ class SnapshotInventory:
         self._reader = CachingReader()
         self._cluster_rows: dict[str, dict[str, Any]] = {}
         self.unused_input = UnusedInput()
-        found: defaultdict[str, list[tuple[datetime, str]]] = defaultdict(list)
-        for file, one in self.list_snapshots(paths):
-            match one:
+        snapshots: defaultdict[str, list[tuple[datetime, str]]] = defaultdict(list)
+        for file, header in self.list_snapshots(paths):
+            match header:
                 case SnapshotHeader(cluster, taken):
-                    found[cluster].append((taken, file))
+                    snapshots[cluster].append((taken, file))
                 case broken:
                     self.unused_input.invalid_rows.append(broken)
-        newest = {cluster: max(files) for cluster, files in found.items()}
+        newest = {cluster: max(files) for cluster, files in snapshots.items()}
         self._files = {cluster: newest[cluster] for cluster in clusters if cluster in newest}
         self.unused_input.superseded = tuple(
             SupersededSnapshot(cluster, file, taken, newest[cluster][1])
-            for cluster, files in sorted(found.items())
+            for cluster, files in sorted(snapshots.items())
             for taken, file in sorted(files)
             if (taken, file) != newest[cluster]
         )
@@ -104,59 +106,65 @@ class SnapshotInventory:
         )
 
     def list_snapshots(self, paths: Sequence[str]) -> Iterator[tuple[str, SnapshotHeader | InvalidRow]]:
-        """Every file with what it is a snapshot of, or why it is none."""
+        """Yield each file with its snapshot header, or with the error of an unusable file."""
         for file in sorted({file for path in paths for file in _list_files(Path(path))}):
             yield str(file), read_header(file)
 
     def cluster_row(self, name: str) -> dict[str, Any]:
-        """The first row of the snapshot that counts for a cluster."""
+        """Return the first row of the snapshot in use for a cluster; the row is cached."""
         if name not in self._cluster_rows:
             self._cluster_rows[name] = self.read_cluster_row(name)
         return self._cluster_rows[name]
 
     def read_cluster_row(self, name: str) -> dict[str, Any]:
-        """The same, read."""
+        """Read the first row of the snapshot in use for a cluster."""
         return read_first_row(Path(self._files[name][1]))
 
     def local_path(self, name: str) -> Path:
-        """Where all rows of the snapshot that counts for a cluster can be read here."""
+        """Return a local file with all rows of the snapshot in use for a cluster."""
         return Path(self._files[name][1])
 
     @property
     def newest_taken_at(self) -> datetime | None:
-        """When the newest of the snapshots that count was taken; None if there is none."""
+        """Return the time of the newest snapshot in use; None without snapshots."""
         return max((taken for taken, _ in self._files.values()), default=None)
 
     @property
     def files(self) -> Mapping[str, tuple[datetime, str]]:
-        """The snapshot that counts for each cluster that has one, and when it was taken."""
+        """Return the time and file of the snapshot in use, for each cluster that has one."""
         return self._files
 
     def count_rows(self) -> int:
-        """How many rows the snapshots that count say that they have."""
+        """Return the number of rows that the snapshots in use announce in their first rows."""
         return sum(self.cluster_row(name)["rows"] for name in self._files)
 
     def read_clusters(self, specs: Mapping[str, Sequence[TopicSpec]], owner: str) -> Iterator[ClusterInput]:
-        """Each cluster of the run in order of name, one read at a time; topics equal to their specs are settled."""
-        settler = EqualityIndex(owner)
-        return (self.read_cluster(name, settler.for_cluster(specs[name])) for name in sorted(self._clusters))
+        """Yield the clusters of the run in order of name, reading one at a time.
+
+        Topics that are equal to their specs are counted in ``equal_topics`` and left out of the state.
+        """
+        equality_index = EqualityIndex(owner)
+        return (self.read_cluster(name, equality_index.for_cluster(specs[name])) for name in sorted(self._clusters))
 
     def read_cluster(self, name: str, settled: EqualTopics) -> ClusterInput:
-        """What is known of one cluster; what cannot be used of its file is added to ``inputs``."""
+        """Read the input of one cluster; unusable rows are added to ``unused_input``.
+
+        ``settled`` collects the topics that are equal to their specs.
+        """
         if name not in self._files:
             return ClusterInput(name, problem="there is no snapshot of it")
         taken, file = self._files[name]
         path = self.local_path(name)
-        found = read_partial_snapshot(path, self._reader, settled.add_if_equal)
-        broken = [_with_file_name(file, path, one) for one in found.invalid_rows]
-        self.unused_input.invalid_rows.extend(broken)
-        if found.state is None:
-            return ClusterInput(name, problem=f"{broken[0].message} ({printable_path(file)})")
-        problem = self.identity_problem(name, found.state)
-        return ClusterInput(name, taken, None if problem else found.state, problem, found.is_incomplete, settled)
+        snapshot = read_partial_snapshot(path, self._reader, settled.add_if_equal)
+        invalid_rows = [_with_file_name(file, path, one) for one in snapshot.invalid_rows]
+        self.unused_input.invalid_rows.extend(invalid_rows)
+        if snapshot.state is None:
+            return ClusterInput(name, problem=f"{invalid_rows[0].message} ({printable_path(file)})")
+        problem = self.identity_problem(name, snapshot.state)
+        return ClusterInput(name, taken, None if problem else snapshot.state, problem, snapshot.is_incomplete, settled)
 
     def identity_problem(self, name: str, state: ClusterState) -> str:
-        """Why a state is not that of the cluster that a document means; empty if it is."""
+        """Return the reason why a state belongs to another cluster than the document; empty if it matches."""
         try:
             require_cluster_id(self._clusters[name].cluster_id, state.cluster_id)
             require_chroot(self._clusters[name], state.chroot, self._files[name][1])
@@ -166,18 +174,24 @@ class SnapshotInventory:
 
 
 def reject_duplicate_cluster_ids(cluster_inputs: Iterable[ClusterInput]) -> Iterator[ClusterInput]:
-    """The same, but of several with one cluster id only the first is compared: the others' names are mistaken."""
-    first: dict[str, str] = {}
-    for one in cluster_inputs:
-        number = one.state.cluster_id if one.state else ""
-        if number and first.setdefault(number, one.cluster) != one.cluster:
-            yield ClusterInput(one.cluster, problem=f"its cluster id, {number}, is that of cluster {first[number]}")
+    """Yield the inputs, with a problem instead of a state for each repeated cluster id.
+
+    Only the first cluster with an id is compared, because the names of the other clusters are wrong.
+    """
+    cluster_of_id: dict[str, str] = {}
+    for cluster_input in cluster_inputs:
+        cluster_id = cluster_input.state.cluster_id if cluster_input.state else ""
+        if cluster_id and cluster_of_id.setdefault(cluster_id, cluster_input.cluster) != cluster_input.cluster:
+            yield ClusterInput(
+                cluster_input.cluster,
+                problem=f"its cluster id, {cluster_id}, is that of cluster {cluster_of_id[cluster_id]}",
+            )
         else:
-            yield one
+            yield cluster_input
 
 
 def _with_file_name(file: str, path: Path, invalid_row: InvalidRow) -> InvalidRow:
-    """What is broken under the name of the file; a table's rows have no numbers of lines."""
+    """Return the invalid row under the name of its original file; rows of a table have line number 0."""
     if str(path) == file:
         return invalid_row
     line = 0 if file.endswith(PARQUET_SUFFIX) else invalid_row.line

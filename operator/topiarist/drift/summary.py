@@ -1,4 +1,8 @@
-"""A report in numbers: ``summary.json`` as a plain document, counted while clusters come by one after the other."""
+"""The summary of a drift report: ``summary.json`` as a document of plain values.
+
+``drift.report.write_report`` adds one comparison after the other, so that only counts stay in memory, and then builds
+the document. All formats in ``drift.outputs`` are rendered from it.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +30,10 @@ Counts = Counter[str]
 
 
 class SummaryBuilder:
-    """Counts what the comparisons of a run found; ``summary`` is the document once all are added.
+    """A builder that counts the comparisons of a run; ``build`` returns the document once all are added.
 
-    ``fleet`` has the topics that are compared between clusters; whoever compared them elsewhere adds to it.
+    ``cross_cluster_index`` has the topics that are compared between clusters. A caller that compares topics elsewhere
+    (Spark) adds its variants to the index.
     """
 
     def __init__(self, as_of: str, owner: str) -> None:
@@ -44,16 +49,16 @@ class SummaryBuilder:
 
     @property
     def counts_by_class(self) -> Mapping[str, int]:
-        """Findings by class so far."""
+        """Return the number of findings by class so far."""
         return self._counts_by["class"]
 
     @property
     def unknown_clusters(self) -> int:
-        """Clusters so far of which nothing is known."""
+        """Return the number of clusters so far that could not be compared."""
         return sum(cluster["problem"] is not None for cluster in self._clusters)
 
     def add(self, comparison: Comparison) -> None:
-        """Count one cluster, in order of name; its rows have their status already."""
+        """Count one cluster; clusters come in order of name, and their rows already have a status."""
         for row in comparison.rows:
             self._count_row(row)
         self._clusters.append(_cluster_document(comparison))
@@ -77,10 +82,10 @@ class SummaryBuilder:
             self._owners[row["owner"]][row["class"]] += 1
 
     def build(self, previous: PreviousReport, inputs: UnusedInput) -> dict[str, Any]:
-        """The document. ``previous`` is settled for all clusters."""
-        uneven = list(self.cross_cluster_index.differences())
+        """Return the document; ``previous`` must have been matched with all clusters."""
+        differences = list(self.cross_cluster_index.differences())
         compared = [cluster["takenAt"] for cluster in self._clusters if cluster["problem"] is None]
-        now = {
+        current = {
             "asOf": self._as_of,
             "findings": self.total_findings,
             "new": self._counts_by["status"][NEW],
@@ -101,18 +106,18 @@ class SummaryBuilder:
                 {"owner": owner, "findings": numbers.total(), "byClass": _sort_nonzero(numbers)}
                 for owner, numbers in sorted(self._owners.items(), key=lambda item: (-item[1].total(), item[0] or ""))
             ],
-            "uneven": {
-                "total": len(uneven),
-                "topics": [_difference_document(one) for one in islice(uneven, MAX_SHOWN_DIFFERENCES)],
+            "crossClusterDifferences": {
+                "total": len(differences),
+                "topics": [_difference_document(one) for one in islice(differences, MAX_SHOWN_DIFFERENCES)],
             },
             "unbalanced": sorted(self._imbalances, key=lambda one: str(one["cluster"])),
             "inputs": _unused_input_document(inputs),
-            "trend": history.extend_trend(previous.trend, now),
+            "trend": history.extend_trend(previous.trend, current),
         }
 
     @property
     def total_findings(self) -> int:
-        """All findings so far."""
+        """Return the number of findings so far."""
         return self._counts_by["class"].total()
 
     def _findings_document(self, previous: PreviousReport) -> dict[str, Any]:
@@ -120,9 +125,9 @@ class SummaryBuilder:
         return {
             "total": self.total_findings,
             "new": status[NEW],
-            "standing": status.total() - status[NEW],
+            "unchanged": status.total() - status[NEW],
             "resolved": previous.resolved,
-            "unseen": len(previous.not_evaluated),
+            "notEvaluated": len(previous.not_evaluated),
             "dropped": previous.dropped,
             "byClass": _sort_nonzero(self._counts_by["class"]),
             "byPlanned": _sort_nonzero(self._counts_by["planned"]),
@@ -132,14 +137,14 @@ class SummaryBuilder:
 
 
 def _cluster_document(comparison: Comparison) -> dict[str, Any]:
-    seen, state = comparison.cluster_input, comparison.cluster_input.state
+    cluster_input, state = comparison.cluster_input, comparison.cluster_input.state
     return {
-        "cluster": seen.cluster,
+        "cluster": cluster_input.cluster,
         "clusterId": state.cluster_id if state else None,
-        "takenAt": format_time(seen.taken_at) if seen.taken_at else None,
-        "problem": seen.problem or None,
-        "gaps": seen.is_incomplete,
-        "gate": state.write_block.reason.value if state and state.write_block.reason else None,
+        "takenAt": format_time(cluster_input.taken_at) if cluster_input.taken_at else None,
+        "problem": cluster_input.problem or None,
+        "incomplete": cluster_input.is_incomplete,
+        "writeBlock": state.write_block.reason.value if state and state.write_block.reason else None,
         "declared": comparison.declared,
         "present": comparison.present,
         "findings": len(comparison.rows),
@@ -159,7 +164,7 @@ def _unused_input_document(unused_input: UnusedInput) -> dict[str, Any]:
             {"cluster": one.cluster, "file": one.file, "takenAt": format_time(one.taken_at), "newer": one.newer}
             for one in unused_input.superseded
         ],
-        "strangers": [{"cluster": one.cluster, "file": one.file} for one in unused_input.unknown_clusters],
+        "unknownClusters": [{"cluster": one.cluster, "file": one.file} for one in unused_input.unknown_clusters],
     }
 
 

@@ -1,4 +1,7 @@
-"""Where snapshots and reports lie: paths here, or addresses such as ``s3a://bucket/folder``, for Spark alone."""
+"""Paths and URIs of snapshots and reports: local paths, or URIs such as ``s3a://bucket/folder`` for Spark only.
+
+Engines and inventories use them to decide who can read a path, and to pass paths to Spark unchanged.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +19,27 @@ _FILE_URI = re.compile(r"file:/+")
 
 
 def to_local_path(path: str) -> str:
-    """The same as a plain path if it is the ``file:`` address of one."""
+    """Return a ``file:`` URI as a plain path; return any other text unchanged."""
     return "/" + unquote(_FILE_URI.sub("", path)) if _FILE_URI.match(path) else path
 
 
 def is_remote(path: str) -> bool:
-    """Whether it is an address that is no plain path."""
+    """Return whether a text is a URI of another scheme than ``file:``."""
     return bool(_URI.match(path)) and not _FILE_URI.match(path)
 
 
 def to_uri(path: str) -> str:
-    """How Spark is told of it: a plain path might be one in the store that a cluster takes for its own."""
+    """Return the URI of a path, because Spark resolves a plain path in the default store of the cluster."""
     return path if is_remote(path) else f"file://{Path(path).absolute()}"
 
 
 def to_literal_uri(path: str) -> str:
-    """The same for reading: what Spark reads may be a pattern, and here none is meant."""
+    """Return the URI of a path for reading, with glob characters escaped."""
     return "".join(f"\\{letter}" if letter in "{}[]*?\\" else letter for letter in to_uri(path))
 
 
 def list_parquet_files(path: str) -> Iterator[Path]:
-    """The files of Parquet at a path, or in the folder there at any depth."""
+    """Yield the Parquet file at a path, or the Parquet files below the folder at any depth."""
     where = Path(path)
     if where.suffix == PARQUET_SUFFIX and where.is_file():
         yield where
@@ -47,7 +50,7 @@ def list_parquet_files(path: str) -> Iterator[Path]:
 
 
 def spark_required_reason(path: str) -> str:
-    """Why only Spark can read what is at a path; empty if it need not."""
+    """Return the reason why only Spark can read a path; empty if Spark is not needed."""
     if is_remote(path):
         return REMOTE_REASON
     return "is Parquet" if next(list_parquet_files(path), None) else ""

@@ -1,8 +1,8 @@
-"""What a plan would spend of its cluster's budgets, and the plan without what they do not allow.
+"""Enforces the budgets of a cluster on a plan.
 
-A budget is the last of the filters: what a policy or a missing permission has held back costs nothing. That of
-``notifications`` only spreads work over runs. Every other budget is an alarm: a plan that is larger than anybody meant
-is not carried out in part, unless the run asks for that.
+Budgets are the last filter, so changes that a policy or a missing approval withheld cost nothing. The budget of
+``notifications`` only spreads work over several runs. Every other budget is an alarm: a plan that is larger than
+intended is not applied at all, unless the run asks for a partial apply. ``chain`` calls this module.
 """
 
 from __future__ import annotations
@@ -33,16 +33,20 @@ CostFunction = Callable[[TopicPlan, Change], int]
 
 
 class _ExceededBudget(NamedTuple):
-    """A budget that a plan exceeds: the numbers and its field in words, and which changes it counts."""
+    """An exceeded budget, with its numbers and its field as text.
+
+    ``is_counted`` returns whether the budget counts a change.
+    """
 
     message: str
     is_counted: Callable[[TopicPlan, Change], bool]
 
 
 def enforce_budgets(plan: Plan, budgets: Budgets, *, partial: bool = False) -> Plan:
-    """``plan`` without what exceeds ``budgets``.
+    """Return ``plan`` without the changes that exceed ``budgets``.
 
-    Over any but ``notifications`` nothing at all is left, or with ``partial`` nothing that the exceeded budget counts.
+    If a budget other than ``notifications`` is exceeded, all changes are withheld; with ``partial`` only the changes
+    that the exceeded budget counts.
     """
     if over := list(_exceeded_budgets(plan, budgets)):
         plan = _withhold_counted(plan, over) if partial else _withhold_all(plan, over)
@@ -50,12 +54,13 @@ def enforce_budgets(plan: Plan, budgets: Budgets, *, partial: bool = False) -> P
 
 
 def _exceeded_budgets(plan: Plan, budgets: Budgets) -> Iterator[_ExceededBudget]:
-    """The exceeded budgets, in the order in which the manifest's reference lists them."""
+    """Yield the exceeded budgets, in the order of the manifest reference."""
     for name, limit, cost, noun in (
         ("topics", budgets.topics, _topic_cost, "changed topic"),
         ("newPartitions", budgets.new_partitions, _new_partition_cost, "new partition"),
         ("deletions", budgets.deletions, _deletion_cost, "deletion"),
     ):
+        # A topic counts once, by its most expensive change.
         spent = sum(max(cost(topic, change) for change in topic.changes) for topic in plan.actionable_topics())
         if limit is not None and spent > limit:
             yield _ExceededBudget(f"{format_count(spent, noun)}, {limit:,} allowed ({name})", _has_cost(cost))
@@ -81,39 +86,49 @@ def _new_partition_cost(_topic: TopicPlan, change: Change) -> int:
 
 
 def _total_partitions(_topic: TopicPlan, change: Change) -> int:
-    """Partitions that a topic has once a change that gives it some is done; 0 for other changes."""
+    """Return the partitions of a topic after a change that adds some.
+
+    Returns 0 for other changes.
+    """
     if isinstance(change, AddPartitions):
         return change.total
     return len(change.replicas) if isinstance(change, CreateTopic) else 0
 
 
 def _partitions_per_topic(plan: Plan, limit: int) -> Iterator[_ExceededBudget]:
-    """Topics that would have too many partitions: the largest is named, the others are counted."""
+    """Yield the exceeded budget of partitions per topic.
+
+    The message has the largest topic and the number of the other topics.
+    """
     totals = {
         topic.topic: max(_total_partitions(topic, change) for change in topic.changes)
         for topic in plan.actionable_topics()
     }
-    wide = [name for name, total in totals.items() if total > limit]
-    if wide:
-        largest = max(wide, key=lambda name: totals[name])
-        more = f" and too many for {format_count(len(wide) - 1, 'other topic')}" if len(wide) > 1 else ""
-        words = (
+    over_limit = [name for name, total in totals.items() if total > limit]
+    if over_limit:
+        largest = max(over_limit, key=lambda name: totals[name])
+        more = f" and too many for {format_count(len(over_limit) - 1, 'other topic')}" if len(over_limit) > 1 else ""
+        message = (
             f"{format_count(totals[largest], 'partition')} for {largest}{more}, {limit:,} allowed (partitionsPerTopic)"
         )
-        yield _ExceededBudget(words, lambda topic, change: _total_partitions(topic, change) > limit)
+        yield _ExceededBudget(message, lambda topic, change: _total_partitions(topic, change) > limit)
 
 
 def _changed_share(plan: Plan, limit: int) -> Iterator[_ExceededBudget]:
-    """Existing topics that change, as a share of those that the run knows: creations are no part of either."""
+    """Yield the exceeded budget of changed topics as a share of existing topics.
+
+    Creations count neither as changed nor as existing.
+    """
     existing = plan.unchanged + sum(
         topic.before is not None for topic in plan.topics if topic.changes or topic.refusals
     )
+    # The share counts topics, so one change of each is enough.
     changed = sum(
         _changes_existing_topic(topic, change) for topic in plan.actionable_topics() for change in topic.changes[:1]
     )
     if changed * 100 > existing * limit:
-        words = f"{changed:,} of {format_count(existing, 'existing topic')} changed, {limit}% allowed (changedShare)"
-        yield _ExceededBudget(words, _changes_existing_topic)
+        message = f"{changed:,} of {format_count(existing, 'existing topic')} changed, {limit}% allowed (changedShare)"
+        yield _ExceededBudget(message, _changes_existing_topic)
 
 
 def _changes_existing_topic(topic: TopicPlan, change: Change) -> bool:
@@ -121,7 +136,10 @@ def _changes_existing_topic(topic: TopicPlan, change: Change) -> bool:
 
 
 def _withhold_all(plan: Plan, exceeded: Sequence[_ExceededBudget]) -> Plan:
-    """Nothing is done: the plan is not what anybody meant, so no part of it can be trusted to be."""
+    """Return the plan with all changes withheld.
+
+    An exceeded budget means that the plan is probably not intended, so no part of it is trusted.
+    """
     words = "; ".join(each.message for each in exceeded)
     message = f"{words}: nothing of this cluster is written"
     more = "; --partial does what that does not count"
@@ -131,7 +149,7 @@ def _withhold_all(plan: Plan, exceeded: Sequence[_ExceededBudget]) -> Plan:
 
 
 def _withhold_counted(plan: Plan, exceeded: Sequence[_ExceededBudget]) -> Plan:
-    """The plan without the changes that each exceeded budget counts."""
+    """Return the plan without the changes that each exceeded budget counts."""
     for each in exceeded:
         plan = _withhold_matching(
             plan, each.is_counted, Issue(Reason.BUDGET_EXCEEDED, each.message, hint=_HINT_RAISE_BUDGET)
@@ -140,7 +158,7 @@ def _withhold_counted(plan: Plan, exceeded: Sequence[_ExceededBudget]) -> Plan:
 
 
 def _limit_notifications(plan: Plan, limit: int) -> Plan:
-    """The plan with the first ``limit`` of its config updates, by topic name."""
+    """Return the plan with the first ``limit`` config updates, by topic name."""
     updates = [topic.topic for topic in plan.actionable_topics() if any(map(_sends_notification, topic.changes))]
     if len(updates) <= limit:
         return plan
@@ -160,7 +178,7 @@ def _sends_notification(change: Change) -> bool:
 
 
 def _withhold_matching(plan: Plan, is_unwanted: Callable[[TopicPlan, Change], bool], issue: Issue) -> Plan:
-    """``plan`` with all unwanted changes of a topic held by one refusal."""
+    """Return ``plan`` with one refusal per topic for all unwanted changes."""
     topics = [
         withhold(topic, [change for change in topic.changes if is_unwanted(topic, change)], issue)
         if topic.is_actionable

@@ -1,7 +1,7 @@
-"""What a policy's rule may know: the names that its expression can use, and their values for a topic or a change.
+"""Binds the variables that the expression of a policy rule can use to their values.
 
-The tables are the single source of truth: an adapter declares exactly these names to the language that evaluates the
-expressions, and the reference lists them. A name that is not here does not compile.
+``policies`` calls the functions for each topic and each change. ``model.policy`` declares the names and types of the
+variables; a name that is not declared there does not compile.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from topiarist.model.state import TopicState
 
 
 def bind_cluster(cluster: ClusterSpec) -> CelBindings:
-    """The facts that all topics of a cluster share."""
+    """Return the variables that all topics of a cluster share."""
     return {
         "cluster.name": cluster.name,
         "cluster.labels": cluster.labels,
@@ -25,9 +25,10 @@ def bind_cluster(cluster: ClusterSpec) -> CelBindings:
 
 
 def bind_topic(spec: TopicSpec, cluster_bindings: CelBindings, annotations: Mapping[str, str]) -> CelBindings:
-    """Everything in ``TOPIC``; ``cluster_bindings`` is what ``of_cluster`` gives for the topic's cluster.
+    """Return the variables of a topic.
 
-    ``annotations`` are those of its document, which a manifest does not carry along.
+    ``cluster_bindings`` is the result of ``bind_cluster`` for the topic's cluster. ``annotations`` are those of the
+    topic's document; a ``Manifest`` does not have them.
     """
     manifest = spec.manifest
     return {
@@ -45,14 +46,17 @@ def bind_topic(spec: TopicSpec, cluster_bindings: CelBindings, annotations: Mapp
 
 
 def bind_change(plan: TopicPlan, change: Change, broker_count: int) -> CelBindings:
-    """What ``CHANGE`` has beyond ``TOPIC``, for one change of a topic; ``broker_count`` are registered."""
+    """Return the variables of a change, without those of its topic.
+
+    ``broker_count`` is the number of registered brokers.
+    """
     before = _bind_topic_state(plan.before) if plan.before else _NO_TOPIC
     after = _bind_topic_after(plan, change, before)
     return {
         "cluster.brokers": broker_count,
         "change.kind": type(change).__name__,
         "change.risk": change.assessment.risk.label,
-        "change.because": change.assessment.explanation,
+        "change.explanation": change.assessment.explanation,
         "change.keys": _changed_keys(change),
         **{f"change.before.{name}": value for name, value in before.items()},
         **{f"change.after.{name}": value for name, value in after.items()},

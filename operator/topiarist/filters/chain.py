@@ -1,7 +1,7 @@
-"""The order of the filters on a plan, once, for the command line and the operator.
+"""Applies the filters to a plan in their fixed order, for the command line and the operator.
 
-External changes that are only reported are withheld first, then what policies deny, then what needs an approval that is
-missing, and the budgets count what remains.
+External changes that are only reported are withheld first, then changes that policies deny, then changes without a
+required approval. The budgets count the remaining changes.
 """
 
 from __future__ import annotations
@@ -23,6 +23,6 @@ def apply_filters(
 ) -> Plan:
     """Return the plan without the changes that the run may not make.
 
-    ``approve`` keeps everything where a person is asked afterwards. See ``within_budgets`` for ``partial``.
+    ``approve`` keeps everything if a person is asked afterwards. See ``enforce_budgets`` for ``partial``.
     """
     return enforce_budgets(approve(policies(external(plan))), budgets, partial=partial)

@@ -1,9 +1,9 @@
-"""Which part of a difference the manifest brought about, and which part somebody else did on the cluster.
+"""Separates changes that the manifest caused from changes that would undo external changes.
 
-The record beside a topic remembers what the spec asked for when the topic last was as asked (``witness``). What the
-spec asks for still, and the cluster had by then, somebody has changed since: that is drift. Whoever only reports drift
-calls ``report_only`` on each plan; ``reconcile`` then does what is left. Nothing else is asked what was applied: a
-record outlives every resource, status and run.
+The ownership record has the spec values of the moment when the topic last matched its spec. If the spec still asks for
+such a value and the topic no longer has it, another client changed the topic: that is drift. The operator calls
+``withhold_external_changes`` on each plan if its policy is to report drift only. The ownership record is the only
+memory of applied values, because it outlives every resource, status and run.
 """
 
 from __future__ import annotations
@@ -29,24 +29,25 @@ from topiarist.model.state import OwnershipRecord, TopicState
 
 
 def withhold_external_changes(plan: Plan) -> Plan:
-    """``plan`` without the changes that would undo what others did; each topic's become one refusal.
+    """Return ``plan`` without the changes that would undo external changes.
 
-    Only the owner's own record is asked, also one of an earlier topic of the name: that it was made again is drift too.
-    A record that does not know what was applied speaks against every change to a config that others have written since.
+    Each topic gets one refusal for all of them. Only the record of the plan's own owner is used. A record of an earlier
+    topic of the same name is used too, because a recreated topic is also drift. A record without applied values
+    withholds every change to a config that another client has written since.
     """
     return replace(plan, topics=tuple(_withhold_in_topic(topic, plan.owner) for topic in plan.topics))
 
 
 def _withhold_in_topic(topic: TopicPlan, owner: str) -> TopicPlan:
-    found, record = topic.before, topic.record_before
-    if topic.observe_only or topic.spec is None or found is None or record is None:
+    actual, record = topic.before, topic.record_before
+    if topic.observe_only or topic.spec is None or actual is None or record is None:
         return topic
     if record.owner != owner or record.deleted:
         return topic
-    left, drifted = list[Change](), list[Change]()
+    kept, drifted = list[Change](), list[Change]()
     for change in topic.changes:
-        for part, outside in _split_change(change, found, record):
-            (drifted if outside else left).append(part)
+        for part, is_external in _split_change(change, actual, record):
+            (drifted if is_external else kept).append(part)
     if not drifted:
         return topic
     finding = Issue(
@@ -54,12 +55,15 @@ def _withhold_in_topic(topic: TopicPlan, owner: str) -> TopicPlan:
         "changed on the cluster since it was as asked",
         hint="put it right there, change the spec, or set driftPolicy: Correct in the Cluster",
     )
-    held = withhold(replace(topic, changes=(*left, *drifted)), drifted, finding)
-    return held if held.changes else _add_record_update(held, found, owner)
+    filtered = withhold(replace(topic, changes=(*kept, *drifted)), drifted, finding)
+    return filtered if filtered.changes else _add_record_update(filtered, actual, owner)
 
 
 def _add_record_update(topic: TopicPlan, actual: TopicState, owner: str) -> TopicPlan:
-    """Where all changes are held: what the topic meets of its spec is noted in the record nevertheless."""
+    """Return the topic, with an update of the ownership record if needed.
+
+    All changes of the topic are withheld, but the record still notes the values that match the spec.
+    """
     record = actual.valid_record
     if topic.spec is None or record is None or record.applied is None:
         return topic
@@ -68,27 +72,31 @@ def _add_record_update(topic: TopicPlan, actual: TopicState, owner: str) -> Topi
 
 
 def _split_change(change: Change, actual: TopicState, record: OwnershipRecord) -> Iterator[tuple[Change, bool]]:
-    """A change, or its config keys apart, and whether what it would undo was done outside."""
+    """Yield each part of a change and whether it undoes an external change.
+
+    A config update has at most two parts.
+    """
     if isinstance(change, AddPartitions):
         applied = record.applied
-        known = not actual.record_valid if applied is None else change.total <= (applied.partitions or 0)
-        yield change, known
+        undoes_external = not actual.record_valid if applied is None else change.total <= (applied.partitions or 0)
+        yield change, undoes_external
     elif isinstance(change, UpdateConfig):
-        outside = {item: _is_external(item, actual, record) for item in change.items}
-        for verdict in (False, True):
-            if items := tuple(item for item in change.items if outside[item] is verdict):
-                yield UpdateConfig(items), verdict
+        external = {item: _is_external(item, actual, record) for item in change.items}
+        for is_external in (False, True):
+            if items := tuple(item for item in change.items if external[item] is is_external):
+                yield UpdateConfig(items), is_external
     else:
         yield change, False
 
 
 def _is_external(item: ConfigItem, actual: TopicState, record: OwnershipRecord) -> bool:
-    """Whether a key is not as the spec asks because others changed it, not because the spec did."""
+    """Return whether another client, not the spec, caused the difference of a key."""
     if record.applied is None:
         return actual.modified_externally or not actual.record_valid
     if item.after is None:
         return item.key not in record.config_keys and record.applied.remove_unmanaged
     if item.key not in record.config_keys:
         return False
+    # If the spec asks for another value than the recorded one, the spec has changed since.
     value = dict(record.applied.config).get(item.key)
     return value is None or matches_recorded_value(item.key, value, item.after)

@@ -1,6 +1,8 @@
-"""What may be done: plans in, plans out. No flag that allows or forbids a change is read anywhere else.
+"""Filters a plan by a function, and by the approvals of a run.
 
-A policy never adds a change; what it takes away becomes a refusal that holds it, so that it still can be seen.
+A filter takes a plan and returns a plan with fewer changes. A filter never adds a change. Each removed change becomes a
+refusal that holds the change, so that it can still be shown. No other code than ``filters`` reads the flags that allow
+or forbid changes. The other filters, the command line and the operator call this module.
 """
 
 from __future__ import annotations
@@ -13,16 +15,16 @@ from topiarist.model.plan import Change, Issue, Plan, Risk, TopicPlan, withhold
 from topiarist.model.run_options import RiskApproval
 
 PlanFilter = Callable[[Plan], Plan]
-"""Takes a plan and returns it with fewer changes that may be made."""
+"""A function from a plan to the same plan with fewer allowed changes."""
 
 
 def keep_all(plan: Plan) -> Plan:
-    """Return the plan as it is."""
+    """Return the plan unchanged."""
     return plan
 
 
 def filter_changes(plan: Plan, find_issue: Callable[[TopicPlan, Change], Issue | None]) -> Plan:
-    """``plan`` without the changes to which ``find_issue`` has a finding."""
+    """Return ``plan`` without the changes for which ``find_issue`` returns an issue."""
     return replace(plan, topics=tuple(_filter_topic(topic, find_issue) for topic in plan.topics))
 
 
@@ -34,12 +36,15 @@ def _filter_topic(topic: TopicPlan, find_issue: Callable[[TopicPlan, Change], Is
 
 
 def filter_unapproved(plan: Plan, approvals: tuple[RiskApproval, ...]) -> Plan:
-    """``plan`` with only those changes that may lose data which the run allows; ``Disruptive`` needs no allowance."""
+    """Return ``plan`` without unapproved changes that may lose data.
+
+    ``Disruptive`` changes need no approval.
+    """
 
     def judge(topic: TopicPlan, change: Change) -> Issue | None:
         if change.assessment.risk < Risk.DATA_LOSS:
             return None
-        if any(allowance.risk is Risk.DATA_LOSS and allowance.covers(topic.topic) for allowance in approvals):
+        if any(approval.risk is Risk.DATA_LOSS and approval.covers(topic.topic) for approval in approvals):
             return None
         return Issue(
             Reason.DATA_LOSS,

@@ -1,13 +1,9 @@
-"""A platform owner's rules as values, what they say of a topic or a change, and a plan without what they deny.
+"""Evaluates the policies of a run, and withholds the changes that policies deny.
 
-``schema`` makes the policies, an adapter evaluates their expressions; here is whom a policy is for and what follows
-from a verdict. A rule can only take away: nothing is done because of a policy.
-
-The policies of a run: whom they are for, what they say of its topics before anything is connected to, and the guard
-that they are for its plans.
-
-What is wrong with a rule stops every command but ``render``. What a rule denies stops ``validate``; of a plan the guard
-makes a refusal of it.
+The rules are those of platform owners; ``desired.parse`` makes the ``Policy`` values, and an adapter evaluates their
+expressions. Rules about topics are evaluated before any connection is made, rules about changes when a plan is
+filtered. An error in a rule ends every command except ``render``. A denial ends ``validate``; in a plan it becomes a
+refusal. A policy never adds a change. ``cli.load`` and the operator's ``policy_cache`` call this module.
 """
 
 from __future__ import annotations
@@ -35,25 +31,27 @@ def deny_changes(
     topic_issues: Mapping[str, Sequence[Issue]],
     find_change_issues: Callable[[TopicPlan, Change], Iterable[Issue]],
 ) -> Plan:
-    """``plan`` without the changes that rules deny.
+    """Return ``plan`` without the changes that rules deny.
 
-    ``topic_issues`` is what rules about topics say, by topic: a denial holds back every change of the topic, and is
-    only said where there is none. ``find_change_issues`` gives what rules about changes say to one.
+    ``topic_issues`` are the issues of rules about topics, by topic: a denial withholds every change of the topic. For a
+    topic without changes it is only a notice or a further refusal. ``find_change_issues`` returns the issues of rules
+    about changes for one change.
     """
     topics = tuple(
         _deny_topic_changes(topic, topic_issues.get(topic.topic, ()), find_change_issues) for topic in plan.topics
     )
-    silent = len(topic_issues.keys() - {topic.topic for topic in plan.topics})
-    words = (
-        f"policies are not kept by {format_count(silent, 'topic')} without a difference: validate names what they break"
+    count = len(topic_issues.keys() - {topic.topic for topic in plan.topics})
+    warning = (
+        f"policies are not kept by {format_count(count, 'topic')} without a difference: validate names what they break"
     )
-    return replace(plan, topics=topics, warnings=(*plan.warnings, words) if silent else plan.warnings)
+    return replace(plan, topics=topics, warnings=(*plan.warnings, warning) if count else plan.warnings)
 
 
 def _deny_topic_changes(
     topic: TopicPlan, issues: Sequence[Issue], find_change_issues: Callable[[TopicPlan, Change], Iterable[Issue]]
 ) -> TopicPlan:
-    verdicts = [
+    # Evaluated before any change is withheld, so that every rule sees the whole topic plan.
+    change_issues = [
         (change, finding)
         for change in topic.changes
         if topic.is_actionable
@@ -61,13 +59,16 @@ def _deny_topic_changes(
     ]
     for finding in issues:
         topic = _apply_issue(topic, topic.changes if topic.is_actionable else (), finding)
-    for change, finding in verdicts:
-        topic = _apply_issue(topic, [left for left in topic.changes if left is change], finding)
+    for change, finding in change_issues:
+        topic = _apply_issue(topic, [remaining for remaining in topic.changes if remaining is change], finding)
     return topic
 
 
 def _apply_issue(topic: TopicPlan, changes: Sequence[Change], issue: Issue) -> TopicPlan:
-    """The topic without ``changes`` if the finding denies them; otherwise it is only said."""
+    """Return the topic without ``changes`` if the issue denies them.
+
+    Otherwise the issue is added, and the changes stay.
+    """
     return withhold(topic, changes, issue) if changes and _is_denial(issue) else _add_issue(topic, issue)
 
 
@@ -76,14 +77,17 @@ def _is_denial(issue: Issue) -> bool:
 
 
 def _add_issue(topic: TopicPlan, issue: Issue) -> TopicPlan:
-    """A finding that holds nothing back: a refusal beside another one, else only a word."""
+    """Add an issue that withholds no change.
+
+    A denial is added as a refusal if the topic has other refusals. Every other issue is added as a warning.
+    """
     if _is_denial(issue) and topic.refusals:
         return replace(topic, refusals=(*topic.refusals, issue))
     return replace(topic, notices=(*topic.notices, issue._replace(reason=Reason.POLICY_WARNING)))
 
 
 def find_duplicate_names(policies: Sequence[Policy]) -> Iterator[Diagnostic]:
-    """Names that are there twice, of policies and of the rules of one policy."""
+    """Yield the duplicate names of policies, and of the rules of each policy."""
     first: dict[tuple[str, str], Policy] = {}
     for policy in policies:
         earlier = first.setdefault((policy.namespace, policy.name), policy)
@@ -92,20 +96,23 @@ def find_duplicate_names(policies: Sequence[Policy]) -> Iterator[Diagnostic]:
             yield Diagnostic(place, f"Policy {policy.name}: there is one of this name at {at} already")
         names: dict[str, int] = {}
         for index, rule in enumerate(policy.rules):
-            known = names.setdefault(rule.name, index)
-            if known != index:
-                place, at = (policy.rules[each].locate("name") for each in (index, known))
+            first_index = names.setdefault(rule.name, index)
+            if first_index != index:
+                place, at = (policy.rules[each].locate("name") for each in (index, first_index))
                 yield Diagnostic(place, f"{rule.title}: there is one of this name at {at} already")
 
 
 _MAX_SHOWN_CLUSTERS = 3
 
 AnnotationLookup = Callable[[Manifest], Mapping[str, str]]
-"""Gives ``metadata.annotations`` of a topic's document; asked for only where a rule asks."""
+"""Returns ``metadata.annotations`` of a topic's document; called only if a rule uses annotations."""
 
 
 class PolicyResult(NamedTuple):
-    """What the policies of a run say: errors and warnings before any connection, and the filter for its plans."""
+    """The result of the policies of a run.
+
+    ``errors`` and ``warnings`` are known before any connection is made; ``plan_filter`` is for the plans.
+    """
 
     errors: Sequence[Diagnostic] = ()
     warnings: Sequence[Diagnostic] = ()
@@ -122,19 +129,19 @@ def evaluate_policies(
 ) -> PolicyResult:
     """Evaluate the rules about topics for every topic of ``desired``.
 
-    ``clusters`` are all that the run knows, also those that it is narrowed away from. ``validate_only``: no plan will
-    follow, so a denial is an error and a warning is a warning.
+    ``clusters`` are all clusters that the run knows, including those that its options exclude. With ``validate_only``
+    no plan follows, so a denial is an error and a warning is a warning.
     """
     evaluator.evaluate(desired)
-    complaints, warnings = [*evaluator.errors()], [*_unused_policy_warnings(policies, clusters)]
+    diagnostics, warnings = [*evaluator.errors()], [*_unused_policy_warnings(policies, clusters)]
     if validate_only:
-        complaints += evaluator.diagnostics(deny=True)
+        diagnostics += evaluator.diagnostics(deny=True)
         warnings += evaluator.diagnostics(deny=False)
-    return PolicyResult(complaints, warnings, evaluator.filter_plan)
+    return PolicyResult(diagnostics, warnings, evaluator.filter_plan)
 
 
 class EvaluationErrors:
-    """Rules that could not be judged: the topics for which, and the first reason."""
+    """Rules that could not be evaluated, each with its topics and errors."""
 
     def __init__(self) -> None:
         self._errors_by_rule: dict[Rule, list[tuple[TopicSpec, RuleError]]] = defaultdict(list)
@@ -146,30 +153,33 @@ class EvaluationErrors:
         self._errors_by_rule[rule].append((spec, error))
 
     def for_topic(self, topic: str) -> Iterator[tuple[Rule, RuleError]]:
-        """Yield the rules that could not be judged for a topic."""
-        for rule, found in self._errors_by_rule.items():
-            yield from ((rule, fault) for spec, fault in found if spec.topic == topic)
+        """Yield the rules that could not be evaluated for a topic."""
+        for rule, errors in self._errors_by_rule.items():
+            yield from ((rule, error) for spec, error in errors if spec.topic == topic)
 
     def errors(self) -> Iterator[Diagnostic]:
-        """One for each rule, at its own place, with the first topic and the number of the others."""
-        for rule, found in self._errors_by_rule.items():
-            spec, fault = found[0]
-            more = f" and {format_count(len(found) - 1, 'other topic')}" if len(found) > 1 else ""
+        """Yield one error for each rule, at the place of the rule.
+
+        The message has the first topic and the number of further topics.
+        """
+        for rule, errors in self._errors_by_rule.items():
+            spec, error = errors[0]
+            more = f" and {format_count(len(errors) - 1, 'other topic')}" if len(errors) > 1 else ""
             on = _format_clusters([spec.cluster.name])
-            message = f"cannot be judged for {spec.topic}{on}{more}: {fault.message}"
-            yield _make_diagnostic(rule, message, fault.hint)
+            message = f"cannot be judged for {spec.topic}{on}{more}: {error.message}"
+            yield _make_diagnostic(rule, message, error.hint)
 
 
 class PolicyEvaluator:
-    """The rules of a run, compiled, and what those about topics say of its topics.
+    """The compiled rules of a run, and their results for its topics.
 
-    ``faults`` has the rules about topics that could not be judged.
+    ``evaluation_errors`` has the rules about topics that could not be evaluated.
     """
 
     def __init__(
         self, policies: Sequence[Policy], annotations: AnnotationLookup, rule_evaluator: RuleEvaluator
     ) -> None:
-        """``rule_evaluator`` has the compiled rules of these policies."""
+        """Store the policies; ``rule_evaluator`` has their compiled rules."""
         self._policies = policies
         self._annotations = annotations
         self._rule_evaluator = rule_evaluator
@@ -178,7 +188,10 @@ class PolicyEvaluator:
         self._violations: list[tuple[Rule, TopicSpec]] = []
 
     def evaluate(self, desired: Desired) -> None:
-        """Judge every topic on every cluster but those that are to go, or have no size yet."""
+        """Evaluate every topic on every cluster.
+
+        Topics that are to be deleted, or that have no size yet, are left out.
+        """
         for name, specs in desired.specs.items():
             selection = _ApplicableRules(self._policies, desired.clusters[name], RuleSubject.TOPIC)
             shared = cel_variables.bind_cluster(desired.clusters[name])
@@ -187,24 +200,27 @@ class PolicyEvaluator:
                     self._evaluate_topic(spec, selection.for_topic(spec), shared)
 
     def _evaluate_topic(self, spec: TopicSpec, rules: Sequence[Rule], shared: policy_.CelBindings) -> None:
-        known = cel_variables.bind_topic(spec, shared, _needed_annotations(rules, spec, self._annotations))
-        for rule, fault in self._rule_evaluator.evaluate(rules, known):
-            if fault:
-                self.evaluation_errors.add(rule, spec, fault)
+        facts = cel_variables.bind_topic(spec, shared, _needed_annotations(rules, spec, self._annotations))
+        for rule, error in self._rule_evaluator.evaluate(rules, facts):
+            if error:
+                self.evaluation_errors.add(rule, spec, error)
                 continue
             self._issues[spec.cluster.name][spec.topic].append(rule.make_issue(spec))
             self._violations.append((rule, spec))
 
     def errors(self) -> Iterator[Diagnostic]:
-        """What is wrong with the rules themselves, each at its own place."""
+        """Yield the errors in the rules, each at the place of its rule."""
         yield from find_duplicate_names(self._policies)
-        for rule, fault in tuple(self._rule_evaluator.rule_errors.items()):
-            if rule not in self.evaluation_errors:  # one that was given up here: for which topic is known
-                yield _make_diagnostic(rule, fault.message, fault.hint)
+        for rule, error in tuple(self._rule_evaluator.rule_errors.items()):
+            if rule not in self.evaluation_errors:  # ``evaluation_errors`` reports these with the topic
+                yield _make_diagnostic(rule, error.message, error.hint)
         yield from self.evaluation_errors.errors()
 
     def diagnostics(self, *, deny: bool) -> Iterator[Diagnostic]:
-        """What rules about topics deny, or warn of, where it was written; once for all clusters."""
+        """Yield the violations of rules about topics that deny, or that warn.
+
+        Each violation is at the place of the field in the manifest, and is reported once for all clusters.
+        """
         places: dict[tuple[Rule, Location, str], list[str]] = defaultdict(list)
         for rule, spec in self._violations:
             if rule.deny is deny:
@@ -215,23 +231,27 @@ class PolicyEvaluator:
             yield Diagnostic(place, message, f"the rule stands at {rule.locate()}", rule.reason.value)
 
     def filter_plan(self, plan: Plan) -> Plan:
-        """What the rules leave of a plan. Raises ``InvalidManifests`` if one of them cannot be judged.
+        """Return the part of a plan that the rules allow.
 
-        A topic that comes without its spec, from a saved plan, was judged when that was made.
+        A topic without a spec comes from a saved plan and was evaluated when that plan was made. Raises
+        ``InvalidManifests`` if a rule cannot be evaluated.
         """
-        left, faults = self.evaluate_plan(plan)
-        if found := [*faults.errors()]:
-            raise InvalidManifests(found)
-        return left
+        filtered, evaluation_errors = self.evaluate_plan(plan)
+        if diagnostics := [*evaluation_errors.errors()]:
+            raise InvalidManifests(diagnostics)
+        return filtered
 
     def evaluate_plan(self, plan: Plan) -> tuple[Plan, EvaluationErrors]:
-        """Return what the rules leave of a plan, and the rules about changes that could not be judged for a topic."""
+        """Return the allowed part of a plan, and the evaluation errors.
+
+        The errors are those of rules about changes that could not be evaluated for a topic.
+        """
         changes = _ChangeEvaluation(self._rule_evaluator, self._policies, self._annotations, plan)
         return deny_changes(plan, self._issues.get(plan.cluster, {}), changes.evaluate), changes.evaluation_errors
 
 
 class _ChangeEvaluation:
-    """What rules about changes say of one plan."""
+    """The evaluation of the rules about changes for one plan."""
 
     def __init__(
         self, rule_evaluator: RuleEvaluator, policies: Sequence[Policy], annotations: AnnotationLookup, plan: Plan
@@ -246,50 +266,55 @@ class _ChangeEvaluation:
         )
 
     def evaluate(self, topic: TopicPlan, change: Change) -> Iterator[Issue]:
-        """The rules that a change does not keep."""
+        """Yield an issue for each rule that a change violates."""
         spec = topic.spec
         rules = self._applicable_rules.for_topic(spec) if spec else ()
         if spec is None or not rules:
             return
-        known = cel_variables.bind_topic(
+        facts = cel_variables.bind_topic(
             spec, cel_variables.bind_cluster(spec.cluster), _needed_annotations(rules, spec, self._annotations)
         )
-        for rule, fault in self._rule_evaluator.evaluate(
-            rules, {**known, **cel_variables.bind_change(topic, change, self._broker_count)}
+        for rule, error in self._rule_evaluator.evaluate(
+            rules, {**facts, **cel_variables.bind_change(topic, change, self._broker_count)}
         ):
-            if fault:
-                self.evaluation_errors.add(rule, spec, fault)
+            if error:
+                self.evaluation_errors.add(rule, spec, error)
             else:
                 yield rule.make_issue(spec)
 
 
 class _ApplicableRules:
-    """The rules on one subject that hold on one cluster; false if there are none."""
+    """The rules on one subject that apply to one cluster; false if empty."""
 
     def __init__(self, policies: Iterable[Policy], cluster: ClusterSpec, subject: RuleSubject) -> None:
         rules = {policy: [rule for rule in policy.rules if rule.subject is subject] for policy in policies}
         self._rules_by_policy = {
-            policy: found for policy, found in rules.items() if found and policy.applies_to_cluster(cluster)
+            policy: subject_rules
+            for policy, subject_rules in rules.items()
+            if subject_rules and policy.applies_to_cluster(cluster)
         }
 
     def __bool__(self) -> bool:
         return bool(self._rules_by_policy)
 
     def for_topic(self, spec: TopicSpec) -> Sequence[Rule]:
-        """Those that are for this topic."""
+        """Return the rules that apply to this topic."""
         return [
             rule for policy, rules in self._rules_by_policy.items() if policy.applies_to_topic(spec) for rule in rules
         ]
 
 
 def _needed_annotations(rules: Iterable[Rule], spec: TopicSpec, annotations: AnnotationLookup) -> Mapping[str, str]:
-    """The annotations of a topic's document, if a rule asks for them."""
-    asked = any("annotations" in rule.expression for rule in rules)
-    return annotations(spec.manifest) if asked else {}
+    """Return the annotations of a topic's document; empty if no rule uses them."""
+    is_needed = any("annotations" in rule.expression for rule in rules)
+    return annotations(spec.manifest) if is_needed else {}
 
 
 def _unused_policy_warnings(policies: Iterable[Policy], clusters: Mapping[str, ClusterSpec]) -> Iterator[Diagnostic]:
-    """Policies for clusters that are not there: whoever wrote them believes that they guard something."""
+    """Yield a warning for each policy that selects no existing cluster.
+
+    The author of such a policy assumes that it protects something.
+    """
     for policy in policies:
         for index, name in enumerate(policy.cluster_names):
             if name not in clusters:
@@ -302,12 +327,15 @@ def _unused_policy_warnings(policies: Iterable[Policy], clusters: Mapping[str, C
 
 
 def _make_diagnostic(rule: Rule, message: str, hint: str) -> Diagnostic:
-    """What is wrong with a rule, where its expression begins."""
+    """Return an error in a rule, at the start of its expression."""
     return Diagnostic(rule.locate("expression"), f"{rule.title}: {message}", hint)
 
 
 def _format_clusters(clusters: Sequence[str]) -> str:
-    """The clusters in words, of many the first ones; nothing for the unnamed one."""
+    """Return the cluster names as text, shortened if there are many.
+
+    The result is empty for a cluster without a name.
+    """
     names = sorted(filter(None, set(clusters)))
     shown, more = names[:_MAX_SHOWN_CLUSTERS], names[_MAX_SHOWN_CLUSTERS:]
     rest = f" and {format_count(len(more), 'other cluster')}" if more else ""

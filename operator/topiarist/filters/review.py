@@ -1,14 +1,10 @@
-"""Whether replica lists that were reviewed can still be had, and whether they are such as a planner makes.
+"""Filters a plan by a reviewed plan, and checks a saved plan again before it is applied.
 
-A file from a branch is not trusted: with lists of its own it could put a cluster's load, or all replicas of a
-partition, where it likes. Used by ``review``.
-
-What a review allows: plans in, plans out, without what was not reviewed or needs another word.
-
-What was reviewed on a branch and what was merged may differ, and a file from a branch is not trusted: a plan is made
-anew, and of it only that is done which the reviewed plan has too, with the reviewed replica lists as long as they can
-be had. A plan that is applied from its file alone is looked at with the eyes of the cluster's own document once more.
-Like a policy, a review never adds a change.
+A plan file from a branch is not trusted: its replica lists could put the load of a cluster, or all replicas of a
+partition, on chosen brokers. Therefore ``apply`` makes a new plan and keeps only the changes that the reviewed plan has
+too. The reviewed replica lists are used as long as they are possible and plausible. A plan that is applied from its
+file alone is checked against the current ``Cluster`` document. A review never adds a change. ``cli.apply.modes`` calls
+this module.
 """
 
 from __future__ import annotations
@@ -40,19 +36,25 @@ from topiarist.model.state import OwnershipRecord
 from topiarist.planning.builder import HINT_DECLARE_VERSION, version_warning
 
 _MAX_LOAD_FACTOR = 2
-"""How many times as much as planned now a broker may get by reviewed lists: it was planned among fewer brokers."""
+"""Maximum load of a broker, as a multiple of the load planned now.
+
+The reviewed lists may have been planned with fewer brokers.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerSets:
-    """The brokers as the review saw them, as they are, and those that get no new replicas."""
+    """The reviewed, the current and the excluded brokers.
+
+    ``excluded`` brokers get no new replicas.
+    """
 
     reviewed: Mapping[int, Broker]
     current: Mapping[int, Broker]
     excluded: Collection[int]
 
     def unavailable_reason(self, replicas: Iterable[Replicas]) -> str:
-        """Why reviewed replica lists cannot be had any more; empty if they can."""
+        """Return why reviewed replica lists cannot be used; empty if they can."""
         for broker in sorted({broker for brokers in replicas for broker in brokers}):
             if broker in self.excluded:
                 return f"its replica lists name broker {broker}, which gets no new replicas"
@@ -63,9 +65,10 @@ class BrokerSets:
         return ""
 
     def implausible_reason(self, planned: Sequence[Replicas], reviewed: Sequence[Replicas]) -> str:
-        """Why reviewed replica lists are not such as a planner makes, seen from those it makes now; empty if they are.
+        """Return why no planner would make the reviewed lists; empty if one would.
 
-        Neither has an empty list. Among fewer brokers each got more, but not a multiple of it.
+        The reviewed lists are compared with the lists that the planner makes now; neither may have an empty list. With
+        fewer brokers each broker gets more replicas, but not a multiple.
         """
         if min(map(self._count_racks, reviewed)) < min(map(self._count_racks, planned)):
             return "its replica lists keep a partition in fewer racks than it would get now"
@@ -82,7 +85,10 @@ class BrokerSets:
 
 
 def _most_loaded_broker(lists: Sequence[Replicas], first: int | None) -> tuple[int, int]:
-    """The broker that stands most often in the lists, or at their heads, and how often."""
+    """Return the most frequent broker and its count.
+
+    ``first`` is the number of replicas to count from the head of each list; None counts all.
+    """
     return Counter(broker for replicas in lists for broker in replicas[:first]).most_common(1)[0]
 
 
@@ -92,38 +98,47 @@ _HINT_REVIEW_AGAIN = "make a plan of what is merged, have it reviewed, and apply
 
 
 class _ReviewedChange(NamedTuple):
-    """A part of a change: to be done as it stands here, or (``why``) not to be done."""
+    """A part of a change; ``message`` is the reason not to apply it."""
 
     change: Change
     message: str = ""
 
 
 def filter_unreviewed(plan: Plan, reviewed: Plan, without_brokers: Collection[int] = ()) -> Plan:
-    """``plan`` with only what ``reviewed``, a plan for the same cluster, has too: topic, kind, before and after.
+    """Return ``plan`` with only the changes that ``reviewed`` has too.
 
-    Of a config update each key counts by itself. Reviewed replica lists are used if they differ from the planned ones
-    in nothing but their brokers, and these stand as they did; brokers of ``without_brokers`` and of the cluster's
-    ``excludeBrokers`` get none. A change that may cost more than its review showed was not reviewed.
+    Both plans are for the same cluster. Topic, kind, before and after must be equal; of a config update each key counts
+    by itself. Reviewed replica lists are used if they differ from the planned ones only in their brokers, and these
+    brokers are still registered in the same racks. The brokers of ``without_brokers`` and of the cluster's
+    ``excludeBrokers`` get no replicas. A change that is riskier than its review showed is withheld.
     """
-    known = {topic.topic: topic for topic in reviewed.actionable_topics()}
-    seen, there = ({broker.id: broker for broker in each.brokers} for each in (reviewed, plan))
+    reviewed_topics = {topic.topic: topic for topic in reviewed.actionable_topics()}
+    reviewed_brokers, current_brokers = ({broker.id: broker for broker in each.brokers} for each in (reviewed, plan))
     topics = []
     for topic in plan.topics:
         if topic.is_actionable:
             excluded = {*without_brokers, *(topic.spec.cluster.exclude_brokers if topic.spec else ())}
-            topic = _review_topic(topic, known.get(topic.topic), BrokerSets(seen, there, excluded))
+            topic = _review_topic(
+                topic, reviewed_topics.get(topic.topic), BrokerSets(reviewed_brokers, current_brokers, excluded)
+            )
         topics.append(topic)
     return replace(plan, topics=tuple(topics))
 
 
 def already_satisfied(plan: Plan, reviewed: Plan) -> tuple[str, ...]:
-    """Topics that ``reviewed`` would change and about which ``plan`` finds nothing to do or to refuse."""
-    found = {topic.topic for topic in plan.topics if topic.changes or topic.refusals}
-    return tuple(topic.topic for topic in reviewed.actionable_topics() if topic.topic not in found)
+    """Return the topics of ``reviewed`` that need no change in ``plan``.
+
+    ``plan`` has neither a change nor a refusal of such a topic.
+    """
+    open_topics = {topic.topic for topic in plan.topics if topic.changes or topic.refusals}
+    return tuple(topic.topic for topic in reviewed.actionable_topics() if topic.topic not in open_topics)
 
 
 def filter_unapproved_deletions(plan: Plan, approvals: tuple[RiskApproval, ...]) -> Plan:
-    """``plan`` with only those deletions that the run allows; no plan, however reviewed, allows one by itself."""
+    """Return ``plan`` with only the deletions that the run allows.
+
+    A reviewed plan alone never allows a deletion.
+    """
     deleting = tuple(topic for topic in plan.topics if any(isinstance(change, DeleteTopic) for change in topic.changes))
     allowed = {topic.topic: topic for topic in filter_unapproved(replace(plan, topics=deleting), approvals).topics}
     return replace(plan, topics=tuple(allowed.get(topic.topic, topic) for topic in plan.topics))
@@ -132,12 +147,14 @@ def filter_unapproved_deletions(plan: Plan, approvals: tuple[RiskApproval, ...])
 def recheck_saved_plan(
     plan: Plan, cluster: ClusterSpec, *, planned_brokers: Iterable[Broker], allow_unknown_brokers: bool = False
 ) -> Plan:
-    """A plan without specs, without what the cluster as the run knows it forbids: who gets replicas, what is protected,
-    which configs its release and its vendor know; and without replicas on brokers that were not ``planned_brokers``
-    when the plan was made. The brokers and the oldest release that ``plan`` itself has may be those of the cluster as
-    it is now.
+    """Return a saved plan without the changes that ``cluster`` forbids now.
+
+    A saved plan has no specs. The check covers excluded brokers, protected topics, and configs that the Kafka version
+    or the vendor does not know. New replicas are allowed only on ``planned_brokers``, the brokers registered when the
+    plan was made, unless ``allow_unknown_brokers``. The brokers and the minimum Kafka version of ``plan`` itself may be
+    the current ones of the cluster.
     """
-    then = {broker.id for broker in planned_brokers}
+    planned_ids = {broker.id for broker in planned_brokers}
 
     def judge(topic: TopicPlan, change: Change) -> Issue | None:
         if isinstance(change, CreateTopic | AddPartitions):
@@ -145,7 +162,7 @@ def recheck_saved_plan(
             if excluded := sorted(named & cluster.exclude_brokers):
                 message = f"no new replicas in this run for broker {', '.join(map(str, excluded))}"
                 return Issue(Reason.EXCLUDED_BROKERS, message, hint="make the plan anew")
-            if not allow_unknown_brokers and (unknown := sorted(named - then)):
+            if not allow_unknown_brokers and (unknown := sorted(named - planned_ids)):
                 message = f"broker {', '.join(map(str, unknown))} was not registered when the plan was made"
                 return Issue(Reason.UNKNOWN_BROKERS, message, hint="if it is meant: --allow-unknown-brokers")
         if _is_denied_if_protected(change) and cluster.is_protected(topic.topic):
@@ -158,10 +175,13 @@ def recheck_saved_plan(
 
 
 def _find_config_issue(change: Change, cluster: ClusterSpec, min_version: KafkaVersion) -> Issue | None:
-    """What speaks against the configs that a change sets: what the run knows of the cluster, and nothing else."""
+    """Return the issue with the configs that a change sets, if any.
+
+    Only the configuration of the cluster that the run knows is used.
+    """
     sets = list(_configs_to_set(change))
-    if wrong := [problem for key, text, _ in sets if (problem := cluster.config_rules.config_problem(key, text))]:
-        message = "; ".join(found for found, _ in wrong)
+    if problems := [problem for key, text, _ in sets if (problem := cluster.config_rules.config_problem(key, text))]:
+        message = "; ".join(found for found, _ in problems)
         instead = "make the plan anew, by the Cluster as it is"
         if cluster.source is None:
             instead += ", or give its Cluster document with --clusters"
@@ -174,7 +194,7 @@ def _find_config_issue(change: Change, cluster: ClusterSpec, min_version: KafkaV
 
 
 def _configs_to_set(change: Change) -> Iterator[tuple[str, str, bool]]:
-    """The configs that a change sets, and whether each was not there before."""
+    """Yield key, value, and whether the key is new, for each config set."""
     if isinstance(change, CreateTopic):
         yield from ((key, text, True) for key, text in change.config.items())
     elif isinstance(change, UpdateConfig):
@@ -182,7 +202,7 @@ def _configs_to_set(change: Change) -> Iterator[tuple[str, str, bool]]:
 
 
 def _is_denied_if_protected(change: Change) -> bool:
-    """Whether a change is one that protected topics never get."""
+    """Return whether a change is never made to protected topics."""
     if isinstance(change, UpdateConfig):
         return any(item.key == "cleanup.policy" for item in change.items)
     return isinstance(change, AddPartitions | DeleteTopic)
@@ -206,7 +226,7 @@ def _withhold(topic: TopicPlan, changes: Sequence[Change], message: str) -> Topi
 
 
 def _identity_conflict(topic: TopicPlan, reviewed: TopicPlan) -> str:
-    """Why a topic as a whole is not the one that was reviewed; empty if it is."""
+    """Return why a topic is not the reviewed one; empty if it is."""
     if topic.before is None or reviewed.before is None:
         both = topic.before is reviewed.before
         return "" if both else "was there when it was reviewed, or is there now: not both"
@@ -225,20 +245,26 @@ def _describe_owner(topic: TopicPlan) -> str:
 def _review_change(
     topic: TopicPlan, change: Change, reviewed: TopicPlan, broker_sets: BrokerSets
 ) -> list[_ReviewedChange]:
-    was = next((other for other in reviewed.changes if type(other) is type(change)), None)
-    match change, was:
+    reviewed_change = next((other for other in reviewed.changes if type(other) is type(change)), None)
+    match change, reviewed_change:
         case _, None:
             return [_ReviewedChange(change, "the reviewed plan has no such change of it")]
         case UpdateConfig(), UpdateConfig():
-            return _review_update(change, was)
+            return _review_update(change, reviewed_change)
         case CreateTopic(), CreateTopic():
-            why = "was reviewed with another config" if change.config != was.config else ""
-            return [_review_replicas(topic, change, was, broker_sets, why)]
+            why = "was reviewed with another config" if change.config != reviewed_change.config else ""
+            return [_review_replicas(topic, change, reviewed_change, broker_sets, why)]
         case AddPartitions(), AddPartitions():
-            found, seen = (change.before, change.first_replicas), (was.before, was.first_replicas)
-            why = "was reviewed with other partitions than there are" if found != seen else ""
-            return [_review_replicas(topic, change, was, broker_sets, why)]
-    same = change == was and (
+            planned_partitions, reviewed_partitions = (
+                (change.before, change.first_replicas),
+                (reviewed_change.before, reviewed_change.first_replicas),
+            )
+            why = (
+                "was reviewed with other partitions than there are" if planned_partitions != reviewed_partitions else ""
+            )
+            return [_review_replicas(topic, change, reviewed_change, broker_sets, why)]
+    # A ``TakeOwnership`` has no fields: its content is the ownership record before and after.
+    same = change == reviewed_change and (
         not isinstance(change, TakeOwnership) or _record_change(topic) == _record_change(reviewed)
     )
     return [_ReviewedChange(change, "" if same else "was reviewed otherwise")]
@@ -249,7 +275,10 @@ def _record_change(topic: TopicPlan) -> tuple[OwnershipRecord | None, OwnershipR
 
 
 def _review_update(change: UpdateConfig, reviewed: UpdateConfig) -> list[_ReviewedChange]:
-    """The keys that were reviewed and the others, each as a change of its own; either may be missing."""
+    """Return the reviewed keys and the other keys, each as one change.
+
+    Either change may be missing.
+    """
     befores = {(item.key, item.before, item.after): item.assessment for item in reviewed.items}
     why = {item: _item_difference(befores.get(item[:3]), item.assessment) for item in change.items}
     parts = []
@@ -278,7 +307,7 @@ def _risk_increase(reviewed: RiskAssessment, planned: RiskAssessment) -> str:
 def _review_replicas(
     topic: TopicPlan, change: ReplicaChange, reviewed: ReplicaChange, broker_sets: BrokerSets, message: str
 ) -> _ReviewedChange:
-    """``change`` with the reviewed replica lists, unless something speaks against it."""
+    """Return ``change`` with the reviewed replica lists, or with a reason against it."""
     message = (
         message
         or _risk_increase(reviewed.assessment, change.assessment)

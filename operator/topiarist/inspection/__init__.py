@@ -1,1 +1,4 @@
-"""Read-only answers about topics: `describe`, `list`, health of partitions, sources of values."""
+"""Read-only data about topics: descriptions, lists, partition health, sources of values.
+
+``cli`` calls this package for ``describe`` and ``list``.
+"""

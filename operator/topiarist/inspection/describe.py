@@ -1,8 +1,8 @@
-"""One topic of one cluster, whole: what it is, what is asked of it and by whom, what is to be done about it.
+"""Describes one topic of one cluster: its state, its values with sources, and its pending plan.
 
-Put together from what others have found, so that nothing is judged a second time: ``make_plan`` says what is pending,
-``lifecycle`` what the controller has done, ``provenance`` where each value comes from. ``output.text.describe`` shows
-it.
+``cli.commands.describe`` calls this module; ``output.text.describe`` and ``output.json.describe`` print the result.
+Everything is computed elsewhere, and only once: ``planner`` makes the pending plan, ``topic_phase`` determines the
+phase, ``value_sources`` finds the source of each value.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _MAX_SUGGESTIONS = 3
 
 
 class ResolvedTopic(NamedTuple):
-    """The topic that somebody's word means on a cluster. ``document`` is where it is a document's name and not the
-    topic's: how the topic is called in Kafka, the word does not say.
+    """A topic that a name from the command line refers to.
+
+    ``by_document_name`` is true if the name is that of a document, and the topic has a different name in Kafka.
     """
 
     topic: str
@@ -36,12 +37,12 @@ class ResolvedTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Everything about one topic on one cluster.
+    """The description of one topic on one cluster.
 
-    ``planned`` is whether manifests were given, ``pending`` the plan of the topic if one of them names it. ``known`` is
-    whether the states of its partitions are. ``faults`` are its odd znodes. ``orphaned``: it is ours, and none of the
-    manifests that were given names it. ``placement`` is the one of Kafka's that most of its replica lists follow; None
-    if there is none, or no list.
+    ``manifests_given`` is true if the run has manifests; ``pending_plan`` is the plan of the topic if a manifest
+    declares it. ``states_known`` is true if the states of its partitions are known. ``read_errors`` are its unreadable
+    znodes. ``is_orphan`` is true if the run's owner has the topic and no manifest declares it. ``placement`` is the
+    placement of Kafka's that most of its replica lists follow; None if there is none, or no list.
     """
 
     cluster: ClusterSpec
@@ -61,60 +62,68 @@ class Description:
 
     @property
     def topic(self) -> str:
-        """The topic's name in Kafka."""
+        """Return the topic's name in Kafka."""
         return self.resolved.topic
 
     @property
     def record(self) -> OwnershipRecord | None:
-        """Our record, valid or not, with a topic or without."""
+        """Return the ownership record, valid or not, with or without a topic."""
         return self.state.record_of(self.topic)
 
 
 def resolve_topic(name: str, state: ClusterState, specs: Iterable[TopicSpec]) -> Sequence[ResolvedTopic]:
-    """What ``name`` means: the topic of that name, else what a document of that name is about; several if several are.
+    """Return the topic named ``name``, or the topics of documents of that name.
 
-    A name that nothing has is the topic's name all the same.
+    A name without a topic and without a document is returned as a topic name.
     """
-    found = list(specs)
-    there = (
+    all_specs = list(specs)
+    exists = (
         name in state.topics
         or name in state.topic_errors
         or name in state.pending_deletions
         or name in state.dangling_records
     )
-    if named := [spec for spec in found if spec.topic == name]:
-        return [ResolvedTopic(name, named[0])]
-    documents = [ResolvedTopic(spec.topic, spec, by_document_name=True) for spec in found if spec.manifest.name == name]
-    return documents if documents and not there else [ResolvedTopic(name)]
+    if by_topic_name := [spec for spec in all_specs if spec.topic == name]:
+        return [ResolvedTopic(name, by_topic_name[0])]
+    documents = [
+        ResolvedTopic(spec.topic, spec, by_document_name=True) for spec in all_specs if spec.manifest.name == name
+    ]
+    return documents if documents and not exists else [ResolvedTopic(name)]
 
 
 def split_patterns(text: str) -> tuple[str, ...]:
-    """Return the names and patterns that are asked for, each once: ``orders,shop.*`` has two."""
+    """Return the distinct names and patterns of a list: ``orders,shop.*`` has two."""
     return tuple(dict.fromkeys(filter(None, (word.strip() for word in text.split(",")))))
 
 
 def is_pattern(text: str) -> bool:
-    """Return whether a word is a glob pattern: no name of a topic or document has such a character."""
+    """Return whether a text is a glob pattern.
+
+    No name of a topic or document has such a character.
+    """
     return any(character in text for character in "*?[")
 
 
 def select_topics(name_or_pattern: str, state: ClusterState, specs: Iterable[TopicSpec]) -> Sequence[ResolvedTopic]:
-    """Return the topics that a name or a pattern means, in order of name; none if a pattern fits nothing.
+    """Return the topics that a name or a pattern matches, sorted by name.
 
-    A pattern is one of topic names: of the cluster, readable or not, of its records, and of manifests.
+    A pattern is compared with the topic names of the cluster, readable or not, of its records, and of manifests. The
+    result is empty if a pattern matches nothing.
     """
-    found = list(specs)
+    all_specs = list(specs)
     if not is_pattern(name_or_pattern):
-        return resolve_topic(name_or_pattern, state, found)
-    wanted = {spec.topic: spec for spec in found}
-    names = {*state.topics, *state.topic_errors, *state.pending_deletions, *state.dangling_records, *wanted}
-    return [ResolvedTopic(name, wanted.get(name)) for name in sorted(names) if matches_any(name, (name_or_pattern,))]
+        return resolve_topic(name_or_pattern, state, all_specs)
+    specs_by_topic = {spec.topic: spec for spec in all_specs}
+    names = {*state.topics, *state.topic_errors, *state.pending_deletions, *state.dangling_records, *specs_by_topic}
+    return [
+        ResolvedTopic(name, specs_by_topic.get(name)) for name in sorted(names) if matches_any(name, (name_or_pattern,))
+    ]
 
 
 def similar_names(name: str, state: ClusterState, specs: Iterable[TopicSpec]) -> Sequence[str]:
-    """Topics whose names are like ``name``, the closest first."""
-    known = {*state.topics, *state.topic_errors, *state.dangling_records, *(spec.topic for spec in specs)}
-    return get_close_matches(name, sorted(known), n=_MAX_SUGGESTIONS, cutoff=0.7)
+    """Return the topic names most similar to ``name``, the closest first."""
+    all_names = {*state.topics, *state.topic_errors, *state.dangling_records, *(spec.topic for spec in specs)}
+    return get_close_matches(name, sorted(all_names), n=_MAX_SUGGESTIONS, cutoff=0.7)
 
 
 def describe(
@@ -125,27 +134,27 @@ def describe(
     plan: Plan | None,
     owner: str,
 ) -> Description:
-    """Everything about the topic ``resolved`` means; ``inspection`` is None where nobody knows what the controller has
-    done.
+    """Return the description of the topic ``resolved``.
 
-    ``plan`` is that of all manifests for the cluster, None if there are none; ``owner`` is that of the run.
+    ``inspection`` is None if the state of its partitions is not known. ``plan`` is the plan of all manifests for the
+    cluster, None if there are none; ``owner`` is that of the run.
     """
     name, topic = resolved.topic, state.topics.get(resolved.topic)
-    known = inspection is not None and inspection.states_readable
-    listed = build_partitions(state, name, inspection)
-    planned = {each.topic: each for each in plan.topics} if plan else {}
+    states_known = inspection is not None and inspection.states_readable
+    partitions = build_partitions(state, name, inspection)
+    plans_by_topic = {topic_plan.topic: topic_plan for topic_plan in plan.topics} if plan else {}
     return Description(
         cluster=cluster,
         state=state,
         resolved=resolved,
-        phase=determine_phase(state, name, resolved.spec, listed, known),
-        partitions=listed,
-        values=find_value_sources(state, name, cluster, resolved.spec, listed),
-        states_known=known,
-        read_errors=tuple(_find_read_errors(state, name, inspection, listed)),
+        phase=determine_phase(state, name, resolved.spec, partitions, states_known),
+        partitions=partitions,
+        values=find_value_sources(state, name, cluster, resolved.spec, partitions),
+        states_known=states_known,
+        read_errors=tuple(_find_read_errors(state, name, inspection, partitions)),
         topic_id=inspection.topic_id if inspection else topic.topic_id if topic else None,
         manifests_given=plan is not None,
-        pending_plan=planned.get(name, _make_empty_plan(state, resolved)) if resolved.spec else None,
+        pending_plan=plans_by_topic.get(name, _make_empty_plan(state, resolved)) if resolved.spec else None,
         owner=owner,
         is_orphan=plan is not None and name in plan.orphans,
         placement=infer_nearest_placement(state.brokers, topic.replicas, excluded=cluster.exclude_brokers)
@@ -155,7 +164,7 @@ def describe(
 
 
 def _make_empty_plan(state: ClusterState, resolved: ResolvedTopic) -> TopicPlan:
-    """What a plan would hold of a topic of which it has nothing to say."""
+    """Return the plan of a topic without changes, refusals and notices."""
     topic = state.topics.get(resolved.topic)
     record = state.record_of(resolved.topic)
     return TopicPlan(resolved.topic, topic, record, record, spec=resolved.spec)
@@ -164,8 +173,8 @@ def _make_empty_plan(state: ClusterState, resolved: ResolvedTopic) -> TopicPlan:
 def _find_read_errors(
     state: ClusterState, name: str, inspection: TopicInspection | None, partitions: Iterable[Partition]
 ) -> Iterator[ReadError]:
-    """The topic's own znodes that are odd or forbidden, and those of its partitions."""
-    if fault := state.topic_errors.get(name):
-        yield fault
+    """Yield the read errors of the topic's own znodes, then of its partitions."""
+    if read_error := state.topic_errors.get(name):
+        yield read_error
     yield from inspection.other_errors if inspection else ()
-    yield from (one.read_error for one in partitions if one.read_error)
+    yield from (partition.read_error for partition in partitions if partition.read_error)

@@ -1,8 +1,8 @@
-"""Lists the topics of a cluster: a row for each, with its size, owner, manifest, configs and the state it is in.
+"""Lists the topics of a cluster: size, owner, manifest, configs and state of each topic.
 
-A row is made from what ``describe`` shows of one topic, but without a plan: ten thousand rows need one bulk read and
-the states of the partitions. ``cli.commands.list`` reads and filters, ``output.text.list`` and ``output.json.list``
-show.
+A row has a part of the data that ``describe`` shows, without a plan: ten thousand rows need one bulk read and the
+states of the partitions. ``cli.commands.list`` reads and filters; ``output.text.list`` and ``output.json.list`` print
+the rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from topiarist.model.state import ClusterState, TopicInspection, TopicState
 
 
 class TopicFlag(str, Enum):
-    """A state of a topic as a whole, beside the conditions of its partitions."""
+    """A state of a topic as a whole, unlike an issue of a partition."""
 
     MISSING = "Missing"
     UNREADABLE = "Unreadable"
@@ -35,21 +35,24 @@ class TopicFlag(str, Enum):
 
 
 STATE_NAMES = tuple(dict.fromkeys([*(mark.value for mark in TopicFlag), *(condition.value for condition in IssueType)]))
-"""The words that a state of a row may have: ``Unreadable`` is one of a topic and of a partition."""
+"""The names of all states of a row.
+
+``Unreadable`` is a state of topics and of partitions.
+"""
 
 _NOT_HEALTH = frozenset({TopicFlag.UNOWNED, TopicFlag.UNDECLARED})
-"""Marks that say nothing about how well a topic is."""
+"""Flags that are independent of the topic's health."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """One topic of a list.
+    """A topic of a list.
 
-    ``partitions`` is None where there is no topic, or none that can be read. ``widths`` has the number of partitions by
-    their number of replicas, without those that a reassignment only adds. ``owner`` is that of a valid record, empty if
-    there is none. ``config`` are the overrides that differ from the brokers' settings as far as these are known.
-    ``marks`` and ``conditions`` (how many partitions are in each) say how well the topic is; ``known`` is whether the
-    states of its partitions are.
+    ``partitions`` is None if the topic does not exist or cannot be read. ``partitions_by_replicas`` has the number of
+    partitions by their number of replicas, without replicas that a reassignment adds. ``owner`` is that of a valid
+    ownership record, empty if there is none. ``config`` are the overrides that differ from the known broker settings.
+    ``flags`` and ``issues`` (the number of partitions by issue) show the health of the topic; ``states_known`` is true
+    if the states of its partitions are known.
     """
 
     topic: str
@@ -64,15 +67,15 @@ class TopicRow:
 
     @property
     def states(self) -> frozenset[str]:
-        """The words of all marks and conditions."""
-        return frozenset({mark.value for mark in self.flags} | {condition.value for condition in self.issues})
+        """Return the names of all flags and issues."""
+        return frozenset({flag.value for flag in self.flags} | {issue.value for issue in self.issues})
 
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """Chooses rows: by glob patterns of names, owners, labels of the manifest, and states.
+    """A filter of rows by name patterns, owners, manifest labels, and states.
 
-    A row has to fit one of each kind that is given, and all of the labels.
+    A row must match one value of each kind that is given, and all labels.
     """
 
     patterns: tuple[str, ...] = ()
@@ -81,11 +84,11 @@ class RowFilter:
     states: frozenset[str] = frozenset()
 
     def matches_name(self, topic: str) -> bool:
-        """Return whether the name of a topic fits, which is known before anything else is."""
+        """Return whether a topic name matches, which needs no other data."""
         return not self.patterns or matches_any(topic, self.patterns)
 
     def matches(self, row: TopicRow) -> bool:
-        """Return whether a row fits."""
+        """Return whether a row matches."""
         return (
             self.matches_name(row.topic)
             and (not self.owners or row.owner in self.owners)
@@ -101,15 +104,16 @@ def build_rows(
     inspections: Mapping[str, TopicInspection],
     names: Collection[str],
 ) -> Iterator[TopicRow]:
-    """Yield a row for each of ``names`` that the cluster has or a manifest wants, in order of name.
+    """Yield a row for each of ``names``, sorted by name.
 
-    ``specs`` is None if no manifests were given: then no topic is undeclared. A topic that is not among
-    ``inspections`` has partitions of unknown state.
+    Names that neither the cluster nor a manifest has are left out. ``specs`` is None if no manifests were given: then
+    no topic is undeclared. A topic that is not among ``inspections`` has partitions of unknown state.
     """
-    wanted = {spec.topic: spec for spec in specs or ()}
+    specs_by_topic = {spec.topic: spec for spec in specs or ()}
     settings = cluster.config_rules.merge_dynamic_settings(state.broker_defaults)
     for name in sorted(names):
-        spec, topic = wanted.get(name), state.topics.get(name)
+        spec, topic = specs_by_topic.get(name), state.topics.get(name)
+        # Protected and internal topics need no manifest.
         undeclared = (
             specs is not None and spec is None and not cluster.is_protected(name) and name not in INTERNAL_TOPICS
         )
@@ -117,14 +121,19 @@ def build_rows(
             if spec and not spec.absent:
                 yield TopicRow(name, spec, flags=(TopicFlag.MISSING,))
             continue
-        found = inspections.get(name)
-        listed = build_partitions(state, name, found) if topic else ()
-        row = _build_row(state, name, listed, settings, states_known=found is not None and found.states_readable)
+        inspection = inspections.get(name)
+        partitions = build_partitions(state, name, inspection) if topic else ()
+        row = _build_row(
+            state, name, partitions, settings, states_known=inspection is not None and inspection.states_readable
+        )
         yield _add_manifest(row, spec, undeclared=undeclared)
 
 
 def all_topic_names(state: ClusterState, specs: Iterable[TopicSpec] | None) -> frozenset[str]:
-    """Return the names that a list may have: topics of the cluster, readable or not, and of the manifests."""
+    """Return all names that a list may have.
+
+    These are the topics of the cluster, readable or not, and of the manifests.
+    """
     return frozenset((*state.topics, *state.topic_errors, *(spec.topic for spec in specs or ())))
 
 
@@ -136,11 +145,11 @@ def _build_row(
     *,
     states_known: bool,
 ) -> TopicRow:
-    """Return the row of a topic of the cluster, without what manifests have to do with it."""
+    """Return the row of an existing topic, without the data from manifests."""
     topic = state.topics.get(name)
     record = topic.valid_record if topic else state.dangling_records.get(name)
     owner = record.owner if record and not record.deleted else ""
-    found = {
+    flags = {
         TopicFlag.UNREADABLE: topic is None,
         TopicFlag.MARKED_FOR_DELETION: name in state.pending_deletions,
         TopicFlag.UNEQUAL_REPLICAS: len(_replication_factors(partitions)) > 1,
@@ -149,44 +158,53 @@ def _build_row(
     return TopicRow(
         topic=name,
         partitions=len(topic.replicas) if topic else None,
-        partitions_by_replicas=Counter(one.replica_count for one in partitions if one.listed),
+        partitions_by_replicas=Counter(partition.replica_count for partition in partitions if partition.listed),
         owner=owner,
         config=_effective_overrides(topic, settings) if topic else {},
-        flags=tuple(mark for mark, holds in found.items() if holds),
+        flags=tuple(flag for flag, is_set in flags.items() if is_set),
         issues=count_issues(partitions),
         states_known=states_known,
     )
 
 
 def _add_manifest(row: TopicRow, spec: TopicSpec | None, *, undeclared: bool) -> TopicRow:
-    """Return a row with its manifest, and with the mark that nothing is wrong with the topic if nothing is."""
-    marks = (*row.flags, TopicFlag.UNDECLARED) if undeclared else row.flags
-    if not row.issues and _NOT_HEALTH.issuperset(marks):
-        marks = (TopicFlag.HEALTHY if row.states_known else TopicFlag.UNKNOWN, *marks)
-    return replace(row, spec=spec, flags=marks)
+    """Return a row with its manifest, and ``HEALTHY`` if it has no problem.
+
+    The flag is ``UNKNOWN`` instead if the states of the partitions are unknown.
+    """
+    flags = (*row.flags, TopicFlag.UNDECLARED) if undeclared else row.flags
+    if not row.issues and _NOT_HEALTH.issuperset(flags):
+        flags = (TopicFlag.HEALTHY if row.states_known else TopicFlag.UNKNOWN, *flags)
+    return replace(row, spec=spec, flags=flags)
 
 
 def _replication_factors(partitions: Iterable[Partition]) -> frozenset[int]:
-    """Return the numbers of replicas of partitions that are not being moved and have any."""
+    """Return the replica counts of partitions.
+
+    Partitions without replicas and partitions under reassignment are left out.
+    """
     return frozenset(
-        one.replica_count
-        for one in partitions
-        if one.listed and one.replicas and not one.has_issue(IssueType.REASSIGNING)
+        partition.replica_count
+        for partition in partitions
+        if partition.listed and partition.replicas and not partition.has_issue(IssueType.REASSIGNING)
     )
 
 
 def _effective_overrides(topic: TopicState, settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the overrides of a topic that are not what the brokers would use anyway, by key."""
-    found = {}
+    """Return the overrides that differ from the broker settings, by key."""
+    overrides = {}
     for key, text in sorted(topic.config.items()):
         default = config_rules.server_default(key, settings)
         if default is None or not config_values.is_equivalent(key, text, default):
-            found[key] = text
-    return found
+            overrides[key] = text
+    return overrides
 
 
 class TopicList(NamedTuple):
-    """The rows of one cluster. ``present`` counts all its topics, chosen or not; ``declared``: manifests were given."""
+    """The rows of one cluster.
+
+    ``topic_count`` counts all topics of the cluster, also those that a filter removed.
+    """
 
     cluster: ClusterSpec
     state: ClusterState

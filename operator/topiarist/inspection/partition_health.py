@@ -1,6 +1,7 @@
-"""One topic's partitions, each with its leader, its ISR and whatever is not well about it, in Kafka's own words.
+"""Builds the partitions of one topic, each with its leader, ISR and issues, in Kafka's own terms.
 
-``under-replicated`` and ``offline`` mean what Kafka's metrics and tools mean by them. Used by ``lifecycle``.
+``under-replicated`` and ``offline`` mean the same as in Kafka's metrics and tools. ``describe`` and ``list`` call
+``build_partitions``; ``topic_phase`` reads the issues.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from topiarist.model.state import (
 
 
 class IssueType(str, Enum):
-    """What may be said of a partition that is not simply well; the worst first."""
+    """The types of issues of a partition, the worst first."""
 
     UNREADABLE = "Unreadable"
     NOT_LISTED = "NotListed"
@@ -40,7 +41,7 @@ class IssueType(str, Enum):
 
     @property
     def label(self) -> str:
-        """As Kafka's people say it."""
+        """Return the name of the issue in Kafka's terms."""
         return _LABELS.get(self.value, self.value.lower())
 
 
@@ -56,7 +57,7 @@ _LABELS = {
 
 
 class PartitionIssue(NamedTuple):
-    """A condition, and what it rests on; empty where the condition says it all."""
+    """An issue of a partition with its details; ``message`` may be empty."""
 
     issue_type: IssueType
     message: str = ""
@@ -68,10 +69,11 @@ class PartitionIssue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition. ``state`` is None if the controller has not taken it over, or if that is not known or odd.
+    """A partition of a topic.
 
-    ``replicas`` has during a reassignment also those that are added; ``requested`` is what a request asks for.
-    ``listed`` is false if the topic has no such partition, or if its list cannot be read.
+    ``state`` is None if the controller has not initialized the partition, or if the state is unknown or unreadable.
+    During a reassignment ``replicas`` includes the added replicas; ``requested_replicas`` are those of a reassignment
+    request. ``listed`` is false if the topic has no such partition, or if its list of partitions cannot be read.
     """
 
     id: int
@@ -84,36 +86,46 @@ class Partition:
     issues: tuple[PartitionIssue, ...] = ()
 
     def has_issue(self, condition: IssueType) -> bool:
-        """Whether the partition is in this condition."""
-        return any(ailment.issue_type is condition for ailment in self.issues)
+        """Return whether the partition has an issue of this type."""
+        return any(issue.issue_type is condition for issue in self.issues)
 
     @property
     def replica_count(self) -> int:
-        """Its replicas as Kafka counts them: without those that a reassignment adds."""
+        """Return the number of replicas as Kafka counts them.
+
+        Replicas that a reassignment adds do not count.
+        """
         return len([broker for broker in self.replicas if broker not in self.reassignment.adding])
 
 
 def build_partitions(state: ClusterState, name: str, inspection: TopicInspection | None) -> tuple[Partition, ...]:
-    """The partitions of a topic, by id; those too that have a state and that the topic does not list any more.
+    """Return the partitions of a topic, by id.
 
-    Where states are not known they have none, and it is not said of any that it has not been taken over.
+    Partitions that have a state but are not listed by the topic come last. If the states are unknown, the partitions
+    have no state and no issue about initialization.
     """
     topic = state.topics.get(name)
     if inspection is None:
         pairs = zip(topic.partition_ids, topic.replicas, strict=True) if topic else ()
-        moving = topic.reassigning_partitions if topic else ()
-        told = (PartitionIssue(IssueType.REASSIGNING),)
-        return tuple(Partition(one, replicas, issues=told if one in moving else ()) for one, replicas in pairs)
+        moving_ids = topic.reassigning_partitions if topic else ()
+        reassigning = (PartitionIssue(IssueType.REASSIGNING),)
+        return tuple(
+            Partition(partition, replicas, issues=reassigning if partition in moving_ids else ())
+            for partition, replicas in pairs
+        )
     registered = frozenset(broker.id for broker in state.brokers)
-    least = _min_isr(topic.config if topic else {}, state.broker_defaults)
-    listed = (_make_partition(one, replicas, inspection) for one, replicas in sorted(inspection.assignment.items()))
-    judged = (_add_issues(one, registered, least) for one in listed)
-    return (*(judged if inspection.states_readable else listed), *_unlisted_partitions(inspection))
+    min_isr = _min_isr(topic.config if topic else {}, state.broker_defaults)
+    listed = (
+        _make_partition(partition, replicas, inspection)
+        for partition, replicas in sorted(inspection.assignment.items())
+    )
+    with_issues = (_add_issues(partition, registered, min_isr) for partition in listed)
+    return (*(with_issues if inspection.states_readable else listed), *_unlisted_partitions(inspection))
 
 
 def _make_partition(partition: int, replicas: Replicas, inspection: TopicInspection) -> Partition:
-    """A partition as it was found, with nothing said of it but that it is being moved."""
-    one = Partition(
+    """Return a partition as read; its only possible issue is a reassignment."""
+    result = Partition(
         partition,
         replicas,
         inspection.states.get(partition),
@@ -121,35 +133,54 @@ def _make_partition(partition: int, replicas: Replicas, inspection: TopicInspect
         inspection.requested_replicas.get(partition),
         inspection.partition_errors.get(partition),
     )
-    moves = any(one.reassignment) or one.requested_replicas is not None
-    return replace(one, issues=(PartitionIssue(IssueType.REASSIGNING, _describe_reassignment(one)),)) if moves else one
+    is_moving = any(result.reassignment) or result.requested_replicas is not None
+    return (
+        replace(result, issues=(PartitionIssue(IssueType.REASSIGNING, _describe_reassignment(result)),))
+        if is_moving
+        else result
+    )
 
 
 def _unlisted_partitions(inspection: TopicInspection) -> Iterator[Partition]:
-    """Partitions that have a state and are in no list; where the topic's list cannot be read, nobody knows."""
-    told = (PartitionIssue(IssueType.NOT_LISTED),) if inspection.assignment else ()
-    for one in sorted((inspection.states.keys() | inspection.partition_errors.keys()) - inspection.assignment.keys()):
-        fault = inspection.partition_errors.get(one)
-        why = (PartitionIssue(IssueType.UNREADABLE),) if fault else ()
-        yield Partition(one, (), inspection.states.get(one), read_error=fault, listed=False, issues=(*why, *told))
+    """Yield the partitions with a state that the topic does not list.
+
+    If the list of the topic cannot be read, they do not get the issue ``NOT_LISTED``.
+    """
+    not_listed = (PartitionIssue(IssueType.NOT_LISTED),) if inspection.assignment else ()
+    for partition in sorted(
+        (inspection.states.keys() | inspection.partition_errors.keys()) - inspection.assignment.keys()
+    ):
+        read_error = inspection.partition_errors.get(partition)
+        unreadable = (PartitionIssue(IssueType.UNREADABLE),) if read_error else ()
+        yield Partition(
+            partition,
+            (),
+            inspection.states.get(partition),
+            read_error=read_error,
+            listed=False,
+            issues=(*unreadable, *not_listed),
+        )
 
 
 def _add_issues(partition: Partition, registered: Collection[int], min_isr: int) -> Partition:
-    ailments = (*partition.issues, *_find_issues(partition, registered, min_isr))
-    if not ailments:
-        return partition  # nearly all
+    issues = (*partition.issues, *_find_issues(partition, registered, min_isr))
+    if not issues:
+        return partition  # nearly all partitions of a cluster, so avoid the copy
     order = list(IssueType)
-    return replace(partition, issues=tuple(sorted(ailments, key=lambda ailment: order.index(ailment.issue_type))))
+    return replace(partition, issues=tuple(sorted(issues, key=lambda issue: order.index(issue.issue_type))))
 
 
 def _min_isr(config: Mapping[str, str], settings: Mapping[str, str]) -> int:
-    """How many in-sync replicas a write with acks=all takes, as far as ZooKeeper shows it; Kafka's own default: 1."""
+    """Return the number of in-sync replicas that a write with acks=all needs.
+
+    The value is as far as ZooKeeper shows it; otherwise it is Kafka's own default, 1.
+    """
     value = config_rules.effective_value("min.insync.replicas", config, settings)
     return value if isinstance(value, int) else 1
 
 
 def _find_issues(partition: Partition, registered: Collection[int], min_isr: int) -> Iterator[PartitionIssue]:
-    """What is not well about a partition by its state."""
+    """Yield the issues of a partition that follow from its state."""
     if partition.read_error:
         yield PartitionIssue(IssueType.UNREADABLE)
     elif partition.state is None:
@@ -168,7 +199,7 @@ def _find_state_issues(
         yield PartitionIssue(IssueType.OFFLINE, _explain_offline(state, registered))
     elif len(state.isr) < min_isr:
         yield PartitionIssue(IssueType.UNDER_MIN_ISR, f"needs {min_isr}")
-    # As Kafka counts: replicas that a reassignment only adds are not missed.
+    # As Kafka counts: replicas that a reassignment adds are not missing yet.
     if len(state.isr) < partition.replica_count:
         missing = [
             broker for broker in partition.replicas if broker not in (*state.isr, *partition.reassignment.adding)
@@ -189,7 +220,7 @@ def _explain_uninitialized(partition: Partition, registered: Collection[int]) ->
 
 
 def _explain_offline(state: PartitionState, registered: Collection[int]) -> str:
-    """Why a partition has no leader that could lead."""
+    """Return why a partition has no usable leader; may be empty."""
     if state.leader != NO_LEADER:
         return f"leader {state.leader} is not registered"
     if not state.isr or any(broker in registered for broker in state.isr):

@@ -1,19 +1,20 @@
-"""Where one topic is in its life, and how well each of its partitions is, in Kafka's own words.
+"""Determines the phase of one topic in its life cycle on a cluster.
 
-Made of what a cluster holds (``state``) and of what its controller has made of it (``inspection``). What is to be done
-about it is the business of ``plan``; here is only what is. ::
+The phase follows from the cluster (``ClusterState``) and from the partition states, which the controller writes.
+Pending changes are part of the plan, not of the phase. ``describe`` calls ``determine_phase``; ``list`` calls
+``count_issues``. ::
 
-    topic?  record?             mark?   states     phase
-    no      none                no      -          Unknown; with a manifest: Declared, or Absent
-    no      ours, a tombstone   no      -          Deleted
-    no      any other           no      -          DeletedExternally
-    any     any                 yes     -          MarkedForDeletion
-    odd     any                 no      -          Unreadable
-    yes     ours, a tombstone   no      -          DeletionDisabled
-    yes     any                 no      none       NotInitialized
-    yes     any                 no      some       PartlyTakenOver
-    yes     any                 no      all        TakenOver
-    yes     any                 no      not known  Exists
+    topic?      ownership record?   deletion request?   states     phase
+    no          none                no                  -          Unknown; with a manifest: Declared, or Absent
+    no          deletion record     no                  -          Deleted
+    no          any other           no                  -          DeletedExternally
+    any         any                 yes                 -          MarkedForDeletion
+    unreadable  any                 no                  -          Unreadable
+    yes         deletion record     no                  -          DeletionDisabled
+    yes         any other           no                  none       NotInitialized
+    yes         any other           no                  some       PartlyTakenOver
+    yes         any other           no                  all        TakenOver
+    yes         any other           no                  not known  Exists
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from topiarist.text import format_count
 
 
 class Phase(str, Enum):
-    """Where a topic is in its life on one cluster."""
+    """A phase in the life cycle of a topic on one cluster."""
 
     UNKNOWN = "Unknown"
     DECLARED = "Declared"
@@ -48,7 +49,10 @@ class Phase(str, Enum):
 
 
 class TopicPhase(NamedTuple):
-    """A topic's phase in words, and what its next one waits for; empty if it waits for nothing."""
+    """A topic's phase as text, and what its next phase waits for.
+
+    ``blocked_by`` is empty if the topic waits for nothing.
+    """
 
     phase: Phase
     message: str
@@ -58,7 +62,10 @@ class TopicPhase(NamedTuple):
 def determine_phase(
     state: ClusterState, name: str, spec: TopicSpec | None, partitions: Sequence[Partition], states_known: bool
 ) -> TopicPhase:
-    """Where the topic ``name`` is in its life; ``states_known`` is whether the states of its partitions are."""
+    """Return the phase of the topic ``name``.
+
+    ``states_known`` is true if the states of its partitions are known.
+    """
     topic = state.topics.get(name)
     record = topic.valid_record if topic else state.dangling_records.get(name)
     if name in state.pending_deletions:
@@ -71,15 +78,17 @@ def determine_phase(
         return TopicPhase(Phase.DELETION_DISABLED, f"marked for deletion by us; {DELETION_DISABLED_MESSAGE}")
     if not states_known:
         return TopicPhase(Phase.EXISTS, "exists; what the controller has made of it is not known")
-    listed = [one for one in partitions if one.listed]
-    left = [one for one in listed if one.has_issue(IssueType.NOT_INITIALIZED)]
-    if not left:
+    listed = [partition for partition in partitions if partition.listed]
+    uninitialized = [partition for partition in listed if partition.has_issue(IssueType.NOT_INITIALIZED)]
+    if not uninitialized:
         return TopicPhase(Phase.INITIALIZED, "taken over by the controller")
-    waits = _creation_blocker(state, left)
-    if len(left) == len(listed):
-        return TopicPhase(Phase.NOT_INITIALIZED, "not taken over by the controller", waits)
-    message = f"{len(listed) - len(left):,} of {format_count(len(listed), 'partition')} taken over by the controller"
-    return TopicPhase(Phase.PARTLY_INITIALIZED, message, waits)
+    blocker = _creation_blocker(state, uninitialized)
+    if len(uninitialized) == len(listed):
+        return TopicPhase(Phase.NOT_INITIALIZED, "not taken over by the controller", blocker)
+    message = (
+        f"{len(listed) - len(uninitialized):,} of {format_count(len(listed), 'partition')} taken over by the controller"
+    )
+    return TopicPhase(Phase.PARTLY_INITIALIZED, message, blocker)
 
 
 def _phase_without_topic(record: OwnershipRecord | None, spec: TopicSpec | None) -> TopicPhase:
@@ -99,34 +108,38 @@ def _phase_of_deletion(state: ClusterState, name: str, record: OwnershipRecord |
     if name not in state.topics and name not in state.topic_errors:
         message = "marked for deletion, and the topic has gone: the mark goes next"
         return TopicPhase(Phase.MARKED_FOR_DELETION, message, "" if state.controller is not None else _NO_CONTROLLER)
-    waits = _NO_CONTROLLER if state.controller is None else blocking_reason(build_topic_progress(state, name))
-    return TopicPhase(Phase.MARKED_FOR_DELETION, f"marked for deletion {by}", waits)
+    blocker = _NO_CONTROLLER if state.controller is None else blocking_reason(build_topic_progress(state, name))
+    return TopicPhase(Phase.MARKED_FOR_DELETION, f"marked for deletion {by}", blocker)
 
 
 _NO_CONTROLLER = "there is no controller"
 
 IN_PROGRESS = "the controller is at it"
-"""What a topic waits for that the controller has not taken over, and could."""
+"""The blocker of a topic that only the controller itself delays."""
 
 
 def _creation_blocker(state: ClusterState, uninitialized: Sequence[Partition]) -> str:
-    """What keeps the controller from taking partitions over, as far as that can be seen."""
+    """Return what prevents the controller from initializing the partitions, if known."""
     if state.controller is None:
         return _NO_CONTROLLER
     registered = {broker.id for broker in state.brokers}
-    stuck = [one for one in uninitialized if registered.isdisjoint(one.replicas)]
+    stuck = [partition for partition in uninitialized if registered.isdisjoint(partition.replicas)]
     if not stuck:
         return IN_PROGRESS
-    bare = sum(not one.replicas for one in stuck)
-    parts = [f"replicas for {format_count(bare, 'partition')}"] if bare else []
-    if brokers := sorted({broker for one in stuck for broker in one.replicas}):
+    without_replicas = sum(not partition.replicas for partition in stuck)
+    parts = [f"replicas for {format_count(without_replicas, 'partition')}"] if without_replicas else []
+    if brokers := sorted({broker for partition in stuck for broker in partition.replicas}):
         ids = f"one of brokers {', '.join(map(str, brokers))}" if len(brokers) > 1 else f"broker {brokers[0]}"
-        several = len(stuck) - bare
-        parts.insert(0, f"{ids}, not registered" + (f", for each of {several:,} partitions" if several > 1 else ""))
+        with_replicas = len(stuck) - without_replicas
+        parts.insert(
+            0, f"{ids}, not registered" + (f", for each of {with_replicas:,} partitions" if with_replicas > 1 else "")
+        )
     return "; ".join(parts)
 
 
 def count_issues(partitions: Sequence[Partition]) -> Mapping[IssueType, int]:
-    """How many partitions are in each condition, the worst condition first."""
-    found = Counter(condition for one in partitions for condition in {ailment.issue_type for ailment in one.issues})
-    return {condition: found[condition] for condition in IssueType if condition in found} if found else {}
+    """Count the partitions with each issue, the worst issue first."""
+    counts = Counter(
+        issue_type for partition in partitions for issue_type in {issue.issue_type for issue in partition.issues}
+    )
+    return {issue_type: counts[issue_type] for issue_type in IssueType if issue_type in counts} if counts else {}

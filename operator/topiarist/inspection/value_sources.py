@@ -1,7 +1,8 @@
-"""Each value of one topic with where it comes from: what is asked for and by which line, what holds and by whose word.
+"""Finds the source of each value of one topic: of the desired value and of the actual value.
 
-What holds without an override of the topic is known only as far as somebody tells: the cluster-wide dynamic defaults
-are in ZooKeeper, ``Cluster.spec.brokerConfig`` repeats the brokers' files; everything else is theirs alone.
+``describe`` calls this module. A value without an override of the topic is known only in part. ZooKeeper has the
+cluster-wide dynamic defaults, and ``Cluster.spec.brokerConfig`` repeats the brokers' files; only the brokers know all
+other values.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from topiarist.model.state import ClusterState, TopicState
 
 
 class DesiredSource(str, Enum):
-    """Who asks for a value."""
+    """The document that asks for a value, or topiarist itself."""
 
     MANIFEST = "Manifest"
     OVERRIDE = "Override"
@@ -28,7 +29,7 @@ class DesiredSource(str, Enum):
 
 
 class ActualSource(str, Enum):
-    """Whose word holds on the cluster."""
+    """The origin of the value that is in effect on the cluster."""
 
     TOPIC = "Topic"
     DYNAMIC_DEFAULT = "DynamicDefault"
@@ -38,12 +39,14 @@ class ActualSource(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class ValueSource:
-    """One field of a topic (``config.KEY`` for a config).
+    """A field of a topic with its values and their sources.
 
-    ``wanted`` is what is asked for (None: nothing), by ``layer`` at ``place``. ``held`` is what holds on the cluster by
-    the word of ``holder``; it is None if only the brokers know it, or if there is nothing (``holder`` None).
-    ``setting`` is the name of the broker's setting that it comes from. ``ours`` are configs that our record lists.
-    ``differs`` is what a plan would call a difference, ``ignored`` one that it would not touch.
+    ``field`` is ``config.KEY`` for a config. ``desired`` is the value that ``desired_source`` asks for at
+    ``desired_location`` (None: no value is asked for). ``actual`` is the value in effect on the cluster, from
+    ``actual_source`` at ``actual_location``. It is None if only the brokers know the value, or if there is none
+    (``actual_source`` None). ``broker_setting`` is the name of the broker setting that an inherited value comes from.
+    ``in_record`` is true for configs that the ownership record lists. ``differs`` is true if a plan would report a
+    difference, ``ignored`` if a plan would not change the field.
     """
 
     field: str
@@ -62,7 +65,10 @@ class ValueSource:
 def find_value_sources(
     state: ClusterState, name: str, cluster: ClusterSpec, spec: TopicSpec | None, partitions: Sequence[Partition]
 ) -> tuple[ValueSource, ...]:
-    """The size, then the configs by key, then what the manifest says of the topic beside them."""
+    """Return the value sources of a topic.
+
+    The size is first, then the configs by key, then the management fields.
+    """
     topic = state.topics.get(name)
     return (
         *_size_sources(spec, topic, partitions),
@@ -74,32 +80,35 @@ def find_value_sources(
 def _size_sources(
     spec: TopicSpec | None, topic: TopicState | None, partitions: Sequence[Partition]
 ) -> Iterator[ValueSource]:
-    listed = [one for one in partitions if one.listed]
-    widths = sorted({one.replica_count for one in listed})
-    there = topic is not None or bool(listed)
-    held = {
-        "partitions": str(len(listed)) if there else "",
-        "replicationFactor": _format_range(widths[0], widths[-1]) if widths else "",
+    listed = [partition for partition in partitions if partition.listed]
+    factors = sorted({partition.replica_count for partition in listed})
+    exists = topic is not None or bool(listed)
+    actual_sizes = {
+        "partitions": str(len(listed)) if exists else "",
+        "replicationFactor": _format_range(factors[0], factors[-1]) if factors else "",
     }
-    for field, stands in held.items():
-        wanted = _desired_size(spec, field, exists=there)
-        if spec and wanted:
+    for field, actual in actual_sizes.items():
+        desired = _desired_size(spec, field, exists=exists)
+        if spec and desired:
             path = "replicaAssignment" if spec.assignment else field
-            yield _make_size_source(spec, field, path, wanted, stands)
-        elif stands:
-            yield ValueSource(field, actual=stands, actual_source=ActualSource.TOPIC)
+            yield _make_size_source(spec, field, path, desired, actual)
+        elif actual:
+            yield ValueSource(field, actual=actual, actual_source=ActualSource.TOPIC)
     if spec and spec.assignment and not spec.absent:
         yield _make_size_source(
             spec,
             "replicaAssignment",
             "replicaAssignment",
             _format_lists(spec.assignment),
-            _format_lists([one.replicas for one in listed]),
+            _format_lists([partition.replicas for partition in listed]),
         )
 
 
 def _desired_size(spec: TopicSpec | None, field: str, exists: bool) -> str | None:
-    """What is asked for; the cluster's defaults of sizes count at creation only."""
+    """Return the desired size; None if there is none.
+
+    The cluster's defaults for sizes apply at creation only.
+    """
     if spec is None or spec.absent:
         return None
     own = spec.partitions if field == "partitions" else spec.replication_factor
@@ -109,10 +118,12 @@ def _desired_size(spec: TopicSpec | None, field: str, exists: bool) -> str | Non
 
 
 def _make_size_source(spec: TopicSpec, field: str, path: str, desired: str, actual: str) -> ValueSource:
-    layer, place = _find_desired_source(find_origin(spec, path))
-    holder = ActualSource.TOPIC if actual else None
+    source, location = _find_desired_source(find_origin(spec, path))
+    actual_source = ActualSource.TOPIC if actual else None
     differs, ignored = desired != actual, field in spec.ignored_fields
-    return ValueSource(field, desired, layer, place, actual or None, holder, differs=differs, ignored=ignored)
+    return ValueSource(
+        field, desired, source, location, actual or None, actual_source, differs=differs, ignored=ignored
+    )
 
 
 def _format_range(low: int, high: int) -> str:
@@ -120,7 +131,7 @@ def _format_range(low: int, high: int) -> str:
 
 
 def _format_lists(replicas: Sequence[Sequence[int]]) -> str:
-    """Replica lists in the short form of Kafka's own tools."""
+    """Return replica lists in the short form of Kafka's own tools."""
     return ",".join(":".join(map(str, brokers)) for brokers in replicas)
 
 
@@ -128,10 +139,12 @@ def _config_sources(
     state: ClusterState, topic: TopicState | None, cluster: ClusterSpec, spec: TopicSpec | None
 ) -> Iterator[ValueSource]:
     overrides = topic.config if topic else {}
-    wanted = spec.config if spec and not spec.absent else {}
+    desired = spec.config if spec and not spec.absent else {}
     settings = cluster.config_rules.merge_dynamic_settings(state.broker_defaults) if topic else {}
-    told = {name for name in config_table.TOPIC_CONFIGS if config_rules.server_default(name, settings) is not None}
-    for key in sorted(overrides.keys() | wanted.keys() | told):
+    with_known_default = {
+        name for name in config_table.TOPIC_CONFIGS if config_rules.server_default(name, settings) is not None
+    }
+    for key in sorted(overrides.keys() | desired.keys() | with_known_default):
         yield _make_config_source(key, state, topic, cluster, spec)
 
 
@@ -139,38 +152,38 @@ def _make_config_source(
     key: str, state: ClusterState, topic: TopicState | None, cluster: ClusterSpec, spec: TopicSpec | None
 ) -> ValueSource:
     overrides: Mapping[str, str] = topic.config if topic else {}
-    wanted = spec.config.get(key) if spec and not spec.absent else None
-    layer, place = (
-        _find_desired_source(find_origin(spec, "config", key)) if spec and wanted is not None else (None, None)
+    desired = spec.config.get(key) if spec and not spec.absent else None
+    source, location = (
+        _find_desired_source(find_origin(spec, "config", key)) if spec and desired is not None else (None, None)
     )
     override = overrides.get(key)
-    held, holder, setting, held_at = (override, ActualSource.TOPIC, "", None) if topic else _NO_VALUE
+    actual, actual_source, setting, actual_location = (override, ActualSource.TOPIC, "", None) if topic else _NO_VALUE
     if topic and override is None:
-        held, holder, setting, held_at = _inherited_value(key, state, cluster)
+        actual, actual_source, setting, actual_location = _inherited_value(key, state, cluster)
     record = topic.valid_record if topic else None
     return ValueSource(
         f"config.{key}",
-        wanted,
-        layer,
-        place,
-        held,
-        holder,
+        desired,
+        source,
+        location,
+        actual,
+        actual_source,
         setting,
-        held_at,
+        actual_location,
         in_record=bool(record) and key in (record.config_keys if record else ()),
-        differs=wanted is not None and (override is None or not config_values.is_equivalent(key, override, wanted)),
+        differs=desired is not None and (override is None or not config_values.is_equivalent(key, override, desired)),
         ignored=bool(spec) and f"config.{key}" in (spec.ignored_fields if spec else ()),
     )
 
 
 _ActualValue = tuple[str | None, ActualSource | None, str, Location | None]
-"""A value, by whose word it holds, under which setting of the brokers, and where that is written."""
+"""An actual value, its source, its broker setting, and that setting's location."""
 
 _NO_VALUE: _ActualValue = (None, None, "", None)
 
 
 def _inherited_value(key: str, state: ClusterState, cluster: ClusterSpec) -> _ActualValue:
-    """What holds for a topic that has no override of its own."""
+    """Return the value in effect for a topic without an override."""
     settings = cluster.config_rules.merge_dynamic_settings(state.broker_defaults)
     text = config_rules.server_default(key, settings)
     definition = config_table.TOPIC_CONFIGS.get(key)
@@ -179,33 +192,36 @@ def _inherited_value(key: str, state: ClusterState, cluster: ClusterSpec) -> _Ac
         return None, ActualSource.BROKERS, "", None
     if setting in state.broker_defaults:
         return text, ActualSource.DYNAMIC_DEFAULT, setting, None
-    place = cluster.source.locate(("spec", "brokerConfig", setting)) if cluster.source else None
-    return text, ActualSource.BROKER_CONFIG, setting, place
+    location = cluster.source.locate(("spec", "brokerConfig", setting)) if cluster.source else None
+    return text, ActualSource.BROKER_CONFIG, setting, location
 
 
 _MANAGEMENT_DEFAULTS = {"ensure": "Present", "mode": "Enforce", "unmanagedConfig": "Keep"}
-"""What a manifest says of a topic beside its size and its configs, and what topiarist takes where it does not."""
+"""The management fields of a manifest, with their default values."""
 
 
 def _management_sources(spec: TopicSpec | None) -> Iterator[ValueSource]:
     if spec is None:
         return
-    said = {
+    values = {
         "ensure": "Absent" if spec.absent else "Present",
         "mode": "Observe" if spec.observe_only else "Enforce",
         "unmanagedConfig": "Remove" if spec.remove_unmanaged else "Keep",
     }
     for field in _MANAGEMENT_DEFAULTS:
-        layer, place = _find_desired_source(find_origin(spec, field))
-        yield ValueSource(field, said[field], layer, place)
+        source, location = _find_desired_source(find_origin(spec, field))
+        yield ValueSource(field, values[field], source, location)
     for field, items in (("ignore", sorted(spec.ignored_fields)), ("withoutConfig", spec.excluded_default_keys)):
         if items:
-            layer, place = _find_desired_source(find_item_origin(spec, field, items[0]))
-            yield ValueSource(field, ", ".join(items), layer, place)
+            source, location = _find_desired_source(find_item_origin(spec, field, items[0]))
+            yield ValueSource(field, ", ".join(items), source, location)
 
 
 def _find_desired_source(value_origin: ValueOrigin) -> tuple[DesiredSource, Location | None]:
-    """Who asks for what stands there; nobody but topiarist, if no document does."""
+    """Return the source of a desired value and its location.
+
+    The source is ``TOPIARIST`` without a location if no document has the value.
+    """
     if value_origin.path == ("spec",):
         return DesiredSource.TOPIARIST, None
     if value_origin.path[:2] == ("spec", "overrides"):

@@ -1,4 +1,4 @@
-"""Facts of Kafka that hold without topiarist: configs, placement, topic names, number parsing.
+"""Facts of Kafka that do not depend on topiarist: configs, placement, topic names, number parsing.
 
-Every function here maps values to values. The package imports `text` and nothing else of topiarist.
+All functions are pure. The package imports `text` and nothing else of topiarist.
 """

@@ -1,8 +1,8 @@
-"""Kafka's topic configs: which exist in a release, what their text means, when two texts are equal, what fits together.
+"""Rules for topic configs: versions, defaults, conflicts between keys, errors of a whole config.
 
-Two strictnesses: ``check`` and ``equal`` read values exactly as Kafka does, since what others have stored must be
-readable; ``stricter`` names what Kafka would take but no manifest should hold. Values are always text, as in ZooKeeper.
-Before this module stands the text of a manifest or a znode; ``rules``, ``risk`` and ``plan`` use it.
+``config_values`` has the rules for one value; this module adds the rules that need a Kafka version, other keys or
+broker settings. Values are always text, as in ZooKeeper. ``desired/rules.py`` calls it for manifests, and ``planning``
+and ``inspection`` for the configs of a cluster.
 """
 
 from __future__ import annotations
@@ -21,25 +21,28 @@ from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion, format_versio
 from topiarist.text import printable
 
 DEPRECATED_CONFIGS = frozenset(name for name, definition in TOPIC_CONFIGS.items() if definition.deprecated)
-"""Names that some release deprecates; ``deprecation`` says which and why."""
+"""Names that some Kafka version deprecates; ``deprecation_message`` returns version and reason."""
 
 REMOTE_STORAGE_SETTING = "remote.log.storage.system.enable"
-"""The brokers' setting without which no topic may have remote storage."""
+"""The broker setting that is required before a topic may have remote storage."""
 
 RELEVANT_BROKER_SETTINGS = frozenset(
     server for definition in TOPIC_CONFIGS.values() for server, _ in definition.server_defaults
 ) | {REMOTE_STORAGE_SETTING}
-"""The brokers' settings that bear on topics, under broker names: no other is ever looked at."""
+"""The broker settings that affect topics, under broker names; no other broker setting is read."""
 
 
 def is_supported(name: str, version: KafkaVersion) -> bool:
-    """Whether a Kafka release has this topic config. One that it has not would lock the topic's whole config."""
+    """Return whether a Kafka version has this topic config.
+
+    If a topic has an unsupported key, Kafka's API refuses every later change of its config (contract, 4.5).
+    """
     definition = TOPIC_CONFIGS.get(name)
     return definition is not None and definition.since <= version
 
 
 def suggest_config_name(name: str) -> str | None:
-    """The topic config that was probably meant by a ``name`` that is none (a broker's name, say); None if unclear."""
+    """Return the topic config that resembles an unknown ``name``, such as a broker's name; None if there is none."""
     from difflib import get_close_matches
 
     plain = name.strip().lower().replace("_", ".")
@@ -52,7 +55,7 @@ def suggest_config_name(name: str) -> str | None:
 
 
 def deprecation_message(name: str, version: KafkaVersion) -> str:
-    """What to say of a name that a release has but wants to be rid of; empty otherwise."""
+    """Return the message for a config that a Kafka version deprecates; empty otherwise."""
     definition = TOPIC_CONFIGS.get(name)
     if definition is None or definition.deprecated is None or version < definition.deprecated[0]:
         return ""
@@ -61,7 +64,7 @@ def deprecation_message(name: str, version: KafkaVersion) -> str:
 
 
 def kafka_default(name: str, kafka_version: KafkaVersion = MAX_KAFKA_VERSION) -> str:
-    """Kafka's own default of a topic config in a release, as text; a cluster's brokers may have another."""
+    """Return Kafka's own default of a topic config in a version, as text; a cluster's brokers may override it."""
     definition = TOPIC_CONFIGS[name]
     if definition.type == "version" and kafka_version < (3, 0):
         version = f"{kafka_version[0]}.{kafka_version[1]}"
@@ -72,9 +75,10 @@ def kafka_default(name: str, kafka_version: KafkaVersion = MAX_KAFKA_VERSION) ->
 
 
 def server_default(name: str, settings: Mapping[str, str]) -> str | None:
-    """What brokers with these ``settings`` (under broker names) use where a topic has no override, as a topic's text.
+    """Return the value, as a topic's text, that brokers with ``settings`` use for a topic without an override.
 
-    None if the settings do not say it: other settings, or Kafka's own default, hold then.
+    ``settings`` are under broker names. Returns None if they do not give the value: other settings, or Kafka's own
+    default, apply then. Also returns None for a time in other units that is not a number.
     """
     definition = TOPIC_CONFIGS.get(name)
     for server, factor in definition.server_defaults if definition else ():
@@ -93,9 +97,9 @@ def server_default(name: str, settings: Mapping[str, str]) -> str | None:
 def effective_value(
     name: str, config: Mapping[str, str], settings: Mapping[str, str], version: KafkaVersion = MAX_KAFKA_VERSION
 ) -> ConfigValue | None:
-    """The value that holds for a topic: its override, else what ``settings`` say of the brokers, else Kafka's default.
+    """Return the effective value of a topic: its override, else the broker ``settings``, else Kafka's default.
 
-    ``local.retention.*`` of -2 follows ``retention.*``. None if the text that counts cannot be read.
+    A value of -2 for ``local.retention.*`` resolves to ``retention.*``. Returns None if the effective text is invalid.
     """
     value = _lookup_value(name, config, settings, version)
     if value == -2 and name.startswith("local.retention."):
@@ -106,18 +110,19 @@ def effective_value(
 def find_conflicts(
     config: Mapping[str, str], version: KafkaVersion, settings: Mapping[str, str] | None = None
 ) -> list[tuple[str, str]]:
-    """What does not fit together in a topic's overrides: a key of them and what is wrong, for each rule that is broken.
+    """Return the conflicts between a topic's overrides: one of their keys and a message for each violated rule.
 
-    ``settings`` is what is known of the brokers' own settings, under broker names (``REMOTE_STORAGE`` among them).
-    Values that cannot be read are left to ``check``; what the overrides have no part in is no conflict.
+    ``settings`` are the known broker settings, under broker names (including ``REMOTE_STORAGE_SETTING``). Values that
+    cannot be parsed are ignored here: ``check_value`` reports them. A conflict between broker settings alone, without
+    an override, is not reported.
     """
     if config.keys().isdisjoint(_CONFLICT_TRIGGERS) and (
         not settings or settings.keys().isdisjoint(_CONFLICT_TRIGGER_SETTINGS)
     ):
-        return []  # almost every topic: no rule can be broken
+        return []  # fast path for almost every topic: no rule can be violated
     values = {name: _lookup_value(name, config, settings or {}, version) for name in _CONFLICT_INPUTS}
     found: list[tuple[str, str]] = []
-    if version < (3, 6):  # brokers counted only Kafka's own defaults then
+    if version < (3, 6):  # before 3.6 brokers compared with Kafka's own defaults only
         lags = {name: _lookup_value(name, config, {}, version) for name in _COMPACTION_LAG_CONFIGS}
         found += _find_lag_conflicts(lags, config)
     else:
@@ -134,9 +139,9 @@ def find_conflicts(
 def forbidden_change_reason(
     name: str, before: str | None, after: str | None, version: KafkaVersion = MAX_KAFKA_VERSION
 ) -> str:
-    """Say why an override may not go from ``before`` to ``after`` (None: no override); empty if it may.
+    """Return why an override may not change from ``before`` to ``after`` (None: no override); empty if it may.
 
-    Only ``remote.storage.enable`` knows such a rule: in ZooKeeper mode it cannot be switched off again.
+    Only ``remote.storage.enable`` has such a rule: in ZooKeeper mode it cannot be switched off again.
     """
     if name != "remote.storage.enable" or version < (3, 6):
         return ""
@@ -178,8 +183,8 @@ def _find_remote_storage_conflicts(
 ) -> Iterator[tuple[str, str]]:
     if values["remote.storage.enable"] is not True:
         return
-    # A broker without remote storage that loads such a topic does not start again, and ZooKeeper does not show whether
-    # it has any: somebody has to say so.
+    # A broker without remote storage that loads such a topic does not start again. ZooKeeper does not show whether a
+    # broker has remote storage, so the user must declare it.
     if java_trim(settings.get(REMOTE_STORAGE_SETTING, "false")).lower() != "true":
         yield (
             "remote.storage.enable",
@@ -201,7 +206,7 @@ def _find_local_retention_conflicts(
         key = next((name for name in (local, whole, "remote.storage.enable") if name in config), None)
         if key is None or not isinstance(kept, int) or not isinstance(here, int) or here == -2:
             continue
-        # Before 3.6 Kafka took "no limit" for the number that it is: any local limit was more, and brokers threw.
+        # Before 3.6 Kafka compared -1 ("no limit") as a number: any local limit was larger, and brokers threw.
         if kept < 0 and (version >= (3, 6) or here == kept):
             continue
         if here == -1:
@@ -221,16 +226,16 @@ def _lookup_value(
 
 
 _CACHE_SIZE = 1 << 10
-"""Judgements kept: topics of one cluster share few distinct values."""
+"""Results in each cache: the topics of one cluster have few distinct values."""
 
 
 _UNKNOWN_CONFIG_MESSAGE = "Kafka has no such topic config"
 HINT_VENDOR_CONFIG = "a vendor's own key needs a pattern in the Cluster's allowUnknownConfigs"
-"""What to do about a key that Kafka does not know and that is meant all the same."""
+"""The advice for an intended key that Kafka does not know."""
 
 
 class ConfigError(NamedTuple):
-    """One reason why Kafka would refuse a map of overrides: the key that it is about, and what is wrong, in words."""
+    """A reason why Kafka would refuse a map of overrides: the key and the message."""
 
     key: str
     message: str
@@ -238,9 +243,9 @@ class ConfigError(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigRules:
-    """The configs that one cluster takes: its Kafka version, its vendors' own keys, its brokers' settings.
+    """The rules for the topic configs of one cluster: Kafka version, allowed vendor keys, broker settings.
 
-    ``release`` is None where it is not declared. ``allow_unknown_configs`` are glob patterns, ``broker_config`` has the
+    ``version`` is None if it is not declared. ``allow_unknown_configs`` are glob patterns; ``broker_config`` has the
     settings under broker names.
     """
 
@@ -249,26 +254,29 @@ class ConfigRules:
     broker_config: Mapping[str, str] = field(default_factory=dict)
 
     def with_relevant_settings(self) -> ConfigRules:
-        """Return these rules with only those of the brokers' settings that bear on topics."""
+        """Return these rules with only the broker settings that affect topics."""
         settings = {key: text for key, text in sorted(self.broker_config.items()) if key in RELEVANT_BROKER_SETTINGS}
         return ConfigRules(self.version, self.allow_unknown_configs, settings)
 
     def merge_dynamic_settings(self, dynamic: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the known settings of the brokers: ``broker_config``, overridden by ``dynamic`` ones."""
+        """Return the known broker settings: ``broker_config``, overridden by ``dynamic`` ones."""
         return {**self.broker_config, **dynamic}
 
     def versions_to_check(self, at_least: KafkaVersion) -> tuple[KafkaVersion, ...]:
-        """Return the releases to check values by; if none is declared, both ends of what it may be."""
+        """Return the Kafka versions to check values by.
+
+        Without a declared version these are both ends of the possible range: the newest version and ``at_least``.
+        """
         return (self.version,) if self.version else (MAX_KAFKA_VERSION, at_least)
 
     def is_known_key(self, key: str) -> bool:
-        """Return whether a config key is Kafka's, in whatever release, or one that the cluster allows beside them."""
+        """Return whether a key exists in any Kafka version or is allowed by ``allow_unknown_configs``."""
         return key in TOPIC_CONFIGS or matches_any(key, self.allow_unknown_configs)
 
     def config_problem(self, key: str, text: str) -> tuple[str, str] | None:
-        """Return what is wrong with one config value, and what to do; None if nothing.
+        """Return the error of one config value, as message and advice; None if the value is valid.
 
-        A key that Kafka does not know is fine if ``allow_unknown_configs`` has a pattern for it; its value is not
+        A key that Kafka does not know is valid if ``allow_unknown_configs`` has a pattern for it; its value is not
         checked.
         """
         return config_problem(key, text, self.version or MAX_KAFKA_VERSION, self.allow_unknown_configs)
@@ -276,10 +284,10 @@ class ConfigRules:
     def find_errors(
         self, config: Mapping[str, str], releases: tuple[KafkaVersion, ...], settings: Mapping[str, str]
     ) -> Sequence[ConfigError]:
-        """Return why Kafka would refuse a whole map of overrides, in any of ``releases``; keys that the cluster allows
-        aside.
+        """Return the sorted reasons why Kafka would refuse a map of overrides in any of ``releases``.
 
-        Of several releases (none is declared) each checks only the keys that it knows.
+        Keys that the cluster allows are not checked. If there are several versions (none is declared), each checks only
+        the keys that it supports.
         """
         found = {
             ConfigError(key, f"{printable_key(key)}: {_UNKNOWN_CONFIG_MESSAGE}")
@@ -299,7 +307,7 @@ class ConfigRules:
 def config_problem(
     key: str, text: str, kafka_version: KafkaVersion, vendor_patterns: tuple[str, ...]
 ) -> tuple[str, str] | None:
-    """Return what is wrong with one config value in a release, and what to do; None if nothing."""
+    """Return the error of one config value in a Kafka version, as message and advice; None if the value is valid."""
     if key not in TOPIC_CONFIGS:
         if matches_any(key, vendor_patterns):
             return None
@@ -315,20 +323,24 @@ def config_problem(
 
 
 def printable_key(key: str) -> str:
-    """A config key as a message begins with it: it may be any text."""
+    """Return a config key for the start of a message: the key may be any text, so it is escaped and shortened."""
     return printable(key, 255)
 
 
 def describe_unknown_key(key: str, prefix: str = "") -> tuple[str, str]:
-    """What to say of a key that neither Kafka nor the cluster knows; ``prefix`` stands before it where it was found."""
+    """Return message and advice for a key that neither Kafka nor the cluster knows.
+
+    ``prefix`` is the path before the key in its document.
+    """
     guess = suggest_config_name(key)
     hint = f"did you mean {prefix}{guess}?" if guess else HINT_VENDOR_CONFIG
     return f"{prefix}{printable_key(key)}: {_UNKNOWN_CONFIG_MESSAGE}", hint
 
 
 def is_min_isr_above(config: Mapping[str, str], replication_factor: int) -> bool:
-    """Whether ``min.insync.replicas`` wants more replicas than ``replication_factor``: every write with ``acks=all``
-    would fail.
+    """Return whether ``min.insync.replicas`` is larger than ``replication_factor``.
+
+    If it is, every write with ``acks=all`` fails.
     """
     text = config.get("min.insync.replicas")
     return text is not None and _parse_min_isr(text) > replication_factor
@@ -336,6 +348,6 @@ def is_min_isr_above(config: Mapping[str, str], replication_factor: int) -> bool
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _parse_min_isr(text: str) -> int:
-    """The number in a value of ``min.insync.replicas``; 0 if it cannot be read, which is another complaint."""
+    """Return the number in a value of ``min.insync.replicas``; 0 if it is invalid, which is a separate error."""
     wrong = config_values.check_value("min.insync.replicas", text)
     return 0 if wrong else int(str(config_values.parse_value("min.insync.replicas", text)))

@@ -1,9 +1,8 @@
-"""What is to be known of one topic config: the shape of the entries in ``configtable``, for ``configs`` to read.
+"""Kafka's topic configs as data: all 36 names of Kafka 3.9, with type, range and default.
 
-Kafka's topic configs as data: all 36 names of Kafka 3.9, their forms, ranges, defaults, and what brokers call them.
-
-``configs`` reads values by this table; the schema and the documentation are made from it. Bounds and defaults are those
-of Kafka's own ``LogConfig`` (compared with 2.8.2 and 3.9.2).
+Each entry also has the broker settings of the same meaning. ``config_values`` and ``config_rules`` read values by this
+table; the schema and the documentation are generated from it. Bounds and defaults are those of Kafka's own
+``LogConfig`` (compared with 2.8.2 and 3.9.2).
 """
 
 from __future__ import annotations
@@ -17,17 +16,21 @@ from topiarist.kafka.types import KafkaVersion
 MIN_KAFKA_VERSION: KafkaVersion = (2, 4)
 
 ConfigType = Literal["boolean", "int", "long", "double", "word", "words", "throttle", "version"]
-"""How a value is written: ``word`` is one of a list, ``words`` any of them, ``throttle`` is ``*`` or ``P:B,P:B``."""
+"""The type of a value: ``word`` is one of a list, ``words`` any of them, ``throttle`` is ``*`` or ``P:B,P:B``."""
 
 
 class ConfigDef(NamedTuple):
-    """One topic config.
+    """The definition of one topic config.
 
-    ``minimum`` and ``maximum`` bound a number (None: only what its form can hold); ``besides`` is allowed outside of
-    them. ``words`` are the words that are allowed. ``server`` has the broker properties that give the value where a
-    topic has none (the first that is set counts), each with what to multiply it by. ``earlier_minimum`` and
-    ``earlier_default`` held before that release. ``hosted`` is the smallest number with which a broker can host a log,
-    where Kafka's own check lets smaller ones pass.
+    ``minimum`` and ``maximum`` bound a number (None: only the range of its type); ``also_allowed`` is a number that is
+    accepted outside the bounds. ``valid_values`` lists the words of a ``word`` or ``words`` config.
+
+    ``server_defaults`` has the broker properties that give the value if a topic has no override (the first property
+    that is set counts), each with the factor that converts it to the unit of the topic config.
+
+    ``since`` is the Kafka version that introduced the config. ``deprecated`` has the version that deprecated it and the
+    advice. ``earlier_minimum`` and ``earlier_default`` apply before the version that they name. ``min_loadable`` is the
+    smallest number with which a broker can host a log, for a config that Kafka accepts with smaller numbers.
     """
 
     name: str
@@ -47,12 +50,12 @@ class ConfigDef(NamedTuple):
 
     @property
     def unit(self) -> str:
-        """``ms``, ``bytes``, or empty where a value is neither a time nor a size."""
+        """Return ``ms``, ``bytes``, or empty text if the value is neither a time nor a size."""
         suffix = self.name.rpartition(".")[2]
         return suffix if suffix in ("ms", "bytes") else ""
 
     def minimum_for(self, release: KafkaVersion) -> int | None:
-        """The smallest number that a release accepts; None if any will do."""
+        """Return the smallest number that a Kafka version accepts; None if there is no lower bound."""
         if self.earlier_minimum is not None and release < self.earlier_minimum[0]:
             return self.earlier_minimum[1]
         return self.minimum
@@ -64,10 +67,10 @@ MESSAGE_FORMAT_VERSIONS: Mapping[str, int | None] = {
     **{"2.4": 1, "2.5": 0, "2.6": 0, "2.7": 2, "2.8": 1, "3.0": 1, "3.1": 0, "3.2": 0, "3.3": 3, "3.4": 0, "3.5": 2},
     **{"3.6": 2, "3.7": 4, "3.8": 0, "3.9": 0},
 }
-"""The versions that ``message.format.version`` knows, each with its last ``-IV`` (None: it never had any)."""
+"""The versions that ``message.format.version`` accepts, each with its last ``-IV`` number (None: there is none)."""
 
 MAX_BY_TYPE: Mapping[str, int] = {"int": INT_MAX, "long": LONG_MAX}
-"""The largest number that a form holds; the smallest is one more, negative."""
+"""The largest number of an integer type; the smallest is ``-largest - 1``."""
 
 _MINUTE_MS = 60_000
 _HOUR_MS = 60 * _MINUTE_MS
@@ -382,7 +385,7 @@ _CONFIG_DEFS = (
 )
 
 TOPIC_CONFIGS: Mapping[str, ConfigDef] = {definition.name: definition for definition in _CONFIG_DEFS}
-"""All topic configs by name, in order of their names."""
+"""All topic configs by name, sorted by name."""
 
 THROTTLE_CONFIGS = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
-"""Set and removed by Kafka's own reassignments: never ours unless a spec names them."""
+"""Configs that Kafka's own reassignments set and remove: topiarist manages them only if a spec names them."""

@@ -1,12 +1,12 @@
-"""What the text of one topic config means, exactly as Kafka reads it: parse, check against its bounds, compare.
+"""Values of one topic config, exactly as Kafka reads them: parse, check, compare, convert.
 
-The lower half of ``configs``, which is the door to it. Values are always text, as in ZooKeeper; Java's ways with
-numbers are in ``javatext``, names and bounds in ``configtable``.
+There are two degrees of strictness. ``check_value`` and ``is_equivalent`` read values exactly as Kafka does, since
+values that another client stored must be readable. ``check_manifest_value`` refuses values that Kafka accepts but that
+no manifest should hold.
 
-Values as manifests have them: the text that Kafka keeps in their place, and how a message may show them.
-
-Manifests may write a config value as text, number or boolean; Kafka stores text. ``spec`` calls ``config_text`` when it
-merges, so that everything after it compares text with text. What a text means to Kafka is the business of ``configs``.
+Manifests may write a config value as text, number or boolean; Kafka stores text. ``to_config_text`` converts a value
+when specs are merged, so that all later comparisons are between texts. Java's number formats are in ``java_numbers``,
+names and bounds in ``config_table``; rules between keys are in ``config_rules``.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion
 from topiarist.text import escape, quote
 
 ConfigValue = bool | int | float | str | frozenset[str]
-"""What a text means: equal values are equal to Kafka. Lists are sets: order and repetition mean nothing in them."""
+"""A parsed value: equal values are equal to Kafka. Lists become sets, since Kafka ignores order and repetition."""
 
 _CACHE_SIZE = 1 << 12
-"""Results kept: more than the distinct values of a large cluster, so that each is read once in a run."""
+"""Results in each cache: more than the distinct values of a large cluster, so that a run parses each value once."""
 
 _COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
 _THROTTLED_REPLICA = re.compile(r"(?:[0-9]+:[0-9]+)?")
@@ -42,9 +42,10 @@ _PLAIN_DOUBLE = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def check_value(name: str, text: str, version: KafkaVersion = MAX_KAFKA_VERSION) -> str:
-    """Say why a Kafka release refuses ``text`` for a config: what was found and what is wanted; empty if it takes it.
+    """Return why a Kafka version refuses ``text`` for a config (found, wanted); empty if Kafka accepts it.
 
-    Kafka's parser and validators to the letter, so ``0.5f`` and ``NaN`` are fine for a ratio; see ``stricter``.
+    Follows Kafka's parser and validators exactly, so ``0.5f`` and ``NaN`` are valid for a ratio; see
+    ``check_manifest_value``.
     """
     definition = TOPIC_CONFIGS.get(name)
     if definition is None:
@@ -59,10 +60,10 @@ def check_value(name: str, text: str, version: KafkaVersion = MAX_KAFKA_VERSION)
 
 
 def parse_value(name: str, text: str) -> ConfigValue:
-    """What ``text`` means for a known config, so that equal meanings are equal values.
+    """Parse ``text`` for a known config, so that texts with the same meaning give equal values.
 
-    Bounds and lists of words are not looked at: that is ``check``. Raises ``ValueError`` with what was found and
-    wanted, ``KeyError`` for a name that Kafka does not know.
+    Bounds and lists of valid words are not checked: ``check_value`` does that. Raises ``ValueError`` with the found and
+    the wanted value, and ``KeyError`` for a name that Kafka does not know.
     """
     value, problem = try_parse_value(name, text)
     if problem:
@@ -71,7 +72,10 @@ def parse_value(name: str, text: str) -> ConfigValue:
 
 
 def is_equivalent(name: str, text: str, other: str) -> bool:
-    """Whether two texts mean the same to Kafka. Unknown names and text that cannot be read compare as trimmed text."""
+    """Return whether two texts mean the same to Kafka.
+
+    Values of unknown configs and invalid values are compared as trimmed text.
+    """
     if text == other or java_trim(text) == java_trim(other):
         return True
     if name not in TOPIC_CONFIGS:
@@ -81,9 +85,9 @@ def is_equivalent(name: str, text: str, other: str) -> bool:
 
 
 def canonical_text(name: str, text: str) -> str:
-    """The form in which Kafka's own tools show a readable value: ``0.50`` as ``0.5``, lists without blanks.
+    """Return a valid value as Kafka's own tools show it: ``0.50`` as ``0.5``, lists without blanks.
 
-    Raises ``ValueError`` as ``parse`` does.
+    Raises ``ValueError`` and ``KeyError`` as ``parse_value`` does.
     """
     value = parse_value(name, text)
     match TOPIC_CONFIGS[name].type:
@@ -98,11 +102,12 @@ def canonical_text(name: str, text: str) -> str:
 
 
 def check_manifest_value(name: str, text: str) -> str:
-    """Say why a manifest must not hold a text that Kafka would take; empty if it may (or if ``check`` has to say it).
+    """Return why a manifest must not hold a text that Kafka accepts; empty if it may, or if ``check_value`` refuses it.
 
-    Digits of other scripts, type suffixes, hexadecimal fractions and ``NaN`` are accidents waiting for another reader.
-    Below ``hosted`` a broker throws when it makes the log, hosts none of the topics that it was told of at the same
-    time, and does not start again. ``,*`` passes in newer releases; brokers of 2.4 throw on it.
+    Refused are digits of other scripts, type suffixes, hexadecimal fractions and ``NaN``, since other programs read
+    them differently. Numbers below ``min_loadable`` are refused too: the broker throws when it creates the log, hosts
+    none of the topics of the same request, and does not start again. ``,*`` is valid in newer versions, but brokers of
+    2.4 throw on it.
     """
     definition = TOPIC_CONFIGS.get(name)
     if definition is None:
@@ -127,7 +132,10 @@ def _is_below(name: str, text: str, minimum: int) -> bool:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def try_parse_value(name: str, text: str) -> tuple[ConfigValue, str]:
-    """The value of a text for a known config, and what is wrong with it (then the value means nothing)."""
+    """Return the value of a text for a known config, and an error message.
+
+    The message is empty if the text is valid; otherwise the value must not be used.
+    """
     try:
         return _PARSERS[TOPIC_CONFIGS[name].type](java_trim(text)), ""
     except ValueError as error:
@@ -140,7 +148,7 @@ def _split_list(text: str) -> list[str]:
 
 
 def _significant_version(text: str) -> str:
-    """The part of a version that counts: two numbers (three if the first is 0), what follows a further dot does not."""
+    """Return the part of a version that Kafka compares: two numbers, or three if the first is 0."""
     parts, counted = java_split(text, "."), 3 if text.startswith("0.") else 2
     return text if len(parts) <= counted else ".".join(parts[:counted])
 
@@ -158,7 +166,7 @@ _PARSERS: Mapping[str, Callable[[str], ConfigValue]] = {
 
 
 def _check_bounds(definition: ConfigDef, text: str, value: ConfigValue, version: KafkaVersion) -> str:
-    """What a validator of Kafka's says of a value that could be read."""
+    """Return why Kafka's validator refuses a parsed value; empty if it accepts the value."""
     match definition.type:
         case "int" | "long" | "double":
             return _check_range(definition, text, float(str(value)), version)
@@ -185,7 +193,7 @@ def _check_range(definition: ConfigDef, text: str, number: float, version: Kafka
 
 
 def _describe_integer_range(definition: ConfigDef, version: KafkaVersion) -> str:
-    """The whole numbers that a config takes, where what was found is none of any kind or does not fit its type."""
+    """Return the range of whole numbers for a message about a value that is no number or does not fit its type."""
     largest, least = MAX_BY_TYPE[definition.type], definition.minimum_for(version)
     besides = f", or {definition.also_allowed}" if definition.also_allowed is not None else ""
     most = largest if definition.maximum is None else definition.maximum
@@ -231,22 +239,23 @@ def _is_valid_version(key: str, kafka_version: KafkaVersion) -> bool:
 
 
 def has_equivalent_value(stored: Mapping[str, str], key: str, text: str) -> bool:
+    """Return whether ``stored`` has ``key`` with a value that means the same to Kafka as ``text``."""
     now = stored.get(key)
     return now is not None and is_equivalent(key, now, text)
 
 
 Scalar = str | int | bool | Decimal
-"""What a manifest may give for a config value; a fraction is a ``Decimal`` so that it keeps its digits."""
+"""A config value in a manifest; a fraction is a ``Decimal`` so that it keeps its digits."""
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _FRACTION = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+")
 
 
 def to_config_text(value: Scalar) -> str:
-    """Kafka's text of a value: ``true`` or ``false``, all digits of a number, text without blanks at its ends.
+    """Return Kafka's text of a manifest value: ``true`` or ``false``, all digits of a number, trimmed text.
 
-    Text is trimmed as Java does it (everything up to U+0020). A fraction keeps the digits that were written: ``0.50``
-    does not become ``0.5``, and none gets an exponent.
+    Text is trimmed as Java does it (everything up to U+0020). A fraction keeps the written digits: ``0.50`` does not
+    become ``0.5``, and no fraction gets an exponent.
     """
     if isinstance(value, str):
         return java_trim(value)
@@ -256,9 +265,10 @@ def to_config_text(value: Scalar) -> str:
 
 
 def to_scalar(text: str) -> Scalar:
-    """The way back: the truth value, whole number or fraction whose ``config_text`` is ``text``, else the text itself.
+    """Return the boolean, whole number or fraction that ``to_config_text`` converts to ``text``, else ``text`` itself.
 
-    Only what every reader of YAML and JSON keeps: whole numbers of 64 bits, and fractions that a float can hold.
+    Numbers are limited to values that every reader of YAML and JSON keeps: whole numbers of 64 bits, and fractions that
+    a float can hold. Negative zero stays text.
     """
     if text in ("true", "false"):
         return text == "true"

@@ -1,8 +1,9 @@
-"""Replica lists that a person gives: Kafka's own checks of them, and the stricter ones that manifests must pass.
+"""Checks of explicit replica lists: Kafka's own checks, and the stricter checks for manifests.
 
-Kafka lets some lists pass that no cluster should have (empty ones, brokers that do not exist, a hole in the partition
-ids). What others have written with them must be readable, so the two sets of checks are apart: ``check_create`` and
-``check_expand`` are Kafka's, ``problems`` is ours.
+Kafka accepts some lists that no cluster should have (empty lists, unknown brokers, a hole in the partition ids). Lists
+that another client wrote must be readable, so there are two sets of checks: ``check_create`` and ``check_expand`` are
+Kafka's, ``find_errors`` is topiarist's. ``desired/rules.py`` and ``adapters/saved_plans/validate.py`` call
+``find_errors``.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from topiarist.text import quote
 
 
 def check_create(assignment: Mapping[int, Replicas]) -> None:
-    """Kafka's check of explicit lists for a new topic, in its order: equal width, duplicates, partition ids 0 to n-1.
+    """Check explicit lists for a new topic as Kafka does; raise ``AssignmentError`` if Kafka refuses them.
 
-    The last is done as Kafka does it, by the sum of the ids that are not negative: -1, 1, 2 passes. Empty lists and
-    unknown brokers pass. Raises ``AssignmentError``.
+    In Kafka's order: equal length, duplicates, partition ids 0 to n-1. The ids are checked as in Kafka, by the sum of
+    the ids that are not negative: -1, 1, 2 passes. Empty lists and unknown brokers pass.
     """
     if len({len(replicas) for replicas in assignment.values()}) != 1:
         _raise_invalid(_describe_unequal_lengths(assignment) or "found no partitions, wanted one or more")
@@ -35,10 +36,11 @@ def check_create(assignment: Mapping[int, Replicas]) -> None:
 def check_expand(
     brokers: Sequence[Broker], existing: Mapping[int, Replicas], lists: Sequence[Replicas], total: int
 ) -> tuple[Replicas, ...]:
-    """Kafka's check of explicit ``lists`` for the partitions that take a topic to ``total``; returns them.
+    """Check explicit ``lists`` for the new partitions of a topic as Kafka does, and return them.
 
-    One list for each new partition, none empty, no duplicates, registered brokers only, as wide as partition 0. Raises
-    ``AssignmentError``; an unknown broker is ``broker_not_available`` (Kafka's broker API: an invalid assignment).
+    ``total`` is the new partition count. There must be one list for each new partition, none empty, without duplicates,
+    with registered brokers only, and as long as the list of partition 0. Raises ``AssignmentError``; an unknown broker
+    is ``broker_not_available`` (Kafka's broker API: an invalid assignment).
     """
     known = {broker.id for broker in prepare_brokers(brokers, "enforced")}
     width = len(partition_zero_replicas(existing))
@@ -56,10 +58,10 @@ def check_expand(
 
 
 def find_errors(lists: Mapping[int, Replicas], registered: Collection[int] | None = None) -> Iterator[tuple[int, str]]:
-    """Everything wrong with explicit lists by our own rules, as partition id and message.
+    """Yield all errors of explicit lists by topiarist's own rules, as partition id and message.
 
-    Beside Kafka's checks: no empty list, no id that is negative or no 32-bit number, partition ids without a hole, and
-    only brokers that are ``registered`` (None: not known here, or unknown ones are allowed).
+    In addition to Kafka's checks: no empty list, no negative id, no id above 32 bits, partition ids without a hole, and
+    only brokers in ``registered`` (None: the brokers are not known, or unknown brokers are allowed).
     """
     if lists and (wrong := _describe_unequal_lengths(lists)):
         yield min(lists), wrong
@@ -79,10 +81,11 @@ def find_errors(lists: Mapping[int, Replicas], registered: Collection[int] | Non
 
 
 def parse_cli_assignment(text: str) -> tuple[Replicas, ...]:
-    """Read the form of Kafka's command line: ``1:2:3,2:3:1`` has a comma between partitions, a colon between replicas.
+    """Parse the format of Kafka's command line: ``1:2:3,2:3:1`` has commas between partitions, colons between replicas.
 
-    Blanks around ids are allowed, as is a separator at the very end. Raises ``AssignmentError``: ``illegal_argument``
-    for what is not a number or stands twice in a list, ``admin_operation`` for lists of different width.
+    Blanks around ids are allowed, and so is a separator at the very end. Raises ``AssignmentError``:
+    ``illegal_argument`` for an id that is not a number or is repeated in a list, ``admin_operation`` for lists of
+    different length.
     """
     lists: list[Replicas] = []
     for partition, part in enumerate(java_split(text, ",")):
@@ -121,7 +124,7 @@ def _raise_invalid(message: str) -> NoReturn:
 
 
 def _describe_unequal_lengths(lists: Mapping[int, Replicas]) -> str:
-    """What to say of lists of different width; empty if there is nothing to say."""
+    """Return a message for lists of different length; empty if all lengths are equal."""
     widths = {len(replicas): partition for partition, replicas in reversed([*lists.items()])}
     if len(widths) < 2:
         return ""
@@ -130,7 +133,7 @@ def _describe_unequal_lengths(lists: Mapping[int, Replicas]) -> str:
 
 
 def _first_duplicate(replicas: Sequence[int]) -> str:
-    """The first broker that stands twice in a list, as text; empty if none does."""
+    """Return the first broker that occurs twice in a list, as text; empty if there is none."""
     if len(set(replicas)) == len(replicas):
         return ""
     return str(next(broker for broker in replicas if replicas.count(broker) > 1))

@@ -1,8 +1,8 @@
-"""How Java reads text: what Kafka takes for a number or a boolean, where Python's own ``int`` and ``float`` differ.
+"""Java's parsing of numbers and booleans, where Python's own ``int`` and ``float`` differ.
 
-Kafka's config values and the replica lists of its command line are text that Java parses. Python would take ``1_000``
-and refuse ``0.5f``; this module takes exactly what Java takes (tried against Java 17). Used by ``configs`` and
-``assignment``.
+Kafka's config values and the replica lists of its command line are text that Java parses. Python would accept ``1_000``
+and refuse ``0.5f``; this module accepts exactly what Java accepts (tested against Java 17). ``config_values`` and
+``explicit_assignment`` are its main callers.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ _HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-
 _NAN_OR_INFINITY = re.compile(r"[+-]?(?:NaN|Infinity)")
 _TRIMMED_CHARACTERS = "".join(map(chr, range(0x21)))
 _TOO_MANY_DIGITS = 20
-"""More significant digits than any 64-bit number has."""
+"""A number of significant digits that no 64-bit number has."""
 
 
 def java_trim(text: str) -> str:
-    """``String.trim``: cut everything up to U+0020 from both ends, and no other blanks."""
+    """Trim text as ``String.trim`` does: remove all characters up to U+0020 from both ends, and no other blanks."""
     return text.strip(_TRIMMED_CHARACTERS)
 
 
 def java_split(text: str, separator: str) -> list[str]:
-    """``String.split`` without a limit: empty parts at the end are dropped, but empty text is one empty part."""
+    """Split text as ``String.split`` does without a limit.
+
+    Empty parts at the end are dropped, but empty text is one empty part.
+    """
     parts = text.split(separator)
     while len(parts) > 1 and not parts[-1]:
         parts.pop()
@@ -40,9 +43,10 @@ def java_split(text: str, separator: str) -> list[str]:
 
 
 def parse_integer(text: str, *, limit: int) -> int:
-    """``Integer.parseInt`` or ``Long.parseLong``: a sign and digits (of any script), at most ``limit`` in size.
+    """Parse an integer as ``Integer.parseInt`` or ``Long.parseLong`` does: an optional sign and digits of any script.
 
-    Raises ``ValueError`` with what was found.
+    The value must be in the range ``-limit - 1`` to ``limit``. Raises ``ValueError`` with the found and the wanted
+    value.
     """
     plain = text if _ASCII_INTEGER.fullmatch(text) else _to_ascii_digits(text)
     digits = plain.lstrip("+-").lstrip("0") or "0"
@@ -54,9 +58,10 @@ def parse_integer(text: str, *, limit: int) -> int:
 
 
 def parse_double(text: str) -> float:
-    """``Double.parseDouble``: decimal or hexadecimal, with an optional type suffix; ``NaN`` and ``Infinity`` too.
+    """Parse a number as ``Double.parseDouble`` does.
 
-    Raises ``ValueError`` with what was found.
+    Accepts decimal and hexadecimal numbers with an optional type suffix, ``NaN`` and ``Infinity``. Raises
+    ``ValueError`` with the found value.
     """
     plain = java_trim(text)
     body = plain[:-1] if plain[-1:] in ("f", "F", "d", "D") else plain
@@ -69,9 +74,10 @@ def parse_double(text: str) -> float:
 
 
 def parse_boolean(text: str) -> bool:
-    """``true`` or ``false`` in any case. Java folds each character up, then down: U+017F is an ``s`` to it.
+    """Parse ``true`` or ``false`` in any case, as Java does.
 
-    Raises ``ValueError`` with what was found.
+    Java converts each character to upper case, then to lower case, so U+017F equals ``s``. Raises ``ValueError`` with
+    the found value.
     """
     folded = "".join(character.upper().lower() for character in text)
     if len(folded) != len(text) or folded not in ("true", "false"):
@@ -80,7 +86,7 @@ def parse_boolean(text: str) -> bool:
 
 
 def format_double(value: float) -> str:
-    """``Double.toString``: ``1.0``, ``0.001``, ``1.0E-4``, ``NaN``."""
+    """Format a number as ``Double.toString`` does: ``1.0``, ``0.001``, ``1.0E-4``, ``NaN``."""
     if isnan(value):
         return "NaN"
     if value in (inf, -inf):
@@ -94,7 +100,7 @@ def format_double(value: float) -> str:
 
 def _to_ascii_digits(text: str) -> str:
     sign, digits = (text[:1], text[1:]) if text[:1] in ("+", "-") else ("", text)
-    # Java looks at 16-bit units, so digits beyond the basic plane are none to it.
+    # Java reads 16-bit units, so it does not accept digits beyond the basic plane.
     values = [unicodedata.decimal(digit, -1) if digit <= "\uffff" else -1 for digit in digits]
     if not values or -1 in values:
         raise ValueError(f"found {quote_unless_integer(text)}, wanted a whole number")
@@ -109,7 +115,7 @@ def _parse_hexadecimal(text: str) -> float:
 
 
 def quote_unless_integer(text: str) -> str:
-    """Text as messages show it: a number as it stands, all else in quotes; of what is long, the beginning."""
+    """Return text for a message: an integer unchanged, other text in quotes, long text shortened."""
     if len(text) > 60:
         return f"{escape(text[:40])}... ({len(text)} characters)"
     return text if _ASCII_INTEGER.fullmatch(text) else escape(text)

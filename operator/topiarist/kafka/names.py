@@ -1,7 +1,7 @@
-"""Topic names: what Kafka allows, which names collide, and which topics belong to Kafka or to other software.
+"""Rules for topic names: Kafka's syntax, collisions, and the topics of Kafka and other software.
 
-Kafka checks names in its admin code only: a controller takes any name it finds in ZooKeeper, so we have to check.
-Used by ``spec`` and ``rules`` (manifests) and by ``plan`` (what is already on a cluster).
+Kafka checks names only in its admin code: a controller accepts any name that it finds in ZooKeeper, so topiarist must
+check them. ``model/spec.py`` and ``desired`` call this module for manifests, ``planning`` for the topics of a cluster.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ MAX_TOPIC_NAME_LENGTH = 249
 INTERNAL_TOPICS = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata", "__remote_log_metadata"}
 )
-"""Topics that Kafka keeps for itself; ``__remote_log_metadata`` is not on Kafka's own list but as precious."""
+"""Internal topics of Kafka; ``__remote_log_metadata`` is not in Kafka's own list but must be protected as well."""
 
 PROTECTED_TOPIC_PATTERNS = ("__*", "_schemas*", "_confluent*", "connect-*", "*-changelog", "*-repartition", "mm2-*")
-"""Topics that other software depends on: no growth, deletion or change of cleanup unless a ``Cluster`` says so."""
+"""Topics that other software depends on: no growth, deletion or change of cleanup unless a ``Cluster`` allows it."""
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _ILLEGAL_CHARACTER = re.compile(r"[^a-zA-Z0-9._-]")
@@ -28,7 +28,7 @@ _LEGAL_CHARACTERS = 'a-z, A-Z, 0-9, ".", "_" and "-"'
 
 
 def topic_name_problem(name: str) -> str:
-    """Say why Kafka does not take ``name`` for a topic; empty if it does."""
+    """Return why Kafka does not accept ``name`` as a topic name; empty if it does."""
     if not name:
         return f"found an empty topic name, wanted 1 to {MAX_TOPIC_NAME_LENGTH} characters of {_LEGAL_CHARACTERS}"
     if name in (".", ".."):
@@ -42,26 +42,29 @@ def topic_name_problem(name: str) -> str:
 
 
 def has_collision_chars(name: str) -> bool:
-    """Whether ``name`` holds a character that metrics cannot tell from another one: ``.`` or ``_``."""
+    """Return whether ``name`` has a character that Kafka's metrics do not distinguish: ``.`` or ``_``."""
     return "." in name or "_" in name
 
 
 def metric_name(name: str) -> str:
-    """Fold ``name`` as Kafka's metrics do; two topics of one cluster must not share the result."""
+    """Convert ``name`` as Kafka's metrics do; no two topics of a cluster may have the same result."""
     return name.replace(".", "_")
 
 
 def index_by_metric_name(names: Iterable[str]) -> dict[str, str]:
-    """Topics by what Kafka's metrics make of their names; of two that collide already, the first by name."""
+    """Return the topic names with ``.`` or ``_`` by their metric names.
+
+    If two topics collide already, the result has the first by name.
+    """
     ambiguous = sorted(filter(has_collision_chars, names), reverse=True)
     return {metric_name(name): name for name in ambiguous}
 
 
 def has_collision(one: str, other: str) -> bool:
-    """Whether two names are the same to Kafka's metrics. A name collides with itself."""
+    """Return whether two names have the same metric name. A name collides with itself."""
     return metric_name(one) == metric_name(other)
 
 
 def matches_any(name: str, patterns: Iterable[str]) -> bool:
-    """Whether one of these shell patterns means ``name``; case matters."""
+    """Return whether one of these shell patterns matches ``name``; case-sensitive."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,11 +1,12 @@
-"""Kafka's placement of replicas: which brokers get the partitions of a new topic, or those that make a topic larger.
+"""Kafka's placement of replicas: assigns brokers to the partitions of a new or growing topic.
 
-Kafka's own algorithm (``AdminUtils.assignReplicasToBrokers``, the same from 2.4 to 3.9), quirks included, so that a
-topic placed here lies as if Kafka had placed it. Before this stands the state (registered brokers), after it
-``plan``, which shows the lists and writes exactly those. ``explicit`` has the checks for lists that a person gives.
+This is Kafka's own algorithm (``AdminUtils.assignReplicasToBrokers``, the same from 2.4 to 3.9), quirks included, so
+that the result is the same as if Kafka had placed the topic. ``planning/placement.py`` calls it with the registered
+brokers; a plan shows the lists, and the writer writes exactly those lists. ``explicit_assignment`` checks lists that
+the user gives.
 
-The replicas of a partition depend only on the first broker and on the shift modulo ``brokers - 1``. A ``Placement``
-keeps them as rows, one for each shift, one entry for each first broker, and serves a topic by slicing::
+The replicas of a partition depend only on the first broker and on the shift modulo ``brokers - 1``. A ``ReplicaPlacer``
+keeps them as rows, one for each shift, one entry for each first broker, and slices the rows for a topic::
 
     brokers 0 to 4, three replicas         first  0      1      2      3      4
     partitions 0 to 4 of a new topic:  shift 0   0,1,2  1,2,3  2,3,4  3,4,0  4,0,1
@@ -36,11 +37,11 @@ AssignmentErrorKind = Literal[
     "invalid_replica_assignment",
     "invalid_replication_factor",
 ]
-"""Why Kafka refuses a placement."""
+"""The kinds of errors with which Kafka refuses a placement."""
 
 
 class AssignmentError(ValueError):
-    """A placement that Kafka refuses: ``kind`` for programs, the message (with the numbers) for people."""
+    """An error for a placement that Kafka refuses: ``kind`` is for programs, the message (with numbers) for people."""
 
     def __init__(self, kind: AssignmentErrorKind, message: str) -> None:
         super().__init__(message)
@@ -48,10 +49,10 @@ class AssignmentError(ValueError):
 
 
 def prepare_brokers(brokers: Sequence[Broker], mode: str) -> tuple[Broker, ...]:
-    """The brokers to place on, sorted by id, with racks as ``mode`` has it: ``enforced``, ``safe`` or ``disabled``.
+    """Return the brokers for a placement, sorted by id, with racks by ``mode``: ``enforced``, ``safe`` or ``disabled``.
 
-    ``disabled`` drops all racks; ``safe`` drops them if a broker has none; ``enforced`` (Kafka's default, and its only
-    way to expand) raises ``AssignmentError`` then.
+    ``disabled`` drops all racks. ``safe`` drops all racks if some broker has none. ``enforced`` (Kafka's default, and
+    its only mode for an expansion) raises ``AssignmentError`` if only some brokers have racks.
     """
     ordered = tuple(sorted(brokers, key=_id))
     bare = [broker.id for broker in ordered if broker.rack is None]
@@ -62,10 +63,10 @@ def prepare_brokers(brokers: Sequence[Broker], mode: str) -> tuple[Broker, ...]:
 
 
 def derive_start_and_shift(topic: str, brokers: Sized) -> tuple[int, int]:
-    """Where the placement of a new topic starts, and its shift: both below the number of brokers.
+    """Return the start and the shift for the placement of a new topic: both below the number of brokers.
 
-    Kafka draws them at random; here they come from the topic's name, so that a plan is the same whenever it is made.
-    Never change this: a plan that was reviewed would no longer be the plan that is applied.
+    Kafka chooses them at random; this function derives them from the topic's name, so that repeated plans are equal.
+    Never change this function: a plan reviewed before the change would differ from the plan that is applied.
     """
     digest = sha256(topic.encode()).digest()
     size = max(1, len(brokers))
@@ -75,11 +76,11 @@ def derive_start_and_shift(topic: str, brokers: Sized) -> tuple[int, int]:
 def assign_replicas(
     brokers: Sequence[Broker], partitions: int, *, replication_factor: int, start: int, shift: int, first: int = 0
 ) -> tuple[Replicas, ...]:
-    """Replica lists for ``partitions`` partitions, from partition id ``first`` (below 0 counts as 0).
+    """Return replica lists for ``partitions`` partitions, from partition id ``first`` (below 0 counts as 0).
 
-    Without racks the order of ``brokers`` matters: ``placement_brokers`` gives the one to use. ``start`` and ``shift``
-    may exceed the number of brokers. Raises ``AssignmentError`` as Kafka does, in its order: partitions, replication
-    factor, racks on some brokers only.
+    Without racks the order of ``brokers`` matters: ``prepare_brokers`` returns the right order. ``start`` and ``shift``
+    may exceed the number of brokers. Raises ``AssignmentError`` as Kafka does and in Kafka's order: partitions,
+    replication factor, racks on some brokers only.
     """
     placement = _get_placer(tuple(brokers))
     return placement.assign_replicas(
@@ -88,12 +89,14 @@ def assign_replicas(
 
 
 def expand_assignment(brokers: Sequence[Broker], existing: Mapping[int, Replicas], total: int) -> tuple[Replicas, ...]:
-    """Replica lists for the partitions that take a topic from ``len(existing)`` to ``total``, by Kafka's own expansion.
+    """Return replica lists for the new partitions of a topic that grows from ``len(existing)`` to ``total``.
 
-    Placement starts at the first broker whose id is at least that of partition 0's first replica; that index is also
-    the shift. The width is partition 0's, whatever the others have. Existing partitions are never moved: only new ones
-    are returned, the first with id ``len(existing)``. Raises ``AssignmentError`` if ``total`` is not larger than now,
-    partition 0 is missing, or only some brokers have racks.
+    Kafka's own expansion: placement starts at the first broker with an id of at least that of partition 0's first
+    replica; that index is also the shift. The replication factor is that of partition 0, even if other partitions
+    differ. Existing partitions are never moved: only new ones are returned, the first with id ``len(existing)``.
+
+    Raises ``AssignmentError`` if ``total`` is not larger than now, partition 0 is missing, or only some brokers have
+    racks.
     """
     ordered = prepare_brokers(brokers, "enforced")
     base = partition_zero_replicas(existing)
@@ -103,14 +106,17 @@ def expand_assignment(brokers: Sequence[Broker], existing: Mapping[int, Replicas
 
 
 def partition_zero_replicas(existing: Mapping[int, Replicas]) -> Replicas:
-    """The replicas of partition 0, which decide how a topic grows. Raises ``AssignmentError`` if it is missing."""
+    """Return the replicas of partition 0, which determine how a topic grows.
+
+    Raises ``AssignmentError`` if partition 0 is missing.
+    """
     if 0 not in existing:
         raise AssignmentError("admin_operation", f"partition 0 is missing; found {len(existing)} others")
     return existing[0]
 
 
 def count_new_partitions(existing: Sized, total: int) -> int:
-    """How many partitions have to be added to get ``total``. Raises ``AssignmentError`` if that is none."""
+    """Return the number of partitions to add to reach ``total``; raise ``AssignmentError`` if it is not positive."""
     if total <= len(existing):
         message = f"found {total} as the new number of partitions, wanted more than the {len(existing)} there are"
         raise AssignmentError("invalid_partitions", message)
@@ -118,13 +124,13 @@ def count_new_partitions(existing: Sized, total: int) -> int:
 
 
 def expansion_start(brokers: Sequence[Broker], leader: int) -> int:
-    """Index in the id-sorted ``brokers`` of the first id that is at least ``leader``; 0 if there is none."""
+    """Return the index in the id-sorted ``brokers`` of the first id that is at least ``leader``; 0 if there is none."""
     index = bisect_left(brokers, leader, key=_id)
     return index if index < len(brokers) else 0
 
 
 def alternate_racks(brokers: Sequence[Broker]) -> tuple[int, ...]:
-    """Broker ids, one of each rack in turn: racks by name, ids ascending; those without a rack are left out.
+    """Return broker ids, one of each rack in turn: racks by name, ids ascending, without the brokers that have no rack.
 
     Racks 1: 0,5; 2: 3,4; 3: 1,2 give 0,3,1,5,4,2. Names compare as Java compares them, by 16-bit units.
     """
@@ -138,9 +144,9 @@ def alternate_racks(brokers: Sequence[Broker]) -> tuple[int, ...]:
 
 
 class ReplicaPlacer:
-    """Kafka's placement over one list of brokers, ready for thousands of topics.
+    """A placer of replicas on one list of brokers, fast enough for thousands of topics.
 
-    Rows are made when first needed and kept; the replica lists that come out are shared between topics.
+    Rows are computed on first use and cached; topics share the returned replica lists.
     """
 
     def __init__(self, brokers: Sequence[Broker]) -> None:
@@ -148,7 +154,8 @@ class ReplicaPlacer:
         self._brokers_without_rack = [broker.id for broker in brokers if broker.rack is None]
         names = {} if self._brokers_without_rack else {broker.id: broker.rack for broker in brokers}
         self._order = alternate_racks(brokers) if names else tuple(broker.id for broker in brokers)
-        # One bit for each rack, so that "used" is a number; twice over, as the order is walked in a circle.
+        # One bit for each rack, so that the set of used racks is a number. The list is doubled, so that an index may
+        # run past the end of the order without a modulo.
         bits = {rack: 1 << index for index, rack in enumerate(dict.fromkeys(names.values()))}
         self._rack_bits = [bits[names[broker]] for broker in self._order * 2] if names else []
         self._rack_count = len(bits) or 1
@@ -158,7 +165,7 @@ class ReplicaPlacer:
     def assign_replicas(
         self, partitions: int, *, replication_factor: int, start: int, shift: int, first: int = 0
     ) -> tuple[Replicas, ...]:
-        """See the function ``assign``."""
+        """Return replica lists as the module's function ``assign_replicas`` does, for the brokers of this placer."""
         first = max(0, first)
         self._check_arguments(partitions, replication_factor)
         self._check_int_range(start, shift, first + partitions - 1, replication_factor)
@@ -166,7 +173,7 @@ class ReplicaPlacer:
         size = len(self._order)
         steps = max(1, size - 1)
         turn, skip = divmod(first, size)
-        # Kafka adds one to the shift at each multiple of the broker count that it meets, partition 0 excepted.
+        # Kafka adds one to the shift at each partition id that is a multiple of the broker count, except at id 0.
         met = turn - (first - 1) // size if first else 0
         term, begin = (shift + met) * self._rack_count % steps, start % size
         result: list[Replicas] = []
@@ -181,19 +188,20 @@ class ReplicaPlacer:
 
     @property
     def order(self) -> Replicas:
-        """The ids of the brokers in the order of the placement."""
+        """Return the broker ids in placement order."""
         return self._order
 
     @property
     def shift_count(self) -> int:
-        """The number of shifts that give different lists: larger ones repeat them."""
+        """Return the number of shifts that give different lists; larger shifts repeat the same lists."""
         steps = max(1, len(self._order) - 1)
         return steps // gcd(self._rack_count, steps)
 
     def replicas_for(self, first: int, shift: int, width: int) -> Replicas:
-        """Return the list of ``width`` that begins with the broker at ``first`` of the order.
+        """Return the list of ``width`` replicas that begins with the broker at index ``first`` of the order.
 
-        It is empty if there are fewer brokers than ``width``. ``shift`` is the one of this list, not of the topic.
+        The list is empty if there are fewer brokers than ``width``. ``shift`` is the shift of this list, not of the
+        topic.
         """
         size = len(self._order)
         if not 1 <= width <= size:
@@ -203,7 +211,7 @@ class ReplicaPlacer:
         return (self._order[first], *(self._order[(first + offset) % size] for offset in more))
 
     def find_positions(self, replicas: Replicas) -> Iterator[tuple[int, int]]:
-        """Yield the place of the first broker in the order, with each shift that gives exactly these replicas."""
+        """Yield the index of the first broker in the order, with each shift that gives exactly these replicas."""
         size, at = len(self._order), self._index_by_broker
         first = at.get(replicas[0]) if replicas else None
         if first is None or (len(replicas) > 1 and replicas[1] not in at):
@@ -214,7 +222,11 @@ class ReplicaPlacer:
                 yield first, shift
 
     def _candidate_terms(self, first: int, last: int) -> Iterator[int]:
-        """Yield the terms from which the second replica is found at ``last``: those before it pass a used rack."""
+        """Yield the terms for which the search for the second replica ends at ``last``.
+
+        These are ``last`` itself and the terms directly before it that are in the rack of the first replica, since the
+        search skips a used rack.
+        """
         yield last
         for back in range(1, len(self._order) - 1):
             term = (last - back) % (len(self._order) - 1)
@@ -228,7 +240,7 @@ class ReplicaPlacer:
 
     @cached_property
     def _shift_by_term(self) -> Mapping[int, int]:
-        """The smallest shift of each term that a shift has."""
+        """Return the smallest shift for each reachable term."""
         steps = max(1, len(self._order) - 1)
         return {shift * self._rack_count % steps: shift for shift in range(self.shift_count)}
 
@@ -245,14 +257,20 @@ class ReplicaPlacer:
         _require_complete_racks(self._brokers_without_rack, size)
 
     def _check_int_range(self, start: int, shift: int, last: int, replication_factor: int) -> None:
-        """Kafka counts in 32 bits and fails beyond; negative numbers mean random to it, which is not for us."""
+        """Raise ``AssignmentError`` for numbers beyond Kafka's 32-bit arithmetic, or below 0.
+
+        Kafka takes negative numbers as a request for random ones, which topiarist never makes.
+        """
         reach = (shift + last // len(self._order)) * self._rack_count + max(0, replication_factor - 2)
         if min(start, shift) < 0 or max(start + last, reach) > INT_MAX:
             message = f"found start {start} and shift {shift}, wanted 0 or more, small enough for 32-bit arithmetic"
             raise AssignmentError("illegal_argument", message)
 
     def _build_row(self, replication_factor: int, term: int) -> tuple[Replicas, ...]:
-        """The replica lists of one shift, by position of the first broker; twice over, so that slices may wrap."""
+        """Return the replica lists of one shift, by index of the first broker; repeated once, so that slices may wrap.
+
+        ``term`` is the shift times the number of racks, modulo ``brokers - 1``.
+        """
         size, period = len(self._order), self._period
         twice = self._order * 2
         row: list[Replicas] = [()] * size
@@ -265,7 +283,7 @@ class ReplicaPlacer:
         return tuple(row * 2)
 
     def _find_offsets(self, first: int, term: int, count: int) -> list[int]:
-        """How far behind the first broker in the order the others stand; racks that are not used yet go first."""
+        """Return the distances of the other replicas from the first broker in the order; unused racks are preferred."""
         steps = len(self._order) - 1
         if not self._rack_bits:
             return [1 + (term + step) % steps for step in range(count)]
@@ -282,7 +300,10 @@ class ReplicaPlacer:
         return offsets
 
     def _find_period(self) -> int:
-        """After how many positions the racks repeat: offsets need to be found for so many first brokers only."""
+        """Return the number of positions after which the racks repeat.
+
+        Offsets are the same for first brokers that are a period apart, so that only one period has to be computed.
+        """
         size, period = len(self._order), self._rack_count
         even = size % period == 0 and self._rack_bits[:size] == self._rack_bits[:period] * (size // period)
         return period if even or not self._rack_bits else size

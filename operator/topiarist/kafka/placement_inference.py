@@ -1,22 +1,22 @@
-"""Infers the start, the shift and the broker order of a topic's placement from its replica lists.
+"""Inference of a placement's start, shift and broker order from a topic's replica lists.
 
-The inverse of ``assignment``: Kafka stores replica lists only, not how it made them. Two callers need to know:
-``describe`` says whether a topic lies as Kafka placed it, and a change of the replication factor continues the same
-sequence.
+This is the inverse of ``placement``: Kafka stores replica lists only, not the parameters that gave them. There are two
+uses: ``describe`` reports whether a topic still has Kafka's own placement, and a change of the replication factor
+continues the same sequence.
 
 Three facts make the search short. The leaders of consecutive partitions are consecutive brokers of the order, so the
 leader of partition 0 gives the start. The second replica of a partition gives its shift. The shift grows by one with
-each full turn of the order, so a placement is one line of (start, shift), and each expansion begins a new line whose
-start Kafka derives from the leader of partition 0::
+each full turn of the order, so a placement is one line of (start, shift). Each expansion begins a new line, and Kafka
+derives its start from the leader of partition 0::
 
     brokers 0 to 4            partition  0    1    2    3    4    5    6    7
     created with 6 from 3,    lists      3,0  4,1  0,2  1,3  2,4  3,1
     then expanded to 8        lists                                   4,3  0,4
                               shift      1    1    1    1    1    2    3    3
 
-The brokers of today need not be those of the creation. The candidates are, in this order: all brokers; all brokers
-less those that get no new replicas; the brokers that the lists name; the cycle of brokers that lead. The cycle has the
-brokers in the order of the lists: a broker that serves a create request does not sort them.
+The brokers at the creation may differ from the present ones. The candidates are, in this order: all brokers; all
+brokers except the excluded ones; the brokers in the lists; the cycle of leaders. The cycle has the brokers in the order
+of the lists, since a broker that serves a create request does not sort them.
 """
 
 from __future__ import annotations
@@ -31,20 +31,22 @@ from topiarist.kafka.placement import ReplicaPlacer, expansion_start, prepare_br
 from topiarist.kafka.types import Broker, Replicas
 
 _MAX_LINES = 4
-"""Candidate lines of a creation that are followed where no line fits all lists: those that most lists vote for."""
+"""Candidate lines of a creation if no line matches all lists: the lines that match most lists."""
 
 _EXPANSION_COST = 3
+"""The cost of an expansion, in lists that differ from the placement (misses)."""
 
 Assignment = Sequence[Replicas]
 
 
 @dataclass(frozen=True, slots=True)
 class InferredPlacement:
-    """The placement that comes closest to a topic's replica lists.
+    """The placement that is closest to a topic's replica lists.
 
-    ``brokers`` are what ``assign`` takes, with racks only if racks count: with ``start`` and ``shift`` it gives the
-    lists up to the first partition of ``grown``, the first partitions of the expansions after the creation.
-    ``differing`` are the partitions with other lists; there are none if the placement is exact.
+    ``brokers`` are an argument for ``assign_replicas``, with racks only if racks are used. With ``start`` and ``shift``
+    that function returns the lists before the first expansion. ``expansion_starts`` are the first partitions of the
+    expansions after the creation. ``differing_partitions`` are the partitions with other lists; there are none if the
+    placement is exact.
     """
 
     brokers: tuple[Broker, ...]
@@ -55,46 +57,51 @@ class InferredPlacement:
 
     @property
     def first_broker(self) -> int:
-        """The broker that the placement starts from."""
+        """Return the id of the broker at which the placement starts."""
         return self.order[self.start]
 
     @property
     def order(self) -> Replicas:
-        """The ids of the brokers, in the order of the placement."""
+        """Return the broker ids in placement order."""
         return _get_placer(self.brokers).order
 
     @property
     def rack_aware(self) -> bool:
-        """Whether racks count."""
+        """Return whether the placement uses racks."""
         return any(broker.rack is not None for broker in self.brokers)
 
 
 class _Line(NamedTuple):
-    """Consecutive partitions of one placement: ``start`` and ``shift`` are those that partition 0 would have."""
+    """A placement of consecutive partitions; ``start`` and ``shift`` are the values for partition 0."""
 
     placer: ReplicaPlacer
     start: int
     shift: int
 
     def matches(self, partition: int, replicas: Replicas) -> bool:
-        """Return whether the line has exactly these replicas for a partition. Most differ in the leader already."""
+        """Return whether the line gives exactly these replicas for a partition."""
+        # Compare the leader first: it is cheap, and most lists that do not match differ in the leader.
         order = self.placer.order
         first = (self.start + partition) % len(order)
         if not replicas or order[first] != replicas[0]:
             return False
-        # The shift grows where the partition id, not the place in the order, is a multiple of the broker count.
+        # The shift grows at each partition id, not at each index in the order, that is a multiple of the broker count.
         return self.placer.replicas_for(first, self.shift + partition // len(order), len(replicas)) == replicas
 
 
 class _Link(NamedTuple):
-    """A list that paths share: its last number, and the numbers before it."""
+    """A linked list with shared tails: the last number and the link to the numbers before it."""
 
     number: int
     previous: _Link | None
 
 
 class _Path(NamedTuple):
-    """A way to explain all partitions so far; ``rank`` is that of the candidate for the creation."""
+    """An explanation of all partitions so far.
+
+    ``rank`` is the index of the candidate for the creation. ``miss_links`` and ``expansion_links`` list the partitions
+    that ``misses`` and ``expansions`` count.
+    """
 
     misses: int
     expansions: int
@@ -109,10 +116,10 @@ def infer_placement(
 ) -> InferredPlacement | None:
     """Infer the exact placement of ``lists`` (partition 0 first); None if no placement gives all of them.
 
-    ``brokers`` are the registered ones, ``excluded`` those of them that get no new replicas. Of several placements that
-    fit, returns the one with the fewest expansions, then the first candidate, then the smallest shift; one over
-    ``brokers`` is preferred to all others. Lists may differ in width: each is compared with the placement at its own
-    width.
+    ``brokers`` are the registered brokers; the ids in ``excluded`` get no new replicas. If several placements match,
+    returns the one with the fewest expansions, then the first candidate, then the smallest start and shift. A placement
+    over ``brokers`` is preferred to all others. Lists may differ in length: each is compared with the placement of the
+    same length.
     """
     if not lists or not all(lists):
         return None
@@ -126,9 +133,9 @@ def infer_placement(
 def infer_nearest_placement(
     brokers: Iterable[Broker], lists: Assignment, *, excluded: Collection[int] = ()
 ) -> InferredPlacement | None:
-    """Infer the placement that most of ``lists`` follow; None if half of them or more differ from each.
+    """Infer the placement that most of ``lists`` follow; None if every placement misses at least half of them.
 
-    See ``infer``, which is tried first.
+    Tries ``infer_placement`` first.
     """
     known = tuple(brokers)
     if found := infer_placement(known, lists, excluded=excluded):
@@ -144,14 +151,14 @@ def infer_nearest_placement(
 
 @lru_cache(maxsize=16)
 def _registered_candidates(brokers: tuple[Broker, ...], excluded: frozenset[int]) -> tuple[ReplicaPlacer, ...]:
-    """Return the placements over all brokers, and over those that get new replicas."""
+    """Return the placers over all brokers, and over the brokers that are not excluded."""
     sets = (brokers, tuple(broker for broker in brokers if broker.id not in excluded))
     found = [order for chosen in sets if chosen for order in _broker_orders(chosen)]
     return tuple(_get_placer(order) for order in dict.fromkeys(found))
 
 
 def _other_candidates(registered: Sequence[ReplicaPlacer], lists: Assignment) -> Sequence[ReplicaPlacer]:
-    """Return the placements over the brokers of the lists, and over the cycle of their leaders."""
+    """Return the placers over the brokers of the lists, and over the cycle of their leaders."""
     racks = {broker.id: broker for placement in registered for broker in placement.brokers if broker.rack is not None}
     cycle = _leader_cycle(lists)
     sets = ({broker for replicas in lists for broker in replicas}, set(cycle))
@@ -166,14 +173,14 @@ def _find_exact(candidates: Sequence[ReplicaPlacer], lists: Assignment) -> Infer
 
 
 def _broker_orders(brokers: Sequence[Broker]) -> Iterator[tuple[Broker, ...]]:
-    """Yield the brokers as Kafka sorts them: with racks if all have one, and without."""
+    """Yield the brokers as Kafka sorts them: with racks if all brokers have one, and without racks."""
     if brokers and all(broker.rack is not None for broker in brokers):
         yield prepare_brokers(brokers, "enforced")
     yield prepare_brokers(brokers, "disabled")
 
 
 def _leader_cycle(lists: Assignment) -> Replicas:
-    """Return the leaders up to the first one that leads again."""
+    """Return the leaders of the first partitions, up to the first repeated leader or empty list."""
     leaders: dict[int, None] = {}
     for replicas in lists:
         if not replicas or replicas[0] in leaders:
@@ -183,7 +190,10 @@ def _leader_cycle(lists: Assignment) -> Replicas:
 
 
 def _rotate_to_smallest(cycle: Replicas) -> Replicas:
-    """Return the cycle from its smallest id on: where the order began is not known, and makes no difference."""
+    """Return the cycle rotated to begin with its smallest id.
+
+    The first broker of the original order is unknown, and every rotation gives the same placements.
+    """
     at = cycle.index(min(cycle)) if cycle else 0
     return cycle[at:] + cycle[:at]
 
@@ -192,7 +202,7 @@ _get_placer = lru_cache(maxsize=256)(ReplicaPlacer)
 
 
 def _infer_creation(placer: ReplicaPlacer, lists: Assignment) -> InferredPlacement | None:
-    """Infer a placement without expansions; None if there is none, or if lists differ in width."""
+    """Infer a placement without expansions; None if there is none, or if lists differ in length."""
     width = len(lists[0])
     for start, shift in _creation_starts(placer, 0, lists[0]):
         if placer.assign_replicas(len(lists), replication_factor=width, start=start, shift=shift) == tuple(lists):
@@ -210,10 +220,10 @@ def _creation_starts(placer: ReplicaPlacer, partition: int, replicas: Replicas) 
 def _find_cheapest_path(
     candidates: Sequence[ReplicaPlacer], lists: Assignment, max_cost: int
 ) -> InferredPlacement | None:
-    """Find the cheapest explanation by lines, partition by partition; None if all cost more than ``max_cost``.
+    """Find the cheapest explanation, partition by partition; None if every explanation costs more than ``max_cost``.
 
-    A path continues its line, or begins an expansion. Paths that are on the same line differ in the past only, so the
-    cheapest of them is kept. See ``_plausible`` for ``max_cost``.
+    A path continues its line or begins an expansion. Paths on the same line differ only in earlier partitions, so only
+    the cheapest of them is kept. See ``_is_plausible`` for ``max_cost``.
     """
     paths: dict[_Line, _Path] = {}
     for rank, line in _creation_lines(candidates, lists, max_cost):
@@ -235,7 +245,10 @@ def _find_cheapest_path(
 def _creation_lines(
     candidates: Sequence[ReplicaPlacer], lists: Assignment, max_cost: int
 ) -> Iterator[tuple[int, _Line]]:
-    """Yield the lines that a creation may have: those of partition 0, or if it may differ, those with most votes."""
+    """Yield the possible lines of a creation with the rank of their candidate.
+
+    These are the lines that match partition 0. If misses are allowed, they are the lines that match most partitions.
+    """
     votes: Counter[tuple[int, int, int]] = Counter()
     for rank, placement in enumerate(candidates):
         for partition, replicas in enumerate(lists if max_cost else lists[:1]):
@@ -248,9 +261,10 @@ def _creation_lines(
 def _expansion_lines(
     sorted_candidates: Sequence[ReplicaPlacer], lists: Assignment, partition: int, base: _Path
 ) -> Iterator[tuple[_Line, _Path]]:
-    """Yield the lines of an expansion that begins at ``partition`` and gives it its replicas.
+    """Yield the lines of an expansion that begins at ``partition`` and gives this partition its replicas.
 
-    Kafka's shift is the start, and grows from there: not from where the creation stopped.
+    The shift of an expansion begins at its start index and grows from there; it does not continue the shift of the
+    creation.
     """
     for placement in sorted_candidates:
         start = expansion_start(placement.brokers, lists[0][0])
@@ -265,7 +279,7 @@ def _expansion_lines(
 def _continue_paths(
     paths: Mapping[_Line, _Path], partition: int, replicas: Replicas, max_cost: int
 ) -> Iterator[tuple[_Line, _Path]]:
-    """Yield the paths that stay on their lines at ``partition``, with the misses that this costs."""
+    """Yield the paths that stay on their lines at ``partition``, with a miss added if the line does not match."""
     for line, path in paths.items():
         if line.matches(partition, replicas):
             yield line, path
@@ -296,13 +310,13 @@ def _to_tuple(link: _Link | None) -> tuple[int, ...]:
 
 
 def _is_plausible(path: _Path, max_cost: int) -> bool:
-    """Return whether a path explains enough: without misses, however often the topic was expanded, or at this cost."""
+    """Return whether a path has no misses (with any number of expansions) or costs at most ``max_cost``."""
     return not path.misses or _cost(path)[0] <= max_cost
 
 
 def _cost(path: _Path) -> tuple[int, int, int, int]:
-    """Return what to compare two paths by: the smaller one is better.
+    """Return the sort key of a path: cost, rank, start and shift; a smaller key is better.
 
-    An expansion counts as several misses. Otherwise nearly any lists would be explained by one after each miss.
+    An expansion costs as much as several misses. Otherwise an expansion after each miss would match nearly any lists.
     """
     return path.misses + _EXPANSION_COST * path.expansions, path.rank, path.creation.start, path.creation.shift

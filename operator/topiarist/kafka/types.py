@@ -1,7 +1,6 @@
-"""Rules between fields: what is wrong with a merged spec although every field by itself passes the schema.
+"""Types that all modules share: Kafka versions, brokers and replica lists.
 
-``complaints`` runs over every spec of a run before anything is connected to; ``warnings`` has what is only worth a
-word. Whether a cluster's *state* allows what a spec asks is the business of ``plan``.
+They are in a module of their own, since the rules for configs, the placement and ``model`` all need them.
 """
 
 from __future__ import annotations
@@ -10,24 +9,26 @@ from typing import NamedTuple
 
 
 def format_version(kafka_version: KafkaVersion) -> str:
-    """A release as people write it: ``3.9``."""
+    """Return a Kafka version as text: ``3.9``."""
     return f"{kafka_version[0]}.{kafka_version[1]}"
 
 
 MAX_KAFKA_VERSION: KafkaVersion = (3, 9)
+"""The newest supported Kafka version."""
 
 MIN_KAFKA_VERSION: KafkaVersion = (2, 4)
+"""The oldest supported Kafka version."""
 
 Replicas = tuple[int, ...]
-"""Broker ids of one partition; the first is the preferred leader."""
+"""The broker ids of one partition; the first is the preferred leader."""
 
 
 KafkaVersion = tuple[int, int]
-"""A Kafka release: ``(3, 9)``."""
+"""A Kafka version as major and minor number: ``(3, 9)``."""
 
 
 class Broker(NamedTuple):
-    """A registered broker. ``rack`` is None where it has none; the empty string is a rack."""
+    """A registered broker. ``rack`` is None if it has no rack; the empty string is a rack."""
 
     id: int
     rack: str | None = None

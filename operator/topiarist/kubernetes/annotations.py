@@ -1,7 +1,8 @@
-"""Annotations of ours on Topics and Clusters, and what is wrong with them: an API server checks none of it.
+"""topiarist's annotations on Topics and Clusters, and the errors in them.
 
-A pause or a retention that is mistyped must not end in a write, so an unknown value of ``paused`` pauses, and whatever
-is wrong with a Topic's annotations holds the deletion of its topic.
+The API server does not validate annotations, so ``status.conditions``, ``approval`` and ``reconciler`` check them with
+this module. A mistyped pause or retention must not lead to a write: an unknown value of ``paused`` pauses, and any
+annotation error of a Topic blocks the deletion of its topic.
 """
 
 from __future__ import annotations
@@ -15,38 +16,39 @@ from topiarist.schema.messages import did_you_mean
 from topiarist.text import quote
 
 PAUSED = "paused"
-"""The annotation by which a Topic or a Cluster is left alone for a while."""
+"""The annotation that pauses changes for a Topic, or for all Topics of a Cluster."""
 
 RETAIN = "retain"
-"""The annotation by which a Topic is let go without its topic."""
+"""The annotation that allows the deletion of a Topic without the deletion of its topic."""
 
 BOOLEAN_ANNOTATIONS = (PAUSED, RETAIN)
-"""Annotations that are ``"true"`` or ``"false"``."""
+"""Annotations with the value ``"true"`` or ``"false"``."""
 
 ANNOTATIONS_BY_KIND: Mapping[str, tuple[str, ...]] = {
     "Topic": (*BOOLEAN_ANNOTATIONS, *consent.CONSENT_ANNOTATIONS),
     "Cluster": (PAUSED,),
     "Policy": (),
 }
-"""The annotations that each kind may have."""
+"""The annotations that are known on each kind."""
 
 MAX_ERRORS = 10
 
 _RENDER_ANNOTATIONS = ("from-broker-config", "from-defaults")
-"""Annotations that ``topiarist render`` writes, and that nothing reads."""
+"""Annotations that ``topiarist render`` writes for information; the operator ignores them."""
 
 _PRODUCT_NAME = "topiarist"
 
 
 def is_paused(resource: Resource) -> bool:
-    """Return whether a resource is to be left alone: also if nobody can say what its annotation means."""
+    """Return whether a resource is paused; any value except ``false`` pauses."""
     return resource.source.annotations.get(f"{load.API_GROUP}/{PAUSED}", "false") != "false"
 
 
 def annotation_errors(resource: Resource) -> list[str]:
-    """Return what is wrong with a resource's annotations, one text each, the first of them."""
+    """Return the errors in a resource's annotations, one text each, at most ``MAX_ERRORS``."""
     annotations = resource.source.annotations
-    if not any(_PRODUCT_NAME in key for key in annotations):  # as most have none, and all are asked in each pass
+    # Fast path: this runs for every resource in every reconciliation, and most have no annotation of topiarist.
+    if not any(_PRODUCT_NAME in key for key in annotations):
         return []
     return [*_find_errors(resource)][:MAX_ERRORS]
 

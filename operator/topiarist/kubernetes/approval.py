@@ -1,10 +1,11 @@
-"""What of a plan the operator may do: nobody answers at a terminal, so the Cluster and the Topic have to.
+"""Approval of a plan's changes by fields of the Cluster and annotations of the Topic.
 
-What may lose data takes two agreements: ``allowRisk`` in the Cluster, of the platform's owner, and an annotation on the
-Topic that names the change (``consent``), of the topic's owner. Deletion takes the Cluster's ``allowDeletion``, and a
-resource that says so.
+The operator has no terminal to ask for confirmation, so ``reconciler`` filters each plan with ``filter_unapproved``. A
+change that may lose data needs two approvals. The platform owner gives one by ``allowRisk`` in the Cluster, the topic
+owner gives the other by an annotation that names the change (``consent``). A deletion needs ``allowDeletion`` in the
+Cluster, and a resource that requests the deletion.
 
-What to do about a finding, in the words of Kubernetes: flags of the command line are fields and annotations here.
+``format_issue`` formats findings for statuses and Events: their hints name fields and annotations, not flags.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ HINT_ALLOW_RISK = "allowRisk: [DataLoss] in the Cluster"
 
 
 def is_approved(cluster: ClusterSpec, resource: Resource, annotation: str, digest: str) -> bool:
-    """Return whether both have agreed to what has this digest: the Cluster to the risk, the Topic to the change."""
+    """Return whether Cluster and Topic both approve the change with this digest."""
     return Risk.DATA_LOSS.label in cluster.allow_risk and consent.is_granted(resource, annotation, digest)
 
 
 def approval_hint(cluster: ClusterSpec, resource: Resource, annotation: str, digest: str) -> str:
-    """Return how to allow what has this digest: whatever is missing of both agreements."""
+    """Return the hint to allow the change with this digest: the approvals that are missing."""
     missing = [] if Risk.DATA_LOSS.label in cluster.allow_risk else [HINT_ALLOW_RISK]
     if not consent.is_granted(resource, annotation, digest):
         missing.append(consent.consent_command(resource, annotation, digest))
@@ -41,10 +42,10 @@ def approval_hint(cluster: ClusterSpec, resource: Resource, annotation: str, dig
 def filter_unapproved(
     plan: Plan, cluster: ClusterSpec, resources: Mapping[str, Resource], blocked_deletions: Mapping[str, str]
 ) -> Plan:
-    """``plan`` without what nobody has answered for.
+    """Return ``plan`` without the changes that lack an approval.
 
-    ``resources`` are the Topics by the names of their topics; ``blocked_deletions`` says of some that are being deleted
-    why their topics must not be.
+    ``resources`` maps the names of topics to their Topics. ``blocked_deletions`` maps a topic's name to the reason why
+    the topic must not be deleted although its Topic is being deleted.
     """
 
     allowed = max((risk for risk in Risk if risk.label in cluster.allow_risk), default=Risk.SAFE)
@@ -76,7 +77,7 @@ def filter_unapproved(
 
 
 def has_consented_changes(plan: TopicPlan) -> bool:
-    """Return whether what is left of a plan rests on a consent of the Topic's owner."""
+    """Return whether a filtered plan has a change that needed the consent of the Topic's owner."""
     before, after = plan.record_before, plan.record_after
     taken = before is not None and after is not None and before.owner != after.owner
     recreated = plan.before is None and before is not None and not before.deleted
@@ -105,17 +106,20 @@ _HINTS = {
     Reason.NOT_ADOPTED: "a pattern in spec.adopt of the Cluster takes it over",
     Reason.UNKNOWN_BROKERS: "name brokers that the cluster has",
 }
-"""Where the command line would name a flag. Everything else reads the same in both."""
+"""Hints that replace those of the command line, which name flags; other hints are the same in both."""
 
 
 def format_issue(issue: Issue) -> str:
-    """Return a finding as a status and an Event say it: what was found, the fields that it holds back, what to do."""
+    """Return the text of a finding for statuses and Events: message, withheld fields, hint."""
     instead = _HINTS.get(issue.reason, issue.hint)
     return ": ".join(filter(None, (describe_issue(issue), instead)))
 
 
 def describe_issue(issue: Issue) -> str:
-    """Return what was found, without what to do about it, which depends on what is allowed already."""
+    """Return the text of a finding without its hint.
+
+    The hint depends on the approvals given so far, so texts with hints cannot be compared.
+    """
     return f"{issue.message}{_format_withheld(issue)}"
 
 

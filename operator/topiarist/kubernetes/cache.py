@@ -1,7 +1,7 @@
-"""What the API server holds of ours, as last seen, and which clusters are to be looked at because of what came.
+"""The cache of the API server's resources, which requests reconciliations when they change.
 
-Fed by ``handlers`` and ``listing`` with one resource after the other, asked by ``rounds`` when a cluster's pass begins;
-all in one thread. What a Cluster or a Policy says is read once, ``merging`` does so for Topics.
+``informer`` fills the ``Store``, one resource after the other. ``manager`` and ``cluster_worker`` read it; all in one
+thread. Clusters and Policies are parsed once per change; ``candidates.SpecCache`` does the same for Topics.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ ResourceId = tuple[str, str, str]
 """Kind, namespace and name of a resource."""
 
 UNASSIGNED = ""
-"""In place of a cluster's name: what no cluster's pass looks at, as Policies, and Topics that are meant for none."""
+"""The queue name, in place of a cluster's, of Policies and of Topics without a target cluster."""
 
 
 class Store:
-    """Topics of all watched namespaces; Clusters and Policies of the operator's own, ``home``; of one class.
+    """A cache of the resources of one operator class.
 
-    What another release serves is not ours, as its status says, which only operators write: it is as if it were not
-    there. ``owner`` is what is written there of ourselves. ``mark`` is told the name of each cluster that has to be
-    looked at, or ``REST``.
+    It has the Topics of all watched namespaces, and the Clusters and Policies of ``operator_namespace``. A resource
+    that another release serves, according to the owner in its status, is left out. ``owner`` is the name that this
+    release writes to statuses. ``enqueue`` is called with the name of each cluster that needs a reconciliation, or
+    with ``UNASSIGNED``.
     """
 
     def __init__(
@@ -51,13 +52,13 @@ class Store:
         self._list_versions: dict[tuple[str, str], int] = {}
 
     def upsert(self, found: Resource) -> None:
-        """A resource that is new, or has changed. Nothing is marked if only its status has."""
+        """Add or update a resource; enqueue the affected clusters unless only the status has changed."""
         if self._is_outside_namespace(found):
             self._track_other_release_cluster(found)
             return
         known = self._cached(found)
         if known and found.resource_version < known.resource_version:
-            return  # a page of a list that was begun before what we know came
+            return  # from a list that was begun before the cached version was received
         if not self._is_served_here(found):
             if known:
                 self._evict(known)
@@ -72,23 +73,26 @@ class Store:
         self._enqueue_all({*affected, *self._affected_clusters(found, comes_or_goes=known is None)})
 
     def on_watch_event(self, found: Resource) -> None:
-        """What a watch has told, maybe late: what a listing since then has not seen is gone, and does not come back."""
+        """Update a resource from a watch event, which may be older than the last list.
+
+        A resource that is not cached, and is not newer than that list, was deleted before the list: ignore the event.
+        """
         listed = max(self._list_versions.get((found.kind, place), 0) for place in ("", found.namespace))
         if self._cached(found) or found.resource_version > listed:
             self.upsert(found)
 
     def on_write_response(self, found: Resource) -> None:
-        """What the API server has made of something that we wrote; deleted meanwhile, it does not come back."""
+        """Update a resource from a write's answer, unless it was deleted meanwhile."""
         known = self._cached(found)
         if known and known.uid == found.uid:
             self.upsert(found)
 
     def record_list_version(self, kind: str, namespace: str, version: int) -> None:
-        """All of a kind, in a namespace or (empty) in all, are as they were at this version of everything."""
+        """Record the version of a complete list, in one namespace or (empty) in all."""
         self._list_versions[kind, namespace] = version
 
     def remove(self, found: Resource) -> None:
-        """A resource that is gone; one of its name that has come since stays."""
+        """Remove a deleted resource; keep a newer resource of the same name."""
         if self._is_outside_namespace(found):
             if self._other_release_clusters.pop(found.key, None):
                 self._enqueue_all({UNASSIGNED})
@@ -113,7 +117,7 @@ class Store:
         self._enqueue_all(affected)
 
     def update_namespace(self, name: str, labels: Labels | None, *, leaving: bool = False) -> None:
-        """A namespace's labels, None if it is gone; ``leaving``: it is being deleted, with all that is in it."""
+        """Update a namespace's labels, None if it was deleted; ``leaving`` if it is being deleted."""
         if labels == self.namespaces.get(name) and leaving == (name in self.terminating_namespaces):
             return
         (self.terminating_namespaces.add if leaving else self.terminating_namespaces.discard)(name)
@@ -125,42 +129,45 @@ class Store:
         self._enqueue_all({cluster for topic in topics for cluster in self._affected_clusters(topic)})
 
     def cluster_spec(self, name: str) -> ClusterSpec | None:
-        """What a Cluster says; None if there is none, or none that can be read."""
+        """Return the spec of a Cluster; None if it does not exist or cannot be read."""
         found = self.clusters.get(name)
         return self._cluster_specs[name] if found and found.manifest is not None else None
 
     def target_clusters(self, topic: Resource) -> list[str]:
-        """The clusters that a Topic is meant for, as far as their Clusters can be read, or could before."""
+        """Return the target clusters of a Topic.
+
+        A Cluster that cannot be read any more counts with its last readable spec; without one it is left out.
+        """
         return [name for name, cluster in self._cluster_specs.items() if self._is_target(topic, cluster)]
 
     def has_ambiguous_target(self, topic: Resource) -> bool:
-        """Return whether a Topic may be meant for any of several clusters, and does not say for which."""
+        """Return whether there are several Clusters and a Topic neither selects nor was applied to any."""
         return len(self.clusters) > 1 and not topic.has_cluster_selection and not topic.applied_clusters
 
     def topic_keys(self, name: str) -> Iterator[ResourceKey]:
-        """The Topics that are meant for a cluster, as ``meant`` says."""
+        """Yield the keys of the Topics that target a cluster, readable or not."""
         return (topic.key for topic in self._topics_targeting(name))
 
     @property
     def unreadable_clusters(self) -> list[str]:
-        """Clusters that cannot be read: nobody knows what is meant for them."""
+        """Clusters that cannot be read, so their Topics cannot be determined."""
         return [name for name, found in self.clusters.items() if found.manifest is None]
 
     def candidates(self, name: str) -> list[Candidate]:
-        """The Topics that are meant for a cluster and can be read, each by itself, with what it asks for there."""
+        """Return the candidates of the readable Topics that target a cluster."""
         return self._spec_cache.candidates(self._cluster_specs[name], self._topics_targeting(name))
 
     def unreadable_topics(self, name: str) -> list[Resource]:
-        """The Topics that are meant for a cluster and cannot be read."""
+        """Return the Topics that target a cluster and cannot be read."""
         broken = (topic for topic in self.topics.values() if topic.manifest is None)
         return [topic for topic in broken if self._is_target(topic, self._cluster_specs[name])]
 
     def parsed_policies(self) -> list[Policy]:
-        """The policies that can be read; each stays the same object until its Policy changes."""
+        """Return the readable policies; each is the same object until its Policy changes."""
         return [*self._parsed_policies.values()]
 
     def untargeted_topics(self) -> Iterator[Resource]:
-        """Topics that no cluster's pass looks at: they are meant for none that there is, or cannot be read."""
+        """Yield the Topics without a target cluster, and those that cannot be read."""
         return (
             topic
             for topic in self.topics.values()
@@ -168,8 +175,10 @@ class Store:
         )
 
     def is_of_other_release(self, topic: Resource) -> bool:
-        """Whether a Topic that is meant for none of our Clusters is another release's to speak of: that has done so, or
-        has the Cluster that the Topic is meant for.
+        """Return whether another release writes the status of a Topic.
+
+        That is so if the Topic targets no Cluster of this release, and another release has written its status or has a
+        Cluster that the Topic may target.
         """
         if self.target_clusters(topic):
             return False
@@ -178,7 +187,7 @@ class Store:
         )
 
     def other_release_owners(self) -> dict[ResourceId, str]:
-        """What another release serves although we would, and the owner in its records."""
+        """Return the resources in this release's scope that another release serves, with that release's owner."""
         return {
             key: found.serving_owner
             for key, found in self._other_release_resources.items()
@@ -186,13 +195,13 @@ class Store:
         }
 
     def find(self, kind: str, metadata: Mapping[str, str]) -> Resource | None:
-        """The resource of this namespace and name, as it was seen last."""
+        """Return the cached resource of this namespace and name; None if there is none."""
         if kind == "Topic":
             return self.topics.get((metadata["namespace"], metadata["name"]))
         return (self.clusters if kind == "Cluster" else self.policies).get(metadata["name"])
 
     def list_resources(self, kind: str) -> list[Resource]:
-        """All resources of a kind."""
+        """Return all resources of a kind, including those that another release serves."""
         if kind == "Topic":
             ours = [*self.topics.values()]
         else:
@@ -200,18 +209,21 @@ class Store:
         return [*ours, *(found for found in self._other_release_resources.values() if found.kind == kind)]
 
     def _is_outside_namespace(self, found: Resource) -> bool:
-        """Whether it is a Cluster or a Policy of another namespace."""
+        """Return whether a resource is a Cluster or a Policy outside the operator's namespace."""
         return found.kind != "Topic" and found.namespace != self.operator_namespace
 
     def _is_served_here(self, found: Resource) -> bool:
-        """Whether it has our class, and no other release serves it. A Topic is served by who has a Cluster for it."""
+        """Return whether a resource has this operator's class and no other release serves it.
+
+        A Topic counts as served only if its status has a cluster.
+        """
         if found.operator_class != self._operator_class:
             return False
         served = found.kind != "Topic" or bool(found.status.get("clusters"))
         return found.serving_owner in ("", self.owner) or not served
 
     def _track_other_release(self, found: Resource, *, ours: bool = False) -> None:
-        """Note that another release serves what has our class, or that it does so no more."""
+        """Record that another release serves a resource of this class, or remove the record if ``ours``."""
         key = (found.kind, found.namespace, found.name)
         was = self._other_release_resources.pop(key, None)
         if not ours and found.operator_class == self._operator_class:
@@ -220,7 +232,7 @@ class Store:
                 self._enqueue_all({UNASSIGNED})
 
     def _track_other_release_cluster(self, found: Resource) -> None:
-        """A Cluster of another namespace: a Topic that is meant for it is another release's, if there is one."""
+        """Record a Cluster of another namespace if another release serves it; otherwise remove the record."""
         served = found.kind == "Cluster" and found.operator_class == self._operator_class
         if served and found.serving_owner not in ("", self.owner):
             self._other_release_clusters[found.key] = found
@@ -246,9 +258,10 @@ class Store:
                 self._cluster_specs[found.name] = parse.parse_cluster_spec(new)
 
     def _affected_clusters(self, found: Resource, *, comes_or_goes: bool = False) -> Iterator[str]:
-        """The clusters to look at because of a resource.
+        """Yield the clusters to reconcile after a change of a resource.
 
-        All of them if it is a Cluster that comes or goes: the only one is meant by whoever names none.
+        All clusters are affected if a Cluster is added or removed, because a Topic that names no cluster targets the
+        only one. A Policy affects all clusters too.
         """
         if found.kind == "Topic":
             clusters = self.target_clusters(found)
@@ -264,10 +277,10 @@ class Store:
         return (topic for topic in self.topics.values() if cluster and self._is_target(topic, cluster))
 
     def _is_target(self, topic: Resource, cluster: ClusterSpec) -> bool:
-        """Return whether a Topic is meant for a cluster.
+        """Return whether a Topic targets a cluster.
 
-        A Topic that selects no cluster stays on those where it was applied: neither a second Cluster nor the loss of
-        the first one moves it. Before it was applied anywhere, it is meant for the only Cluster.
+        A Topic that selects no cluster keeps the clusters where it was applied, even if a Cluster is added or removed.
+        Before it is applied anywhere, it targets the only Cluster.
         """
         if topic.has_cluster_selection:
             return selects_cluster(topic.declared_spec, cluster)
@@ -280,7 +293,10 @@ class Store:
 
 
 def _may_target(spec: Mapping[str, Any], cluster: Resource) -> bool:
-    """Whether a Topic may be meant for the Cluster of another release: by name, by label, or because it names none."""
+    """Return whether a Topic may target another release's Cluster.
+
+    A Topic may target it by name, by label, or because the Topic has no selection.
+    """
     if not {"clusters", "clusterSelector"} & spec.keys():
         return True
     wanted = spec.get("clusterSelector", {}).get("matchLabels", {})
@@ -288,6 +304,9 @@ def _may_target(spec: Mapping[str, Any], cluster: Resource) -> bool:
 
 
 def _is_unchanged(previous: Resource, resource: Resource) -> bool:
-    """Whether nothing has changed that a pass asks for: only the status, or what others note in the metadata."""
+    """Return whether no field that a reconciliation reads has changed.
+
+    Changes of the status, and metadata such as ``managedFields``, are ignored.
+    """
     kept = ("uid", "generation", "labels", "source", "finalizers", "deleting")
     return all(getattr(previous, field) == getattr(resource, field) for field in kept)

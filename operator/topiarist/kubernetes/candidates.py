@@ -1,9 +1,10 @@
-"""Which Topic resource may say what a topic of a cluster is to be, and why the others may not.
+"""Candidates: the Topic resources that declare the topics of a cluster, and the refusals of the rest.
 
-A resource has to be readable, its namespace has to be allowed to declare that name there, and of several the oldest
-counts, readable or not. One that is being deleted gives way to any other: the claim passes on.
+``cluster_worker`` calls ``select_candidates`` before each reconciliation. A Topic must be readable, and its namespace
+must be allowed to declare the name on the cluster. If several Topics declare one topic, the oldest counts, readable or
+not. A Topic that is being deleted yields its claim to any other Topic.
 
-What Topics ask for on clusters: merged once for each state of the Topic and of the Cluster, in whatever passes.
+``SpecCache``, which ``cache`` uses, keeps the merged spec of each Topic until the Topic or the Cluster changes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _REASONS = {reason.value: reason for reason in Reason}
 
 
 class Candidate(NamedTuple):
-    """A Topic resource and what it asks for on one cluster; with ``objections`` nothing is done for it there."""
+    """A Topic resource and its spec on one cluster; nothing is done there for a candidate with ``refusals``."""
 
     resource: Resource
     spec: TopicSpec
@@ -36,7 +37,11 @@ class Candidate(NamedTuple):
 
 
 def build_candidate(resource: Resource, spec: TopicSpec) -> Candidate:
-    """A Topic by itself: what is wrong with its spec on this cluster, whatever the cluster holds."""
+    """Return the candidate of one Topic on a cluster.
+
+    The candidate has a refusal for each error of its spec. Neither the other Topics nor the state of the cluster are
+    considered.
+    """
     wrong = (
         Issue(_REASONS[found.reason], f"{found.location}: {found.message}", hint=found.hint)
         for found in spec_errors(spec)
@@ -51,12 +56,13 @@ def select_candidates(
     namespaces: Mapping[str, Labels],
     unreadable: Iterable[Resource] = (),
 ) -> list[Candidate]:
-    """All that are meant for a cluster, in the order of their topics; ``unranked`` has each by itself.
+    """Return all candidates for a cluster, sorted by topic.
 
-    One that is being deleted without our finalizer asks for nothing any more: it is left out. Those that cannot be
-    read, ``unreadable``, are no candidates, but their claims count.
+    A candidate that may not declare its topic, or conflicts with an older claim, has a refusal. ``unranked`` has the
+    candidates from ``build_candidate``. A Topic that is being deleted without topiarist's finalizer is left out. Topics
+    that cannot be read (``unreadable``) are no candidates, but their claims count.
 
-    ``cluster_namespace`` is the namespace of the ``Cluster``, ``namespaces`` has the labels of those that are known.
+    ``cluster_namespace`` is the namespace of the Cluster. ``namespaces`` has the labels of the known namespaces.
     """
     may = partial(may_declare, cluster.allowed_topics, cluster_namespace=cluster_namespace, namespaces=namespaces)
     claims: dict[str, list[Candidate]] = defaultdict(list)
@@ -82,14 +88,20 @@ def select_candidates(
 def _resolve_conflicts(
     cluster: str, rivals: Sequence[Candidate], unreadable: Sequence[Resource]
 ) -> Iterator[Candidate]:
-    """Those that claim one topic, all but the first with what stands against them; that may be a ``unreadable`` one."""
+    """Yield the candidates that claim one topic, with a conflict refusal for all but the first.
+
+    The first claim may be that of an ``unreadable`` Topic; every candidate is then refused.
+    """
     first = min((*unreadable, *(each.resource for each in rivals)), key=partial(_precedence, cluster))
     for each in rivals:
         yield each if each.resource is first else each._replace(refusals=(_conflict_issue(first, each),))
 
 
 def _precedence(cluster: str, resource: Resource) -> tuple[bool, str, bool, str]:
-    """The older one first; of two that were made in one second the one that has had the topic already."""
+    """Return the sort key of a claim: the oldest first, and those being deleted last.
+
+    Creation times are in seconds. Within one second, a Topic that was already applied on the cluster comes first.
+    """
     return resource.deleting, resource.created, "generation" not in resource.status_on(cluster), resource.uid
 
 
@@ -101,7 +113,7 @@ def may_declare(
     cluster_namespace: str,
     namespaces: Mapping[str, Labels],
 ) -> bool:
-    """Whether a namespace may declare a topic of this name; one that is not known has no labels."""
+    """Return whether a namespace may declare a topic; an unknown namespace has no labels."""
     return any(
         _matches_namespace(rule, namespace, cluster_namespace, namespaces.get(namespace, {}))
         and matches_any(topic, rule.name_patterns)
@@ -149,20 +161,23 @@ def _conflict_issue(first: Resource, other: Candidate) -> Issue:
 
 
 class _CachedCandidate(NamedTuple):
-    """A Topic on a cluster, made for one state of both."""
+    """A candidate and the ``ClusterSpec`` that it was merged with."""
 
     cluster: ClusterSpec
     candidate: Candidate
 
 
 class SpecCache:
-    """Remembers of each cluster what its last pass asked for."""
+    """A cache of the candidates of each cluster, as of its last reconciliation."""
 
     def __init__(self) -> None:
         self._cached: dict[str, dict[tuple[str, str], _CachedCandidate]] = {}
 
     def candidates(self, cluster: ClusterSpec, topics: Iterable[Resource]) -> list[Candidate]:
-        """Each Topic by itself, but for those that cannot be read; what is not among ``topics`` is forgotten."""
+        """Return the candidate of each readable Topic.
+
+        Cached entries that are not in ``topics`` are removed.
+        """
         known, merged = self._cached.get(cluster.name, {}), {}
         for topic in topics:
             if topic.manifest is None:
@@ -178,5 +193,5 @@ class SpecCache:
         return [found.candidate for found in merged.values()]
 
     def remove_cluster(self, cluster: str) -> None:
-        """A cluster that is gone."""
+        """Remove the entries of a cluster."""
         self._cached.pop(cluster, None)

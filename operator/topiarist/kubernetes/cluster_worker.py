@@ -1,13 +1,11 @@
-"""A cluster's pass with all that it needs of the outside: secrets, policies, who is being deleted with whom, a session.
+"""The worker of one cluster: collects the inputs of a reconciliation and runs it in a thread.
 
-Between ``controller``, which calls for it and tells what came of it, and ``passes``, which knows nothing of Kubernetes'
-API. The store is asked in the event loop, ZooKeeper in a thread.
+``manager`` calls ``ClusterWorker.reconcile``, which calls ``reconciler``; the reconciler knows nothing of the
+Kubernetes API. The worker reads the ``Store`` in the event loop, and ZooKeeper in a thread.
 
-One open session a cluster, from pass to pass; a new one when its address or its secrets have changed, or after an
-error.
-
-Secrets come from the API server, only those that a Cluster names. They are kept in files that nobody else can read, in
-a folder that goes with the process: what makes TLS wants files.
+``ClusterSession`` keeps one ZooKeeper session open per cluster. It opens a new session when the address or the secrets
+have changed, or after an error. Secrets come from the API server, only those that a Cluster names. They are stored in
+files of mode 0600, because the TLS library reads files only, in a folder that is removed with the process.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ log = logging.getLogger(__name__)
 
 
 class ClusterWorker:
-    """The passes of one cluster. ``stop`` ends one before its time."""
+    """A worker that reconciles one cluster; ``stop`` returns True to end a reconciliation early."""
 
     def __init__(
         self, api: KubernetesClient, policy_cache: PolicyCache, session: ClusterSession, stop: Callable[[], bool]
@@ -67,10 +65,13 @@ class ClusterWorker:
         self._stop = stop
         self._plan_cache = PlanCache()
         self._reported_requests: Counter[tuple[str, str]] = Counter()
-        self._executor = ThreadPoolExecutor(1, "cluster")  # of its own: any number of others may be waiting for theirs
+        self._executor = ThreadPoolExecutor(1, "cluster")  # own thread: other clusters may block theirs for long
 
     async def reconcile(self, store: Store, home: Resource, owner: str) -> ReconcileResult:
-        """One pass over the cluster of ``home``; whatever goes wrong is part of what it saw."""
+        """Reconcile the cluster of the Cluster resource ``home`` as ``owner``.
+
+        Errors of the API server and a Cluster that cannot be read are returned as the ``error`` of the result.
+        """
         spec = store.cluster_spec(home.name)
         if spec is None:
             await self._run_in_thread(self._session.close)
@@ -106,7 +107,7 @@ class ClusterWorker:
         return await self._run_in_thread(work)
 
     async def close(self) -> None:
-        """End the session, once no pass is under way and none will come."""
+        """Close the session and the thread; call it after the last reconciliation."""
         await self._run_in_thread(self._session.close)
         self._executor.shutdown(wait=False)
 
@@ -114,13 +115,13 @@ class ClusterWorker:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
     def new_requests(self) -> Mapping[tuple[str, str], int]:
-        """What was asked of ZooKeeper since the last call, by operation and result."""
+        """Return the number of ZooKeeper requests since the last call, by operation and result."""
         now = Counter(self._session.requests())
         new, self._reported_requests = now - self._reported_requests, now
         return new
 
     def _reconcile_blocking(self, order: ReconcileRequest, secrets: SecretValues) -> ReconcileResult:
-        """In a thread: the pass itself. A session that failed is not used again."""
+        """Run the reconciliation in the worker's thread; close the session after an error."""
         try:
             cluster = self._session.cluster(order.cluster, secrets)
             pace = ControllerThrottle(cluster, self._stop)
@@ -133,7 +134,10 @@ class ClusterWorker:
         return seen
 
     async def _read_secrets(self, namespace: str, names: Iterable[str]) -> SecretValues:
-        """What is in the Secrets that a Cluster names, as of now; those that are not there are left out."""
+        """Return the current content of the Secrets ``names``, without the Secrets that do not exist.
+
+        Raises ``ApiError`` for any other answer than "not found".
+        """
         found = {}
         for name in sorted(names):
             try:
@@ -146,7 +150,11 @@ class ClusterWorker:
         return found
 
     async def _blocked_deletions(self, store: Store, meant: Iterable[Candidate]) -> Mapping[str, str]:
-        """Of topics whose resources are being deleted, why they must stay: something larger is being deleted."""
+        """Return the topics that must not be deleted, each with the reason.
+
+        These are the topics of Topics that are being deleted together with their namespace, or with the definition of
+        the kind Topic.
+        """
         leaving = [each for each in meant if each.resource.deleting]
         if leaving and await self._is_terminating(TOPIC_CRD_PATH):
             return {each.spec.topic: CRD_TERMINATING for each in leaving}
@@ -158,7 +166,10 @@ class ClusterWorker:
         return {each.spec.topic: NAMESPACE_TERMINATING for each in leaving if gone[each.resource.namespace]}
 
     async def _is_terminating(self, path: str) -> bool:
-        """Whether an object is being deleted, or is gone."""
+        """Return whether an object is being deleted or does not exist.
+
+        Raises ``ApiError`` for any other answer.
+        """
         try:
             return "deletionTimestamp" in (await self._api.get(path))["metadata"]
         except ApiError as error:
@@ -168,13 +179,13 @@ class ClusterWorker:
 
 
 SecretValues = Mapping[SecretKeyRef, str]
-"""What is in the Secrets that a Cluster names, in base64 as the API server gives it."""
+"""Values of the Secrets that a Cluster names, in base64 as the API server returns them."""
 
 CONNECT_TIMEOUT_S, LOCK_TIMEOUT_S = 10.0, 30.0
 
 
 class ClusterSession:
-    """The session with one cluster. Every method blocks: call it in a thread, one at a time."""
+    """A ZooKeeper session with one cluster. Every method blocks: call it in a thread, one at a time."""
 
     def __init__(self, owner: str, folder: Path) -> None:
         self._owner = owner
@@ -184,7 +195,10 @@ class ClusterSession:
         self._requests: Counter[tuple[str, str]] = Counter()
 
     def cluster(self, spec: ClusterSpec, secrets: SecretValues) -> ZooKeeperCluster:
-        """The open session. Raises what opening it raises."""
+        """Return the open session, or open one if the connection settings or secrets have changed.
+
+        Raises ``TopiaristError`` if the session cannot be opened.
+        """
         wanted = (spec.connect, spec.jute_max_buffer, spec.credentials, tuple(sorted(secrets.items())))
         if self._open is None or wanted != self._opened_for:
             self.close()
@@ -200,19 +214,19 @@ class ClusterSession:
         return self._open
 
     def close(self) -> None:
-        """End the session, if there is one."""
+        """Close the session, if one is open."""
         if self._open is not None:
             self._requests.update(self._open.requests)
             self._open.close()
             self._open = None
 
     def requests(self) -> Counter[tuple[str, str]]:
-        """What was asked of ZooKeeper until now, by operation and result."""
+        """Return the number of ZooKeeper requests so far, by operation and result."""
         return self._requests + Counter(self._open.requests if self._open else {})
 
 
 def credential_references(credentials: Credentials) -> Iterator[SecretReference]:
-    """All references to secrets and files in credentials."""
+    """Yield all references to secrets and files in credentials."""
     for login in (credentials.sasl, credentials.digest):
         if login:
             yield login.password
@@ -221,14 +235,14 @@ def credential_references(credentials: Credentials) -> Iterator[SecretReference]
 
 
 def secret_keys(credentials: Credentials) -> frozenset[SecretKeyRef]:
-    """The keys of Secrets that credentials name."""
+    """Return the keys of Secrets that credentials name."""
     return frozenset(found.secret for found in credential_references(credentials) if found.secret)
 
 
 def write_secret_files(credentials: Credentials, secrets: SecretValues, folder: Path) -> Credentials:
-    """The same credentials with files in place of Secrets.
+    """Write the secrets to files and return the credentials with references to these files.
 
-    Raises ``CredentialsInvalid`` for a Secret that is not there, and for a reference to anything else.
+    Raises ``CredentialsInvalid`` for a Secret key that does not exist, and for a reference to anything but a Secret.
     """
 
     def written(reference: SecretReference) -> SecretReference:
@@ -258,7 +272,7 @@ def _with_password_file(
 def _write_secret_file(reference: SecretReference, secrets: SecretValues, folder: Path) -> SecretReference:
     key = reference.secret
     if key is None:
-        # The schema of resources has refused it. Here is the one door through which every secret of a session comes.
+        # The schema of resources refuses this already. Check again: every secret of a session passes through here.
         raise TopiaristError(
             Reason.CREDENTIALS_INVALID,
             f"{reference.location}: the operator reads no {'file' if reference.file else 'environment variable'} "
@@ -272,7 +286,7 @@ def _write_secret_file(reference: SecretReference, secrets: SecretValues, folder
             "make it there; the operator needs the right to get this Secret",
         )
     path = folder / hashlib.sha256(f"{key.name}/{key.key}".encode()).hexdigest()[:16]
-    fresh = path.with_name(f"{path.name}-{threading.get_ident()}")  # another cluster may be reading the old one
+    fresh = path.with_name(f"{path.name}-{threading.get_ident()}")  # another cluster may be reading the old file
     fresh.touch(0o600)
     fresh.write_bytes(base64.b64decode(secrets[key]))
     fresh.replace(path)

@@ -1,7 +1,8 @@
-"""Consent of a Topic's owner: an annotation that names, by a digest, the very change to which it consents.
+"""Consent of a Topic's owner: an annotation with the digest of the change that it allows.
 
-A consent counts once. When it has been used, ``status.clusters[].consent`` keeps that, and every later digest differs,
-also where the same values change in the same way again. So an annotation that was left behind consents to nothing.
+``approval`` and ``reconciler`` compute the digests and check them. A consent counts once: when it has been used, a
+digest of it is stored in ``status.clusters[].consent``, which is an input of every later digest. The same change later
+has another digest, so an annotation that was not removed allows nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from topiarist.output.change_details import describe_risk_reasons, list_field_ch
 from topiarist.schema import load
 
 ALLOW_RISK, RECREATE, TAKE_OWNERSHIP = "allow-risk", "recreate", "take-ownership"
-"""Annotations by which a Topic's owner consents, each below ``topiarist.dev/``."""
+"""Names of the consent annotations, without the prefix ``topiarist.dev/``."""
 
 CONSENT_ANNOTATIONS = (ALLOW_RISK, RECREATE, TAKE_OWNERSHIP)
 
@@ -27,12 +28,12 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{16}")
 
 
 def is_well_formed(value: str) -> bool:
-    """Return whether the value of an annotation has nothing but digests in it, with commas between them."""
+    """Return whether an annotation's value is a comma-separated list of digests."""
     return all(_DIGEST.fullmatch(part) for part in _split_digests(value))
 
 
 def risky_changes(plan: TopicPlan) -> Sequence[Change]:
-    """Return the changes of a plan that the owner has to consent to; deletions are not among them."""
+    """Return the changes of a plan that need the owner's consent; deletions are not included."""
     return [
         change
         for change in plan.changes
@@ -41,35 +42,38 @@ def risky_changes(plan: TopicPlan) -> Sequence[Change]:
 
 
 def risk_digest(resource: Resource, cluster: str, plan: TopicPlan, changes: Iterable[Change]) -> str:
-    """Return the digest of changes that may lose data: topic, fields, values before and after, and the reasons."""
+    """Return the digest of changes that may lose data.
+
+    It covers the topic, the fields, the old and new values, and the reasons.
+    """
     identity = plan.before.identity if plan.before else None
     what = [[_change_fields(change), describe_risk_reasons(change, Risk.DATA_LOSS)] for change in changes]
     return _topic_digest(resource, cluster, [ALLOW_RISK, identity, what])
 
 
 def recreation_digest(resource: Resource, cluster: str, record: OwnershipRecord | None) -> str:
-    """Return the digest of the creation of a topic that another client deleted."""
+    """Return the digest of the recreation of a topic that another client deleted."""
     return _topic_digest(resource, cluster, [RECREATE, record and [record.owner, record.config_keys]])
 
 
 def ownership_digest(resource: Resource, cluster: str, record: OwnershipRecord | None) -> str:
-    """Return the digest of a change of ownership: from this owner and no other."""
+    """Return the digest of taking ownership from the owner in ``record``."""
     return _topic_digest(resource, cluster, [TAKE_OWNERSHIP, record and record.owner])
 
 
 def is_granted(resource: Resource, annotation: str, digest: str) -> bool:
-    """Return whether the Topic's owner consents to what has this digest."""
+    """Return whether an annotation of the Topic has this digest."""
     return digest in _split_digests(resource.annotation(annotation))
 
 
 def current_consents_digest(resource: Resource) -> str:
-    """Return a digest of all consents that a Topic has now; empty if it has none."""
+    """Return one digest of all consent annotations of a Topic; empty if it has none."""
     found = [resource.annotation(annotation) for annotation in CONSENT_ANNOTATIONS]
     return _short_hash(json.dumps(found)) if any(found) else ""
 
 
 def consent_command(resource: Resource, annotation: str, digest: str) -> str:
-    """Return the command that consents, to be copied as it is."""
+    """Return the ``kubectl annotate`` command that sets the consent, ready to copy."""
     return (
         f"kubectl annotate --overwrite --namespace={resource.namespace} topics.{load.API_GROUP} {resource.name} "
         f"{load.API_GROUP}/{annotation}={digest}"
@@ -83,7 +87,10 @@ def _change_fields(change: Change) -> list[Any]:
 
 
 def _topic_digest(resource: Resource, cluster: str, what: Sequence[Any]) -> str:
-    """Return a digest for one Topic on one cluster, which differs once a consent was used there."""
+    """Return the digest of ``what`` for one Topic on one cluster.
+
+    The digest changes when a consent is used there.
+    """
     before = resource.status_on(cluster).get("consent", "")
     return _short_hash(json.dumps([resource.uid, cluster, resource.topic_name, before, *what]))
 

@@ -1,13 +1,12 @@
-"""kopf's part: it watches, and every event goes into the store. Nothing is done in a handler, so nothing can be lost.
+"""List and watch calls that keep the ``Store`` equal to the API server.
 
-No handler of kopf's that keeps notes on objects, no timers, no daemons: each would cost a write for every Topic, and a
-finalizer. kopf takes every task of its event loop for its own and ends it when it ends, so it has a loop, and a thread,
-to itself.
+``main`` runs ``watch``, and lists everything through ``namespaces`` before the first reconciliation and periodically.
+A reconciliation must not start with a part of the Topics: the younger of two claims would win until the older Topic is
+read. Lists are repeated because an interrupted watch may miss a deletion.
 
-All that the API server holds of ours, page by page: before the first pass, and again from time to time.
-
-A pass must never begin with only a part of the Topics: the younger of two claims would win for as long as the older has
-not been seen. And a watch that is interrupted may miss that something was deleted.
+kopf does the watches. Its handlers only put events into the store, so a failure of later work cannot lose an event. The
+operator uses no change-detecting handlers, timers or daemons of kopf: each would need a write and a finalizer for every
+Topic. kopf cancels all tasks of its event loop when it ends, so it runs in its own thread and event loop.
 """
 
 from __future__ import annotations
@@ -27,17 +26,20 @@ from topiarist.kubernetes.cache import Store
 from topiarist.schema import load
 
 WATCH_TIMEOUT_S = 600
-"""Seconds of a watch; then it is asked for anew."""
+"""Seconds after which the server ends a watch; kopf then starts a new one."""
 
 
 SHUTDOWN_TIMEOUT_S = 5.0
-"""Seconds that kopf has to end its watches."""
+"""Seconds to wait for kopf to end its watches."""
 
 LoginCallback = Callable[[], kopf.ConnectionInfo]
 
 
 async def watch(store: Store, login: LoginCallback, namespaces: Sequence[str]) -> None:
-    """Feed ``store`` until cancelled; ``namespaces`` are those that count (none: all). Raises if kopf ends before."""
+    """Watch the API server and update ``store`` until cancelled.
+
+    ``namespaces`` are the watched namespaces; empty: all. Raises ``Unreachable`` if kopf ends by itself.
+    """
     loop, ended, stop = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
     found: list[str] = []
 
@@ -59,7 +61,7 @@ async def watch(store: Store, login: LoginCallback, namespaces: Sequence[str]) -
             asyncio.run(work())
         except Exception as error:
             found.append(f"{type(error).__name__}: {error}")
-        with contextlib.suppress(RuntimeError):  # nobody is there any more who could hear of it
+        with contextlib.suppress(RuntimeError):  # the main event loop is closed already
             loop.call_soon_threadsafe(ended.set)
 
     thread = threading.Thread(target=run, name="kopf", daemon=True)
@@ -75,8 +77,10 @@ async def watch(store: Store, login: LoginCallback, namespaces: Sequence[str]) -
 def _build_registry(
     login: LoginCallback, dispatch: Callable[..., None], store: Store, *, namespaces: bool
 ) -> kopf.OperatorRegistry:
-    """Handlers that hand every event to ``dispatch``, with what takes it into the store in the thread that the store is
-    in; the labels of ``namespaces`` are watched where the operator may.
+    """Return kopf handlers that call ``dispatch`` for every event.
+
+    Its first argument puts the event into the store. ``dispatch`` calls that function in the store's thread. Namespace
+    labels are watched only if ``namespaces``.
     """
     made = kopf.OperatorRegistry()
 
@@ -108,53 +112,59 @@ def _build_registry(
 
 
 def build_kopf_settings() -> kopf.OperatorSettings:
-    """How kopf watches."""
+    """Return the kopf settings for watches only: no peering, Events, scans or stored state."""
     made = kopf.OperatorSettings()
-    made.queueing.idle_timeout = 0.1  # a worker keeps its place, and an object, for so long after its last event
+    made.queueing.idle_timeout = 0.1  # seconds that a worker and its object stay in memory after the last event
     made.watching.chunk_size = PAGE_SIZE
     made.watching.server_timeout = WATCH_TIMEOUT_S
     made.networking.request_timeout = 30
     made.networking.connect_timeout = 10
     made.peering.standalone = True
-    made.scanning.disabled = True  # our kinds are known, and nobody gives us the right to list definitions
+    made.scanning.disabled = True  # the kinds are fixed, and the operator has no right to list definitions
     made.posting.enabled = False
     made.persistence.diffbase_storage = _NullDiffBaseStorage()
     made.persistence.finalizer = (
-        f"{load.API_GROUP}/kopf"  # none of ours: kopf takes its own off wherever it sees no use
+        f"{load.API_GROUP}/kopf"  # not topiarist's finalizer: kopf removes its finalizer where it has no use
     )
     return made
 
 
 class _NullDiffBaseStorage(kopf.DiffBaseStorage):
-    """kopf compares an object with what it was before for handlers that we do not have: a sixth of its time."""
+    """A storage that disables kopf's comparison of objects with their previous state.
+
+    Only change-detecting handlers need the comparison. There are none, and it takes a sixth of kopf's time.
+    """
 
     def build(self, *, body: kopf.Body, extra_fields: Any = None) -> kopf.BodyEssence:
-        """Nothing of an object is compared."""
+        """Return an empty essence, so that no comparison finds a difference."""
         return kopf.BodyEssence()
 
     def fetch(self, *, body: kopf.Body) -> None:
-        """There is nothing from before."""
+        """Return None: no previous state is stored."""
 
     def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
-        """Nothing is written."""
+        """Store nothing."""
 
 
 PAGE_SIZE = 500
 
 
 async def refresh_clusters_and_policies(store: Store, api: KubernetesClient) -> None:
-    """Bring the Clusters and Policies of the operator's namespace up to date."""
+    """List the Clusters and Policies of the operator's namespace into the store."""
     for kind in ("Cluster", "Policy"):
         await _refresh_kind(store, api, kind, store.operator_namespace)
 
 
 async def refresh_topics(store: Store, api: KubernetesClient, namespace: str = "") -> None:
-    """Bring the Topics of one namespace, or of all, up to date."""
+    """List the Topics of one namespace or (empty) of all into the store."""
     await _refresh_kind(store, api, "Topic", namespace)
 
 
 async def _refresh_kind(store: Store, api: KubernetesClient, kind: str, namespace: str) -> None:
-    """All resources of a kind, in one namespace or (empty) in all."""
+    """List all resources of a kind, in one namespace or (empty) in all, into the store.
+
+    Cached resources that the list does not have are removed, unless they are newer than the list.
+    """
     there, version = set(), 0
     async for page in _list_pages(api, collection_path(kind, namespace)):
         version = version or int(page["metadata"]["resourceVersion"])
@@ -171,7 +181,7 @@ async def _refresh_kind(store: Store, api: KubernetesClient, kind: str, namespac
 
 
 async def refresh_all_namespaces(store: Store, api: KubernetesClient) -> None:
-    """Bring the labels of all namespaces up to date."""
+    """List the labels of all namespaces into the store."""
     bodies = [body async for page in _list_pages(api, "/api/v1/namespaces") for body in page["items"]]
     found = {body["metadata"]["name"]: body["metadata"] for body in bodies}
     for name in {*store.namespaces} - {*found}:
@@ -181,7 +191,10 @@ async def refresh_all_namespaces(store: Store, api: KubernetesClient) -> None:
 
 
 async def refresh_namespace(store: Store, api: KubernetesClient, name: str) -> bool:
-    """Bring the labels of one namespace up to date; gives whether it is there. With it all in it has gone."""
+    """Read the labels of one namespace into the store; return whether the namespace exists.
+
+    If it does not exist, all its Topics are removed from the store.
+    """
     try:
         _update_namespace(store, (await api.get(f"/api/v1/namespaces/{name}"))["metadata"])
     except ApiError as error:

@@ -1,9 +1,9 @@
-"""The operator's log on standard error: one JSON object a line, or text for a person.
+"""The operator process: login, rights check, leader election, initial lists, watches, logging.
 
-The operator as a process: log in, ask for our rights, wait for the Lease, see everything once, watch and work.
-
-SIGTERM ends it in order: what is under way is finished, the Lease is given up. Losing the Lease ends it at once:
-another replica is at work already, and the lock in ZooKeeper refuses whatever we still had under way.
+The command line calls ``run``; it connects ``manager``, ``informer``, ``namespaces``, ``probes`` and the Lease.
+SIGTERM ends the process in order: reconciliations in progress are finished, then the Lease is released. If the Lease is
+lost, the process exits at once: another replica may be active, and the lock in ZooKeeper refuses the pending writes of
+this process. The log on standard error has one JSON object per line, or text.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from topiarist.kubernetes.probes import Probes
 from topiarist.text import printable
 
 WATCH_ERROR_INTERVAL_S = 60.0
-"""Seconds between two lines about watches that fail."""
+"""Minimum seconds between two log lines about failing watches."""
 
 _FAILED_ATTEMPT = re.compile(r"Request attempt #\d+/\d+ failed")
 _WATCH_FAILED_MESSAGE = "the API server cannot be watched: this is tried again until it can"
@@ -44,7 +44,7 @@ _JSON_FIELD_NAMES: Mapping[str, str] = {"levelname": "level", "name": "logger", 
 
 
 def configure_logging(log_format: str, level: str = "info") -> None:
-    """Log from here on, as ``json`` or ``text``, from this ``level`` up; of kopf only what a person has to know."""
+    """Configure logging as ``json`` or ``text`` from ``level`` up; of kopf only errors are logged."""
     handler = logging.StreamHandler(sys.stderr)
     if log_format == "json":
         handler.setFormatter(
@@ -54,16 +54,16 @@ def configure_logging(log_format: str, level: str = "info") -> None:
         handler.setFormatter(_TextFormatter("%(asctime)s %(levelname)s %(message)s"))
     handler.addFilter(_WatchErrorFilter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # kopf logs each failed attempt of a watch twice, here and under "watching": one of both is enough.
+    # kopf logs each failed attempt of a watch twice, by this logger and under "watching": one line is enough.
     logging.getLogger("kopf").setLevel(logging.ERROR)
     logging.getLogger("kopf._cogs.clients.errors").setLevel(logging.CRITICAL)
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
 
 class _WatchErrorFilter(logging.Filter):
-    """A filter that lets one line a minute through of what kopf logs for each failed attempt of each watch.
+    """A filter that limits kopf's log lines about failed watch attempts to one per minute.
 
-    Three watches that cannot connect log four lines a second. The line that is left says what it means.
+    Three watches that cannot connect log four lines per second. The remaining line gets a clear message.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class _WatchErrorFilter(logging.Filter):
         self._dropped = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is logged; a line about a failed attempt gets words of its own."""
+        """Return whether to log a record; replace the message of a failed watch attempt."""
         text = record.getMessage()
         if not record.name.startswith("kopf") or not _FAILED_ATTEMPT.match(text):
             return True
@@ -93,7 +93,7 @@ class _WatchErrorFilter(logging.Filter):
 
 
 class _TextFormatter(logging.Formatter):
-    """A line with what else is known of it at its end."""
+    """A formatter that appends a record's extra fields to the line as ``key=value``."""
 
     _standard_fields = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "exc_text", "taskName"}
 
@@ -103,19 +103,21 @@ class _TextFormatter(logging.Formatter):
 
 
 NAMESPACE_RETRY_INTERVAL_S = 15.0
-"""Seconds after which a namespace that is away is looked for again."""
+"""Seconds after which an unavailable namespace is checked again."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorOptions:
-    """What the operator was told: its namespace and release, whose Topics count (none: all), and where it listens (no
-    host: on all addresses). Without an ``owner`` it finds out which Kubernetes cluster it is in.
+    """The options of the operator process.
 
-    ``period`` and ``relist`` are seconds: after the one a cluster is looked at anew, after the other everything is
-    listed again, since a watch that broke may have missed that something is gone. The seconds of a Lease are those of
-    ``lease.Terms``.
+    ``namespaces`` are the watched namespaces; empty: all. An empty ``host`` means all addresses. An empty ``owner`` is
+    derived from the uid of the Kubernetes cluster.
+
+    ``period`` is the number of seconds after which a cluster is reconciled without an event. ``relist`` is the number
+    of seconds after which everything is listed again, because an interrupted watch may miss a deletion. The
+    ``lease_*`` options are the seconds of ``LeaseTimings``.
     """
 
     namespace: str
@@ -136,14 +138,17 @@ class OperatorOptions:
 
     @property
     def watched_namespaces(self) -> tuple[str, ...]:
-        """The namespaces that are watched; none: all."""
+        """The watched namespaces, including the operator's own; empty: all."""
         return tuple(sorted({self.namespace, *self.namespaces})) if self.namespaces else ()
 
 
 def run(options: OperatorOptions) -> int:
-    """Run until a signal comes; gives the exit code. Raises ``TopiaristError`` if it cannot begin, or go on."""
+    """Run the operator until a signal; return the exit code.
+
+    Raises ``TopiaristError`` if the operator cannot start or cannot continue.
+    """
     configure_logging(options.log_format, options.log_level)
-    gc.enable()  # the command line, which is short-lived, does without
+    gc.enable()  # the command line disables it, because a short-lived process does not need it
     try:
         return asyncio.run(_run_operator(options))
     except ExceptionGroup as group:
@@ -151,7 +156,7 @@ def run(options: OperatorOptions) -> int:
 
 
 def _root_error(group: ExceptionGroup[Exception]) -> Exception:
-    """Why the tasks of the operator have ended: one says it, the others were cancelled."""
+    """Return the first error of a group: the other tasks were cancelled because of it."""
     error: Exception = group
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
@@ -159,7 +164,10 @@ def _root_error(group: ExceptionGroup[Exception]) -> Exception:
 
 
 def login() -> kopf.ConnectionInfo:
-    """As the pod's ServiceAccount, or by a kubeconfig. Raises ``CredentialsInvalid`` if there is neither."""
+    """Log in with the pod's ServiceAccount or a kubeconfig.
+
+    Raises ``CredentialsInvalid`` if there is neither, or the kubeconfig cannot be used.
+    """
     settings = informer.build_kopf_settings()
     try:
         found = kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(settings=settings)
@@ -200,7 +208,11 @@ async def _run_operator(options: OperatorOptions) -> int:
 async def _run_as_leader(
     options: OperatorOptions, api: KubernetesClient, manager: Manager, probes: Probes, identity: str
 ) -> None:
-    """Wait for the Lease if there is one, and work as long as it is ours."""
+    """Check the rights, acquire the Lease, and run the manager.
+
+    The function returns only by an error or cancellation. There is no Lease without leader election. The process exits
+    with code 1 when the Lease is lost.
+    """
     terms = LeaseTimings(options.lease_duration, options.lease_renewal, options.lease_retry)
     lease = Lease(api, options.namespace, options.release, identity, terms) if options.leader_election else None
     leader = manager.metrics.leader.labels(options.release)
@@ -211,7 +223,7 @@ async def _run_as_leader(
     await _retry_until_answered(lambda: require_rights(api, rights))
     await _retry_until_answered(lambda: _set_owner(options, api, manager))
     if lease:
-        probes.ready = True  # a standby is as ready as it can be
+        probes.ready = True  # a standby is ready: it only waits for the Lease
 
         def waiting(holder: str) -> None:
             log.info("waiting for the Lease", extra={"holder": holder})
@@ -235,9 +247,11 @@ async def _run_as_leader(
 
 
 async def _set_owner(options: OperatorOptions, api: KubernetesClient, manager: Manager) -> None:
-    """Have the controller know as whom it writes: two Kubernetes clusters that manage one Kafka cluster are two owners.
+    """Set the manager's owner, from the options or from the uid of ``kube-system``.
 
-    The uid of ``kube-system`` stays for as long as the Kubernetes cluster does; a part of it tells two apart.
+    Two Kubernetes clusters that manage one Kafka cluster need different owners. The uid of ``kube-system`` is constant
+    for the life of a Kubernetes cluster; its first 8 characters distinguish the clusters. Raises
+    ``PrerequisiteMissing`` if there is no such namespace.
     """
     owner = options.owner
     if not owner:
@@ -262,13 +276,16 @@ async def _hold_lease(lease: Lease) -> None:
 async def _refresh_all(
     api: KubernetesClient, manager: Manager, namespaces: WatchedNamespaces, *, is_first: bool = False
 ) -> None:
-    """List everything, as often as it takes."""
+    """List all resources into the store; retry until the API server answers."""
     await _retry_until_answered(lambda: namespaces.refresh(manager.store, api, first=is_first))
     manager.set_unavailable_namespaces(namespaces.unavailable)
 
 
 async def _watch_namespaces(manager: Manager, namespaces: WatchedNamespaces) -> None:
-    """Watch the namespaces that are there: anew when one has gone, or is back. Raises what ends a watch."""
+    """Watch the available namespaces; restart the watch when their set changes.
+
+    Raises ``TopiaristError`` if the watch ends.
+    """
     while True:
         namespaces.changed.clear()
         watching = asyncio.create_task(informer.watch(manager.store, login, namespaces.available))
@@ -284,7 +301,10 @@ async def _watch_namespaces(manager: Manager, namespaces: WatchedNamespaces) -> 
 
 
 async def _retry_until_answered(call: Callable[[], Awaitable[None]]) -> None:
-    """Ask the API server until it answers. Raises ``TopiaristError`` if asking again would not help."""
+    """Repeat ``call`` until the API server answers.
+
+    Raises ``TopiaristError`` if the error is not retryable.
+    """
     while True:
         try:
             return await call()

@@ -1,7 +1,8 @@
-"""The operator's work: what the API server holds, a loop for each Cluster, and what each pass has to tell.
+"""The manager of the clusters' work loops, which writes the results of each reconciliation.
 
-``handlers`` and ``listing`` feed the store, which marks clusters here. A pass (``rounds``) takes what the store has at
-that moment and works in a thread; from its views follow statuses, finalizers, Events and metrics.
+``main`` creates it. ``informer`` fills its ``Store``, which enqueues clusters here. A reconciliation
+(``cluster_worker``) takes the present content of the store and works in a thread. Its results yield statuses,
+finalizers, Events and metrics.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ log = logging.getLogger(__name__)
 
 
 class Manager:
-    """Runs the loops of all Clusters in the operator's namespace that have its class, once it knows as whom."""
+    """A manager of the work loops of all Clusters in the operator's namespace that have its class.
+
+    Call ``set_owner`` before ``run``.
+    """
 
     def __init__(
         self, api: KubernetesClient, operator_namespace: str, operator_class: str, instance: str, period: float
@@ -65,11 +69,11 @@ class Manager:
         self._stopping = False
 
     def set_owner(self, owner: str) -> None:
-        """Work as this owner, in every record and status."""
+        """Set the owner that is written to every ownership record and status."""
         self._owner = self.store.owner = owner
 
     async def run(self) -> None:
-        """Until cancelled; what is under way is finished first."""
+        """Run all work loops until cancelled; reconciliations in progress are finished first."""
         with tempfile.TemporaryDirectory(prefix="topiarist-") as folder:
             rest = asyncio.create_task(self._make_unassigned_loop().run())
             try:
@@ -83,7 +87,10 @@ class Manager:
                 await asyncio.gather(rest, *self._tasks.values(), return_exceptions=True)
 
     def set_unavailable_namespaces(self, namespaces: Mapping[str, str]) -> None:
-        """Which watched namespaces are away, and why: it is told, once, and by every Cluster."""
+        """Set the unavailable watched namespaces, each with the reason.
+
+        A change is logged once, and every Cluster is reconciled so that its status has it.
+        """
         if namespaces == self._unavailable_namespaces:
             return
         for name, why in namespaces.items():
@@ -97,7 +104,7 @@ class Manager:
             self._enqueue(name)
 
     def last_completed(self) -> Iterator[tuple[str, float]]:
-        """Each cluster, and when its loop last ended a pass (of ``time.monotonic``)."""
+        """Yield each cluster with the ``time.monotonic`` time of its last completed reconciliation."""
         return ((name, loop.last_completed_at) for name, loop in self._loops.items())
 
     def _enqueue(self, name: str) -> None:
@@ -105,12 +112,15 @@ class Manager:
             self._loops[name].enqueue()
 
     def _make_unassigned_loop(self) -> WorkLoop:
-        """The loop for what no cluster's pass looks at."""
+        """Create the loop for Policies and for Topics without a target cluster."""
         loop = self._loops[UNASSIGNED] = WorkLoop(self._reconcile_unassigned, self._period)
         return loop
 
     async def _sync_loops(self, folder: Path) -> None:
-        """Have a loop for each Cluster that there is, and none for others; nobody waits for one that is ending."""
+        """Start a loop for each new Cluster, stop those of removed Clusters.
+
+        The end of a loop is not awaited: a later call removes the cluster.
+        """
         for name, task in [*self._tasks.items()]:
             if name not in self.store.clusters:
                 self._loops[name].stop()
@@ -123,7 +133,7 @@ class Manager:
             self._tasks[name] = asyncio.create_task(self._run_loop(name, round_), name=f"cluster {name}")
 
     async def _run_loop(self, name: str, round_: ClusterWorker) -> None:
-        """All passes of one cluster."""
+        """Run the loop of one cluster to its end, then close its worker."""
         loop = self._loops[name] = WorkLoop(lambda: self._reconcile(name, round_), self._period)
         try:
             await loop.run()
@@ -131,7 +141,10 @@ class Manager:
             await round_.close()
 
     def _remove_cluster(self, name: str) -> None:
-        """A cluster whose passes have ended: the loop for the rest tells what was meant for it."""
+        """Remove a cluster after its loop has ended.
+
+        The unassigned loop then updates the statuses of its Topics.
+        """
         del self._loops[name], self._tasks[name]
         self._topics_of_removed_clusters.update(self._results.pop(name, {}))
         self._read_errors.pop(name, None)
@@ -141,7 +154,7 @@ class Manager:
         self._enqueue(UNASSIGNED)
 
     async def _reconcile(self, name: str, round_: ClusterWorker) -> Requeue:
-        """One pass over one cluster, and all that is to be told of it."""
+        """Reconcile one cluster and write the results."""
         home = self.store.clusters.get(name)
         if home is None:
             return Requeue.AFTER_PERIOD
@@ -165,7 +178,10 @@ class Manager:
         views: Mapping[ResourceKey, TopicResult],
         error: TopiaristError | None,
     ) -> Collection[ResourceKey]:
-        """The Topics of which there may be something new to tell; all that the cluster is meant for, if in doubt."""
+        """Return the Topics that may need a new status or Event.
+
+        All Topics of the cluster are returned after an error, on recovery, and if the set of Clusters has changed.
+        """
         basis, away = (
             (not self.store.unreadable_clusters, frozenset(self.store.clusters)),
             self._read_errors.pop(name, None),
@@ -179,7 +195,7 @@ class Manager:
         return {*new, *(before.keys() - views.keys()), *(self._pending_writes & views.keys())}
 
     def _cluster_writes(self, home: Resource, seen: ReconcileResult) -> Writes:
-        """What is to be written about a Cluster."""
+        """Yield the writes for a Cluster: Events, then its status if it has changed."""
         now = clock.now()
         deletions = recent_deletions(home, None, self._owner, now) if seen.deletions is None else seen.deletions
         status = {**cluster_status(home, seen, deletions, now, self._unavailable_namespaces), "operator": self._owner}
@@ -189,7 +205,7 @@ class Manager:
             yield self._status_writer.write_status(home, status)
 
     def _topic_writes(self, keys: Iterable[ResourceKey], cluster: str = "") -> Writes:
-        """What is to be written about Topics: statuses and finalizers, then Events of what happened on ``cluster``."""
+        """Yield the writes for Topics: statuses and finalizers, then the Events of ``cluster``."""
         now, known, happened = clock.format_time(clock.now()), not self.store.unreadable_clusters, []
         for key in keys:
             topic = self.store.topics.get(key)
@@ -207,7 +223,7 @@ class Manager:
             wanted = required_finalizers(
                 topic, views, all_clusters_known=known and not self.store.has_ambiguous_target(topic)
             )
-            # What is written may fail: it is looked at again until there is nothing to write.
+            # A write may fail: the Topic stays pending until there is nothing left to write.
             settled = status == topic.status and wanted == topic.finalizers
             if not settled:
                 yield self._status_writer.write_topic(topic, status, wanted)
@@ -217,14 +233,14 @@ class Manager:
             standing = [*unusable_events(topic, status)]
             told = self._emitted_warnings.get(key, ())
             happened += [(topic, event) for event in standing if event not in told]
-            if standing:  # two loops may look at the Topic before its status is written
+            if standing:  # two loops may handle the Topic before its status is written
                 self._emitted_warnings[key] = standing
         yield from (self._status_writer.create_event(topic, event) for topic, event in happened)
 
     async def _reconcile_unassigned(self) -> Requeue:
-        """The statuses of Policies, and of Topics that are meant for no cluster, or were for one that is gone."""
+        """Write the statuses of Policies, and of Topics without an existing cluster."""
         rules, faults = self.store.parsed_policies(), list[str]()
-        if rules:  # to compile them takes its time
+        if rules:  # in a thread: compiling rules would block the event loop
             faults += await asyncio.to_thread(self._policy_cache.check_rules, rules)
         faults += [fault for found in self._policy_cache.rule_errors.values() for fault in found]
         statuses = [
@@ -254,7 +270,10 @@ class Manager:
         return Requeue.AFTER_PERIOD
 
     def _report_other_releases(self) -> None:
-        """What another release serves although it is in our scope: it is left to that one, and said once."""
+        """Log and count the resources in this operator's scope that another release serves.
+
+        They are left to that release. Each is logged once.
+        """
         held = self.store.other_release_owners()
         for (kind, namespace, name), holder in held.items():
             if self._logged_other_releases.get((kind, namespace, name)) != holder:
@@ -267,7 +286,7 @@ class Manager:
 
 
 def _log_changes(cluster: str, result: ReconcileResult) -> None:
-    """What a pass has done; one that did nothing says nothing."""
+    """Log the outcome of each topic that a reconciliation has written or tried to write."""
     for view in result.topic_results:
         if view.outcome and view.plan:
             what = {"cluster": cluster, "topic": view.outcome.topic, "changes": describe_changes(view.plan.changes)}

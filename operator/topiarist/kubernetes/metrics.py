@@ -1,6 +1,8 @@
-"""Figures for Prometheus. Where controller-runtime has a name for the same, it is used: dashboards for it exist.
+"""Prometheus metrics of the operator.
 
-No label for each topic: with ten thousand of them, whoever stores the figures would pay for what nobody looks at.
+``manager`` updates them after each reconciliation; ``probes`` serves them. Metrics that controller-runtime has too use
+its names, because dashboards for these names exist. No metric has a label per topic: ten thousand topics would make ten
+thousand time series that no dashboard shows.
 """
 
 from __future__ import annotations
@@ -35,12 +37,12 @@ _ACTIONS = {
     UpdateConfig: "configure",
     DeleteTopic: "delete",
     TakeOwnership: "adopt",
-    ReleaseOwnership: "release",
+    ReleaseOwnership: "unmanage",
     Nudge: "nudge",
 }
 
 UNREADABLE, UNKNOWN_CLUSTER = "Unreadable", "UnknownCluster"
-"""States of Topics that no cluster's pass looks at: they are counted with an empty ``cluster``."""
+"""States of Topics that belong to no cluster's reconciliation; counted with an empty ``cluster`` label."""
 
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
@@ -48,9 +50,10 @@ _RECONCILE_METRIC = "controller_runtime_reconcile"
 
 
 class Metrics:
-    """All of them, in a registry of their own.
+    """The metrics of the operator, in their own registry.
 
-    ``loops`` gives those of the clusters, by name, ``requests`` the API server's answers so far, by method and code.
+    ``loops`` returns the work loops of the clusters by name. ``requests`` returns the number of answers of the API
+    server so far, by method and code.
     """
 
     def __init__(
@@ -89,10 +92,10 @@ class Metrics:
             "topiarist_last_successful_pass_timestamp_seconds", "End of the last one.", ["cluster"], registry=registry
         )
         self._session_state = Gauge(
-            "topiarist_zookeeper_session_state", "1 if the last pass had one.", ["cluster"], registry=registry
+            "topiarist_cluster_session_state", "1 if the last pass had one.", ["cluster"], registry=registry
         )
         self._zookeeper_requests = Counter(
-            "topiarist_zookeeper_requests", "Requests, by answer.", ["cluster", "op", "result"], registry=registry
+            "topiarist_cluster_requests", "Requests, by answer.", ["cluster", "op", "result"], registry=registry
         )
         self._unavailable_namespaces = Gauge(
             "topiarist_namespace_away", "1 for a watched namespace that is away.", ["namespace"], registry=registry
@@ -111,7 +114,11 @@ class Metrics:
     def record_reconcile(
         self, cluster: str, seen: ReconcileResult, before: Iterable[TopicResult], seconds: float, now: datetime
     ) -> None:
-        """Take in one pass."""
+        """Record one reconciliation.
+
+        ``before`` are the results of the previous one: a topic counts as drifted once, when it becomes drifted.
+        ``seconds`` is the duration, ``now`` the end.
+        """
         self._reconciles.labels(cluster, "error" if seen.error else "success").inc()
         self._reconcile_seconds.labels(cluster).observe(seconds)
         self._cluster_reconcile_seconds.labels(cluster).observe(seconds)
@@ -133,42 +140,45 @@ class Metrics:
                     self._drift.labels(cluster, kind).inc()
 
     def set_unassigned_topics(self, topics: Iterable[Resource]) -> None:
-        """Count the Topics that no cluster's pass looks at."""
+        """Count the Topics that belong to no cluster's reconciliation, by state."""
         states = Counts(UNKNOWN_CLUSTER if topic.manifest else UNREADABLE for topic in topics)
         for state in (UNKNOWN_CLUSTER, UNREADABLE):
             self._topics.labels("", state).set(states[state])
 
     def count_zookeeper_requests(self, cluster: str, requests: Mapping[tuple[str, str], int]) -> None:
-        """Count what was asked of a cluster's ZooKeeper in a pass, by operation and result."""
+        """Add the requests of a reconciliation to a cluster's ZooKeeper, by operation and result."""
         for (operation, result), number in requests.items():
             self._zookeeper_requests.labels(cluster, operation, result).inc(number)
 
     def set_unavailable_namespaces(self, namespaces: Iterable[str]) -> None:
-        """Which watched namespaces are away."""
+        """Replace the watched namespaces that are reported as unavailable."""
         self._unavailable_namespaces.clear()
         for name in namespaces:
             self._unavailable_namespaces.labels(name).set(1)
 
     def set_other_release_resources(self, held: Mapping[tuple[str, str, str], str]) -> None:
-        """Which resources (kind, namespace, name) another release serves, and which one."""
+        """Count the resources that another release serves.
+
+        ``held`` maps kind, namespace and name of a resource to the owner name of that release.
+        """
         self._other_release_resources.clear()
         for (kind, holder), number in Counts((kind, holder) for (kind, _, _), holder in held.items()).items():
             self._other_release_resources.labels(kind, holder).set(number)
 
     def remove_cluster(self, cluster: str) -> None:
-        """A cluster that is gone leaves no figures that stand still."""
+        """Remove the gauges of a removed cluster, which would otherwise keep their last value."""
         for metric in (self._last_success, self._session_state, self._topics):
             metric.remove_by_labels({"cluster": cluster})
 
 
 class _WorkQueueCollector(Collector):
-    """The clusters as a work queue: those that a pass has been called for, how often, and how often again."""
+    """A collector that reports the clusters as a work queue: depth, additions, retries."""
 
     def __init__(self, loops: Callable[[], Mapping[str, WorkLoop]]) -> None:
         self._loops = loops
 
     def collect(self) -> Iterator[Metric]:
-        """As they are now."""
+        """Yield the present values of each work queue."""
         depth = GaugeMetricFamily("workqueue_depth", "1 if a pass is called for.", labels=["name"])
         adds = CounterMetricFamily("workqueue_adds", "Calls for a pass.", labels=["name"])
         retries = CounterMetricFamily("workqueue_retries", "Passes after one that failed.", labels=["name"])
@@ -180,13 +190,13 @@ class _WorkQueueCollector(Collector):
 
 
 class _ApiRequestCollector(Collector):
-    """Requests to the API server, under client-go's name; watches are not among them."""
+    """A collector of requests to the API server, under client-go's name; watches are not counted."""
 
     def __init__(self, requests: Callable[[], Mapping[tuple[str, str], int]]) -> None:
         self._requests = requests
 
     def collect(self) -> Iterator[Metric]:
-        """As they are now."""
+        """Yield the present number of requests."""
         found = CounterMetricFamily(
             "rest_client_requests", "Requests to the API server but watches.", labels=["method", "code"]
         )

@@ -1,7 +1,8 @@
-"""The namespaces that the operator watches, where it does not watch all, and those of them that are away.
+"""The watched namespaces, if the operator does not watch all, and their availability.
 
-A namespace may be deleted, or its rights taken away, by others than those who run the operator: it is told, looked for
-again, and served when it is back. All others are served meanwhile. Only without its own namespace there is no operator.
+``main`` calls ``WatchedNamespaces.refresh`` at the start and periodically. A user may delete a namespace, or revoke the
+operator's rights in it. The operator then reports the namespace as unavailable, checks it again, and serves it when it
+is back; it serves the other namespaces meanwhile. An unavailable operator namespace is an error.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ NAMESPACE_NOT_FOUND = "there is no such namespace"
 
 
 class WatchedNamespaces:
-    """``names`` are the namespaces that are watched, the operator's own among them; none: all, of which none is away.
+    """The watched namespaces and those that are unavailable.
 
-    ``away`` says of each that is away why; ``changed`` is set when that is no longer what it was.
+    ``names`` includes the operator's own namespace; empty: all namespaces, which never count as unavailable.
+    ``unavailable`` maps each unavailable namespace to the reason; ``changed`` is set when it changes.
     """
 
     def __init__(self, names: tuple[str, ...]) -> None:
@@ -30,13 +32,14 @@ class WatchedNamespaces:
 
     @property
     def available(self) -> tuple[str, ...]:
-        """The namespaces that are watched and there; none: all."""
+        """The watched namespaces that are available; empty if all namespaces are watched."""
         return tuple(name for name in self._names if name not in self.unavailable)
 
     async def refresh(self, store: Store, api: KubernetesClient, *, first: bool = False) -> None:
-        """Bring the store up to date, and find out which namespaces are away; at ``first`` nothing is known of any.
+        """List all resources into the store and update ``unavailable``.
 
-        Raises ``ApiError`` for whatever is not the matter of one namespace alone.
+        ``first`` also checks the rights in every namespace. Raises ``ApiError`` for an error that does not concern one
+        namespace only.
         """
         await informer.refresh_clusters_and_policies(store, api)
         if not self._names:
@@ -53,7 +56,10 @@ class WatchedNamespaces:
             self.changed.set()
 
     async def _unavailable_reason(self, store: Store, api: KubernetesClient, name: str, *, ask: bool) -> str:
-        """Why a namespace is away, empty if it is not; whether we have our rights in it only if we ``ask``."""
+        """Return why a namespace is unavailable; empty if it is available.
+
+        The operator's rights in the namespace are checked only if ``ask``.
+        """
         try:
             if not await informer.refresh_namespace(store, api, name):
                 return NAMESPACE_NOT_FOUND
@@ -68,6 +74,9 @@ class WatchedNamespaces:
 
 
 def _format_missing_rights(missing: Sequence[str]) -> str:
-    """What the operator may not, in few words: of several namespaces each has to be told in one condition."""
+    """Return a short text for missing rights: the first, and the number of the rest.
+
+    One condition has to hold the texts of all namespaces.
+    """
     more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
     return f"the operator's ServiceAccount may not {missing[0]}{more}"

@@ -1,8 +1,9 @@
-"""The policies of the operator: compiled once, judged by in every pass, and never passed by because they are broken.
+"""The policies of the operator: compiled once, and applied as a filter in each reconciliation.
 
-A rule that cannot be judged holds back what it is for and nothing else: the topics that its Policy selects, or the one
-topic for which it fails. A rule that only warns holds nothing back. A Policy that cannot be read holds back every
-change, since its selector is not known. ``judging`` does the same for one run of the command line.
+``cluster_worker`` calls ``build_filter``; ``manager`` calls ``check_rules`` for the statuses of Policies. Errors in
+policies never bypass them. A rule that cannot be evaluated withholds the changes of the topics that its Policy selects,
+or of the one topic for which the evaluation fails. A rule that only warns withholds nothing. A Policy that cannot be
+read withholds every change, because its selector is unknown.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ _HINT_FIX_POLICY = "correct or delete the Policy: until then nothing is changed 
 
 
 class PolicyCache:
-    """What the policies leave of plans. ``faults`` says of each cluster what was wrong with rules in its last pass."""
+    """A cache of compiled policy rules that builds the policy filter of each reconciliation.
+
+    ``rule_errors`` has the rule errors of the last reconciliation by cluster.
+    """
 
     def __init__(self) -> None:
         self.rule_errors: dict[str, Sequence[str]] = {}
@@ -33,12 +37,15 @@ class PolicyCache:
     def build_filter(
         self, policies: Sequence[Policy], unreadable: Sequence[str], spec: ClusterSpec, found: Sequence[Candidate]
     ) -> PlanFilter:
-        """The guard of one pass. ``unreadable`` names the Policies that cannot be read; ``found`` are its Topics."""
+        """Return the policy filter of one reconciliation.
+
+        ``unreadable`` names the Policies that cannot be read. ``found`` are the candidates of the cluster.
+        """
         guard = self._build_rule_filter(policies, spec, found)
         return _withhold_all(f"Policy {unreadable[0]} cannot be read") if unreadable else guard
 
     def check_rules(self, policies: Sequence[Policy]) -> Sequence[str]:
-        """Return what is wrong with rules as they stand, whether there is a Cluster that they are for or not."""
+        """Return the errors in the rules of all policies, including those that apply to no Cluster."""
         return (
             _format_diagnostics(PolicyEvaluator(policies, manifest_annotations, self._compile_rules(policies)).errors())
             if policies
@@ -46,7 +53,7 @@ class PolicyCache:
         )
 
     def _compile_rules(self, policies: Sequence[Policy]) -> RuleEvaluator:
-        known = self._evaluator  # other threads judge too
+        known = self._evaluator  # read once: other threads may replace it
         if known is None or known[0] != policies:
             # The CEL library takes 40 ms to load: an operator without policies does without it.
             from topiarist.adapters import cel
@@ -72,7 +79,8 @@ class PolicyCache:
 
         def judged(plan: Plan) -> Plan:
             left, late = bench.evaluate_plan(plan)
-            self._record_errors(spec, [*bench.errors(), *late.errors()])  # another pass may have given a rule up
+            # Record again: evaluation, or another thread that shares the evaluator, may have disabled a rule meanwhile.
+            self._record_errors(spec, [*bench.errors(), *late.errors()])
             return filter_changes(
                 left, lambda topic, _: _failed_rule_issue(topic, mine, court, (bench.evaluation_errors, late))
             )
@@ -82,13 +90,16 @@ class PolicyCache:
     def _record_errors(self, spec: ClusterSpec, found: Iterable[Diagnostic]) -> None:
         self.rule_errors[spec.name] = broken = _format_diagnostics(found)
         if broken:
-            self._evaluator = None  # one that has given a rule up would pass it by from now on
+            self._evaluator = None  # compile again next time: this evaluator skips the rules that it has disabled
 
 
 def _failed_rule_issue(
     topic: TopicPlan, policies: Sequence[Policy], evaluator: RuleEvaluator, faults: Sequence[EvaluationErrors]
 ) -> Issue | None:
-    """Return why a topic is held back, if a rule that might deny its changes cannot be judged."""
+    """Return a refusal for a topic with a deny rule that cannot be evaluated.
+
+    Return None if there is no such rule.
+    """
     for rule, fault in _failed_rules(topic, policies, evaluator, faults):
         if rule.deny:
             why = f"{rule.title}: cannot be judged: {fault.message}"
@@ -107,7 +118,7 @@ def _failed_rules(
 
 
 def errors_of_policy(name: str, errors: Iterable[str]) -> list[str]:
-    """Those of ``errors`` that are about rules of this Policy."""
+    """Return the ``errors`` that are about rules of this Policy."""
     return [fault for fault in errors if fault.startswith(f"policy {name}, ")]
 
 

@@ -1,7 +1,8 @@
-"""What kubelet and Prometheus ask: ``/healthz``, ``/readyz`` and ``/metrics`` over HTTP.
+"""HTTP server of the operator for kubelet and Prometheus: ``/healthz``, ``/readyz`` and ``/metrics``.
 
-Alive is a process whose event loop answers and whose passes end; ready is one that has seen everything, or waits for
-its turn. That a ZooKeeper is up is neither: a restart would not bring it back.
+``main`` starts it. A process is healthy if its event loop answers and its reconciliations end. It is ready if it has
+listed all resources, or waits for the Lease. Neither depends on ZooKeeper, because a restart of the operator would not
+repair ZooKeeper.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 RECONCILE_TIMEOUT_S = 1800.0
-"""Seconds after which a cluster whose pass has not ended counts as stuck."""
+"""Seconds without a completed reconciliation after which a cluster counts as stuck."""
 
 
 class Probes:
-    """The server. ``alive`` gives each cluster with the time at which its loop last ended a pass."""
+    """An HTTP server for probes and metrics.
+
+    ``last_completed`` returns each cluster with the ``time.monotonic`` time of its last completed reconciliation.
+    """
 
     def __init__(self, registry: CollectorRegistry, last_completed: Callable[[], Iterable[tuple[str, float]]]) -> None:
         self.ready = False
@@ -27,7 +31,10 @@ class Probes:
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Listen, without a host on all addresses of IPv4 and IPv6; gives the port, a free one if 0 was wanted."""
+        """Start to listen; return the port, which is a free one if ``port`` is 0.
+
+        An empty ``host`` means all IPv4 and IPv6 addresses.
+        """
         app = web.Application()
         app.add_routes(
             [
@@ -46,7 +53,7 @@ class Probes:
         return int(self._runner.addresses[0][1])
 
     async def stop(self) -> None:
-        """Listen no more."""
+        """Stop to listen; do nothing if the server was not started."""
         if self._runner:
             await self._runner.cleanup()
 

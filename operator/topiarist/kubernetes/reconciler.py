@@ -1,19 +1,16 @@
-"""The deletions of the last day, which share one budget: what the Cluster's status has kept, and what ZooKeeper shows.
+"""One reconciliation of one cluster: read, plan, filter, apply, and the result of each topic.
 
-Every deletion leaves a tombstone in its own transaction: one behind which the operator is killed counts all the same,
-also where the Cluster was declared anew. The status keeps those whose tombstone has gone, since the topic was made
-again.
+``cluster_worker`` builds a ``ReconcileRequest`` and calls ``reconcile_cluster``; ``manager`` writes the results to the
+API server. The module plans and writes through the same functions as the command line (``topiarist.reconcile``), with
+``approval`` in place of the questions to a user. It calls nothing of the Kubernetes API.
 
-One pass over one cluster: what its Topics ask for, the plan, what of it may be done, and what became of each topic.
+``PlanCache`` skips topics that had nothing to report while no input of their plan has changed, so ten thousand equal
+topics cost little more than the read of the cluster. The inputs of a plan are the topic's spec, its state, and the
+values that all topics share.
 
-It plans and writes as the command line does (``reconcile``), with the operator's answers to what a person would be
-asked. Nothing of Kubernetes is called here: ``rounds`` hands the order in, ``controller`` writes what comes out.
-
-Topics of which the last pass had nothing to say: they are not planned again while nothing that a plan is made from
-has changed.
-
-Ten thousand topics in step cost a pass their reading, and next to nothing else. Nothing is guessed: what a topic's plan
-is made from are its spec, its state, and what is the same for all topics; ``passes`` plans whatever differs in any.
+``recent_deletions`` counts the deletions of the last day, which share one budget. Each deletion writes a deletion
+record in its own transaction, so it counts even if the operator is killed right after, or the Cluster is recreated. The
+Cluster's status keeps the deletions that lost their deletion record because the topic was recreated.
 """
 
 from __future__ import annotations
@@ -46,22 +43,24 @@ from topiarist.reconcile import ApplyHooks, apply_plan, require_all_topics_plann
 
 
 class Deletion(NamedTuple):
-    """When a topic was deleted, as an RFC 3339 time, and its name; in this order they sort as they happened."""
+    """The deletion of a topic: an RFC 3339 time and the topic's name, which sort in order of time."""
 
     time: str
     topic: str
 
     @property
     def status_entry(self) -> Mapping[str, str]:
-        """As the status says it."""
+        """Return the entry of the deletion in the Cluster's status."""
         return {"topic": self.topic, "time": self.time}
 
 
 def recent_deletions(
     cluster_resource: Resource, state: ClusterState | None, owner: str, now: datetime
 ) -> Sequence[Deletion]:
-    """The deletions by ``owner`` less than a day before ``now``, the oldest first: of the status of
-    ``cluster_resource``, its Cluster, and of what was read, if anything was.
+    """Return the deletions by ``owner`` less than a day before ``now``, oldest first.
+
+    They come from the status of ``cluster_resource`` and from the deletion records in ``state``, which is None if the
+    cluster was not read.
     """
     known = {Deletion(each["time"], each["topic"]) for each in cluster_resource.status.get("deletions", ())}
     since = (now - clock.DAY).timestamp() * 1000
@@ -72,10 +71,11 @@ def recent_deletions(
 
 
 class SyncState(str, Enum):
-    """How a topic stands on a cluster, in a word.
+    """The state of a topic on a cluster.
 
-    ``CHANGED``: new partitions are written, and not yet taken over by the controller as far as was seen. ``WAITING``:
-    for what passes by itself, as a reassignment or a broker that is away. ``REFUSED``: until somebody does something.
+    ``CHANGED``: new partitions are written, and the last poll did not see them initialized by the controller.
+    ``WAITING``: the topic waits for an end that needs no user, such as that of a reassignment or of a broker's
+    downtime. ``REFUSED``: a change is refused until the user acts.
     """
 
     ABSENT = "Absent"
@@ -89,7 +89,7 @@ class SyncState(str, Enum):
 
 
 class PlanCache:
-    """The memory of one cluster's passes."""
+    """A cache of the topics of one cluster that had nothing to report when they were last planned."""
 
     def __init__(self) -> None:
         self._shared_inputs: object = None
@@ -98,15 +98,18 @@ class PlanCache:
     def changed_specs(
         self, state: ClusterState, cluster: ClusterSpec, run: RunOptions, specs: Iterable[TopicSpec]
     ) -> list[TopicSpec]:
-        """Those of ``specs`` that have to be planned."""
-        # Room counts for changes only, and a topic with changes is never quiet.
+        """Return the ``specs`` that have to be planned.
+
+        A change of a value that all topics share empties the cache.
+        """
+        # List sizes limit changes only, and a topic with changes is never in the cache.
         shared = replace(state, topics={}, list_sizes=ListSizes()), cluster, run
         if shared != self._shared_inputs:
             self._shared_inputs, self._cached = shared, {}
         return [spec for spec in specs if not self._is_cached(spec, state.topics.get(spec.topic))]
 
     def update(self, spec: TopicSpec, found: TopicState | None, *, quiet: bool) -> None:
-        """Whether there was anything to say of a topic that was planned."""
+        """Add a planned topic to the cache if it is ``quiet``, otherwise remove it."""
         if quiet:
             self._cached[spec.topic] = spec, found
         else:
@@ -114,16 +117,18 @@ class PlanCache:
 
     def _is_cached(self, spec: TopicSpec, found: TopicState | None) -> bool:
         known = self._cached.get(spec.topic)
+        # Identity suffices: specs and states keep their identity until they change, and "is" does not compare fields.
         return known is not None and known[0] is spec and known[1] is found
 
 
 @dataclass(frozen=True, slots=True)
 class ReconcileRequest:
-    """What a pass is to do.
+    """The input of one reconciliation.
 
-    ``resource`` is the Cluster, ``guard`` what the policies leave of a plan, ``deletions`` gives those of the last day
-    by what was read. ``held`` says of topics, by name, why they must not be deleted although their resources are.
-    ``quiet`` is the memory of the cluster's passes.
+    ``cluster_resource`` is the Cluster. ``blocked_deletions`` maps a topic's name to the reason why the topic must not
+    be deleted although its resource is being deleted. ``policy_filter`` applies the policies to a plan.
+    ``list_deletions`` returns the deletions of the last day for a state that was read. ``plan_cache`` is kept from one
+    reconciliation of the cluster to the next.
     """
 
     cluster_resource: Resource
@@ -137,10 +142,10 @@ class ReconcileRequest:
 
 
 class TopicResult(NamedTuple):
-    """One topic after a pass. ``found`` is the topic as it was read, before anything was done (None: absent).
+    """The result of one topic after a reconciliation.
 
-    ``consent`` has the consents of the Topic's owner that count no longer, since there is nothing left for them; empty
-    if there are none.
+    ``actual`` is the topic as it was read, before any write (None: absent). ``used_consents`` is the digest of the
+    owner's consents that are used up because no change is left for them; empty if there are none.
     """
 
     candidate: Candidate
@@ -153,19 +158,22 @@ class TopicResult(NamedTuple):
 
     @property
     def is_deferred(self) -> bool:
-        """Whether the pass has left it for the next one: it was not sent, or changed between its plan and its write."""
+        """Return whether the topic is left to the next reconciliation (skipped or conflict)."""
         return self.outcome is not None and self.outcome.result in (Result.SKIPPED, Result.CONFLICT)
 
     @property
     def is_in_progress(self) -> bool:
-        """Whether there is more to see soon: it was written, is being deleted, or is for the next pass."""
+        """Return whether the topic needs another reconciliation soon: written, being deleted, or deferred."""
         leaving = self.candidate.spec.absent and self.state is SyncState.WAITING
         return self.state is SyncState.CHANGED or leaving or self.is_deferred
 
 
 class ReconcileResult(NamedTuple):
-    """What a pass saw and did. ``error`` ended it before its time, if there is one. ``deletions`` are those of the last
-    day, as it began; None if nothing was read.
+    """The result of one reconciliation.
+
+    ``state`` is None if the cluster was not read, ``report`` is None if nothing was applied. ``error`` is the error
+    that ended the reconciliation early, if any. ``deletions`` are the deletions of the last day, counted before any
+    write; None if the cluster was not read.
     """
 
     topic_results: Sequence[TopicResult]
@@ -176,13 +184,16 @@ class ReconcileResult(NamedTuple):
 
 
 class WritableCluster(Cluster, ProgressSource, Protocol):
-    """A cluster that can be written to and watched."""
+    """A cluster that can be written, and polled for the controller's progress."""
 
 
 def reconcile_cluster(
     cluster: WritableCluster, request: ReconcileRequest, stop: Callable[[], bool], pace: Throttle | None = None
 ) -> ReconcileResult:
-    """Carry out one pass; an error that ends it is part of what it saw, with what had been done until then."""
+    """Reconcile one cluster.
+
+    A ``TopiaristError`` that ends the reconciliation is returned as ``error``, with the results obtained until then.
+    """
     objected = [
         TopicResult(each, SyncState.REFUSED, refusals=each.refusals) for each in request.candidates if each.refusals
     ]
@@ -218,8 +229,10 @@ def reconcile_cluster(
 
 
 def _desired_spec(candidate: Candidate, cluster_resource: Resource) -> TopicSpec:
-    """What a Topic asks for now: that it be deleted, if it is being deleted and its ``deletionPolicy`` is ``Delete``;
-    nothing, as long as it, or its Cluster, is paused. What is only observed is not deleted either.
+    """Return the spec that a Topic asks for now.
+
+    The spec is ``absent`` if the resource is being deleted and its ``deletionPolicy`` is ``Delete``. It is
+    ``observe_only`` while the Topic or its Cluster is paused. A topic that is only observed is not deleted either.
     """
     resource, spec, _ = candidate
     paused = is_paused(resource) or is_paused(cluster_resource)
@@ -230,7 +243,7 @@ def _desired_spec(candidate: Candidate, cluster_resource: Resource) -> TopicSpec
 
 
 def _run_options(request: ReconcileRequest, claims: Mapping[str, Candidate], state: ClusterState) -> RunOptions:
-    """As whom, and to what the owners of Topics have consented."""
+    """Return the run options: the owner, and the topics with their owner's consent."""
 
     def agreed(annotation: str) -> tuple[str, ...]:
         return tuple(
@@ -258,7 +271,7 @@ def _run_options(request: ReconcileRequest, claims: Mapping[str, Candidate], sta
 _CONSENT_DIGESTS = {consent.TAKE_OWNERSHIP: consent.ownership_digest, consent.RECREATE: consent.recreation_digest}
 
 _CONSENT_ANNOTATIONS = {Reason.NOT_OWNED: consent.TAKE_OWNERSHIP, Reason.DELETED_EXTERNALLY: consent.RECREATE}
-"""The annotation that allows what is refused for a reason."""
+"""The annotation that allows a change that is refused for a reason."""
 
 _ALTERNATIVE_HINTS = {
     Reason.NOT_OWNED: "leave it to its owner",
@@ -267,7 +280,7 @@ _ALTERNATIVE_HINTS = {
 
 
 def _with_consent_hint(candidate: Candidate, plan: TopicPlan, refusal: Issue) -> Issue:
-    """Return a refusal with the annotation that would consent to what it refuses, if there is one."""
+    """Return a refusal with a hint to the annotation that allows it, if any."""
     annotation = _CONSENT_ANNOTATIONS.get(refusal.reason)
     if annotation is None:
         return refusal
@@ -278,7 +291,10 @@ def _with_consent_hint(candidate: Candidate, plan: TopicPlan, refusal: Issue) ->
 
 
 def _filter_plan(plan: Plan, request: ReconcileRequest, claims: Mapping[str, Candidate], deletions: int) -> Plan:
-    """What may be done of a plan, with so many ``deletions`` within the last day."""
+    """Return the plan with only the permitted changes.
+
+    ``deletions`` is the number of deletions within the last day, which reduces the budget of deletions.
+    """
     cluster = request.cluster
     resources = {topic: each.resource for topic, each in claims.items()}
     budgets = replace(cluster.budgets, deletions=max(0, cluster.budgets.deletions - deletions))
@@ -295,7 +311,7 @@ def _filter_plan(plan: Plan, request: ReconcileRequest, claims: Mapping[str, Can
 def _topic_result(
     candidate: Candidate, desired: TopicSpec, actual: TopicState | None, plan: TopicPlan | None, outcome: Outcome | None
 ) -> TopicResult:
-    """A topic after the pass; its candidate then has what was wanted in place of what is declared."""
+    """Return the result of one topic, with ``desired`` as the candidate's spec."""
     refusals = tuple(_with_consent_hint(candidate, plan, refusal) for refusal in plan.refusals) if plan else ()
     if outcome and outcome.result not in (Result.DONE, Result.UNCHANGED):
         refusals = (*refusals, Issue(outcome.reason or Reason.NOT_SENT, outcome.message or outcome.result.value))
@@ -321,7 +337,7 @@ def _sync_state(
 ) -> SyncState:
     if desired.observe_only:
         return SyncState.PAUSED
-    if refusals:  # most topics have none, and this is asked of all in every pass
+    if refusals:  # skip the set operations for most topics: this runs for every topic in every reconciliation
         reasons = {refusal.reason for refusal in refusals}
         if any(not reason.retryable for reason in reasons - {Reason.DRIFT_DETECTED}):
             return SyncState.REFUSED
@@ -336,8 +352,10 @@ def _sync_state(
 def _mark_uninitialized(
     cluster: ProgressSource, cluster_name: str, results: list[TopicResult], planned: Collection[str]
 ) -> tuple[list[TopicResult], TopiaristError | None]:
-    """The views, where what was written before and has not been taken over yet is no more than changed; and why that
-    could not be seen, if it could not. Only what was ``planned`` may have been written.
+    """Return the results with ``CHANGED`` for topics with partitions not yet initialized by the controller.
+
+    Only ``planned`` topics that the status has as ``Changed`` are polled. The second value is the error that prevented
+    the poll, or None; after an error the results are unchanged.
     """
     asked = {
         view.candidate.spec.topic: range(len(view.actual.replicas))

@@ -1,7 +1,7 @@
-"""The passes of one cluster: one when something has changed, one when the period is over, with a pause after a failure.
+"""The work loop of one cluster: reconciles on events and periodically, with a backoff after a failure.
 
-Each cluster has a loop of its own, so that one which fails keeps no other waiting. What a pass sees and does in
-ZooKeeper happens in a thread; everything about the store and the API server in the event loop.
+``manager`` runs one ``WorkLoop`` per cluster, so a failing cluster does not delay any other cluster. The loop runs in
+the event loop, as does all access to the store and the API server; a reconciliation accesses ZooKeeper in a thread.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from collections.abc import Awaitable, Callable
 from enum import Enum
 
 RESYNC_PERIOD_S = 60.0
-"""Seconds after which a cluster is looked at although nothing has called for it."""
+"""Seconds after which a cluster is reconciled although no event has requested it."""
 
 DEBOUNCE_S = 0.1
-"""Seconds in which events that come together are gathered into one pass."""
+"""Seconds in which several events are merged into one reconciliation."""
 
 MIN_BACKOFF_S, MAX_BACKOFF_S = 1.0, 60.0
-"""Seconds after a failure, doubled with each further one."""
+"""Seconds to wait after a failure: the first delay, doubled with each further failure, and the maximum."""
 
 log = logging.getLogger(__name__)
 
 
 class Requeue(Enum):
-    """How a pass ended: ``SOON`` if there is more to see soon, since something was written or is under way."""
+    """The time of the next reconciliation; ``SOON`` if something was written or is in progress."""
 
     AFTER_PERIOD = "well"
     SOON = "soon"
@@ -34,8 +34,10 @@ class Requeue(Enum):
 
 
 class WorkLoop:
-    """One cluster's. ``work`` is a pass. ``alive`` is when one last ended (of ``time.monotonic``), ``marks`` how often
-    somebody has called for one, ``retries`` how often one followed one that failed.
+    """A work loop that calls ``reconcile`` for one cluster.
+
+    ``last_completed_at`` is the ``time.monotonic`` time of the last completed reconciliation. ``enqueue_count`` is the
+    number of requested reconciliations, ``retries`` the number of those that failed and are retried.
     """
 
     def __init__(self, reconcile: Callable[[], Awaitable[Requeue]], period: float = RESYNC_PERIOD_S) -> None:
@@ -51,26 +53,26 @@ class WorkLoop:
 
     @property
     def is_queued(self) -> bool:
-        """Whether a pass has been called for that has not begun."""
+        """Return whether a reconciliation was requested and has not begun."""
         return self._queued.is_set()
 
     def enqueue(self) -> None:
-        """There is something to look at."""
+        """Request a reconciliation."""
         self.enqueue_count += 1
         self._queued.set()
 
     def stop(self) -> None:
-        """No further pass; the one under way is finished."""
+        """Stop the loop after the current reconciliation."""
         self._stopped.set()
         self._queued.set()
 
     async def run(self) -> None:
-        """Pass after pass, until ``end``."""
+        """Reconcile repeatedly until ``stop`` is called."""
         while not self._stopped.is_set():
             self._queued.clear()
             try:
                 ending = await self._reconcile()
-            except Exception:  # a mistake of ours must not end the loop of a cluster for good
+            except Exception:  # a bug in topiarist must not end the loop of a cluster for good
                 log.exception("a pass has failed: this is a mistake in topiarist, please report it")
                 ending = Requeue.AFTER_BACKOFF
             self.last_completed_at = time.monotonic()
@@ -80,7 +82,10 @@ class WorkLoop:
             await self._wait_for_next(ending)
 
     async def _wait_for_next(self, ending: Requeue) -> None:
-        """Until the next pass: when something is marked, or time is up; after a failure only the latter."""
+        """Wait until a reconciliation is requested or the delay is over.
+
+        After a failure, requests do not shorten the delay.
+        """
         called = self._queued
         if ending is Requeue.AFTER_BACKOFF:
             called = self._stopped
@@ -88,7 +93,8 @@ class WorkLoop:
         elif ending is Requeue.SOON:
             longest = min(DEBOUNCE_S * 1.25 ** min(self._soon_count - 1, 100), self._period)
         else:
-            longest = self._period * random.uniform(0.9, 1.1)  # never all clusters at the same moment
+            # Jitter: the clusters must not all reconcile at the same moment.
+            longest = self._period * random.uniform(0.9, 1.1)
         try:
             async with asyncio.timeout(longest):
                 await called.wait()

@@ -1,4 +1,5 @@
 """Values that every other package shares: specs, states, plans, outcomes, progress.
 
-The package imports `kafka`, `text` and `errors`. Questions about one value are methods or functions beside it.
+The package imports `kafka`, `text` and `errors`. Functions that answer a question about one value are in the module of
+the value.
 """

@@ -1,7 +1,7 @@
-"""With what a cluster's ZooKeeper is entered: references to secrets and certificates, never their contents.
+"""Credentials for a cluster's ZooKeeper: references to secrets and certificates, never their contents.
 
-A ``Cluster`` manifest names files, environment variables and, in Kubernetes, keys of Secrets. What is in them is read
-by the adapter that connects, at each connection anew, so that what was replaced meanwhile counts, and is kept nowhere.
+A ``Cluster`` manifest names files, environment variables and, in Kubernetes, keys of Secrets. The adapter reads the
+contents for each connection, so that a replaced secret takes effect, and never stores them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ class SecretKeyRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SecretReference:
-    """A file, an environment variable or a key of a Secret, one of the three; ``place`` is where the manifest says so.
+    """A reference to one file, one environment variable or one key of a Secret.
 
-    A key of a Secret can be read by whoever talks to Kubernetes only; an adapter that connects takes it for an error.
+    ``location`` is the location of the reference in the manifest. Only the operator can read a key of a Secret; an
+    adapter that connects to ZooKeeper treats it as an error.
     """
 
     file: str
@@ -34,7 +35,7 @@ class SecretReference:
 
 @dataclass(frozen=True, slots=True)
 class UserPassword:
-    """A user and where the password is."""
+    """A user name and a reference to the password."""
 
     username: str
     password: SecretReference
@@ -42,9 +43,11 @@ class UserPassword:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Encryption: ``ca`` signs the server's certificate (None: whom the system trusts), ``certificate`` is ours.
+    """The TLS settings of a connection.
 
-    Without ``key`` the certificate's file holds it. ``server_name`` stands in for the host names of the address.
+    ``ca`` signs the server's certificate (None: the CAs that the system trusts); ``certificate`` is topiarist's client
+    certificate. If ``key`` is None, the certificate's file has the private key. ``server_name`` replaces the host names
+    of the address when the server's certificate is verified.
     """
 
     ca: SecretReference | None = None
@@ -56,7 +59,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """All that a ZooKeeper may want of its clients; by default nothing, in plain text."""
+    """All credentials that a ZooKeeper may require; by default there is no login and no encryption."""
 
     sasl: UserPassword | None = None
     digest: UserPassword | None = None
@@ -64,12 +67,12 @@ class Credentials:
 
     @property
     def principal(self) -> str:
-        """Who we are to ZooKeeper, in words."""
-        found = [f"SASL user {self.sasl.username}"] if self.sasl else []
-        found += [f"digest user {self.digest.username}"] if self.digest else []
-        found += ["the subject of our TLS certificate"] if self.tls and self.tls.certificate else []
-        return " and ".join(found) or "world:anyone (no Cluster document names credentials)"
+        """Return a description of the identity that topiarist has in ZooKeeper, for messages."""
+        identities = [f"SASL user {self.sasl.username}"] if self.sasl else []
+        identities += [f"digest user {self.digest.username}"] if self.digest else []
+        identities += ["the subject of our TLS certificate"] if self.tls and self.tls.certificate else []
+        return " and ".join(identities) or "world:anyone (no Cluster document names credentials)"
 
 
 ANONYMOUS = Credentials()
-"""No login, and no encryption."""
+"""The credentials without login and encryption."""

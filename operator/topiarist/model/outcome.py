@@ -1,8 +1,7 @@
-"""Freezing and thawing: one set of our gate, without the lock, so that it works while another run holds that.
+"""The results of a reconciliation and of a freeze, and their exit codes.
 
-Every transaction of ours checks the gate's version as its run has read it: from the set on no transaction begun before
-goes through. The set itself is made at the version just read, so that of two people who freeze at once the second is
-told of the first.
+``reconcile.py`` and the adapters build the outcomes; ``output``, the command line and the operator's status report
+them.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from topiarist.model.state import Freeze
 
 
 class FreezeResult(NamedTuple):
-    """What became of the gate: done, already so, or refused since ``before`` is somebody else's freeze.
+    """The result of a freeze or unfreeze: done, unchanged, or refused because ``before`` is another user's freeze.
 
-    ``before`` is what it said until then: None if it was open, or could not be read.
+    ``before`` is the freeze until then: None if the cluster was not frozen, or if the freeze znode could not be read.
     """
 
     result: Result
@@ -28,22 +27,22 @@ class FreezeResult(NamedTuple):
 
 
 class Result(str, Enum):
-    """What became of one topic of a plan."""
+    """The result for one topic of a plan."""
 
     DONE = "done"
-    UNCHANGED = "already so"
-    CONFLICT = "moved"
+    UNCHANGED = "unchanged"
+    CONFLICT = "conflict"
     REFUSED = "refused"
     FAILED = "failed"
     UNKNOWN = "unknown"
-    PENDING = "not finished"
-    SKIPPED = "not sent"
+    PENDING = "pending"
+    SKIPPED = "skipped"
 
 
 _EXIT_CODES = {
     Result.DONE: Exit.DONE,
     Result.UNCHANGED: Exit.DONE,
-    Result.SKIPPED: Exit.DONE,  # whatever kept it from being sent has a code of its own
+    Result.SKIPPED: Exit.DONE,  # the error that prevented the write has its own exit code
     Result.CONFLICT: Exit.CONFLICT,
     Result.REFUSED: Exit.REFUSED,
     Result.FAILED: Exit.ERROR,
@@ -53,14 +52,14 @@ _EXIT_CODES = {
 
 
 def worst_exit_code(codes: Collection[Exit]) -> Exit:
-    """The code to end with: an error before all, else the highest."""
+    """Return the exit code of a run: ``ERROR`` if any code is, else the highest; ``DONE`` if there are none."""
     return Exit.ERROR if Exit.ERROR in codes else max(codes, default=Exit.DONE)
 
 
 class Outcome(NamedTuple):
-    """The result for one topic; ``message`` says what was found and what it means (empty where all is well).
+    """The outcome for one topic; ``message`` explains the result (empty if there is no problem).
 
-    ``topic_id`` is Kafka's id of the topic where the waiting has shown it: the controller gives it after a creation.
+    ``topic_id`` is Kafka's id of the topic if the run waited for it: the controller assigns it after a creation.
     """
 
     topic: str
@@ -72,19 +71,22 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReconcileReport:
-    """What a pass did: its plan as decided, and one outcome for each topic that was to be touched."""
+    """The report of a reconciliation: its filtered plan, and one outcome for each actionable topic.
+
+    ``error`` is the error that ended the reconciliation early, if any.
+    """
 
     plan: Plan
     outcomes: tuple[Outcome, ...] = ()
     error: TopiaristError | None = None
 
     def outcomes_with(self, result: Result) -> tuple[Outcome, ...]:
-        """The outcomes with this result."""
+        """Return the outcomes with this result."""
         return tuple(outcome for outcome in self.outcomes if outcome.result is result)
 
     @property
     def exit_code(self) -> Exit:
-        """Failures before all, then what moved, then what was refused; an error that ended the run is one of them."""
+        """Return the exit code: failures first, then conflicts, then refusals; ``error`` counts as one of them."""
         codes = {
             refusal.reason.exit_code
             for topic in self.plan.topics

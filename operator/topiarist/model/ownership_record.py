@@ -1,7 +1,8 @@
-"""What a record remembers of a topic's spec, so that a later change by others is told from a change of the spec.
+"""The applied spec in an ownership record: build it, compare it, describe external changes.
 
-The record is the only witness: it is written in the transaction that makes the topic as asked, and it outlives whatever
-the API server or a run knows. ``drift`` and ``plan`` ask it. It is bounded: a long value is remembered by its digest.
+Only the record distinguishes external changes from changes of the spec: it is written in the transaction that applies
+the spec, and it outlives the data of a run and of the API server. ``filters/external_changes.py`` and
+``planning/planner.py`` read it. Its size is bounded: a long value is stored as its digest.
 """
 
 from __future__ import annotations
@@ -14,26 +15,27 @@ from topiarist.model.spec import TopicSpec
 from topiarist.model.state import AppliedSpec, OwnershipRecord
 
 MAX_VALUE_LENGTH = 200
-"""Characters of a config value that a record holds as it stands."""
+"""The maximum length in characters of a config value that a record stores as text."""
 
 
 def encode_value(text: str) -> str:
-    """A config value as a record holds it: itself, or its digest if it is long."""
+    """Return a config value as a record stores it: the text itself, or its SHA-256 digest if it is long."""
     return text if len(text) <= MAX_VALUE_LENGTH else f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def matches_recorded_value(key: str, value: str, text: str) -> bool:
-    """Whether ``value``, as a record holds it, stands for what ``text`` means to Kafka."""
+    """Return whether ``value``, as a record stores it, means the same to Kafka as ``text``."""
     return value == encode_value(text) or config_values.is_equivalent(key, value, text)
 
 
 def build_applied_spec(
     spec: TopicSpec, satisfied_keys: Iterable[str], keys: Iterable[str], partitions: int, before: AppliedSpec | None
 ) -> AppliedSpec:
-    """The witness beside a topic that then has ``partitions``, and the spec's values for the keys ``satisfied_keys``.
+    """Build the applied spec for the record of a topic after its plan is applied.
 
-    ``keys`` are all that the record will list; of those that the spec does not meet is kept what was known ``before``.
-    A value that means the same as before keeps its text, so that nothing is written because of it.
+    The topic then has ``partitions``, and the spec's values for ``satisfied_keys``. ``keys`` are all keys that the
+    record lists; for the other keys the values of ``before`` are kept. A value that means the same as before keeps its
+    old text, so that the record is not rewritten for it.
     """
     was, holds = dict(before.config) if before else {}, frozenset(satisfied_keys)
     values = []
@@ -47,7 +49,10 @@ def build_applied_spec(
 
 
 def describe_external_changes(record: OwnershipRecord | None, config: Mapping[str, str]) -> str:
-    """What others did to a topic's config after our last write: by key, as far as the record remembers what we set."""
+    """Return a message about external changes to a topic's config since topiarist's last write.
+
+    It lists the changed keys for which the record has a value; it is a plain statement if there are none.
+    """
     values = ", ".join(
         f"{key} was {before}, and is {'not set' if now is None else now} now"
         for key, before, now in _changed_values(record, config)
@@ -56,7 +61,7 @@ def describe_external_changes(record: OwnershipRecord | None, config: Mapping[st
 
 
 def _changed_values(record: OwnershipRecord | None, config: Mapping[str, str]) -> Iterator[tuple[str, str, str | None]]:
-    """The keys whose values are not what ``record`` remembers: key, remembered value, value now (None: not set)."""
+    """Yield each key with a value that differs from the record: key, recorded value, value now (None: not set)."""
     for key, value in record.applied.config if record and record.applied else ():
         now = config.get(key)
         if now is None or not matches_recorded_value(key, value, now):

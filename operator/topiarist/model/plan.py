@@ -1,11 +1,9 @@
-"""What a plan consists of, as values: changes with their risk, findings, one ``TopicPlan`` per topic, and the ``Plan``.
+"""The plan of a run as values: changes with their risk, issues, topic plans, the ``Plan``.
 
-``plan`` makes these, ``policy`` filters them, ``render`` shows them, an adapter carries them out. Every change holds
-its before and after, so that it can be shown, checked against a cluster that may have moved, and undone by a person.
-
-Taking changes out of a plan so that what remains still fits together: its record, its refusals.
-
-Used wherever something speaks against a change that was found: a cluster's gate, its limits of size, a policy.
+``planning`` builds these values, ``filters`` remove changes from them, ``output`` shows them and an adapter applies
+them. Every change holds its values before and after, so that a program can show it, compare it with a cluster that may
+have changed since, and a person can undo it. ``withhold`` removes changes and keeps the ownership record of the topic
+consistent with the remaining changes; the write block, the size limits and the policies use it.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from topiarist.model.state import OwnershipRecord, TopicState, WriteBlock
 
 
 class Risk(IntEnum):
-    """What a change may cost. Ordered: the highest of a plan is what a reviewer looks for."""
+    """The risk of a change, ordered: reviewers look for the highest risk of a plan."""
 
     SAFE = 0
     DISRUPTIVE = 1
@@ -34,12 +32,12 @@ class Risk(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name used in every output and in ``--allow-risk``."""
+        """Return the name used in every output and in ``--allow-risk``."""
         return ("Safe", "Disruptive", "DataLoss")[self]
 
 
 class RiskAssessment(NamedTuple):
-    """A risk and its reason, in words that finish the sentence "because ..."; empty for ``SAFE``."""
+    """A risk and its reason: text that completes the sentence "because ..."; empty for ``SAFE``."""
 
     risk: Risk
     explanation: str = ""
@@ -50,7 +48,7 @@ SAFE_ASSESSMENT = RiskAssessment(Risk.SAFE)
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """Create a topic with these replica lists (partition 0 first) and config overrides."""
+    """A creation of a topic with these replica lists (partition 0 first) and config overrides."""
 
     replicas: tuple[Replicas, ...]
     config: Mapping[str, str]
@@ -59,7 +57,11 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
-    """Grow from ``before`` partitions by ``replicas``, one list for each new one; ``model`` is partition 0's list."""
+    """An increase of the partition count.
+
+    ``before`` is the number of existing partitions, ``first_replicas`` the replica list of partition 0, and
+    ``replicas`` has one list for each new partition.
+    """
 
     before: int
     first_replicas: Replicas
@@ -68,12 +70,15 @@ class AddPartitions:
 
     @property
     def total(self) -> int:
-        """Partitions afterwards."""
+        """Return the number of partitions after the change."""
         return self.before + len(self.replicas)
 
 
 class ConfigItem(NamedTuple):
-    """One config key, set, changed or removed (``after`` None); ``inherited``: only the cluster's defaults have it."""
+    """One config key that is set, changed or removed (``after`` None).
+
+    ``before`` is None if the key is not set. ``inherited`` is true if only the cluster's defaults ask for the key.
+    """
 
     key: str
     before: str | None
@@ -84,19 +89,19 @@ class ConfigItem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UpdateConfig:
-    """Change config overrides of an existing topic; sorted by key, never empty."""
+    """A change of config overrides of an existing topic; ``items`` are sorted by key, never empty."""
 
     items: tuple[ConfigItem, ...]
 
     @property
     def assessment(self) -> RiskAssessment:
-        """The highest risk among the keys, with its reason."""
+        """Return the highest risk among the keys, with its reason."""
         return max((item.assessment for item in self.items), key=lambda verdict: verdict.risk)
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopic:
-    """Delete a topic of ours, with all its messages."""
+    """A deletion of an owned topic with all its messages; ``partitions`` and ``replicas`` are counts."""
 
     partitions: int
     replicas: int
@@ -105,21 +110,24 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True)
 class TakeOwnership:
-    """Write our record and nothing else: nothing of Kafka's changes."""
+    """A write of the ownership record alone: no znode of Kafka changes."""
 
     assessment: RiskAssessment = SAFE_ASSESSMENT
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOwnership:
-    """Take our record away and nothing else: the topic, if there is one, is nobody's again."""
+    """A removal of the ownership record alone: the topic, if it exists, then has no owner."""
 
     assessment: RiskAssessment = SAFE_ASSESSMENT
 
 
 @dataclass(frozen=True, slots=True)
 class Nudge:
-    """Set a topic's node again as it is, so that the controller takes over ``partitions``, which have no state."""
+    """A rewrite of a topic's znode with its present data.
+
+    The rewrite makes the controller initialize ``partitions``, which have no partition state.
+    """
 
     partitions: tuple[int, ...]
     assessment: RiskAssessment = SAFE_ASSESSMENT
@@ -129,10 +137,11 @@ Change = CreateTopic | AddPartitions | UpdateConfig | DeleteTopic | TakeOwnershi
 
 
 class Issue(NamedTuple):
-    """Something to say about a topic: a refusal (of ``held`` changes, if any) or a notice; ``reason.exit`` tells which.
+    """A refusal or a notice about a topic; ``reason.exit_code`` distinguishes the two.
 
-    ``field`` is the path below the spec that it is about (empty: the topic as a whole), ``instead`` is what to do.
-    ``rule`` is where the policy's rule stands that decided it: a place, so no part of a plan's meaning.
+    ``field`` is the path below the spec (empty: the topic as a whole), ``hint`` the advice, ``withheld`` the refused
+    changes, if any. ``rule_origin`` is the location of the policy rule that caused the issue; it is not part of a
+    plan's meaning.
     """
 
     reason: Reason
@@ -145,11 +154,11 @@ class Issue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """Everything about one topic of one cluster; done in one transaction.
+    """The plan for one topic of one cluster, applied in one transaction.
 
-    ``before`` is the topic as planned from (None: absent), ``record_before`` our record, valid or not (also one
-    without a topic), ``record_after`` what it will be. ``observed`` topics are reported only: their changes are never
-    sent.
+    ``before`` is the topic when the plan was made (None: absent). ``record_before`` is the ownership record, valid or
+    not (also a record without a topic), and ``record_after`` the record after the plan is applied. If ``observe_only``
+    is true, the topic is reported only and its changes are never sent.
     """
 
     topic: str
@@ -164,21 +173,21 @@ class TopicPlan:
 
     @property
     def risk(self) -> Risk:
-        """The highest risk among the changes."""
+        """Return the highest risk among the changes."""
         return max((change.assessment.risk for change in self.changes), default=Risk.SAFE)
 
     @property
     def is_actionable(self) -> bool:
-        """Whether applying the plan touches this topic."""
+        """Return whether applying the plan writes to this topic."""
         return bool(self.changes) and not self.observe_only
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to say."""
+        """Return whether there are no changes, refusals or notices."""
         return not (self.changes or self.refusals or self.notices)
 
     def new_replicas(self) -> tuple[Replicas, ...]:
-        """Replica lists that the changes would bring."""
+        """Return the replica lists that the changes add."""
         return tuple(
             replicas
             for change in self.changes
@@ -188,15 +197,17 @@ class TopicPlan:
 
 
 class Load(NamedTuple):
-    """What one broker carries: partitions it leads by preference, and replicas."""
+    """The load of one broker: number of partitions with it as preferred leader, and number of replicas."""
 
     leaders: int = 0
     replicas: int = 0
 
 
 class PlanAssumptions(NamedTuple):
-    """What all topics of a plan rest on: the brokers that it saw, and by what it judged configs and risks
-    (``ConfigRules.relevant``).
+    """The assumptions that all topics of a plan share.
+
+    ``brokers`` are the registered brokers by id when the plan was made. ``config_rules`` and ``min_version`` are the
+    rules used to check configs and to assess risks (``ConfigRules.with_relevant_settings``).
     """
 
     brokers: Mapping[int, Broker]
@@ -206,13 +217,14 @@ class PlanAssumptions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The difference between what one cluster should be and what it is; sorted by topic.
+    """The difference between the desired and the actual state of one cluster, sorted by topic.
 
-    ``topics`` has only those with something to say; ``unchanged`` counts the rest. ``orphans`` are topics with a
-    record of ours that no manifest of the run names: other paths may have theirs. ``load`` is what each broker carried
-    before; it is empty if no replica is placed. ``config_rules`` and ``release_at_least`` are what
-    configs were checked by.
-    ``controller`` and ``controller_epoch`` are for people: they are no part of a plan's meaning.
+    ``topics`` has only the topics with a change, refusal or notice; ``unchanged`` counts the other topics. ``orphans``
+    are topics with an ownership record that no manifest of the run names: manifests in other paths may name them.
+    ``load`` is the load of each broker before the plan; it is empty if no replica is placed.
+
+    ``config_rules`` and ``min_version`` are the rules used to check configs. ``controller`` and ``controller_epoch``
+    are information for people and not part of a plan's meaning.
     """
 
     cluster: str
@@ -232,26 +244,26 @@ class Plan:
     controller_epoch: int = 0
 
     def actionable_topics(self) -> Iterator[TopicPlan]:
-        """The topics that applying the plan touches."""
+        """Iterate over the topics that applying the plan writes to."""
         return (topic for topic in self.topics if topic.is_actionable)
 
     def assumptions(self) -> PlanAssumptions:
-        """What ``evolve.standing`` has to know of the plan beside a topic's own part."""
+        """Return the values that ``check_preconditions`` needs in addition to a topic's own plan."""
         return PlanAssumptions({broker.id: broker for broker in self.brokers}, self.config_rules, self.min_version)
 
     @property
     def has_changes(self) -> bool:
-        """Whether there is anything to apply."""
+        """Return whether there is anything to apply."""
         return any(True for _ in self.actionable_topics())
 
     @property
     def has_refusals(self) -> bool:
-        """Whether anything was refused; topics that are only observed ask for nothing."""
+        """Return whether anything was refused; topics that are observed only do not count."""
         return any(topic.refusals and not topic.observe_only for topic in self.topics)
 
 
 def config_after(config: Mapping[str, str], changes: Sequence[Change]) -> Mapping[str, str]:
-    """The overrides once ``changes`` are done."""
+    """Return the config overrides after ``changes`` are applied."""
     items = list(_config_items(changes))
     if not items:
         return config
@@ -271,11 +283,11 @@ def _config_items(changes: Sequence[Change]) -> Iterator[ConfigItem]:
 def record_after(
     owner: str, spec: TopicSpec, config: Mapping[str, str], partitions: int, before: OwnershipRecord | None
 ) -> OwnershipRecord:
-    """Our record beside a topic that then has the overrides ``config`` and so many ``partitions``; ``before`` is the
-    valid record, if any.
+    """Return the ownership record of a topic after its plan is applied.
 
-    It lists the spec's keys that hold the spec's value, and what we set earlier and have not removed yet, or others
-    have and the spec still asks for.
+    ``config`` and ``partitions`` are the overrides and the partition count after the plan; ``before`` is the valid
+    record, if there is one. The record lists the spec's keys that hold the spec's value. It also keeps each key of
+    ``before`` that is still set or that the spec still asks for. Returns ``before`` itself if nothing changes.
     """
     met = {
         key for key, text in spec.config.items() if config.get(key) == text or has_equivalent_value(config, key, text)
@@ -290,19 +302,23 @@ def record_after(
 
 
 def releases_ownership(plan: TopicPlan) -> bool:
-    """Whether the plan takes our record away: then the record is all that it is about."""
+    """Return whether the plan removes the ownership record; such a plan changes nothing else."""
     return any(isinstance(change, ReleaseOwnership) for change in plan.changes)
 
 
 def retained_managed_keys(plan: TopicPlan) -> Iterator[str]:
-    """Config keys of our record that ``plan`` leaves alone on a topic, set or not: to stay as they are."""
+    """Yield the managed config keys that ``plan`` does not change, set or not: their values must stay as they are."""
     changed = {item.key for change in plan.changes if isinstance(change, UpdateConfig) for item in change.items}
     if plan.changes and plan.record_after:
         yield from (key for key in plan.record_after.config_keys if key not in changed)
 
 
 def withhold(plan: TopicPlan, changes: Sequence[Change], issue: Issue) -> TopicPlan:
-    """``plan`` without ``changes``, which ``issue`` holds back; what remains of it still fits together."""
+    """Return ``plan`` without ``changes``, with ``issue`` as the refusal.
+
+    ``record_after`` is computed anew for the remaining changes. If no change remains, the record stays as it is. The
+    same applies to a topic that is absent or has no spec: all its changes are then removed.
+    """
     if not changes:
         return plan
     left = tuple(change for change in plan.changes if change not in changes)
@@ -317,7 +333,10 @@ def withhold(plan: TopicPlan, changes: Sequence[Change], issue: Issue) -> TopicP
 
 
 def compute_broker_load(lists: Mapping[Replicas, int], brokers: Iterable[int]) -> dict[int, Load]:
-    """Leaders and replicas of every broker, by how often each list occurs; ``brokers`` are there in any case."""
+    """Return the load of every broker, from the number of occurrences of each replica list.
+
+    Each of ``brokers`` has an entry, even if it holds no replica.
+    """
     leaders: Counter[int] = Counter()
     replicas: Counter[int] = Counter(dict.fromkeys(brokers, 0))
     for ids, times in lists.items():
@@ -329,7 +348,7 @@ def compute_broker_load(lists: Mapping[Replicas, int], brokers: Iterable[int]) -
 
 
 def compute_broker_load_after(plan: Plan) -> dict[int, Load]:
-    """What each broker carries once the plan is done."""
+    """Return the load of each broker after the plan is applied."""
     leaders = Counter({broker: load.leaders for broker, load in plan.load.items()})
     replicas = Counter({broker: load.replicas for broker, load in plan.load.items()})
     for topic in plan.actionable_topics():
@@ -340,5 +359,5 @@ def compute_broker_load_after(plan: Plan) -> dict[int, Load]:
 
 
 def partitions_after(before: int, changes: Sequence[Change]) -> int:
-    """Partitions of an existing topic once ``changes`` are done."""
+    """Return the partition count of an existing topic after ``changes`` are applied."""
     return before + sum(len(change.replicas) for change in changes if isinstance(change, AddPartitions))

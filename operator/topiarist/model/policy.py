@@ -1,7 +1,8 @@
-"""What a policy's rule may know: the names that its expression can use, and their values for a topic or a change.
+"""Policies as values: a ``Policy`` with its rules, and the variables that a rule's expression can use.
 
-The tables are the single source of truth: an adapter declares exactly these names to the language that evaluates the
-expressions, and the reference lists them. A name that is not here does not compile.
+The tables of variables are the single source of truth: ``adapters/cel.py`` declares exactly these names to CEL, and the
+reference documentation lists them. An expression with any other name does not compile. ``desired/parse.py`` builds the
+policies from documents and ``filters/policies.py`` evaluates them.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from topiarist.model.spec import ClusterSpec, Source, TopicSpec, ValueOrigin, ha
 
 
 class RuleError(NamedTuple):
-    """Why a rule does not compile or cannot be evaluated; ``hint`` is what to do about it."""
+    """An error of a rule that does not compile or cannot be evaluated; ``hint`` is the advice."""
 
     message: str
     hint: str = ""
 
 
 CelBindings = Mapping[str, Any]
-"""Values by name: text, numbers, truth values, lists of text, and maps of text to text."""
+"""Values by variable name: text, numbers, booleans, lists of text, and maps of text to text."""
 
 
 class CelType(str, Enum):
-    """What a fact is."""
+    """The type of a CEL variable, as the reference documentation names it."""
 
     STRING = "text"
     INT = "number"
@@ -39,7 +40,7 @@ class CelType(str, Enum):
 
 
 class CelVariable(NamedTuple):
-    """What stands behind a name, for the reference."""
+    """A variable's type and its description in the reference documentation."""
 
     type: CelType
     description: str
@@ -65,7 +66,7 @@ TOPIC_VARIABLES: dict[str, CelVariable] = {
     "cluster.labels": CelVariable(CelType.MAP, "Labels of the `Cluster`."),
     "cluster.kafkaVersion": CelVariable(CelType.STRING, "Its release as declared, `3.9`; empty if it is not."),
 }
-"""What rules about topics may name."""
+"""The variables of rules about topics."""
 
 
 CHANGE_VARIABLES: dict[str, CelVariable] = TOPIC_VARIABLES | {
@@ -74,7 +75,7 @@ CHANGE_VARIABLES: dict[str, CelVariable] = TOPIC_VARIABLES | {
         CelType.STRING, "`CreateTopic`, `AddPartitions`, `UpdateConfig`, `DeleteTopic` or `TakeOwnership`."
     ),
     "change.risk": CelVariable(CelType.STRING, "`Safe`, `Disruptive` or `DataLoss`."),
-    "change.because": CelVariable(CelType.STRING, "Why the risk is not `Safe`; empty if it is."),
+    "change.explanation": CelVariable(CelType.STRING, "Why the risk is not `Safe`; empty if it is."),
     "change.keys": CelVariable(CelType.LIST, "Config keys that are set, changed or removed."),
     "change.before.partitions": CelVariable(CelType.INT, "Partitions on the cluster; 0 if the topic does not exist."),
     "change.before.replicationFactor": CelVariable(
@@ -85,11 +86,11 @@ CHANGE_VARIABLES: dict[str, CelVariable] = TOPIC_VARIABLES | {
     "change.after.replicationFactor": CelVariable(CelType.INT, "Replicas of partition 0 once this change is done."),
     "change.after.config": CelVariable(CelType.MAP, "Overrides once this change is done."),
 }
-"""What rules about changes may name."""
+"""The variables of rules about changes."""
 
 
 class RuleSubject(str, Enum):
-    """What a rule is about."""
+    """The subject of a rule: a topic's spec or a change of a plan."""
 
     TOPIC = "Topic"
     CHANGE = "Change"
@@ -97,9 +98,10 @@ class RuleSubject(str, Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
-    """One rule. ``field`` is the path below the spec at which findings stand (empty: the topic's name).
+    """A rule of a policy.
 
-    ``path`` leads to the rule in its document, ``source``.
+    ``deny`` is true if a violation is refused, false if it is only reported. ``field`` is the path below the spec at
+    which issues are located (empty: the topic's name). ``path`` is the path of the rule in its document ``source``.
     """
 
     policy: str
@@ -114,20 +116,23 @@ class Rule:
 
     @property
     def title(self) -> str:
-        """The rule by its names."""
+        """Return the names of the policy and the rule, for messages."""
         return f"policy {self.policy}, rule {self.name}"
 
     @property
     def reason(self) -> Reason:
-        """What becomes of what does not keep it: refused, or only said."""
+        """Return the reason for a violation: ``POLICY_DENIED`` or ``POLICY_WARNING``."""
         return Reason.POLICY_DENIED if self.deny else Reason.POLICY_WARNING
 
     def locate(self, *path: str) -> Location:
-        """Where the rule stands, or a field of it."""
+        """Return the location of the rule, or of the field at ``path`` below it."""
         return self.source.locate((*self.path, *path))
 
     def make_issue(self, spec: TopicSpec) -> Issue:
-        """What to say where a topic, or a change of it, does not keep the rule; explicit replica lists are its size."""
+        """Return the issue for a topic or change that violates the rule.
+
+        For a topic with explicit replica lists, an issue about its size is located at ``replicaAssignment``.
+        """
         sized = self.field in (("partitions",), ("replicationFactor",)) and spec.assignment is not None
         return Issue(
             self.reason,
@@ -139,7 +144,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy:
-    """A ``Policy`` manifest. What its selector leaves open is empty and fits everything."""
+    """A ``Policy`` manifest; empty parts of its selector match everything."""
 
     name: str
     namespace: str
@@ -151,11 +156,11 @@ class Policy:
     cluster_labels: Mapping[str, str] = field(default_factory=dict)
 
     def applies_to_cluster(self, cluster: ClusterSpec) -> bool:
-        """Whether the policy is for topics of this cluster."""
+        """Return whether the policy applies to topics of this cluster."""
         named = not self.cluster_names or cluster.name in self.cluster_names
         return named and has_labels(cluster.labels, self.cluster_labels)
 
     def applies_to_topic(self, spec: TopicSpec) -> bool:
-        """Whether the policy is for a topic of a cluster that it means."""
+        """Return whether the policy applies to a topic, given that it applies to the topic's cluster."""
         named = not self.topic_patterns or matches_any(spec.topic, self.topic_patterns)
         return named and has_labels(spec.manifest.labels, self.topic_labels)

@@ -1,10 +1,12 @@
-"""What Kafka's controller still has to do once our writes are done, as far as that can be seen from outside.
+"""Progress of Kafka's controller after topiarist has written a plan, as far as ZooKeeper shows it.
 
-A deletion is a mark: we set it, the controller carries it out, in milliseconds or, while a replica's broker is away, in
-days. A new partition is a line in its topic's znode until the controller gives it a state: then it has taken the
-partition over, which does not say that a broker hosts it yet. A partition none of whose brokers is registered gets no
-state, so nobody waits for it. An adapter gives ``Sight``s, ``stage`` says what each means for the plan of its topic;
-whoever waits does so until all stages are final. ``backlog`` keeps the account of many topics.
+A deletion is a deletion request: topiarist writes it, and the controller executes it in milliseconds, or in days while
+the broker of a replica is offline. A new partition is an entry in its topic's znode until the controller initializes
+the partition, i.e. writes its partition state; the state does not mean that a broker hosts the partition yet. A
+partition without a registered broker gets no state, so topiarist does not wait for it.
+
+An adapter builds a ``TopicProgress`` for each topic and ``evaluate_progress`` compares it with the topic's plan. A run
+that waits polls until all topics are final; ``InFlightLimit`` in ``throttle.py`` tracks many topics.
 """
 
 from __future__ import annotations
@@ -19,21 +21,23 @@ from topiarist.model.state import ClusterState
 from topiarist.text import format_count
 
 DELETION_DISABLED_MESSAGE = "the mark has gone and the topic is still there: the brokers have delete.topic.enable=false"
-"""What it means if the controller threw a mark away."""
+"""The message for a deletion request that the controller discarded."""
 
 _MAX_SHOWN = 8
 
 
 class TopicProgress(NamedTuple):
-    """One topic as it is at a moment: its identity (None: no topic), and whether it is marked for deletion.
+    """The state of one topic at one moment.
 
-    ``missing`` are the brokers with a replica of it that are not registered. The mark is no younger than the topic: a
-    topic that is there without a mark had none when it was last seen.
+    ``identity`` is None if the topic does not exist; ``marked_for_deletion`` is true if there is a deletion request.
+    The request is read no later than the topic: a topic that exists without a request had none when it was last read.
+    ``missing_brokers`` hold a replica of the topic and are not registered.
 
-    Only where partitions were asked about: ``replicas`` are all that the topic has, by partition, ``taken`` those asked
-    about that the controller has taken over; ``stale`` says that our record belongs to an earlier topic of that name,
-    ``fault`` why the topic cannot be read, ``led`` whether the cluster has a controller. ``topic_id`` is Kafka's id of
-    the topic, None as long as the controller has given it none.
+    The remaining fields are set only if partitions were requested. ``replicas`` are all replica lists of the topic, by
+    partition, and ``initialized`` are the requested partitions that the controller has initialized. ``record_stale`` is
+    true if the ownership record belongs to an earlier topic of that name. ``read_error`` is the reason why the topic
+    cannot be read. ``has_controller`` is false if the cluster has no controller. ``topic_id`` is Kafka's id of the
+    topic, None until the controller assigns one.
     """
 
     identity: int | None
@@ -49,7 +53,11 @@ class TopicProgress(NamedTuple):
 
 
 class ProgressState(NamedTuple):
-    """How far the controller is: ``final`` if nothing more is waited for, with a reason if not all is well."""
+    """The progress of the controller with one topic.
+
+    ``final`` is true if there is nothing more to wait for; ``reason`` and ``message`` are set if there is a problem or
+    if work is pending.
+    """
 
     final: bool
     reason: Reason | None = None
@@ -60,7 +68,10 @@ FINISHED = ProgressState(final=True)
 
 
 def build_topic_progress(state: ClusterState, name: str, partitions: Collection[int] = ()) -> TopicProgress:
-    """A topic of a cluster that has been read as a whole, and whose controller is never behind."""
+    """Build the progress of a topic from a full ``ClusterState``, for a cluster with a controller that never lags.
+
+    A requested partition counts as initialized if at least one of its brokers is registered.
+    """
     topic, marked, registered = (
         state.topics.get(name),
         name in state.pending_deletions,
@@ -88,19 +99,19 @@ def build_topic_progress(state: ClusterState, name: str, partitions: Collection[
 
 
 def needs_controller(plan: TopicPlan) -> bool:
-    """Whether there is something to wait for once the plan is done."""
+    """Return whether the controller has work to do after the plan is applied."""
     return not plan.observe_only and (
         bool(partitions_to_initialize(plan)) or any(isinstance(change, DeleteTopic) for change in plan.changes)
     )
 
 
 def is_deletion_pending(plan: TopicPlan) -> bool:
-    """Whether there is something to wait for although the plan has nothing to do: a deletion that began before it."""
+    """Return whether a deletion that began before the plan is still in progress."""
     return not plan.observe_only and any(notice.reason is Reason.DELETION_IN_PROGRESS for notice in plan.notices)
 
 
 def partitions_to_initialize(plan: TopicPlan) -> Mapping[int, Replicas]:
-    """The partitions, by number, that the controller has to take over once the plan is done."""
+    """Return the replica lists, by partition, that the controller must initialize after the plan is applied."""
     for change in plan.changes:
         if isinstance(change, CreateTopic):
             return dict(enumerate(change.replicas))
@@ -115,16 +126,16 @@ def partitions_to_initialize(plan: TopicPlan) -> Mapping[int, Replicas]:
 def evaluate_progress(
     plan: TopicPlan, progress: TopicProgress, initialized_before: Collection[int] = ()
 ) -> ProgressState:
-    """How far the controller is with what the plan wanted of its topic, once that is written.
+    """Return the controller's progress with a plan that is written.
 
-    ``initialized_before`` are partitions that earlier looks have shown as taken over. A topic that is no longer what
-    was written is final at once: no patience brings it back.
+    ``initialized_before`` are partitions that earlier polls found initialized. A topic that was changed after the write
+    is final at once, since waiting cannot restore it. Partitions without a registered broker are not waited for.
     """
     new = partitions_to_initialize(plan)
     if not new:
         return _evaluate_deletion(plan, progress)
-    if moved := _find_conflict(plan, new, progress):
-        return ProgressState(True, Reason.STATE_CONFLICT, moved)
+    if conflict := _find_conflict(plan, new, progress):
+        return ProgressState(True, Reason.STATE_CONFLICT, conflict)
     left = [number for number in new if number not in progress.initialized and number not in initialized_before]
     alone = [number for number in left if set(progress.replicas[number]) <= set(progress.missing_brokers)]
     if len(left) > len(alone):
@@ -141,13 +152,13 @@ def evaluate_progress(
 
 
 def has_uninitialized(progress: TopicProgress, partitions: Collection[int]) -> bool:
-    """Whether the controller still has to take over some of these partitions, as far as a broker of theirs is there."""
+    """Return whether the controller must still initialize one of these partitions that has a registered broker."""
     left = [number for number in partitions if number in progress.replicas and number not in progress.initialized]
     return any(not set(progress.replicas[number]) <= set(progress.missing_brokers) for number in left)
 
 
 def blocking_reason(progress: TopicProgress) -> str:
-    """What keeps a topic that is marked for deletion, as far as that can be seen."""
+    """Return the visible reason why a topic with a deletion request still exists."""
     if progress.missing_brokers:
         verb = "is" if len(progress.missing_brokers) == 1 else "are"
         return f"{_format_numbered('broker', progress.missing_brokers)}, with replicas of it, {verb} not registered"
@@ -157,7 +168,7 @@ def blocking_reason(progress: TopicProgress) -> str:
 
 
 def _evaluate_deletion(plan: TopicPlan, progress: TopicProgress) -> ProgressState:
-    """How far a deletion is; a topic that others have made again since is another topic."""
+    """Return the progress of a deletion; a topic that another client recreated since then is a different topic."""
     if progress.marked_for_deletion:
         return ProgressState(
             False, Reason.DELETION_IN_PROGRESS, f"still marked for deletion: {blocking_reason(progress)}"
@@ -168,7 +179,10 @@ def _evaluate_deletion(plan: TopicPlan, progress: TopicProgress) -> ProgressStat
 
 
 def _find_conflict(plan: TopicPlan, new: Mapping[int, Replicas], progress: TopicProgress) -> str:
-    """Why what was written is no longer there; empty if it is. Other replicas count as there: they may be moved."""
+    """Return why the written topic or its partitions no longer exist; empty if they exist.
+
+    Changed replica lists are no conflict, since a reassignment may change them.
+    """
     if progress.marked_for_deletion:
         return "it was written, and is marked for deletion now: somebody else wants it gone"
     if progress.identity is None:

@@ -1,9 +1,8 @@
-"""The controller's backlog: what was written to a cluster and is not finished, and how much more may be written.
+"""Options and permissions of one run: owner, adoption, approved risks, limit of writes in flight.
 
-A controller that is handed thousands of topics at once answers nobody else meanwhile, and its brokers make log folders
-far more slowly than it takes partitions over. So whoever waits also holds back: never more than so many replicas per
-broker are ahead of what the controller has taken over (seen by the partitions' states, ``waiting``). Config changes,
-records and deletions are no such load. Time is the caller's: this is told what was sent and what was seen.
+The command line and the operator build these values; ``planning`` and ``filters`` read them. ``throttle.py`` enforces
+the limit: a controller that receives thousands of topics at once answers no other request meanwhile, and brokers create
+log directories far more slowly than the controller initializes partitions.
 """
 
 from __future__ import annotations
@@ -14,19 +13,21 @@ from topiarist.kafka.names import matches_any
 from topiarist.model.plan import Risk
 
 MAX_INFLIGHT_REPLICAS_PER_BROKER = 250
-"""Replicas per broker that may be ahead of the controller."""
+"""The default limit of replicas per broker that are written and not yet initialized by the controller."""
 
 
 ALL_TOPICS = ("*",)
-"""The pattern that fits every topic."""
+"""The patterns that match every topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What a run may do, and as whom.
+    """The owner and the permissions of a run.
 
-    ``adopt`` are glob patterns of topics that may be taken over with differences, ``take_ownership`` of topics that may
-    be taken from their owners, ``recreate`` of topics that may be created again after somebody else deleted them.
+    ``adopt`` are glob patterns of existing topics that may be adopted even if they differ from their specs.
+    ``take_ownership`` are patterns of topics that may be taken from their owners, and ``recreate`` of topics that may
+    be recreated after another client deleted them. ``without_brokers`` get no new replicas. ``allow_unknown_brokers``
+    permits explicit replica lists with brokers that are not registered.
     """
 
     owner: str = "default"
@@ -37,28 +38,28 @@ class RunOptions:
     allow_unknown_brokers: bool = False
 
     def may_adopt(self, topic: str) -> bool:
-        """Whether the run was told to take this topic over although it differs."""
+        """Return whether the run may adopt this topic even if it differs from its spec."""
         return matches_any(topic, self.adopt)
 
     def may_take_ownership(self, topic: str) -> bool:
-        """Whether the run was told to take this topic from whoever owns it."""
+        """Return whether the run may take this topic from its present owner."""
         return matches_any(topic, self.take_ownership)
 
     def may_recreate(self, topic: str) -> bool:
-        """Whether the run was told to create this topic again although somebody else deleted it."""
+        """Return whether the run may recreate this topic after another client deleted it."""
         return matches_any(topic, self.recreate)
 
 
 @dataclass(frozen=True, slots=True)
 class RiskApproval:
-    """A risk that a run may take, for the topics that fit one of the patterns; ``EVERY`` is all of them.
+    """An approval of a risk for the topics that match one of the patterns; ``ALL_TOPICS`` matches every topic.
 
-    Without patterns the allowance covers no topic.
+    Without patterns the approval covers no topic.
     """
 
     risk: Risk
     topic_patterns: tuple[str, ...]
 
     def covers(self, topic: str) -> bool:
-        """Return whether the allowance covers this topic."""
+        """Return whether the approval covers this topic."""
         return matches_any(topic, self.topic_patterns)

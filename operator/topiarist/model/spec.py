@@ -1,11 +1,8 @@
-"""How much one run may do to a cluster, as its manifest says: the numbers. ``spending`` counts a plan against them.
+"""The desired state as values: manifests, cluster specs, and one ``TopicSpec`` per topic and cluster.
 
-What should be: a ``Topic`` manifest and its ``Cluster``, merged into one ``TopicSpec`` per topic and cluster.
-
-Before this module stands ``schema`` (a document is valid, field by field); after it ``plan`` (the difference). Here
-are the rules that no schema can see: which cluster a topic is meant for, what overrides and defaults make of it, and
-whether the values fit together. A value's place in its file is not carried along: ``origin`` finds it again when
-somebody asks.
+``schema`` validates a document field by field before it becomes a ``Manifest``; ``desired`` builds the specs and
+``planning`` compares them with the state. A spec does not store the location of each value in its file, since few
+values need it: ``find_origin`` finds a location on request.
 """
 
 from __future__ import annotations
@@ -27,10 +24,11 @@ from topiarist.model.tenancy import DEFAULT_ALLOWED_RISKS, DEFAULT_ALLOWED_TOPIC
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """The most that one run may do to one cluster; None is no limit.
+    """The limits of one run on one cluster; None is no limit. ``filters/budgets.py`` enforces them.
 
-    ``topics`` that change, ``new_partitions`` of creations and growth together, ``partitions_per_topic`` that a topic
-    may then have, ``deletions``, ``changed_share`` in per cent of the existing topics, config ``notifications``.
+    ``topics`` counts changed topics, ``new_partitions`` the partitions of creations and growth together, and
+    ``partitions_per_topic`` the partitions of a topic after the run. ``deletions`` counts deleted topics,
+    ``changed_share`` is in per cent of the existing topics, and ``notifications`` counts config notifications.
     """
 
     topics: int | None = None
@@ -45,18 +43,21 @@ BROKER_SIZE_SETTINGS: Mapping[str, str] = {
     "partitions": "num.partitions",
     "replicationFactor": "default.replication.factor",
 }
-"""The brokers' settings for the size of a new topic, by the field of a topic. Kafka reads them from files only."""
+"""Broker settings for the size of a new topic, by the field of a topic. Kafka reads them from files only."""
 
 
 class Source(Protocol):
-    """Where a document stands, and where in it a field does."""
+    """A document that can return the location of each of its fields."""
 
     def locate(self, path: FieldPath = ()) -> Location:
-        """The place of ``path``, of its nearest ancestor that has one, or of the document."""
+        """Return the location of ``path``, of its nearest ancestor with a location, or of the document."""
 
 
 class Manifest(NamedTuple):
-    """A document of ours that its schema accepts; ``spec`` is its plain content, ``namespace`` empty if it has none."""
+    """A topiarist document that its schema accepts.
+
+    ``spec`` is its content as plain values; ``namespace`` is empty if the document has none.
+    """
 
     kind: str
     name: str
@@ -67,7 +68,7 @@ class Manifest(NamedTuple):
 
 
 class RackAwareness(str, Enum):
-    """How racks count at creation; expansion always takes them as ``ENFORCED``."""
+    """The use of racks when a topic is created; an expansion always uses ``ENFORCED``."""
 
     ENFORCED = "Enforced"
     SAFE = "Safe"
@@ -78,8 +79,9 @@ class RackAwareness(str, Enum):
 class ClusterSpec:
     """A ``Cluster`` manifest, or the unnamed cluster of ``--zookeeper`` (name empty, everything at its default).
 
-    ``release`` is None where the manifest does not say it. ``protected`` and ``adopt`` are glob patterns. What stands
-    from ``allowed_topics`` on is for Kubernetes only; ``allow_risk`` has the words of ``Risk``.
+    ``version`` is None if the manifest does not declare it. ``protected`` and ``adopt`` are glob patterns. The fields
+    from ``allowed_topics`` to ``drift_policy`` apply in Kubernetes only; ``allow_risk`` has labels of ``Risk``.
+    ``config_rules`` is built from ``version``, ``allow_unknown_configs`` and ``broker_config``.
     """
 
     name: str = ""
@@ -111,12 +113,12 @@ class ClusterSpec:
         object.__setattr__(self, "config_rules", rules)
 
     def defaults(self) -> Mapping[str, Any]:
-        """The defaults that are set, under the names that a manifest uses."""
+        """Return the defaults that are set, under the field names of a manifest."""
         sizes = {"partitions": self.default_partitions, "replicationFactor": self.default_replication_factor}
         return {key: size for key, size in sizes.items() if size} | {"config": self.default_config}
 
     def broker_size(self, field: str) -> int | None:
-        """Return the size that ``brokerConfig`` gives a new topic; None if it gives none, or none that Kafka takes."""
+        """Return the size that ``brokerConfig`` gives a new topic; None if it is absent or Kafka does not accept it."""
         text = self.broker_config.get(BROKER_SIZE_SETTINGS[field])
         try:
             return (text and max(parse_integer(java_trim(text), limit=INT_MAX), 0)) or None
@@ -124,20 +126,22 @@ class ClusterSpec:
             return None
 
     def is_protected(self, topic: str) -> bool:
-        """Whether a topic belongs to other software: no growth, deletion or change of cleanup."""
+        """Return whether a topic belongs to other software: no growth, deletion or change of cleanup is allowed."""
         return matches_any(topic, self.protected)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """What one topic should be on one cluster, defaults and overrides merged in.
+    """The desired state of one topic on one cluster, with defaults and overrides merged in.
 
-    ``partitions`` and ``replication_factor`` are what the topic itself asks for (None: nothing, an existing topic
-    keeps what it has); ``create_partitions`` and ``create_replication_factor`` count at creation only and include the
-    cluster's defaults, and what its ``brokerConfig`` says that the brokers take where these say nothing.
-    ``assignment`` has explicit replica lists. ``config`` has Kafka's text; ``inherited`` are its keys that come from
-    the cluster's defaults alone. ``ignore`` are fields (``config.KEY`` for a key) to report but never change,
-    ``without`` the keys of the cluster's defaults that the topic does not want.
+    ``partitions`` and ``replication_factor`` are the values that the topic itself asks for (None: no value, and an
+    existing topic keeps its own). ``create_partitions`` and ``create_replication_factor`` apply at creation only. They
+    include the cluster's defaults, and the sizes of its ``brokerConfig`` where the defaults give none. ``assignment``
+    has explicit replica lists.
+
+    ``config`` has values as Kafka's text; ``inherited_keys`` are its keys that come from the cluster's defaults alone.
+    ``ignored_fields`` are fields (``config.KEY`` for a key) that are reported but never changed.
+    ``excluded_default_keys`` are keys of the cluster's defaults that do not apply to the topic.
     """
 
     topic: str
@@ -158,28 +162,31 @@ class TopicSpec:
 
 
 class ValueOrigin(NamedTuple):
-    """Where a value of a spec was written: the document, and the path in it."""
+    """The origin of a value of a spec: the document and the path in it."""
 
     source: Source | None
     path: FieldPath
 
     def locate(self) -> Location | None:
-        """The place in its file, or None if there is no document (the unnamed cluster)."""
+        """Return the location in the file; None if there is no document (the unnamed cluster)."""
         return self.source.locate(self.path) if self.source else None
 
 
 def topic_name(manifest: Manifest) -> str:
-    """The topic's name in Kafka."""
+    """Return the topic's name in Kafka."""
     return str(manifest.spec.get("topicName", manifest.name))
 
 
 def name_path(manifest: Manifest) -> FieldPath:
-    """Where the topic's name in Kafka stands in its document."""
+    """Return the path of the topic's Kafka name in its document."""
     return ("spec", "topicName") if "topicName" in manifest.spec else ("metadata", "name")
 
 
 def selects_cluster(layer: Mapping[str, Any], cluster: ClusterSpec) -> bool:
-    """Whether ``clusters`` or ``clusterSelector`` of a spec or override means this cluster; an empty selector: none."""
+    """Return whether ``clusters`` or ``clusterSelector`` of a spec or override selects this cluster.
+
+    An empty selector selects no cluster.
+    """
     if cluster.name in layer.get("clusters", ()):
         return True
     wanted = layer.get("clusterSelector", {}).get("matchLabels", {})
@@ -187,12 +194,12 @@ def selects_cluster(layer: Mapping[str, Any], cluster: ClusterSpec) -> bool:
 
 
 def has_labels(labels: Mapping[str, str], required: Mapping[str, str]) -> bool:
-    """Whether all of ``required`` are among ``labels``, with their values."""
+    """Return whether ``labels`` has all of ``required`` with the same values."""
     return all(labels.get(key) == value for key, value in required.items())
 
 
 def _layers(manifest: Manifest, cluster: ClusterSpec) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
-    """The parts of a manifest that count on a cluster, in order; later ones win."""
+    """Yield the parts of a manifest that apply to a cluster with their paths; a later part overrides earlier ones."""
     yield ("spec",), manifest.spec
     for index, override in enumerate(manifest.spec.get("overrides", ())):
         if selects_cluster(override, cluster):
@@ -200,16 +207,16 @@ def _layers(manifest: Manifest, cluster: ClusterSpec) -> Iterator[tuple[FieldPat
 
 
 def parse_replica_assignment(assignment: str | Sequence[Sequence[int]]) -> tuple[Replicas, ...]:
-    """Return the lists of a ``replicaAssignment`` that its schema accepts: lists, or ``1:2:3,2:3:1``.
+    """Return the replica lists of a valid ``replicaAssignment``: lists, or text such as ``1:2:3,2:3:1``.
 
-    That brokers stand twice or lists differ in width is not judged here: ``rules`` does.
+    Duplicate brokers and lists of different lengths are not checked here: ``desired/rules.py`` reports them.
     """
     lists = [map(int, part.split(":")) for part in assignment.split(",")] if isinstance(assignment, str) else assignment
     return tuple(map(tuple, lists))
 
 
 class RedundantCount(NamedTuple):
-    """A count that stands beside a ``replicaAssignment``, and the one that the lists give; both with their paths."""
+    """A count that is given beside a ``replicaAssignment``, and the count of the lists, both with their paths."""
 
     field: str
     given_count: int
@@ -219,7 +226,7 @@ class RedundantCount(NamedTuple):
 
 
 def find_redundant_counts(spec: TopicSpec) -> Iterator[RedundantCount]:
-    """Yield the counts that stand beside lists in one part of a manifest."""
+    """Yield the counts that a part of a manifest gives beside a ``replicaAssignment``."""
     for base, layer in _layers(spec.manifest, spec.cluster):
         if "replicaAssignment" in layer:
             lists = parse_replica_assignment(layer["replicaAssignment"])
@@ -229,11 +236,11 @@ def find_redundant_counts(spec: TopicSpec) -> Iterator[RedundantCount]:
 
 
 def find_origin(spec: TopicSpec, *path: str | int) -> ValueOrigin:
-    """Where the value at ``path`` below the spec (``"config", "retention.ms"``) was written.
+    """Return the origin of the value at ``path`` below the spec (``"config", "retention.ms"``).
 
-    The last override that names it, else the topic's spec, else the cluster's defaults, else its ``brokerConfig`` for a
-    size, else the spec as a whole; for an empty path the topic's name. A path that begins with ``metadata`` is one from
-    the top of the document.
+    Looks in the last override that names the value, the topic's spec, the cluster's defaults, and (for a size) its
+    ``brokerConfig``, in this order. Returns the spec as a whole if none has it, and the topic's name for an empty path.
+    A path that begins with ``metadata`` starts at the top of the document.
     """
     if path[:1] == ("metadata",):
         return ValueOrigin(spec.manifest.source, path)
@@ -241,7 +248,7 @@ def find_origin(spec: TopicSpec, *path: str | int) -> ValueOrigin:
         if _has_path(layer, path):
             return ValueOrigin(spec.manifest.source, (*base, *path))
         if path and isinstance(layer.get(str(path[0])), str):
-            return ValueOrigin(spec.manifest.source, (*base, path[0]))  # text has no places within
+            return ValueOrigin(spec.manifest.source, (*base, path[0]))  # a list given as text has one location
     if path and _has_path(spec.cluster.defaults(), path):
         return ValueOrigin(spec.cluster.source, ("spec", "defaults", *path))
     if path and path[0] in BROKER_SIZE_SETTINGS and spec.cluster.broker_size(str(path[0])):
@@ -252,9 +259,9 @@ def find_origin(spec: TopicSpec, *path: str | int) -> ValueOrigin:
 
 
 def find_item_origin(spec: TopicSpec, name: str, item: str) -> ValueOrigin:
-    """Where ``item`` was written in the list that is the field ``name``, which has it."""
-    found = next(layer[name] for _, layer in reversed(list(_layers(spec.manifest, spec.cluster))) if name in layer)
-    return find_origin(spec, name, found.index(item))
+    """Return the origin of ``item`` in the list field ``name``, which must contain it."""
+    items = next(layer[name] for _, layer in reversed(list(_layers(spec.manifest, spec.cluster))) if name in layer)
+    return find_origin(spec, name, items.index(item))
 
 
 def _has_path(value: Any, path: FieldPath) -> bool:
@@ -267,7 +274,7 @@ def _has_path(value: Any, path: FieldPath) -> bool:
 
 
 def make_manifest(body: Mapping[str, Any], source: Source) -> Manifest:
-    """A document that ``check`` finds nothing wrong with, as a manifest."""
+    """Convert a document that passed ``schema/check.py`` to a ``Manifest``."""
     metadata = body["metadata"]
     return Manifest(
         kind=body["kind"],
@@ -281,5 +288,5 @@ def make_manifest(body: Mapping[str, Any], source: Source) -> Manifest:
 
 @lru_cache(maxsize=1024)
 def _intern_labels(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    """The labels, once for all manifests of a team that have the same."""
+    """Return one shared dict for all manifests with the same labels, to save memory."""
     return dict(items)

@@ -1,12 +1,11 @@
-"""What a controller has made of one topic, as an adapter sees it: leaders, ISRs, replicas on the move.
+"""The actual state of one cluster as values: brokers, topics, ownership records, partition states.
 
-A plan needs none of this; ``describe`` does. ``lifecycle`` says what it means.
+An adapter (ZooKeeper, a snapshot, memory) builds these values and ``planning`` reads them. They do not depend on the
+adapter. An ``identity`` distinguishes two topics of the same name (in ZooKeeper it is the ``czxid``). Two flags hold
+what the adapter inferred from transaction ids: ``record_valid`` and ``modified_externally``.
 
-What is: the brokers, topics and records that one cluster holds, as plain values.
-
-Made by an adapter (ZooKeeper, a snapshot, memory), read by ``plan``. Nothing here knows where the values came from: an
-``identity`` tells two topics of one name apart (for ZooKeeper it is the ``czxid``), and two flags say what the adapter
-concluded from transaction ids (whether our record still counts, and whether the config was changed after it).
+Leaders, ISRs and reassignments of one topic are in a ``TopicInspection``. No plan needs it; ``describe`` and ``list``
+do, and ``inspection/topic_phase.py`` interprets it.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from topiarist.kafka.types import Broker, KafkaVersion, Replicas
 from topiarist.text import printable, shorten_list
 
 NO_LEADER, LEADER_DURING_DELETE = -1, -2
-"""What stands in place of a leader's id: there is none; the controller is deleting the topic."""
+"""Values of a leader id that name no broker: there is no leader; the controller is deleting the topic."""
 
 
 class PartitionState(NamedTuple):
-    """What the controller and the leader have written of one partition.
+    """The state of one partition, as the controller and the leader wrote it.
 
-    ``leader`` is a broker's id, ``NO_LEADER`` or ``DURING_DELETION``; ``isr`` are the in-sync replicas. ``recovering``:
-    the leader came by an unclean election and has not finished with it.
+    ``leader`` is a broker id, ``NO_LEADER`` or ``LEADER_DURING_DELETE``; ``isr`` are the in-sync replicas.
+    ``recovering`` is true if the leader was elected uncleanly and its recovery has not finished.
     """
 
     leader: int
@@ -38,7 +37,7 @@ class PartitionState(NamedTuple):
 
 
 class Reassignment(NamedTuple):
-    """The replicas that a reassignment adds to a partition and takes from it, in the order that Kafka gives them."""
+    """The replicas that a reassignment adds to a partition and removes from it, in Kafka's order."""
 
     adding: Replicas = ()
     removing: Replicas = ()
@@ -49,12 +48,13 @@ NO_REASSIGNMENT = Reassignment()
 
 @dataclass(frozen=True, slots=True)
 class TopicInspection:
-    """One topic at a moment.
+    """The partitions of one topic at one moment.
 
-    ``identity`` and ``assignment`` (replica lists by partition) are None and empty where the topic cannot be read.
-    ``states`` has the partitions that the controller has taken over, also such as the assignment does not have;
-    ``faults`` those whose state cannot be read, ``odd`` what else is not as Kafka would write it. ``requested`` are the
-    replica lists that a reassignment request asks for. ``known`` is false if the states may not be read.
+    ``identity`` is None and ``assignment`` (replica lists by partition) is empty if the topic cannot be read.
+    ``states`` has the partitions that the controller has initialized, including partitions that are not in the
+    assignment. ``partition_errors`` has the partitions with an unreadable state, and ``other_errors`` everything else
+    that Kafka would have written differently. ``reassignments`` are in progress; ``requested_replicas`` are the replica
+    lists of a reassignment request. ``states_readable`` is false if ZooKeeper denies access to the states.
     """
 
     identity: int | None
@@ -69,7 +69,11 @@ class TopicInspection:
 
 
 def is_same_topic(state: ClusterState, name: str, inspection: TopicInspection | None) -> bool:
-    """Whether an inspection is of the topic that was read: many reads are no snapshot, and topics come and grow."""
+    """Return whether an inspection belongs to the topic in ``state``.
+
+    The two are separate reads: a topic can be recreated or get partitions between them. Returns True if there is no
+    inspection, or if the topic cannot be read.
+    """
     topic = state.topics.get(name)
     if inspection is None or name in state.topic_errors:
         return True
@@ -79,9 +83,10 @@ def is_same_topic(state: ClusterState, name: str, inspection: TopicInspection | 
 
 
 def find_replication_factors(topic: TopicState) -> set[int]:
-    """The replication factors that a topic has, by which another one is found; empty if none can be told.
+    """Return the replication factors of a topic's partitions; empty if none can be determined.
 
-    A partition without replicas is a fault of its own, and one under reassignment has some for a while only.
+    Partitions without replicas are skipped, since they are a separate error. Partitions under reassignment are skipped
+    too, since their replica count is temporary.
     """
     if not topic.reassigning_partitions:
         return set(map(len, topic.replicas)) - {0}
@@ -91,9 +96,10 @@ def find_replication_factors(topic: TopicState) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class AppliedSpec:
-    """What a spec asked for when its topic last was as asked: a record's witness of changes that others make later.
+    """The spec that a topic last matched, kept in its ownership record to detect external changes later.
 
-    ``config`` has keys and values, sorted, each value as ``witness.noted`` has it; ``partitions`` None: no number.
+    ``config`` has sorted pairs of key and value, each value as ``encode_value`` returns it. ``partitions`` is None if
+    the spec gave no number.
     """
 
     partitions: int | None = None
@@ -103,10 +109,10 @@ class AppliedSpec:
 
 @dataclass(frozen=True, slots=True)
 class OwnershipRecord:
-    """Our own note beside a topic: who owns it, and which config keys we set (sorted).
+    """The record that topiarist stores beside a topic: its owner and the config keys that topiarist set (sorted).
 
-    ``absent`` marks the tombstone that a deletion of ours leaves. ``applied`` is None if it is not known: its keys are
-    among ``config``.
+    ``deleted`` is true for the deletion record that a deletion by topiarist leaves. ``applied`` is None if it is not
+    known; its keys are a subset of ``config_keys``.
     """
 
     owner: str
@@ -117,13 +123,15 @@ class OwnershipRecord:
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """One topic as a cluster holds it.
+    """One topic as a cluster stores it.
 
-    ``replicas`` lists the partitions in ascending order of their ids, ``partition_ids`` has those ids (a ``range``
-    from 0 unless there are holes). ``adding`` and ``removing`` are the ids of partitions under reassignment.
-    ``config`` has the overrides only, raw. ``record`` is ours, or None; it counts only if ``record_valid`` (it may
-    belong to an earlier topic of the same name). ``unknown_fields`` are top-level fields of the topic that no Kafka
-    release writes.
+    ``replicas`` lists the partitions in ascending order of their ids; ``partition_ids`` has those ids (a ``range``
+    from 0 unless there are holes). ``reassigning_partitions`` are the ids of partitions under reassignment. ``config``
+    has the overrides only, as raw text.
+
+    ``record`` is the ownership record or None. It is used only if ``record_valid`` is true, since it may belong to an
+    earlier topic of the same name. ``modified_externally`` is true if the config was changed after the record was
+    written. ``unknown_fields`` are top-level fields of the topic that no Kafka version writes.
     """
 
     name: str
@@ -144,32 +152,32 @@ class TopicState:
 
     @property
     def has_contiguous_partitions(self) -> bool:
-        """Whether the partition ids are exactly 0 to n-1."""
+        """Return whether the partition ids are exactly 0 to n-1."""
         ids, expected = self.partition_ids, range(len(self.replicas))
         return ids == expected or (not isinstance(ids, range) and list(ids) == list(expected))
 
     @property
     def valid_record(self) -> OwnershipRecord | None:
-        """The record, if there is one and it belongs to this very topic."""
+        """Return the ownership record if it belongs to this topic and not to an earlier one; None otherwise."""
         return self.record if self.record_valid else None
 
 
 class DeletionRecord(NamedTuple):
-    """Whose deletion of a topic left it, and when, in ms since the epoch by the cluster's own clock."""
+    """The owner that deleted a topic, and the time in ms since the epoch by the cluster's own clock."""
 
     owner: str
     written_at_ms: int
 
 
 class ReadError(NamedTuple):
-    """Something on the cluster that could not be read as Kafka would: where it stands and why."""
+    """An error for a znode that cannot be read as Kafka reads it: the path and the reason."""
 
     path: str
     message: str
 
 
 class Freeze(NamedTuple):
-    """That somebody has frozen a cluster: why, who, and since when; empty where that was not said."""
+    """A freeze of a cluster: its reason, the user and the time; each is empty if it was not given."""
 
     reason: str
     by: str = ""
@@ -182,14 +190,14 @@ class Freeze(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WriteBlock:
-    """Whether anything may be written to this cluster, and if not, why (``reason`` None: open)."""
+    """A reason why nothing may be written to a cluster; ``reason`` is None if writes are allowed."""
 
     reason: Reason | None = None
     message: str = ""
 
     @property
     def summary(self) -> str:
-        """Return why nothing may be written, in a few words: ``frozen by NAME since TIME``."""
+        """Return a short reason why nothing may be written, such as ``frozen by NAME since TIME``; else empty."""
         if self.reason in _SUMMARIES:
             return _SUMMARIES[self.reason]
         return self.message.partition(": ")[0].removeprefix("the cluster is ") or ("closed" if self.reason else "")
@@ -203,7 +211,7 @@ _SUMMARIES = {
 
 @dataclass(frozen=True, slots=True)
 class ListSizes:
-    """How full the lists are that brokers must be able to read: bytes of a reply, out of ``limit`` bytes."""
+    """The sizes of the child lists that brokers read, in bytes of a reply; ``max_bytes`` is the limit of one reply."""
 
     topics_bytes: int = 0
     notifications_bytes: int = 0
@@ -212,17 +220,20 @@ class ListSizes:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """One cluster, read once.
+    """The state of one cluster from one read.
 
-    ``brokers`` are sorted by id. ``deleting`` are the topics marked for deletion, ``reassigning`` those that a
-    reassignment request names. ``records`` are records without a topic. ``faults`` has the topics that exist but
-    could not be read; they are not in ``topics``. ``tombstones`` has those among all records that deletions left, with
-    what no plan is made from; a snapshot has none.
-    ``broker_defaults`` are the dynamic cluster-wide broker settings, under broker names. ``release_at_least`` is the
-    oldest Kafka release that fits what was seen. ``gives_ids``: its controller gives topics ids, since one has an id.
-    ``stale_requests`` are those of ``reassigning`` that no longer mean the topic of that name (``requested``).
-    ``next_identity`` is for ``evolve`` alone: what a newly created topic
-    gets.
+    ``brokers`` are sorted by id. ``pending_deletions`` are the topics with a deletion request, ``reassigning_topics``
+    the topics that a reassignment request names. ``stale_reassignments`` are the subset of ``reassigning_topics`` that
+    are absent or were created after the request (``planning/stale_reassignments.py``).
+
+    ``topic_errors`` has the topics that exist but could not be read; they are not in ``topics``. ``dangling_records``
+    are ownership records without a topic. ``deletion_records`` has owner and time of each record that a deletion left;
+    no plan depends on them, and a snapshot has none.
+
+    ``broker_defaults`` are the dynamic cluster-wide broker settings, under broker names. ``min_version`` is the oldest
+    Kafka version that is consistent with the data read. ``assigns_topic_ids`` is true if any topic has an id: the
+    controller then gives ids to new topics. ``next_identity`` is the identity of the next topic that ``simulate``
+    creates; nothing else uses it.
     """
 
     cluster_id: str
@@ -247,22 +258,22 @@ class ClusterState:
 
     def record_of(self, topic: str) -> OwnershipRecord | None:
         """Return the ownership record of a topic, valid or not, whether the topic exists or not."""
-        found = self.topics.get(topic)
-        return found.record if found else self.dangling_records.get(topic)
+        topic_state = self.topics.get(topic)
+        return topic_state.record if topic_state else self.dangling_records.get(topic)
 
 
 def describe_unequal_replication_factors(topic: TopicState) -> str:
-    """Return the words for a topic whose partitions have different numbers of replicas; empty if they have one number.
+    """Return a message if a topic's partitions have different numbers of replicas; empty otherwise.
 
-    Counts as ``widths`` does.
+    Skips the same partitions as ``find_replication_factors``.
     """
-    found: dict[int, list[int]] = {}
+    partitions_by_factor: dict[int, list[int]] = {}
     for partition, replicas in zip(topic.partition_ids, topic.replicas, strict=True):
         if replicas and partition not in topic.reassigning_partitions:
-            found.setdefault(len(replicas), []).append(partition)
-    if len(found) < 2:
+            partitions_by_factor.setdefault(len(replicas), []).append(partition)
+    if len(partitions_by_factor) < 2:
         return ""
-    *fewer, (usual, others) = sorted(found.items(), key=lambda item: (len(item[1]), item[0]))
+    *fewer, (usual, others) = sorted(partitions_by_factor.items(), key=lambda item: (len(item[1]), item[0]))
     parts = [f"{width} in partition{'s' if len(ids) > 1 else ''} {shorten_list(ids)}" for width, ids in fewer]
     rest = f"the {len(others):,} others" if len(others) > 1 else f"partition {others[0]}"
     return f"partitions have different numbers of replicas: {', '.join(parts)}, and {usual} in {rest}"

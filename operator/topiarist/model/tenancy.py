@@ -1,7 +1,7 @@
-"""Who may declare which topics on a cluster in Kubernetes, and what its operator may do by itself.
+"""Permissions of a ``Cluster`` in Kubernetes: namespaces that may declare topics, operator actions.
 
-Values only: what a ``Cluster`` says. Whoever knows the namespaces and their labels decides by them. The command line
-reads these fields and does nothing with them: there a run says what it may do.
+This module has only the values; ``kubernetes/candidates.py`` compares them with the namespaces and their labels. The
+command line reads these fields and ignores them: the options of a run give its permissions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class NamespacesFrom(str, Enum):
-    """Which namespaces a rule is for; ``SAME`` is the namespace of the ``Cluster``."""
+    """The namespaces that a rule applies to; ``SAME`` is the namespace of the ``Cluster``."""
 
     SAME = "Same"
     ALL = "All"
@@ -20,7 +20,7 @@ class NamespacesFrom(str, Enum):
 
 
 class SelectorOperator(str, Enum):
-    """How a label is compared, as in any selector of Kubernetes."""
+    """The comparison of a label, as in any Kubernetes selector."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -29,7 +29,7 @@ class SelectorOperator(str, Enum):
 
 
 class LabelSelectorRequirement(NamedTuple):
-    """One of a selector's ``matchExpressions``; ``values`` is empty where only the key counts."""
+    """A requirement of a selector's ``matchExpressions``; ``values`` is empty if only the key is compared."""
 
     key: str
     operator: SelectorOperator
@@ -37,16 +37,16 @@ class LabelSelectorRequirement(NamedTuple):
 
 
 class LabelSelector(NamedTuple):
-    """Labels that a namespace must have, all of them. Never empty."""
+    """A label selector: a namespace must meet all of its conditions. Never empty."""
 
     match_labels: Mapping[str, str] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
 class AllowedTopics(NamedTuple):
-    """One rule: these namespaces may declare topics whose names fit one of ``names`` (glob patterns).
+    """A rule: these namespaces may declare topics with names that match one of ``name_patterns`` (glob patterns).
 
-    ``selector`` is there if and only if ``namespaces`` is ``SELECTOR``.
+    ``selector`` is set if and only if ``namespaces`` is ``SELECTOR``.
     """
 
     namespaces: NamespacesFrom = NamespacesFrom.SAME
@@ -55,14 +55,14 @@ class AllowedTopics(NamedTuple):
 
 
 class DriftPolicy(str, Enum):
-    """What is done about a change that was made outside: say so, or undo it."""
+    """The operator's action for an external change: report it, or correct it."""
 
     REPORT = "Report"
     CORRECT = "Correct"
 
 
 DEFAULT_ALLOWED_RISKS = frozenset({"Disruptive"})
-"""The risks that changes may have where a ``Cluster`` says nothing."""
+"""The allowed risks if a ``Cluster`` gives none."""
 
 DEFAULT_ALLOWED_TOPICS = (AllowedTopics(),)
-"""What holds where a ``Cluster`` says nothing: its own namespace, and any name."""
+"""The rules if a ``Cluster`` gives none: its own namespace, and any name."""

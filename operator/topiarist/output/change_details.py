@@ -1,7 +1,7 @@
-"""Changes by key, with old and new values: for statuses, Events and the log, within bounds and without secrets.
+"""Changes by key, with old and new values: limited in length and without secrets.
 
-``output.text.changes`` lays out whole plans for a terminal. Here each key is one entry, since a status is read by
-machines too, and since an Event has room for 1,024 bytes.
+The operator uses them for statuses, Events and its log. ``output.text.changes`` lays out whole plans for a terminal.
+Here each key is one entry, because programs read a status too and an Event holds only 1,024 bytes.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from topiarist.output.text.changes import list_risk_assessments, summarize_chang
 from topiarist.text import format_count, printable
 
 MAX_VALUE_LENGTH = 120
-"""Characters of a value."""
+"""Maximum characters of a value."""
 
 MAX_LISTED_FIELDS = 8
-"""Entries of a text; the status of a cluster has more."""
+"""Maximum entries of a text; the status of a cluster has more."""
 
 NOT_SET = "not set"
-"""In place of the value of a config key without override."""
+"""Text for the value of a config key without an override."""
 
 _SECRET = re.compile(r"password|passwd|secret|credential|token|private.?key", re.IGNORECASE)
 
 
 class FieldChange(NamedTuple):
-    """One field of a topic that a change sets: its path below ``spec``, its value on the cluster, and the new value."""
+    """A changed topic field: its path below ``spec``, its value on the cluster, and the new value."""
 
     field: str
     before: str
@@ -35,12 +35,15 @@ class FieldChange(NamedTuple):
 
     @property
     def display_name(self) -> str:
-        """The field as a text names it: config keys speak for themselves."""
+        """Return the field without its ``config.`` prefix: a config key is clear by itself."""
         return self.field.removeprefix("config.")
 
 
 def list_field_changes(changes: Iterable[Change]) -> Iterator[FieldChange]:
-    """Yield the fields that ``changes`` set; changes of the ownership record alone set none."""
+    """Yield the fields that ``changes`` set.
+
+    A change of the ownership record alone sets no field.
+    """
     for change in changes:
         match change:
             case CreateTopic(replicas):
@@ -54,7 +57,7 @@ def list_field_changes(changes: Iterable[Change]) -> Iterator[FieldChange]:
 
 
 def describe_changes(changes: Iterable[Change]) -> str:
-    """Return what the changes do, in one line: ``grow 3 -> 6 partitions, configure flush.ms 7 -> 8``."""
+    """Return the changes in one line: ``grow 3 -> 6 partitions, configure flush.ms 7 -> 8``."""
     return ", ".join(_describe_change(change) for change in changes)
 
 
@@ -64,14 +67,19 @@ def describe_differences(changes: Iterable[Change]) -> str:
 
 
 def describe_old_and_new(changes: Iterable[Change]) -> str:
-    """Return the fields with the value before and after: ``partitions 3 -> 6, flush.ms 7 -> 8``."""
+    """Return the fields with both values: ``partitions 3 -> 6, flush.ms 7 -> 8``."""
     return _join_limited(f"{name} {before} -> {after}" for name, before, after in _display_fields(changes))
 
 
 def describe_risk_reasons(change: Change, risk: Risk) -> str:
-    """Return every reason for which a change has this risk, with the keys if it is a change of config."""
+    """Return all reasons why a change has this risk.
+
+    Each reason of a config change names its key.
+    """
     reasons = [
-        (subject, verdict.explanation) for subject, verdict in list_risk_assessments([change]) if verdict.risk is risk
+        (subject, assessment.explanation)
+        for subject, assessment in list_risk_assessments([change])
+        if assessment.risk is risk
     ]
     return "; ".join(f"{subject}: {why}" if isinstance(change, UpdateConfig) else why for subject, why in reasons)
 

@@ -1,4 +1,7 @@
-"""Complaints about manifests, as text that editors and terminals can follow to its place, and as JSON."""
+"""Errors about manifests as text with locations that editors and terminals can follow, and as JSON.
+
+``cli.terminal`` and ``cli.formats`` print them; ``output.ci`` has the formats for CI systems.
+"""
 
 from __future__ import annotations
 
@@ -12,33 +15,33 @@ MAX_SHOWN = 100
 
 
 def to_text(diagnostics: Sequence[Diagnostic], label: str = "error", *, suppressed_count: int = 0) -> str:
-    """One line each, ``file:line:column: error: message``, with what to do beneath; of many the first ones.
+    """Return one line per error, ``file:line:column: error: message``, with its hint below.
 
-    ``suppressed_count`` are those that somebody has only counted. Lines are not wrapped: whatever reads them takes a
-    line as one message. Nothing at all if there is no complaint.
+    Only the first ``MAX_SHOWN`` errors are shown; the rest is counted together with ``suppressed_count``, the number of
+    errors that the caller counted but did not keep. Lines are not wrapped: tools that parse them expect one line per
+    message. Empty if there is no error.
     """
     lines = []
-    for complaint in diagnostics[:MAX_SHOWN]:
-        lines.append(f"{sanitize(str(complaint.location))}: {label}: {_indent_lines(complaint.message)}")
-        if complaint.hint:
-            lines.append(f"    {_indent_lines(complaint.hint)}")
-    if left := len(diagnostics[MAX_SHOWN:]) + suppressed_count:
-        lines.append(f"... and {left:,} more")
+    for diagnostic in diagnostics[:MAX_SHOWN]:
+        lines.append(f"{sanitize(str(diagnostic.location))}: {label}: {_indent_lines(diagnostic.message)}")
+        if diagnostic.hint:
+            lines.append(f"    {_indent_lines(diagnostic.hint)}")
+    if hidden_count := len(diagnostics[MAX_SHOWN:]) + suppressed_count:
+        lines.append(f"... and {hidden_count:,} more")
     return "".join(f"{line}\n" for line in lines)
 
 
 def _indent_lines(text: str) -> str:
-    """Text of ours may have several lines; each is indented, and made plain by itself."""
+    """Return the text with each line sanitized; all lines but the first are indented."""
     return "\n    ".join(map(sanitize, text.split("\n")))
 
 
 def to_json(errors: Sequence[Diagnostic], warnings: Sequence[Diagnostic] = (), *, suppressed_count: int = 0) -> str:
-    """Complaints and warnings: ``{"complaints": [{file, line, column, message, hint}], "more": 0, "warnings": [...]}``.
+    """Return ``{"errors": [{file, line, column, message, hint}], "more": 0, "warnings": [...]}``.
 
-    Line and column are 0 where a complaint is about a file as a whole; ``suppressed_count`` are complaints that were
-    only counted.
+    Line and column are 0 if an error is about a file as a whole. ``suppressed_count`` errors were only counted.
     """
-    content = {"complaints": [*map(_to_dict, errors)], "more": suppressed_count, "warnings": [*map(_to_dict, warnings)]}
+    content = {"errors": [*map(_to_dict, errors)], "more": suppressed_count, "warnings": [*map(_to_dict, warnings)]}
     return json.dumps(content, indent=2) + "\n"
 
 

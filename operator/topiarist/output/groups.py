@@ -1,7 +1,8 @@
-"""What is the same for many topics of a plan, found so that it can be shown once.
+"""Defaults, record actions and refusals that many topics of a plan share, so that each is shown once.
 
-A default of the cluster that touches 812 topics is one decision to review, not 812; so is a broker that is missing.
-Topics are put together only where nothing about them differs but their names.
+A cluster default that changes 812 topics is one decision to review, not 812; the same holds for a missing broker.
+Topics are grouped only if they differ in nothing but their names. ``text.plan`` and ``markdown.plan`` call
+``group_items``.
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ from topiarist.errors import Reason
 from topiarist.model.plan import ConfigItem, CreateTopic, Issue, Plan, TakeOwnership, TopicPlan, UpdateConfig
 
 GROUP_MIN_TOPICS = 4
-"""From so many topics on, what they have in common is shown once."""
+"""Minimum number of topics that form a group."""
 
 ClusterDefault = tuple[str, str | None]
-"""A key and the value that the cluster's defaults give it."""
+"""A config key and the value that the cluster's defaults give it."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupedItems:
-    """What many topics of one plan share: defaults, what becomes of their record, refusals (by ``alike``)."""
+    """Groups of what many topics of one plan share.
+
+    ``defaults`` groups config items by key and value, ``ownership_actions`` topics by the text of
+    ``describe_ownership_action``, ``refusals`` topics and issues by ``refusal_group_key``.
+    """
 
     defaults: Mapping[ClusterDefault, Sequence[tuple[TopicPlan, ConfigItem]]] = field(default_factory=dict)
     ownership_actions: Mapping[str, Sequence[TopicPlan]] = field(default_factory=dict)
@@ -31,7 +36,7 @@ class GroupedItems:
 
 
 def group_items(plan: Plan) -> GroupedItems:
-    """What the topics of a plan have in common, ordered as a reader meets it."""
+    """Return the groups of a plan's topics, in display order."""
     defaults: dict[ClusterDefault, list[tuple[TopicPlan, ConfigItem]]] = defaultdict(list)
     records: dict[str, list[TopicPlan]] = defaultdict(list)
     refusals: dict[Hashable, list[tuple[TopicPlan, Issue]]] = defaultdict(list)
@@ -41,9 +46,9 @@ def group_items(plan: Plan) -> GroupedItems:
                 defaults[item.key, item.after].append((topic, item))
             if is_record_only(topic):
                 records[describe_ownership_action(topic)].append(topic)
-        for finding in topic.refusals:
-            if key := refusal_group_key(finding):
-                refusals[key].append((topic, finding))
+        for issue in topic.refusals:
+            if key := refusal_group_key(issue):
+                refusals[key].append((topic, issue))
     return GroupedItems(
         defaults={
             default: touched for default, touched in sorted(defaults.items()) if len(touched) >= GROUP_MIN_TOPICS
@@ -56,19 +61,25 @@ def group_items(plan: Plan) -> GroupedItems:
 
 
 def list_exceeded_budgets(plan: Plan) -> Iterable[tuple[str, str]]:
-    """What the budgets of the cluster held back, with what to do: said once, not for each topic."""
-    findings = chain.from_iterable(topic.refusals for topic in plan.topics)
-    held = ((each.message, each.hint) for each in findings if each.reason is Reason.BUDGET_EXCEEDED)
-    return dict.fromkeys(held)
+    """Return message and hint of each exceeded budget of the cluster.
+
+    Each pair is returned once, not for each topic that it affects.
+    """
+    refusals = chain.from_iterable(topic.refusals for topic in plan.topics)
+    exceeded = ((issue.message, issue.hint) for issue in refusals if issue.reason is Reason.BUDGET_EXCEEDED)
+    return dict.fromkeys(exceeded)
 
 
 def is_record_only(topic: TopicPlan) -> bool:
-    """Whether nothing of Kafka's changes: only our record is written."""
+    """Return whether only the ownership record is written, and nothing of Kafka's."""
     return bool(topic.changes) and all(isinstance(change, TakeOwnership) for change in topic.changes)
 
 
 def describe_ownership_action(topic: TopicPlan) -> str:
-    """What becomes of our record beside an existing topic; empty if it stays with its owner."""
+    """Return the action on the ownership record of an existing topic.
+
+    Empty if the owner stays the same, or if the topic or its new record does not exist.
+    """
     before = topic.before.valid_record if topic.before else None
     if topic.before is None or topic.record_after is None:
         return ""
@@ -86,9 +97,10 @@ def _list_inherited_items(topic: TopicPlan) -> Iterable[ConfigItem]:
 
 
 def refusal_group_key(issue: Issue) -> Hashable:
-    """What two refusals must have in common to be shown as one; None for those that stand alone.
+    """Return a key that is equal for refusals to show as one; None for a refusal that is never grouped.
 
-    Creations hold replica lists, which differ from topic to topic (and a mapping, which cannot be a key).
+    A withheld creation is never grouped: replica lists differ from topic to topic, and a creation contains a mapping,
+    which is not hashable.
     """
     if any(isinstance(change, CreateTopic) for change in issue.withheld):
         return None

@@ -1,6 +1,7 @@
-"""A topic plan in the making: what a run may do, what all topics of a plan share, and the draft that collects findings.
+"""The context of a plan and the builder of one topic plan.
 
-``plan`` makes one ``Context`` for a cluster and one ``Draft`` a topic; ``differences`` fills the draft field by field.
+``planner`` makes one ``PlanContext`` for a cluster and one ``TopicPlanBuilder`` for each topic; ``create``, ``diff``
+and ``existing_problems`` add changes, refusals and notices to the builder.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from topiarist.planning.placement import ReplicaPlacer
 from topiarist.text import quote
 
 HINT_INTERNAL_TOPIC = "leave it to Kafka: take it out of the manifests"
-"""What to do about a manifest for one of Kafka's own topics."""
+"""The hint for a manifest of one of Kafka's own topics."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanContext:
-    """What is the same for every topic of a plan. ``settings`` is what is known of the brokers' own settings.
+    """The facts that all topics of a plan share.
 
-    ``unified`` has the existing topics under the name that Kafka's metrics give them.
+    ``settings`` are the known broker settings. ``topics_by_metric_name`` has the existing topics by the name that
+    Kafka's metrics give them.
     """
 
     state: ClusterState
@@ -39,27 +41,33 @@ class PlanContext:
 
     @property
     def config_rules(self) -> ConfigRules:
-        """The configs that the cluster takes."""
+        """Return the rules for the configs that the cluster accepts."""
         return self.cluster.config_rules
 
     @property
     def version(self) -> KafkaVersion:
-        """The release whose configs may be written: as declared, else what the cluster is known to have at least."""
+        """Return the Kafka version that decides which configs may be written.
+
+        It is the declared version, otherwise the minimum version that the cluster shows.
+        """
         return self.cluster.version or self.state.min_version
 
     @property
     def versions_to_check(self) -> tuple[KafkaVersion, ...]:
-        """The releases by which values are judged."""
+        """Return the Kafka versions that values are validated for."""
         return self.config_rules.versions_to_check(self.state.min_version)
 
     def is_protected(self, topic: str) -> bool:
-        """Whether a topic belongs to other software: no growth, deletion or change of cleanup."""
+        """Return whether a topic belongs to other software.
+
+        Such a topic gets no growth, no deletion and no change of its cleanup policy.
+        """
         return self.cluster.is_protected(topic)
 
 
 @dataclass(slots=True)
 class TopicPlanBuilder:
-    """A topic plan in the making."""
+    """A topic plan under construction."""
 
     spec: TopicSpec
     context: PlanContext
@@ -76,15 +84,15 @@ class TopicPlanBuilder:
         instead: str = "",
         held: Sequence[Change] = (),
     ) -> None:
-        """Add a refusal; ``held`` are the changes that it keeps from being done."""
+        """Add a refusal; ``held`` are the changes that it withholds."""
         self.refusals.append(Issue(reason, message, path, instead, tuple(held)))
 
     def add_notice(self, reason: Reason, message: str, path: tuple[str, ...] = ()) -> None:
-        """Add something that is only said."""
+        """Add a notice, which withholds no change."""
         self.notices.append(Issue(reason, message, path))
 
     def refuse_other_owner(self, record: OwnershipRecord) -> None:
-        """Refuse the topic because its record says that it is somebody else's."""
+        """Refuse the topic because its ownership record names another owner."""
         self.add_refusal(
             Reason.NOT_OWNED,
             f"belongs to owner {record.owner}, this run is {self.context.options.owner}",
@@ -92,17 +100,19 @@ class TopicPlanBuilder:
         )
 
     def has_refusal(self, reason: Reason) -> bool:
-        """Whether something was refused for this reason."""
+        """Return whether the topic has a refusal with this reason."""
         return any(refusal.reason is reason for refusal in self.refusals)
 
 
 HINT_DECLARE_VERSION = "set kafkaVersion in the Cluster, or give --kafka-version"
-"""What to do where a config may be unknown to a cluster whose release nobody declared."""
+"""The hint for a config that an undeclared Kafka version may not know."""
 
 
 def version_warning(rules: ConfigRules, key: str, min_version: KafkaVersion) -> str:
-    """Why ``key`` may be unknown to a cluster whose release nobody declared, and which is certain to be ``min_version``
-    one; empty if it is not.
+    """Return why the cluster may not know ``key``; empty if it does.
+
+    The result is also empty if the Kafka version is declared, or if ``key`` is not one of Kafka's. ``min_version`` is
+    the minimum version that the cluster shows.
     """
     if (
         rules.version is not None
@@ -115,7 +125,10 @@ def version_warning(rules: ConfigRules, key: str, min_version: KafkaVersion) -> 
 
 
 def config_hint(faults: Sequence[ConfigError], manifest_keys: Collection[str]) -> str:
-    """Return the hint for errors in a map of overrides as it would be written; ``manifest_keys`` are the manifest's."""
+    """Return the hint for errors in a complete map of overrides.
+
+    ``manifest_keys`` are the keys of the manifest.
+    """
     keys = sorted({fault.key for fault in faults})
     unknown = [key for key in keys if key not in config_table.TOPIC_CONFIGS]
     ways = []
@@ -125,13 +138,13 @@ def config_hint(faults: Sequence[ConfigError], manifest_keys: Collection[str]) -
             f"if the brokers know {', '.join(unknown)}, set allowUnknownConfigs: [{patterns}] in the Cluster; "
             "if not, delete what they do not know with kafka-configs"
         )
-    if mine := [key for key in keys if key in config_table.TOPIC_CONFIGS and key in manifest_keys]:
-        ways.append(f"change {', '.join(mine)} in the manifest")
-    if others := [key for key in keys if key in config_table.TOPIC_CONFIGS and key not in manifest_keys]:
-        ways.append(f"give {', '.join(others)} in the manifest too, with a value that fits")
+    if in_manifest := [key for key in keys if key in config_table.TOPIC_CONFIGS and key in manifest_keys]:
+        ways.append(f"change {', '.join(in_manifest)} in the manifest")
+    if outside_manifest := [key for key in keys if key in config_table.TOPIC_CONFIGS and key not in manifest_keys]:
+        ways.append(f"give {', '.join(outside_manifest)} in the manifest too, with a value that fits")
     return "; ".join(ways)
 
 
 def min_replica_count(topic: TopicState) -> int:
-    """Replicas of the partition that has the fewest; 0 if there is no partition."""
+    """Return the smallest replica count of a partition; 0 without partitions."""
     return min(map(len, topic.replicas), default=0)

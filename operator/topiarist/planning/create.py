@@ -1,7 +1,7 @@
-"""Topics that are not on the cluster yet: whether they can be created, where, and with what config.
+"""Plans the creation of a topic: whether it is possible, on which brokers, and with which config.
 
-Called by ``plan`` for a topic that its cluster does not hold; adds a ``CreateTopic`` to the draft, or what speaks
-against it.
+``planner`` calls ``plan_creation`` for a topic that the cluster does not have. It adds a ``CreateTopic`` to the
+builder, or a refusal.
 """
 
 from __future__ import annotations
@@ -23,13 +23,17 @@ from topiarist.text import format_count
 
 
 def plan_creation(builder: TopicPlanBuilder, record: OwnershipRecord | None) -> None:
-    """A topic that is not on the cluster: create it, unless something speaks against it."""
+    """Plan to create a topic that the cluster does not have.
+
+    Adds a refusal if the creation is not possible or not allowed.
+    """
     run = builder.context.options
     if builder.spec.absent:
         return
     if record and record.owner != run.owner and not run.may_take_ownership(builder.spec.topic):
         builder.refuse_other_owner(record)
         return
+    # Built first, so that a refusal can show the withheld change.
     create = _build_creation(builder)
     if record and not record.deleted and not run.may_recreate(builder.spec.topic):
         builder.add_refusal(
@@ -43,7 +47,7 @@ def plan_creation(builder: TopicPlanBuilder, record: OwnershipRecord | None) -> 
 
 
 def _build_creation(builder: TopicPlanBuilder) -> CreateTopic | None:
-    """The change that creates the topic, or None with the reason among the draft's refusals."""
+    """Return the change that creates the topic; None after a refusal was added."""
     spec = builder.spec
     if _refuse_invalid_name(builder) or _refuse_stale_reassignment(builder):
         return None
@@ -69,11 +73,11 @@ def _refuse_invalid_name(builder: TopicPlanBuilder) -> bool:
 
 
 def _refuse_stale_reassignment(builder: TopicPlanBuilder) -> bool:
-    named = builder.spec.topic in builder.context.state.reassigning_topics
-    if named:
-        said = explain_stale_entry(topic_exists=False)
-        builder.add_refusal(Reason.REASSIGNMENT_IN_PROGRESS, said.message, instead=said.hint)
-    return named
+    is_named = builder.spec.topic in builder.context.state.reassigning_topics
+    if is_named:
+        stale_entry = explain_stale_entry(topic_exists=False)
+        builder.add_refusal(Reason.REASSIGNMENT_IN_PROGRESS, stale_entry.message, instead=stale_entry.hint)
+    return is_named
 
 
 def _refuse_invalid_config(builder: TopicPlanBuilder, create: CreateTopic) -> bool:
@@ -85,10 +89,10 @@ def _refuse_invalid_config(builder: TopicPlanBuilder, create: CreateTopic) -> bo
     }:
         path, message = ("config", next(iter(new))), "; ".join(new.values())
         builder.add_refusal(Reason.CONFIG_TOO_NEW, message, path, instead=HINT_DECLARE_VERSION, held=(create,))
-    elif wrong := context.config_rules.find_errors(config, context.versions_to_check, context.settings):
-        message = "the config as it would be written is invalid: " + "; ".join(fault.message for fault in wrong)
+    elif errors := context.config_rules.find_errors(config, context.versions_to_check, context.settings):
+        message = "the config as it would be written is invalid: " + "; ".join(error.message for error in errors)
         builder.add_refusal(
-            Reason.CONFIG_INVALID, message, ("config",), instead=config_hint(wrong, config), held=(create,)
+            Reason.CONFIG_INVALID, message, ("config",), instead=config_hint(errors, config), held=(create,)
         )
     elif is_min_isr_above(config, width):
         message = f"min.insync.replicas {config['min.insync.replicas']} with {format_count(width, 'replica')}"

@@ -1,11 +1,7 @@
-"""What differs between an existing topic and its spec, field by field: size, replicas, config, record.
+"""Compares an existing topic with its spec, field by field: size, replicas and config.
 
-``plan`` decides whether a topic may be touched at all; this module finds what there would be to do. Each function
-looks at one field and adds to a ``Draft``: a change, a refusal, or a notice (for fields in ``ignore``).
-
-What differs between an existing topic and its spec in size and replicas: growth, and what cannot be done.
-
-``differences`` asks, and looks at the config itself. What is found is added to a ``Draft``.
+``planner`` decides whether a topic may be changed at all, and calls ``find_changes``. Each function compares one field
+and adds to a ``TopicPlanBuilder``: a change, a refusal, or a notice (for fields in ``ignore``).
 """
 
 from __future__ import annotations
@@ -33,10 +29,10 @@ from topiarist.text import format_count, shorten_list
 
 
 def find_changes(builder: TopicPlanBuilder, topic: TopicState) -> None:
-    """Everything that differs between ``topic`` and the draft's spec, record aside."""
+    """Add all differences between ``topic`` and the spec, except the ownership record."""
     find_size_changes(builder, topic)
     _diff_config(builder, topic)
-    if len(builder.changes) > 1:  # what growth may cost depends on what the config will be
+    if len(builder.changes) > 1:  # the risk of growth depends on the config after the update
         after = config_after(topic.config, builder.changes)
         builder.changes = [
             reassess(change, topic.config, after, builder.context.settings) for change in builder.changes
@@ -44,20 +40,24 @@ def find_changes(builder: TopicPlanBuilder, topic: TopicState) -> None:
 
 
 def _diff_config(builder: TopicPlanBuilder, topic: TopicState) -> None:
-    """Set what the spec has, remove what we set and it no longer has, leave the rest alone unless told otherwise."""
+    """Add the changes of the config.
+
+    Configs of the spec are set. Configs that topiarist set and the spec no longer has are removed. All other configs
+    stay unless ``unmanagedConfig: Remove`` is set; throttle configs that the spec does not have always stay.
+    """
     spec, stored = builder.spec, topic.config
-    # Most values are written as they stand: only the others are worth a look at what they mean.
-    odd = [(key, text) for key, text in spec.config.items() if stored.get(key) != text]
+    # Equal text is the usual case and cheap to find; only other values are parsed and compared by meaning.
+    different = [(key, text) for key, text in spec.config.items() if stored.get(key) != text]
     items = [
         _build_config_item(builder, topic, key, text)
-        for key, text in odd
+        for key, text in different
         if not has_equivalent_value(stored, key, text)
     ]
-    others = stored.keys() - spec.config.keys() - THROTTLE_CONFIGS
+    undeclared = stored.keys() - spec.config.keys() - THROTTLE_CONFIGS
     record = topic.valid_record
-    ours = record.config_keys if record else ()
-    for key in sorted(others) if others else ():
-        if key in ours or (spec.remove_unmanaged and config_rules.is_supported(key, builder.context.version)):
+    recorded_keys = record.config_keys if record else ()
+    for key in sorted(undeclared) if undeclared else ():
+        if key in recorded_keys or (spec.remove_unmanaged and config_rules.is_supported(key, builder.context.version)):
             items.append(_build_config_item(builder, topic, key, None))
         else:
             builder.add_notice(
@@ -74,16 +74,19 @@ def _build_config_item(builder: TopicPlanBuilder, topic: TopicState, key: str, a
 
 
 def _add_config_update(builder: TopicPlanBuilder, topic: TopicState, items: Sequence[ConfigItem]) -> None:
-    """One change of all keys that may be changed; each of the others is a refusal or a notice of its own."""
-    wanted = []
+    """Add one change with all keys that may be changed.
+
+    Each of the other keys becomes a refusal or a notice of its own.
+    """
+    allowed = []
     for item in items:
         if f"config.{item.key}" in builder.spec.ignored_fields:
-            found, meant = ("not set" if text is None else text for text in (item.before, item.after))
-            message = f"{item.key}: {found} on the cluster, {meant} in the manifest"
+            actual, desired = ("not set" if text is None else text for text in (item.before, item.after))
+            message = f"{item.key}: {actual} on the cluster, {desired} in the manifest"
             builder.add_notice(Reason.IGNORED, message, ("config", item.key))
         elif not _refuse_config_item(builder, topic, item):
-            wanted.append(item)
-    if wanted and not _refuse_invalid_config(builder, topic, update := UpdateConfig(tuple(wanted))):
+            allowed.append(item)
+    if allowed and not _refuse_invalid_config(builder, topic, update := UpdateConfig(tuple(allowed))):
         builder.changes.append(update)
 
 
@@ -116,7 +119,10 @@ def _refuse_config_item(builder: TopicPlanBuilder, topic: TopicState, item: Conf
 
 
 def _refuse_invalid_config(builder: TopicPlanBuilder, topic: TopicState, update: UpdateConfig) -> bool:
-    """Kafka validates the whole map, unmanaged keys included: so do we, as it would be written."""
+    """Refuse a config that is invalid as it would be written.
+
+    Kafka validates the whole map, unmanaged keys included, so this check does the same.
+    """
     context = builder.context
     wrong = context.config_rules.find_errors(
         config_after(topic.config, (update,)), context.versions_to_check, context.settings
@@ -129,38 +135,40 @@ def _refuse_invalid_config(builder: TopicPlanBuilder, topic: TopicState, update:
 
 
 def find_size_changes(builder: TopicPlanBuilder, topic: TopicState) -> None:
-    """Partitions that are missing, lists that differ, and another replication factor."""
+    """Add missing partitions, and report different replica lists and replication factors."""
     _diff_partitions(builder, topic)
     _diff_replication_factor(builder, topic)
 
 
 def _diff_partitions(builder: TopicPlanBuilder, topic: TopicState) -> None:
-    spec, now = builder.spec, len(topic.replicas)
+    spec, actual = builder.spec, len(topic.replicas)
     if spec.assignment is not None:
         _notice_replica_differences(builder, topic)
-    wanted = spec.partitions
-    if wanted is None or wanted == now:
+    desired = spec.partitions
+    if desired is None or desired == actual:
         return
     path = ("replicaAssignment",) if spec.assignment is not None else ("partitions",)
     if path[0] in spec.ignored_fields or "partitions" in spec.ignored_fields:
-        builder.add_notice(Reason.IGNORED, f"partitions: {now} on the cluster, {wanted} in the manifest", path)
-    elif wanted < now:
-        keep = f"list {format_count(now, 'partition')}" if spec.assignment is not None else f"set partitions: {now}"
-        message = f"{now} -> {wanted} partitions, Kafka cannot remove any"
+        builder.add_notice(Reason.IGNORED, f"partitions: {actual} on the cluster, {desired} in the manifest", path)
+    elif desired < actual:
+        keep = (
+            f"list {format_count(actual, 'partition')}" if spec.assignment is not None else f"set partitions: {actual}"
+        )
+        message = f"{actual} -> {desired} partitions, Kafka cannot remove any"
         builder.add_refusal(Reason.FEWER_PARTITIONS, message, path, instead=f"{keep}, or create a new topic")
     elif not _refuse_growth(builder, topic, path):
-        replicas = builder.context.placer.place_new_partitions(spec, topic, wanted)
+        replicas = builder.context.placer.place_new_partitions(spec, topic, desired)
         if isinstance(replicas, Issue):
-            # Lists of another width are refused for the topic as a whole too: one finding for one cause.
+            # ``_diff_replication_factor`` refuses the same cause for the whole topic, and one refusal is enough.
             if replicas.reason is not Reason.REPLICATION_FACTOR_DIFFERS or "replicationFactor" in spec.ignored_fields:
                 builder.refusals.append(replicas)
         else:
             verdict = assess_growth((topic.config,), builder.context.settings)
-            builder.changes.append(AddPartitions(now, topic.replicas[0], replicas, verdict))
+            builder.changes.append(AddPartitions(actual, topic.replicas[0], replicas, verdict))
 
 
 def _refuse_growth(builder: TopicPlanBuilder, topic: TopicState, path: tuple[str, ...]) -> bool:
-    """Whether something about the topic itself forbids to add partitions now."""
+    """Refuse growth if the topic's own state forbids it; return whether it does."""
     state, more = builder.context.state, f"{len(topic.replicas)} -> {builder.spec.partitions} partitions"
     if topic.name in INTERNAL_TOPICS:
         message = f"{more}: Kafka's own topic, which relies on the count"
@@ -192,7 +200,7 @@ def _refuse_growth(builder: TopicPlanBuilder, topic: TopicState, path: tuple[str
 
 
 def _explain_malformed(topic: TopicState) -> tuple[str, str]:
-    """What is wrong with the partitions of a topic that cannot grow, and what to do."""
+    """Return why the topic cannot grow, and a hint."""
     if topic.has_contiguous_partitions and topic.replicas:
         return (
             "partition 0 has no replicas, and Kafka gives new partitions as many as that one has",
@@ -206,39 +214,44 @@ def _explain_malformed(topic: TopicState) -> tuple[str, str]:
 
 
 def _notice_replica_differences(builder: TopicPlanBuilder, topic: TopicState) -> None:
-    """Explicit lists bind new partitions only; that existing ones differ is said, once for all."""
-    wanted = builder.spec.assignment or ()
+    """Add one notice for all existing partitions that differ from the explicit lists.
+
+    Explicit lists bind new partitions only.
+    """
+    desired = builder.spec.assignment or ()
     other = [
         (partition, replicas)
         for partition, replicas in zip(topic.partition_ids, topic.replicas, strict=True)
-        if partition < len(wanted) and wanted[partition] != replicas and partition not in topic.reassigning_partitions
+        if partition < len(desired) and desired[partition] != replicas and partition not in topic.reassigning_partitions
     ]
     if other:
         first, actual = other[0]
-        example = f"{first}: {list(actual)} instead of {list(wanted[first])}"
+        example = f"{first}: {list(actual)} instead of {list(desired[first])}"
         message = f"{format_count(len(other), 'partition')} placed otherwise, as {example}"
         builder.add_notice(Reason.REPLICAS_DIFFER, message, ("replicaAssignment",))
 
 
 def _diff_replication_factor(builder: TopicPlanBuilder, topic: TopicState) -> None:
-    """Another replication factor needs a reassignment, which is not built."""
-    wanted = builder.spec.replication_factor
-    if wanted is None:
+    """Refuse another replication factor; topiarist does not reassign partitions."""
+    desired = builder.spec.replication_factor
+    if desired is None:
         return
-    found_widths = find_replication_factors(topic)
-    if found_widths <= {wanted}:
+    actual_factors = find_replication_factors(topic)
+    if actual_factors <= {desired}:
         return
     path = ("replicaAssignment",) if builder.spec.assignment is not None else ("replicationFactor",)
-    found = " and ".join(map(str, sorted(found_widths)))
+    actual = " and ".join(map(str, sorted(actual_factors)))
     if "replicationFactor" in builder.spec.ignored_fields or path[0] in builder.spec.ignored_fields:
-        builder.add_notice(Reason.IGNORED, f"replicationFactor: {found} on the cluster, {wanted} in the manifest", path)
+        builder.add_notice(
+            Reason.IGNORED, f"replicationFactor: {actual} on the cluster, {desired} in the manifest", path
+        )
         return
-    keep = f"set replicationFactor: {found}, or " if len(found_widths) == 1 else ""
+    keep = f"set replicationFactor: {actual}, or " if len(actual_factors) == 1 else ""
     if keep and builder.spec.assignment is not None:
-        keep = f"list {format_count(min(found_widths), 'broker')} for each partition, or "
+        keep = f"list {format_count(min(actual_factors), 'broker')} for each partition, or "
     builder.add_refusal(
         Reason.REPLICATION_FACTOR_DIFFERS,
-        f"replication factor {found} -> {wanted}: existing partitions are never moved",
+        f"replication factor {actual} -> {desired}: existing partitions are never moved",
         path,
         instead=f"{keep}reassign with kafka-reassign-partitions",
     )

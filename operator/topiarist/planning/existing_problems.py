@@ -1,7 +1,7 @@
-"""What is wrong with a topic already: no change is refused for it, but somebody should know.
+"""Reports problems that a topic already has; they do not refuse any change.
 
-Called by ``plan`` once ``differences`` has found what there is to do: what a change mends, or is refused for, is not
-said again.
+``planner`` calls ``find_problems`` after ``diff``. A problem that a change fixes, or that is already a refusal, is not
+reported again.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from topiarist.text import format_count, shorten_list
 
 
 def find_problems(builder: TopicPlanBuilder, topic: TopicState) -> None:
-    """What is wrong with the topic already and is not touched now: said once, never refused."""
+    """Add a notice for each existing problem that no change fixes."""
     context = builder.context
-    judged = builder.has_refusal(Reason.CONFIG_INVALID) or any(
+    is_validated = builder.has_refusal(Reason.CONFIG_INVALID) or any(
         isinstance(change, UpdateConfig) for change in builder.changes
     )
-    # Where the topic has what the manifest asks for, that has been judged before anything was connected to.
-    if not judged and topic.config != builder.spec.config:
-        for fault in context.config_rules.find_errors(topic.config, context.versions_to_check, context.settings):
-            builder.add_notice(Reason.EXISTING_PROBLEM, f"on the cluster is {fault.message}", ("config",))
+    # A config equal to the manifest was validated when the manifest was loaded.
+    if not is_validated and topic.config != builder.spec.config:
+        for error in context.config_rules.find_errors(topic.config, context.versions_to_check, context.settings):
+            builder.add_notice(Reason.EXISTING_PROBLEM, f"on the cluster is {error.message}", ("config",))
     malformed = builder.has_refusal(Reason.PARTITIONS_MALFORMED)
     if not topic.has_contiguous_partitions and not malformed:
         message = f"found partition ids {shorten_list(topic.partition_ids)}, wanted 0 to n-1: it cannot grow"
@@ -34,17 +34,17 @@ def find_problems(builder: TopicPlanBuilder, topic: TopicState) -> None:
         builder.add_notice(
             Reason.EXISTING_PROBLEM, f"no replicas on the cluster for partition {shorten_list(empty)}", ("partitions",)
         )
-    # Where the manifest has a replication factor, the partitions with another one are refused or ignored by name.
+    # If the manifest has a replication factor, ``diff`` refuses or ignores every other one.
     if builder.spec.replication_factor is None and (unequal := describe_unequal_replication_factors(topic)):
         builder.add_notice(Reason.EXISTING_PROBLEM, unequal, ("replicationFactor",))
     config = config_after(topic.config, builder.changes)
     if "min.insync.replicas" in config and is_min_isr_above(config, narrowest := min_replica_count(topic)):
-        wanted, there = config["min.insync.replicas"], format_count(narrowest, "replica")
-        message = f"min.insync.replicas {wanted}: the narrowest partition has {there}: writes with acks=all fail"
+        min_isr, replicas = config["min.insync.replicas"], format_count(narrowest, "replica")
+        message = f"min.insync.replicas {min_isr}: the narrowest partition has {replicas}: writes with acks=all fail"
         builder.add_notice(Reason.EXISTING_PROBLEM, message, ("config", "min.insync.replicas"))
 
 
 def _partitions_without_replicas(topic: TopicState, first: int) -> Sequence[int]:
-    """The partitions from ``first`` on that nobody holds."""
+    """Return the partitions from ``first`` on that have no replicas."""
     pairs = zip(topic.partition_ids, topic.replicas, strict=True)
     return [partition for partition, replicas in pairs if not replicas and partition >= first]

@@ -1,8 +1,9 @@
-"""Nudging topics that the controller has overlooked: the plan that sets their nodes again, as they are.
+"""Plans to nudge topics that the controller has missed: their znodes are set again, unchanged.
 
-The controller reads the nodes of all new topics at once, and loses all of them where one cannot be decoded. It knows
-their names from then on and watches their nodes: a set of the same data makes it take the partitions over that have no
-state. No record, config or assignment changes, so anybody's topic may be nudged.
+The controller reads the znodes of all new topics at once, and misses all of them if one cannot be decoded. After that
+it knows their names and watches their znodes. A write of the same data makes the controller initialize the partitions
+without a state. No record, config or assignment changes, so topics of every owner may be nudged. ``cli.commands.nudge``
+calls this module.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from topiarist.text import shorten_list
 
 
 class NudgePlan(NamedTuple):
-    """The plan for one cluster, the topics that need no nudge, and the names that it has no topic of."""
+    """The plan to nudge topics of one cluster.
+
+    ``initialized`` has the topics that need no nudge, ``not_found`` the names that the cluster does not have.
+    """
 
     plan: Plan
     initialized: Sequence[str]
@@ -28,7 +32,10 @@ class NudgePlan(NamedTuple):
 
 
 def parse_topic_names(raw_names: Iterable[str]) -> tuple[str, ...]:
-    """Return the distinct topic names, sorted. Raises ``ValueError`` for a word that is no topic name."""
+    """Return the distinct topic names, sorted.
+
+    Raises ``ValueError`` if a name is not a valid topic name.
+    """
     names = tuple(sorted(set(raw_names)))
     if problems := [problem for name in names if (problem := topic_name_problem(name))]:
         raise ValueError("; ".join(problems))
@@ -38,21 +45,24 @@ def parse_topic_names(raw_names: Iterable[str]) -> tuple[str, ...]:
 def plan_nudge(
     state: ClusterState, cluster: str, inspections: Mapping[str, TopicInspection | None], owner: str
 ) -> NudgePlan:
-    """Plan to nudge the topics of ``inspections``, of which the controller has left partitions without a state.
+    """Return the plan to nudge the topics of ``inspections``.
 
-    ``inspections`` has what the controller has made of each topic; ``owner`` is that of the run.
+    A topic is nudged if it has partitions without a state. ``inspections`` has the partition states of each topic;
+    ``owner`` is that of the run.
     """
-    there = [name for name in inspections if name in state.topics or name in state.topic_errors]
-    topics = [_plan_topic(state, name, inspections[name]) for name in there]
+    existing = [name for name in inspections if name in state.topics or name in state.topic_errors]
+    topics = [_plan_topic(state, name, inspections[name]) for name in existing]
     needed = [topic for topic in topics if not topic.is_empty]
     plan = plan_without_specs(state, cluster, owner, needed, state.warnings)
     return NudgePlan(
-        plan, [topic.topic for topic in topics if topic.is_empty], [name for name in inspections if name not in there]
+        plan,
+        [topic.topic for topic in topics if topic.is_empty],
+        [name for name in inspections if name not in existing],
     )
 
 
 def _plan_topic(state: ClusterState, name: str, inspection: TopicInspection | None) -> TopicPlan:
-    """Plan one topic; a plan without content means that the controller has taken all its partitions over."""
+    """Return the plan of one topic; empty if all its partitions are initialized."""
     topic = state.topics.get(name)
     record = topic.record if topic else None
     decided = _decide_nudge(state, name, inspection)
@@ -62,9 +72,9 @@ def _plan_topic(state: ClusterState, name: str, inspection: TopicInspection | No
 
 
 def _decide_nudge(state: ClusterState, name: str, inspection: TopicInspection | None) -> Change | Issue | None:
-    if fault := state.topic_errors.get(name):
+    if read_error := state.topic_errors.get(name):
         instead = "correct the node: the controller looks at it when it is set"
-        return Issue(Reason.ZNODE_UNREADABLE, f"{fault.path}: {fault.message}", hint=instead)
+        return Issue(Reason.ZNODE_UNREADABLE, f"{read_error.path}: {read_error.message}", hint=instead)
     topic, registered = state.topics[name], {broker.id for broker in state.brokers}
     if name in state.pending_deletions:
         return Issue(Reason.DELETION_IN_PROGRESS, "is being deleted", hint="run again when it is gone")

@@ -1,6 +1,7 @@
-"""Where new replicas go on one cluster: Kafka's placement over the brokers that may take them, or the reason why not.
+"""Places new replicas on one cluster: Kafka's placement over the eligible brokers, or an issue.
 
-Everything that is the same for all topics of a plan (which brokers count, which are missing) is found once, here.
+``planner`` makes one ``ReplicaPlacer`` for all topics of a plan, so that eligible and missing brokers are computed
+once. ``create`` and ``diff`` call it; ``kafka.placement`` has the algorithm.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ _HINT_BY_REASON = {
 
 
 class ReplicaPlacer:
-    """Places the partitions of one plan. ``without`` are brokers that get no replicas, beside the cluster's list.
+    """A placer for the partitions of one plan.
 
-    ``holders`` are the brokers that hold replicas of topics that stay, where the state does not have all topics.
+    ``without_brokers`` get no replicas, in addition to the cluster's ``excludeBrokers``. ``replica_holders`` are the
+    brokers that hold replicas of remaining topics; it is given if the state does not have all topics.
     """
 
     def __init__(
@@ -53,14 +55,17 @@ class ReplicaPlacer:
 
     @cached_property
     def _replica_list_counts(self) -> Counter[Replicas]:
-        """How often each replica list occurs on the cluster: few are distinct, so loads are quickly summed."""
+        """Count how often each replica list occurs on the cluster.
+
+        Few lists are distinct, so the sums of loads are fast.
+        """
         return Counter(chain.from_iterable(topic.replicas for topic in self._state.topics.values()))
 
     @cached_property
     def missing_brokers(self) -> tuple[int, ...]:
-        """Brokers that hold replicas but are not registered, unless they are left out on purpose.
+        """Return the unregistered brokers that hold replicas, without excluded brokers.
 
-        What only holds topics that are being deleted is not missed: nothing of it will be left to hold.
+        A broker that holds only topics marked for deletion is not missing, because it will hold nothing.
         """
         holders = (
             frozenset(chain.from_iterable(self._remaining_replica_lists()))
@@ -70,7 +75,10 @@ class ReplicaPlacer:
         return tuple(sorted(holders - {broker.id for broker in self._state.brokers} - self._excluded_brokers))
 
     def _remaining_replica_lists(self) -> Iterable[Replicas]:
-        """Replica lists of the topics that are not marked for deletion, each once or more often."""
+        """Return the replica lists of the topics that are not marked for deletion.
+
+        A list may occur more than once.
+        """
         if not self._state.pending_deletions:
             return self._replica_list_counts
         topics = self._state.topics.items()
@@ -79,11 +87,15 @@ class ReplicaPlacer:
         )
 
     def current_load(self) -> dict[int, Load]:
-        """Leaders and replicas of every broker now; brokers without any are there too."""
+        """Return leaders and replicas of every broker, idle brokers included."""
         return compute_broker_load(self._replica_list_counts, [broker.id for broker in self._state.brokers])
 
     def place_topic(self, spec: TopicSpec) -> tuple[Replicas, ...] | Issue:
-        """Replica lists for a new topic: the explicit ones, else Kafka's from a start that the name decides."""
+        """Return the replica lists of a new topic, or an issue.
+
+        The lists are the explicit ones of the spec. Otherwise they are Kafka's, with a start and a shift derived from
+        the name.
+        """
         if spec.assignment is not None:
             return self._check_explicit_lists(spec.assignment, self._allow_unknown_brokers)
         if finding := self._missing_brokers_issue():
@@ -102,8 +114,12 @@ class ReplicaPlacer:
             return self._make_issue(error, ("replicationFactor",))
 
     def place_new_partitions(self, spec: TopicSpec, topic: TopicState, total: int) -> tuple[Replicas, ...] | Issue:
-        """Replica lists for the partitions from ``topic``'s count to ``total``; expansion is always rack-aware."""
+        """Return the replica lists for growth to ``total`` partitions, or an issue.
+
+        Only the new partitions have lists. Kafka's expansion is always rack-aware.
+        """
         explicit = spec.assignment is not None
+        # Explicit lists name their brokers, so a missing broker cannot distort the placement.
         if finding := None if explicit else self._missing_brokers_issue():
             return finding
         try:
@@ -127,7 +143,10 @@ class ReplicaPlacer:
         return self._check_explicit_lists(more, allow_unknown=False)
 
     def _check_explicit_lists(self, lists: tuple[Replicas, ...], allow_unknown: bool) -> tuple[Replicas, ...] | Issue:
-        """The lists, if their brokers are registered and may take replicas. Kafka lets others pass at creation only."""
+        """Return the lists, or an issue if a broker is unregistered or excluded.
+
+        Kafka accepts unregistered brokers at creation only.
+        """
         named = {broker for replicas in lists for broker in replicas}
         known = {broker.id for broker in self._state.brokers}
         path = ("replicaAssignment",)
@@ -154,12 +173,16 @@ class ReplicaPlacer:
     def _missing_brokers_issue(self) -> Issue | None:
         if not self.missing_brokers:
             return None
-        one = len(self.missing_brokers) == 1
-        who = f"broker {self.missing_brokers[0]} holds" if one else f"brokers {_join_ids(self.missing_brokers)} hold"
+        is_single = len(self.missing_brokers) == 1
+        who = (
+            f"broker {self.missing_brokers[0]} holds"
+            if is_single
+            else f"brokers {_join_ids(self.missing_brokers)} hold"
+        )
         return Issue(
             Reason.BROKERS_MISSING,
-            f"{who} replicas but {'is' if one else 'are'} not registered; a placement made now would leave "
-            f"{'it' if one else 'them'} out",
+            f"{who} replicas but {'is' if is_single else 'are'} not registered; a placement made now would leave "
+            f"{'it' if is_single else 'them'} out",
             hint="wait until it is back, or say that it is meant: --without-brokers or excludeBrokers",
         )
 

@@ -1,20 +1,21 @@
-"""The difference: what has to change on a cluster so that it is what its specs say, and what will not be changed.
+"""Makes the plan: the changes from the actual to the desired state of a cluster, and the refusals.
 
-``plan_topic`` decides about one topic, ``make_plan`` about all topics of a cluster. Both are pure: the same spec,
-state and run give the same plan, to the byte. What was asked for and will not be done is a ``Finding`` with its
-reason, never an exception; what can be done is still done. ::
+``plan_topic`` plans one topic, ``make_plan`` all topics of a cluster. Both are pure: the same spec, state and options
+give the same plan, to the byte. A desired change that is not made becomes an ``Issue`` with a reason, never an
+exception; all other changes are still made. ::
 
-    topic on the cluster?   record of ours?    difference?     result
-    no                      no                 -               create
-    no                      yes                -               refused (DeletedExternally) unless --recreate
-    yes                     no, or stale       no              adopt
-    yes                     no, or stale       yes             refused (NotAdopted) unless --adopt
-    yes                     another owner's    -               refused (NotOwned) unless --take-ownership
-    yes                     ours               no              nothing
-    yes                     ours               yes             add partitions, update config
+    topic on the cluster?   ownership record?   difference?     result
+    no                      no                  -               create
+    no                      yes                 -               refused (DeletedExternally) unless --recreate
+    yes                     no, or stale        no              adopt
+    yes                     no, or stale        yes             refused (NotAdopted) unless --adopt
+    yes                     another owner's     -               refused (NotOwned) unless --take-ownership
+    yes                     the run's owner     no              nothing
+    yes                     the run's owner     yes             add partitions, update config
 
-``creation`` has the topics that are not there, ``differences`` the fields of those that are, ``faults`` what is wrong
-with them already; ``evolve`` says what the cluster would then hold; ``policy`` filters.
+``create`` plans topics that do not exist, ``diff`` compares the fields of existing topics, and ``existing_problems``
+reports problems that no change fixes. ``simulate`` computes the state after the plan; ``filters`` removes changes.
+``reconcile``, the operator and ``drift`` call this module.
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ from topiarist.planning.stale_reassignments import NAMED_BY_REQUEST, explain_sta
 
 
 def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSpec], options: RunOptions) -> Plan:
-    """The plan for one cluster; no two ``specs`` have one name, or names that collide (``desired`` sees to it)."""
+    """Return the plan for one cluster.
+
+    No two ``specs`` have the same name or names that collide; ``desired`` makes sure of that.
+    """
     context = make_plan_context(state, cluster, options)
     plans, unchanged, declared = [], 0, set()
     for spec in specs:
@@ -90,37 +94,42 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
 
 
 def plan_topic(spec: TopicSpec, context: PlanContext) -> TopicPlan:
-    """What there is to do, to refuse and to say about one topic."""
+    """Return the changes, refusals and notices of one topic."""
     state, name = context.state, spec.topic
-    draft = TopicPlanBuilder(spec, context)
-    if fault := state.topic_errors.get(name):
-        draft.add_refusal(
-            Reason.ZNODE_UNREADABLE, f"{fault.path}: {fault.message}", instead="mend it; nothing is written until then"
+    builder = TopicPlanBuilder(spec, context)
+    if read_error := state.topic_errors.get(name):
+        builder.add_refusal(
+            Reason.ZNODE_UNREADABLE,
+            f"{read_error.path}: {read_error.message}",
+            instead="mend it; nothing is written until then",
         )
-        return _build_topic_plan(draft, None, None)
+        return _build_topic_plan(builder, None, None)
     topic = state.topics.get(name)
     record = state.record_of(name)
     if name in state.pending_deletions:
         if spec.absent:
-            draft.add_notice(
+            builder.add_notice(
                 Reason.DELETION_IN_PROGRESS,
                 f"marked for deletion: {blocking_reason(build_topic_progress(state, name))}",
             )
         else:
-            draft.add_refusal(Reason.DELETION_IN_PROGRESS, "is being deleted", instead="run again when it has gone")
+            builder.add_refusal(Reason.DELETION_IN_PROGRESS, "is being deleted", instead="run again when it has gone")
     elif topic is None:
-        plan_creation(draft, record)
+        plan_creation(builder, record)
     elif spec.absent:
-        _plan_deletion(draft, topic)
+        _plan_deletion(builder, topic)
     else:
-        _plan_existing(draft, topic)
-    return _build_topic_plan(draft, topic, record)
+        _plan_existing(builder, topic)
+    return _build_topic_plan(builder, topic, record)
 
 
 def plan_without_specs(
     state: ClusterState, cluster: str, owner: str, topics: Iterable[TopicPlan], warnings: tuple[str, ...] = ()
 ) -> Plan:
-    """Return the plan of a command that releases or nudges topics, with what the cluster's gate leaves of it."""
+    """Return the plan of a command that releases or nudges topics.
+
+    If the cluster has a write block, all changes are refused.
+    """
     return Plan(
         cluster=cluster,
         cluster_id=state.cluster_id,
@@ -142,20 +151,28 @@ def make_plan_context(
     replica_holders: frozenset[int] | None = None,
     other_topics: Iterable[str] = (),
 ) -> PlanContext:
-    """What is the same for every topic of a plan, found once.
+    """Return the facts that all topics of a plan share.
 
-    Where ``state`` has only some topics of a cluster, ``replica_holders`` are the brokers that hold replicas of any
-    that stays, and ``other_topics`` the others by name with which one of them may collide.
+    If ``state`` has only some topics of a cluster, ``replica_holders`` are the brokers that hold replicas of any
+    remaining topic, and ``other_topics`` are the names of the other topics, for the check of collisions.
     """
-    placing = ReplicaPlacer(state, cluster, options.without_brokers, options.allow_unknown_brokers, replica_holders)
-    unified = index_by_metric_name(chain(state.topics, state.topic_errors, other_topics))
+    placer = ReplicaPlacer(state, cluster, options.without_brokers, options.allow_unknown_brokers, replica_holders)
+    by_metric_name = index_by_metric_name(chain(state.topics, state.topic_errors, other_topics))
     return PlanContext(
-        state, cluster, options, placing, cluster.config_rules.merge_dynamic_settings(state.broker_defaults), unified
+        state,
+        cluster,
+        options,
+        placer,
+        cluster.config_rules.merge_dynamic_settings(state.broker_defaults),
+        by_metric_name,
     )
 
 
 def _build_topic_plan(builder: TopicPlanBuilder, topic: TopicState | None, record: OwnershipRecord | None) -> TopicPlan:
-    """The plan from its draft; a record that would change is a change too, of the record only."""
+    """Return the topic plan of ``builder``, with the ownership record after it.
+
+    If only the ownership record changes, the plan has a ``TakeOwnership`` change.
+    """
     spec, owner = builder.spec, builder.context.options.owner
     after = record
     if builder.changes and isinstance(builder.changes[0], DeleteTopic):
@@ -167,7 +184,7 @@ def _build_topic_plan(builder: TopicPlanBuilder, topic: TopicState | None, recor
         partitions = partitions_after(len(topic.replicas), builder.changes)
         after = record_after(owner, spec, config, partitions, topic.valid_record)
         if not builder.changes and topic.valid_record == replace(after, applied=None):
-            after = topic.valid_record  # one that knows no values yet gains them with the next write
+            after = topic.valid_record  # a record without applied values gets them with the next write
         if not builder.changes and after != topic.valid_record:
             builder.changes.append(TakeOwnership())
     return TopicPlan(
@@ -204,6 +221,7 @@ def _plan_existing(builder: TopicPlanBuilder, topic: TopicState) -> None:
         )
     diff.find_changes(builder, topic)
     existing_problems.find_problems(builder, topic)
+    # An adoption without a difference changes only the record, so it needs no permission.
     differs = bool(builder.changes or builder.refusals)
     if record is None and differs and not builder.spec.observe_only and not run.may_adopt(topic.name):
         held, builder.changes = tuple(builder.changes), []
@@ -223,7 +241,10 @@ def _notice_stale_record(builder: TopicPlanBuilder, topic: TopicState) -> None:
 
 
 def _plan_deletion(builder: TopicPlanBuilder, topic: TopicState) -> None:
-    """``ensure: Absent`` on a topic that is there; only a record from before this run counts, none is taken over."""
+    """Plan ``ensure: Absent`` for an existing topic.
+
+    Only an ownership record from before this run allows a deletion; a deletion never takes ownership.
+    """
     record, path = topic.valid_record, ("ensure",)
     _notice_stale_record(builder, topic)
     if topic.name in INTERNAL_TOPICS:
@@ -260,7 +281,7 @@ def _plan_deletion(builder: TopicPlanBuilder, topic: TopicState) -> None:
 
 
 def apply_write_block(plans: list[TopicPlan], state: ClusterState) -> list[TopicPlan]:
-    """The plans, or nothing but refusals where the cluster must not be written to at all."""
+    """Return the plans; a write block of the cluster turns all changes into refusals."""
     if state.write_block.reason is None:
         return plans
     finding = Issue(state.write_block.reason, state.write_block.message)
@@ -268,7 +289,7 @@ def apply_write_block(plans: list[TopicPlan], state: ClusterState) -> list[Topic
 
 
 def _find_orphans(state: ClusterState, options: RunOptions, declared: set[str]) -> tuple[str, ...]:
-    """Topics that a record says are this owner's and that no manifest of the run names."""
+    """Return the topics that this owner's records name and no manifest declares."""
     return tuple(
         sorted(
             name
@@ -280,16 +301,16 @@ def _find_orphans(state: ClusterState, options: RunOptions, declared: set[str]) 
 
 
 def _cluster_warnings(state: ClusterState, cluster: ClusterSpec) -> Iterable[str]:
-    """What a person should know about the cluster before trusting a plan."""
+    """Yield warnings about the cluster that matter for trust in a plan."""
     if cluster.cluster_id == "" and cluster.source is not None:
         yield f"no clusterId guards this cluster; add to spec: clusterId: {state.cluster_id}"
     if cluster.version is not None and cluster.version < state.min_version:
-        seen = ".".join(map(str, state.min_version))
-        yield f"kafkaVersion is {'.'.join(map(str, cluster.version))}, but the cluster shows signs of {seen} or later"
+        oldest = ".".join(map(str, state.min_version))
+        yield f"kafkaVersion is {'.'.join(map(str, cluster.version))}, but the cluster shows signs of {oldest} or later"
 
 
 def _bypass_warnings(plans: Sequence[TopicPlan]) -> Iterable[str]:
-    """Writing to ZooKeeper goes past the guards of Kafka's own interface: whoever reviews should know."""
+    """Yield a warning if writes bypass the checks of Kafka's own interface."""
     changes = chain.from_iterable(plan.changes for plan in plans if plan.is_actionable)
     if any(isinstance(change, CreateTopic | AddPartitions | UpdateConfig) for change in changes):
         yield "written to ZooKeeper directly: the brokers' topic and config policies, ACLs and quotas are not asked"

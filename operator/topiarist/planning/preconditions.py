@@ -1,13 +1,9 @@
-"""What a cluster holds once a plan is done, and whether it still holds what a plan was made from.
+"""Preconditions of a planned topic, compared with the cluster directly before the write.
 
-``evolve`` proves a plan (plan, evolve, plan again: nothing) and *is* the in-memory cluster. ``standing`` compares by
-value directly before a write: versions are too weak for that (a topic deleted and made again starts over) and too
-strict (a controller's restart, a throttle, an unrelated key would void a plan that is still true).
-
-A whole plan against a whole cluster: which of its topics still stand as it saw them, which are done, which moved.
-
-``evolve.standing`` says it of one topic; an adapter asks that directly before a write. Here it is said of all of them,
-for a plan that was kept and may long be untrue.
+The adapters call ``check_preconditions`` for one topic directly before its write. ``revalidate`` does the same for all
+topics of a saved plan, which may be old. Values are compared, not znode versions. Versions are too weak, because the
+versions of a recreated topic start again at 0. Versions are also too strict: a controller restart, a throttle or an
+unrelated config key would invalidate a plan that is still correct.
 """
 
 from __future__ import annotations
@@ -44,7 +40,7 @@ from topiarist.planning.stale_reassignments import NAMED_BY_REQUEST
 
 
 def is_nudge(plan: TopicPlan) -> bool:
-    """Whether the plan only makes the controller look at the topic: nothing else of it changes."""
+    """Return whether the plan only nudges the controller and changes nothing else."""
     return any(isinstance(change, Nudge) for change in plan.changes)
 
 
@@ -52,16 +48,19 @@ _NAMED_BY_REQUEST_NOW = f"{NAMED_BY_REQUEST} now: its entry would outlive the to
 
 
 class Validity(str, Enum):
-    """Where a topic stands, seen from a plan."""
+    """The relation of a topic's current state to its plan."""
 
     APPLICABLE = "before"
     ALREADY_APPLIED = "after"
-    CONFLICT = "moved"
+    CONFLICT = "conflict"
 
 
 @dataclass(frozen=True, slots=True)
 class PlanValidity:
-    """A position and, if the topic moved, what was expected and what is there."""
+    """The validity of a topic plan, with a message for a conflict.
+
+    ``message`` has the expected and the actual value; it is empty without a conflict.
+    """
 
     validity: Validity
     message: str = ""
@@ -72,10 +71,11 @@ APPLICABLE, ALREADY_APPLIED = PlanValidity(Validity.APPLICABLE), PlanValidity(Va
 
 @dataclass(frozen=True, slots=True)
 class CurrentTopic:
-    """One topic as it is at the moment of writing, and what else its plan depends on.
+    """A topic at the moment of writing.
 
-    ``broker_defaults`` and ``release_at_least`` are those of ``ClusterState``: by them a config is judged. ``unified``
-    are the topics of the cluster as ``unify`` folds their names.
+    It has everything else that the plan depends on. ``broker_defaults`` and ``min_version`` are those of
+    ``ClusterState`` and are used to validate configs. ``topics_by_metric_name`` has the topics of the cluster as
+    ``index_by_metric_name`` returns them.
     """
 
     topic: TopicState | None
@@ -89,7 +89,7 @@ class CurrentTopic:
 
 
 def check_preconditions(plan: TopicPlan, assumptions: PlanAssumptions, current: CurrentTopic) -> PlanValidity:
-    """Return whether ``plan`` can be applied, is done already, or is no longer valid.
+    """Return whether ``plan`` can be applied, is already applied, or conflicts.
 
     ``assumptions`` are those of the whole plan.
     """
@@ -111,7 +111,7 @@ def check_preconditions(plan: TopicPlan, assumptions: PlanAssumptions, current: 
 
 def _is_already_applied(plan: TopicPlan, current: CurrentTopic) -> bool:
     if is_nudge(plan):
-        return False  # the states of its partitions say it, of which nothing is known here
+        return False  # only the partition states show it, and they are not read here
     if releases_ownership(plan):
         return current.record is None
     if any(isinstance(change, DeleteTopic) for change in plan.changes):
@@ -136,7 +136,7 @@ def _is_change_applied(change: object, topic: TopicState) -> bool:
 
 
 def _topic_conflict(plan: TopicPlan, current: CurrentTopic) -> str:
-    """What is no longer as it was; empty if all that the plan rests on still is."""
+    """Return the first difference from the planned state; empty if there is none."""
     if current.marked_for_deletion:
         return "is marked for deletion now"
     if plan.before is None:
@@ -164,7 +164,7 @@ def _topic_conflict(plan: TopicPlan, current: CurrentTopic) -> str:
 
 
 def _nudge_conflict(plan: TopicPlan, current: CurrentTopic) -> str:
-    """What forbids to nudge the topic now; empty if nothing does."""
+    """Return why the topic may not be nudged now; empty if it may."""
     if current.marked_for_deletion:
         return "is marked for deletion now"
     if current.topic is None or plan.before is None:
@@ -177,7 +177,11 @@ def _nudge_conflict(plan: TopicPlan, current: CurrentTopic) -> str:
 
 
 def _is_recreated(before: TopicState, now: TopicState) -> bool:
-    """Whether it is another topic of that name. Topic ids count where both have one: the controller adds it later."""
+    """Return whether ``now`` is a different topic with the same name.
+
+    Topic ids are compared only if both states have one, because the controller may add the id after the topic was
+    created.
+    """
     return before.identity != now.identity or (before.topic_id or now.topic_id) != (now.topic_id or before.topic_id)
 
 
@@ -194,34 +198,39 @@ def _retained_config_conflict(plan: TopicPlan, before: TopicState, now: TopicSta
 
 
 def _invalid_config_conflict(plan: TopicPlan, assumptions: PlanAssumptions, current: CurrentTopic) -> str:
-    """Whether the config would be invalid as it would be written, with what others changed since the plan was made.
+    """Return why the config to write is invalid; empty if it is valid.
 
-    Judged as ``plan`` judges; a release that the plan knew of is not forgotten, whatever one topic by itself shows.
+    The written config includes external changes made since the plan. The rules are those of ``make_plan``. The minimum
+    Kafka version is the higher of the planned and the current one, because a single topic may show less than the whole
+    cluster did.
     """
     written, after = _configs_after_write(plan, current.topic)
     if not after:
         return ""
     settings = assumptions.config_rules.merge_dynamic_settings(current.broker_defaults)
-    releases = assumptions.config_rules.versions_to_check(max(assumptions.min_version, current.min_version))
-    wrong = [fault.message for fault in assumptions.config_rules.find_errors(after, releases, settings)]
+    versions = assumptions.config_rules.versions_to_check(max(assumptions.min_version, current.min_version))
+    errors = [error.message for error in assumptions.config_rules.find_errors(after, versions, settings)]
     replicas = current.topic.replicas if current.topic else plan.new_replicas()
     if is_min_isr_above(written, min(map(len, replicas), default=0)):
-        wrong.append("min.insync.replicas: more than the narrowest partition has replicas")
-    return f"the config as it would be written now is invalid: {'; '.join(wrong)}" if wrong else ""
+        errors.append("min.insync.replicas: more than the narrowest partition has replicas")
+    return f"the config as it would be written now is invalid: {'; '.join(errors)}" if errors else ""
 
 
 def _risk_conflict(plan: TopicPlan, assumptions: PlanAssumptions, current: CurrentTopic) -> str:
-    """What may cost more now than the plan showed: a person, a review or a run has answered for no more than that."""
+    """Return the changes that are riskier than planned; empty if none are.
+
+    An approval covers only the risk that the plan showed.
+    """
     if current.topic is None:
         return ""
     before, settings = current.topic.config, assumptions.config_rules.merge_dynamic_settings(current.broker_defaults)
     after = config_after(before, plan.changes)
-    found = (describe_increase(change, reassess(change, before, after, settings)) for change in plan.changes)
-    return "; ".join(filter(None, found))
+    increases = (describe_increase(change, reassess(change, before, after, settings)) for change in plan.changes)
+    return "; ".join(filter(None, increases))
 
 
 def _configs_after_write(plan: TopicPlan, topic: TopicState | None) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """The overrides that ``plan`` sets, and all that there are then."""
+    """Return the overrides that ``plan`` sets, and all overrides after the write."""
     for change in plan.changes:
         if isinstance(change, CreateTopic):
             return change.config, change.config
@@ -281,7 +290,7 @@ def _broker_conflict(plan: TopicPlan, planned_brokers: Mapping[int, Broker], cur
     for broker in sorted({broker for replicas in plan.new_replicas() for broker in replicas}):
         before, after = planned_brokers.get(broker), current.brokers.get(broker)
         if before is None:
-            continue  # an explicit assignment to a broker that was not there, allowed by the run
+            continue  # an explicit assignment to an unregistered broker, which the run allowed
         if after is None:
             return f"broker {broker} was registered, and is not now"
         if after.rack != before.rack:
@@ -294,32 +303,33 @@ def _format_value(text: str | None) -> str:
 
 
 def check_plan(plan: Plan, state: ClusterState) -> Iterator[tuple[TopicPlan, PlanValidity]]:
-    """Each topic that ``plan`` touches, and where it stands."""
-    basis, brokers = plan.assumptions(), {broker.id: broker for broker in state.brokers}
-    unified = index_by_metric_name(chain(state.topics, state.topic_errors))
+    """Yield each topic that ``plan`` changes, with its validity on the cluster."""
+    assumptions, brokers = plan.assumptions(), {broker.id: broker for broker in state.brokers}
+    by_metric_name = index_by_metric_name(chain(state.topics, state.topic_errors))
     for topic in plan.actionable_topics():
-        if fault := state.topic_errors.get(topic.topic):
-            yield topic, PlanValidity(Validity.CONFLICT, f"{fault.path}: {fault.message}")
+        if read_error := state.topic_errors.get(topic.topic):
+            yield topic, PlanValidity(Validity.CONFLICT, f"{read_error.path}: {read_error.message}")
             continue
-        found = state.topics.get(topic.topic)
-        now = CurrentTopic(
-            topic=found,
+        actual = state.topics.get(topic.topic)
+        current = CurrentTopic(
+            topic=actual,
             record=state.record_of(topic.topic),
             marked_for_deletion=topic.topic in state.pending_deletions,
             reassigning=topic.topic in state.reassigning_topics,
             brokers=brokers,
             broker_defaults=state.broker_defaults,
             min_version=state.min_version,
-            topics_by_metric_name=unified,
+            topics_by_metric_name=by_metric_name,
         )
-        yield topic, check_preconditions(topic, basis, now)
+        yield topic, check_preconditions(topic, assumptions, current)
 
 
 class RevalidatedPlan(NamedTuple):
-    """A plan that was kept, seen from a cluster now: what is left of it, and topics that are done already or moved.
+    """A saved plan compared with the current cluster.
 
-    ``plan`` has the topics that are not done, with what a reader wants to know of the cluster as it is now; those that
-    moved are in it too, and ``moved`` says what was expected and what is there.
+    ``plan`` has the topics that are not yet applied, topics with conflicts included, and the current facts about the
+    cluster. ``already_applied`` are the topics with nothing left to do. ``conflicts`` has the expected and the actual
+    value of each topic that changed since it was planned, by topic name.
     """
 
     plan: Plan
@@ -327,36 +337,39 @@ class RevalidatedPlan(NamedTuple):
     conflicts: Mapping[str, str]
 
     def without_conflicts(self) -> Plan:
-        """The plan without the topics that moved."""
+        """Return the plan without the topics that have conflicts."""
         return replace(
             self.plan, topics=tuple(topic for topic in self.plan.topics if topic.topic not in self.conflicts)
         )
 
 
 def revalidate(plan: Plan, state: ClusterState) -> RevalidatedPlan:
-    """``plan``, which was made earlier, held against a cluster as it is now.
+    """Compare a saved ``plan`` with the current ``state`` of its cluster.
 
-    A cluster that must not be written to holds back all that is left. No file makes more topics unchanged than there
-    are: a budget may be a share of them.
+    If the cluster has a write block, all remaining changes are withheld and there are no conflicts. The count of
+    unchanged topics is limited to the topics of the cluster, because the file is not trusted and a budget may be a
+    share of that count.
     """
-    found = {topic.topic: stands for topic, stands in check_plan(plan, state)}
-    done = tuple(topic for topic in plan.topics if found.get(topic.topic) == ALREADY_APPLIED)
-    left = [topic for topic in plan.topics if found.get(topic.topic) != ALREADY_APPLIED]
+    validity_by_topic = {topic.topic: result for topic, result in check_plan(plan, state)}
+    already_applied = tuple(topic for topic in plan.topics if validity_by_topic.get(topic.topic) == ALREADY_APPLIED)
+    remaining = [topic for topic in plan.topics if validity_by_topic.get(topic.topic) != ALREADY_APPLIED]
     if state.write_block.reason:
         closed = Issue(state.write_block.reason, state.write_block.message)
-        left = [withhold(topic, topic.changes, closed) if topic.is_actionable else topic for topic in left]
-    settled = {topic.topic for topic in plan.topics if topic.changes or topic.refusals}
-    placing = ReplicaPlacer(state, ClusterSpec(), frozenset(), allow_unknown_brokers=True)
-    fresh = replace(
+        remaining = [withhold(topic, topic.changes, closed) if topic.is_actionable else topic for topic in remaining]
+    planned_topics = {topic.topic for topic in plan.topics if topic.changes or topic.refusals}
+    placer = ReplicaPlacer(state, ClusterSpec(), frozenset(), allow_unknown_brokers=True)
+    revalidated = replace(
         plan,
-        topics=tuple(left),
-        unchanged=min(plan.unchanged, len(state.topics.keys() - settled)) + len(done),
+        topics=tuple(remaining),
+        unchanged=min(plan.unchanged, len(state.topics.keys() - planned_topics)) + len(already_applied),
         brokers=state.brokers,
         write_block=state.write_block,
-        warnings=plan.warnings if any(topic.is_actionable for topic in left) else (),
-        load=placing.current_load() if any(topic.new_replicas() for topic in left) else {},
+        warnings=plan.warnings if any(topic.is_actionable for topic in remaining) else (),
+        load=placer.current_load() if any(topic.new_replicas() for topic in remaining) else {},
         controller=state.controller,
         controller_epoch=state.controller_epoch,
     )
-    moved = {topic: stands.message for topic, stands in found.items() if stands.validity is Validity.CONFLICT}
-    return RevalidatedPlan(fresh, done, {} if state.write_block.reason else moved)
+    conflicts = {
+        topic: result.message for topic, result in validity_by_topic.items() if result.validity is Validity.CONFLICT
+    }
+    return RevalidatedPlan(revalidated, already_applied, {} if state.write_block.reason else conflicts)

@@ -1,9 +1,9 @@
-"""What a change may cost: ``risktable`` applied to two values, wherever a risk is shown or asked about.
+"""Assesses the risk of a change: ``risk_table`` applied to the values before and after.
 
-ZooKeeper does not show the brokers' static settings, so the value that holds where a topic has no override is often
-unknown; then the worse case counts. (With ``log.retention.ms=-1`` on the brokers, adding Kafka's documented default
-as an override deletes every old message.) ``/config/brokers/<default>`` and ``Cluster.spec.brokerConfig`` make it
-known.
+``planner`` and ``diff`` call it for new plans, ``preconditions`` directly before a write. ZooKeeper does not show the
+brokers' static settings, so the value in effect without an override is often unknown. Then the worse case counts. (With
+``log.retention.ms=-1`` on the brokers, adding Kafka's documented default as an override deletes every old message.)
+``/config/brokers/<default>`` and ``Cluster.spec.brokerConfig`` make the value known.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _UNKNOWN_SETTING = "the brokers' own setting is not known: it may {be} {word} (C
 
 
 def assess_growth(configs: Iterable[Mapping[str, str]], settings: Mapping[str, str]) -> RiskAssessment:
-    """Adding partitions moves keys; where the topic compacts, old values and tombstones stay behind.
+    """Return the risk of adding partitions, which moves keys to other partitions.
 
-    ``configs`` are the overrides before and after: it is enough if one of them compacts.
+    ``configs`` are the overrides before and after. If one of them compacts the topic, old values and Kafka's tombstones
+    stay in the old partitions.
     """
     default = config_rules.server_default("cleanup.policy", settings) or ""
     if any("compact" in config.get("cleanup.policy", default) for config in configs):
@@ -35,15 +36,16 @@ def assess_growth(configs: Iterable[Mapping[str, str]], settings: Mapping[str, s
 
 
 def assess_deletion(partitions: int, replicas: int) -> RiskAssessment:
-    """Deletion loses everything."""
+    """Return the risk of a deletion, which always loses all data."""
     copies = f"{format_count(partitions, 'partition')}, {format_count(replicas, 'replica')} in all"
     return RiskAssessment(Risk.DATA_LOSS, f"all its messages are deleted ({copies})")
 
 
 def assess_config(key: str, before: str | None, after: str | None, settings: Mapping[str, str]) -> RiskAssessment:
-    """The risk of one override going from ``before`` to ``after`` (None: no override, the brokers' setting holds).
+    """Return the risk of one override that changes from ``before`` to ``after``.
 
-    ``settings`` is what is known of the brokers' settings, under broker names.
+    None means no override: the brokers' setting is in effect. ``settings`` are the known broker settings, under broker
+    names.
     """
     if before == after:
         return SAFE_ASSESSMENT
@@ -54,7 +56,10 @@ def assess_config(key: str, before: str | None, after: str | None, settings: Map
     new = after if after is not None else config_rules.server_default(key, settings)
     if old is not None and new is not None and config_values.is_equivalent(key, old, new):
         return SAFE_ASSESSMENT
-    if key.startswith("local.retention.") and "-2" in (old, new):  # follows retention.*, which may not be known
+    if key.startswith("local.retention.") and "-2" in (
+        old,
+        new,
+    ):  # -2 means the value of retention.*, which may be unknown
         return RiskAssessment(Risk.DATA_LOSS, f"{key} -2 follows {key.removeprefix('local.')}: less may be kept")
     return _assess_number(key, row, old, new) if isinstance(row, NumberRisks) else _assess_word(key, row, old, new)
 
@@ -62,9 +67,10 @@ def assess_config(key: str, before: str | None, after: str | None, settings: Map
 def reassess(
     change: Change, before: Mapping[str, str], after: Mapping[str, str], settings: Mapping[str, str]
 ) -> Change:
-    """The change with the risk that it has on a topic whose overrides are ``before``, and ``after`` once all is done.
+    """Return the change with its risk on a topic with other overrides.
 
-    A creation and a change of the record alone are always safe, a deletion always loses everything.
+    ``before`` are the overrides of the topic, ``after`` those after all changes. A creation and a change of the
+    ownership record alone are always safe; a deletion always loses all data.
     """
     match change:
         case AddPartitions():
@@ -80,7 +86,10 @@ def reassess(
 
 
 def describe_increase(planned: Change, current: Change) -> str:
-    """What is riskier about a change than it was ``planned``, with both risks and the reason; empty if nothing is."""
+    """Return how a change is riskier than planned; empty if it is not.
+
+    The text has both risks and the reason.
+    """
     match planned, current:
         case UpdateConfig(), UpdateConfig():
             pairs = [
@@ -97,7 +106,10 @@ def describe_increase(planned: Change, current: Change) -> str:
 
 
 def _assess_number(key: str, row: NumberRisks, before: str | None, after: str | None) -> RiskAssessment:
-    """Return the worst verdict that is possible: where a side is not known, both directions may be."""
+    """Return the worst possible assessment of a number.
+
+    If a value is not known, both directions are possible.
+    """
     old, new = _parse_number(key, before), _parse_number(key, after)
     higher = row.unlimited if row.unlimited and new == _NO_LIMIT else row.increase
     costs = []
@@ -105,7 +117,7 @@ def _assess_number(key: str, row: NumberRisks, before: str | None, after: str | 
         costs.append(row.decrease)
     if _may_exceed(new, old, higher.min_factor):
         costs.append(higher)
-    cost = max(costs, key=lambda one: one.risk, default=ChangeRisk(Risk.SAFE, ""))
+    cost = max(costs, key=lambda change_risk: change_risk.risk, default=ChangeRisk(Risk.SAFE, ""))
     if cost.risk is Risk.DATA_LOSS and (old is None or new is None):
         return _assess_unknown("less" if new is None else "more", after)
     limit = "what the brokers have" if new is None else _format_number(key, new)
@@ -113,7 +125,8 @@ def _assess_number(key: str, row: NumberRisks, before: str | None, after: str | 
 
 
 def _may_exceed(value: float | None, reference: float | None, factor: int) -> bool:
-    """Return whether ``value`` is, or may be, more than ``reference`` and at least ``factor`` times as much."""
+    """Return whether ``value`` is, or may be, larger than ``reference`` by ``factor``."""
+    # An unknown value may be any value; but 0 is larger than no other value, and no value is larger than no limit.
     if value is None or reference is None:
         return value != 0 and reference != _NO_LIMIT
     return value > reference and value >= reference * factor
@@ -140,13 +153,16 @@ def _assess_word(key: str, row: WordRisks, before: str | None, after: str | None
 
 
 def _normalize_word(row: WordRisks, text: str | None) -> str | None:
-    """Return the value as the row has it; the case of a truth value does not count."""
+    """Return the value as the row spells it, ignoring the case of booleans."""
     word = None if text is None else text.strip()
     return word.lower() if word is not None and word.lower() in row.by_word else word
 
 
 def _assess_unknown(word: str, after: str | None) -> RiskAssessment:
-    """Return the verdict on a value of the brokers that is not known, and may be, or have been, the worst one."""
+    """Return the assessment of an unknown broker setting.
+
+    The setting may be, or have been, the worst one.
+    """
     return RiskAssessment(Risk.DATA_LOSS, _UNKNOWN_SETTING.format(be="be" if after is None else "have been", word=word))
 
 
@@ -155,7 +171,10 @@ def _make_assessment(cost: ChangeRisk, **values: str | None) -> RiskAssessment:
 
 
 def _parse_number(key: str, text: str | None) -> float | None:
-    """Return the value as a number, without limit as infinity; None if it is not known, or not readable."""
+    """Return the value as a number, and no limit as infinity.
+
+    Returns None if the value is unknown or unreadable.
+    """
     if text is None or config_values.check_value(key, text):
         return None
     value = config_values.parse_value(key, text)

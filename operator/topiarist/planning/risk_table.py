@@ -1,7 +1,7 @@
-"""The risk of a change of each topic config, in both directions, with its reason: data, without any rule.
+"""The risk of a change of each topic config, in both directions, with its reason: data without rules.
 
-Every config of ``configtable`` is here. ``risk`` reads this table, and ``docs/operations.md`` shows it. Where a reason
-names what a smaller change would not bring about, ``times`` is from what factor on it counts.
+Every config of ``config_table`` is here. ``risk`` reads this table, and ``docs/operations.md`` shows it. A reason that
+applies only to large changes has a ``min_factor``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ SAFE, DISRUPTIVE, DATA_LOSS = Risk.SAFE, Risk.DISRUPTIVE, Risk.DATA_LOSS
 
 
 class ChangeRisk(NamedTuple):
-    """A risk and its reason, for a change by the factor ``times`` or more; a smaller change is ``SAFE``.
+    """A risk and its reason, for a change by ``min_factor`` or more.
 
-    ``{limit}`` in a reason stands for the new value in words, ``{before}`` and ``{after}`` for both values as they are.
+    A smaller change is ``SAFE``. In ``explanation``, ``{limit}`` is replaced by the new value with its unit,
+    ``{before}`` and ``{after}`` by the two values unchanged.
     """
 
     risk: Risk
@@ -31,9 +32,10 @@ _NO_RISK = ChangeRisk(SAFE, "")
 
 @dataclass(frozen=True, slots=True)
 class NumberRisks:
-    """The costs of a number that becomes lower or higher; a negative number is no limit, and so the highest.
+    """The risks of a number that becomes lower or higher.
 
-    ``endless`` counts in place of ``higher`` where the new value is no limit, or the highest that there is.
+    A negative number means no limit, and counts as the highest. ``unlimited`` replaces ``increase`` if the new value is
+    no limit or the highest possible number.
     """
 
     decrease: ChangeRisk
@@ -43,7 +45,10 @@ class NumberRisks:
 
 @dataclass(frozen=True, slots=True)
 class WordRisks:
-    """The costs of a value that becomes one of these words; ``other`` is the cost of any other."""
+    """The risks of a value that becomes a given word.
+
+    ``otherwise`` is the risk of any word that ``by_word`` does not have.
+    """
 
     by_word: Mapping[str, ChangeRisk] = field(default_factory=dict)
     otherwise: ChangeRisk = _NO_RISK
@@ -204,7 +209,7 @@ RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
         ChangeRisk(DISRUPTIVE, "partitions stay offline while none of their replicas in sync is there"),
     ),
 }
-"""What each change may cost, by config."""
+"""The risks of each config, by key."""
 
 UNKNOWN_KEY_RISK = ChangeRisk(DISRUPTIVE, "not one of Kafka's configs: what it does is not known here")
-"""The cost of a vendor's own key."""
+"""The risk of a vendor's own key."""

@@ -1,8 +1,7 @@
-"""What a cluster holds once a plan is done, and whether it still holds what a plan was made from.
+"""Simulates a plan: computes the state of a cluster after the plan is applied.
 
-``evolve`` proves a plan (plan, evolve, plan again: nothing) and *is* the in-memory cluster. ``standing`` compares by
-value directly before a write: versions are too weak for that (a topic deleted and made again starts over) and too
-strict (a controller's restart, a throttle, an unrelated key would void a plan that is still true).
+``adapters.memory`` applies plans by this function. Tests use it to prove plans: plan, simulate, plan again, and the
+second plan must be empty.
 """
 
 from __future__ import annotations
@@ -16,11 +15,14 @@ from topiarist.planning.preconditions import is_nudge
 
 
 def simulate(state: ClusterState, plans: Iterable[TopicPlan]) -> ClusterState:
-    """The state after every change of ``plans``; replaced values are new objects, the rest is shared."""
+    """Return the state after every change of ``plans``.
+
+    Changed values are new objects; all other values are shared with ``state``.
+    """
     topics, records, identity = dict(state.topics), dict(state.dangling_records), state.next_identity
     for plan in plans:
         if not plan.is_actionable or is_nudge(plan):
-            continue
+            continue  # a nudge writes the same data again
         records.pop(plan.topic, None)
         if any(isinstance(change, DeleteTopic) for change in plan.changes):
             topics.pop(plan.topic, None)
@@ -36,7 +38,10 @@ def simulate(state: ClusterState, plans: Iterable[TopicPlan]) -> ClusterState:
 
 
 def _topic_after(plan: TopicPlan, before: TopicState) -> TopicState:
-    """``before`` (a topic without partitions, for a create) once the plan, which does not delete it, is done."""
+    """Return ``before`` with the changes of a plan that does not delete it.
+
+    For a creation ``before`` is a topic without partitions.
+    """
     replicas, config = before.replicas, config_after(before.config, plan.changes)
     for change in plan.changes:
         if isinstance(change, CreateTopic):

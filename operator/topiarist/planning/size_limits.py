@@ -1,8 +1,9 @@
-"""Limits of what brokers can read: lists of topics and notifications, and a topic's own entry.
+"""Limits the sizes that brokers can read: the lists of topics and notifications, and a topic's entry.
 
-A reply larger than a client's buffer looks like a network failure to it, and a broker that cannot read its lists stops
-hearing of changes. So the sizes are computed before anything is written: a word at 70 %, a refusal at 90 %. Of
-notifications, which brokers take away only when they are 15 minutes old, there are never more than 10,000.
+A reply larger than a client's buffer looks like a network failure to the client, and a broker that cannot read its
+lists receives no more changes. Therefore sizes are computed before anything is written: a warning at 70 %, a refusal at
+90 %. Brokers remove notifications only after 15 minutes, so there are never more than 10,000. ``planner`` calls
+``enforce_size_limits``, and the writer calls it again before writing.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from topiarist.model.state import ListSizes
 
 NOTIFICATION_BYTES = 28
 MAX_NOTIFICATIONS = 10_000
-"""That may be there at a time, whoever sent them and however many runs it took."""
+"""Maximum number of config notifications on a cluster at a time.
+
+Notifications of all clients and runs count.
+"""
 
 _WARN_SHARE, _REFUSE_SHARE = 0.7, 0.9
 _CACHE_SIZE = 1 << 14
-"""Sizes kept: the topics of a cluster share few distinct replica lists."""
+"""Number of cached sizes; the topics of a cluster share few replica lists."""
 
 _HINT_RETRY_LATER = "run again when brokers have taken them away: they do so when these are 15 minutes old"
 _HINT_RAISE_MAX_BUFFER = (
@@ -31,14 +35,16 @@ _HINT_RAISE_MAX_BUFFER = (
 
 
 def assignment_bytes(lists: Sequence[Replicas], first_partition: int = 0) -> int:
-    """Bytes of these replica lists as JSON, ``"0":[1,2,3],`` each; ``first_partition`` is the id of the first
-    partition.
+    """Return the size in bytes of replica lists as JSON, ``"0":[1,2,3],`` each.
+
+    ``first_partition`` is the id of the first partition.
     """
     return _partition_id_bytes(first_partition, len(lists)) + sum(map(_replica_list_bytes, lists))
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _partition_id_bytes(first_partition: int, count: int) -> int:
+    # Two quotes, a colon, two brackets and a comma for each partition.
     return sum(len(str(partition)) + 6 for partition in range(first_partition, first_partition + count))
 
 
@@ -48,7 +54,10 @@ def _replica_list_bytes(replicas: Replicas) -> int:
 
 
 def enforce_size_limits(topics: Iterable[TopicPlan], list_sizes: ListSizes) -> tuple[list[TopicPlan], list[str]]:
-    """The same plans, without what would not fit (refused, with numbers), and warnings about what is nearly full."""
+    """Return the plans without changes that would not fit, and warnings.
+
+    A change that does not fit is refused, with numbers. A warning names a list that is more than 70 % full.
+    """
     kept = []
     for topic in topics:
         plan, list_sizes = _fit_topic(topic, list_sizes) if topic.is_actionable else (topic, list_sizes)
@@ -64,7 +73,7 @@ def enforce_size_limits(topics: Iterable[TopicPlan], list_sizes: ListSizes) -> t
 
 
 def _fit_topic(topic: TopicPlan, list_sizes: ListSizes) -> tuple[TopicPlan, ListSizes]:
-    """The topic with those of its changes for which there is room, and the room that is then taken."""
+    """Return the topic with the changes that fit, and the sizes after them."""
     for change in topic.changes:
         after, sizes = _sizes_after(topic, change, list_sizes)
         over = [(what, used) for what, used in sizes if used > list_sizes.max_bytes * _REFUSE_SHARE]
@@ -86,13 +95,14 @@ def _fit_topic(topic: TopicPlan, list_sizes: ListSizes) -> tuple[TopicPlan, List
 
 
 def _notification_list_bytes(count: int) -> int:
-    """Bytes of a list of so many."""
+    """Return the size in bytes of a list of ``count`` notifications."""
     return 4 + NOTIFICATION_BYTES * count
 
 
 def _sizes_after(topic: TopicPlan, change: Change, list_sizes: ListSizes) -> tuple[ListSizes, list[tuple[str, int]]]:
-    """The room once ``change`` is done, and the size of everything that it makes larger."""
+    """Return the list sizes after ``change``, and the sizes that it increases."""
     if isinstance(change, CreateTopic):
+        # ZooKeeper sends each name of a list with a length of 4 bytes.
         names = list_sizes.topics_bytes + 4 + len(topic.topic)
         sizes = [("the list of topics", names), ("the topic's own entry", assignment_bytes(change.replicas))]
         return replace(list_sizes, topics_bytes=names), sizes

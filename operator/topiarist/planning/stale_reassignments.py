@@ -1,8 +1,9 @@
-"""Reassignment requests that outlived the topic they name, and what to do about them.
+"""Finds reassignment requests that outlived their topic, and explains what to do about them.
 
-The controller keeps the entry of a topic that is deleted while it moves. The entry does nothing until another broker
-becomes controller: then it moves whatever topic has the name. Found when a cluster is read, said by every plan,
-``describe`` and ``drift``; a creation and a deletion of a topic that a request names are refused.
+If a topic is deleted during a reassignment, the controller keeps the topic's entry in the request. The entry has no
+effect until another broker becomes controller; then it moves any topic of that name. The reader of cluster states calls
+``find_stale_names``. Every plan, ``describe`` and ``drift`` report the entries, and a creation or deletion of such a
+topic is refused.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from topiarist.model.state import TopicState
 from topiarist.text import printable
 
 _MAX_SHOWN = 8
-"""Entries that a warning names each; more are counted."""
+"""Maximum number of entries in a warning; further entries are counted."""
 
 NAMED_BY_REQUEST = "a reassignment request names it"
 
 
 class StaleEntry(NamedTuple):
-    """An entry of a request that does not mean the topic it names, and the remedy."""
+    """The effect of a stale entry, and the hint how to remove it."""
 
     message: str
     hint: str
@@ -29,13 +30,14 @@ class StaleEntry(NamedTuple):
 def find_stale_names(
     names: Collection[str], request_identity: int | None, topics: Mapping[str, TopicState], unreadable: Collection[str]
 ) -> frozenset[str]:
-    """Return the names of a request that mean no topic that is there: it is absent, or younger than the request.
+    """Return the topic names with a stale entry in the request.
 
-    ``request_identity`` is the identity of the request, None if it cannot be read: then nothing is known of its
-    entries. ``unreadable`` are the topics that cannot be read.
+    The topic does not exist, or it is younger than the request. ``request_identity`` is the identity of the request,
+    None if it cannot be read: then no entry is known to be stale. ``unreadable`` are the topics that cannot be read.
     """
     if request_identity is None:
         return frozenset()
+    # Identities increase over time: a topic with a higher identity is younger than the request.
     absent = {name for name in names if name not in topics and name not in unreadable}
     return frozenset(
         absent.union(name for name in names if name in topics and topics[name].identity > request_identity)
@@ -52,7 +54,10 @@ _HINT_IF_PRESENT = (
 
 
 def explain_stale_entry(topic_exists: bool | None = None) -> StaleEntry:
-    """Say what a stale entry does to the topic of its name, which is ``topic_exists`` again or not; None: not known."""
+    """Return the effect of a stale entry and a hint.
+
+    ``topic_exists`` is whether a topic of that name exists now; None if that is not known.
+    """
     if topic_exists is None:
         message, instead = (
             f"{NAMED_BY_REQUEST}, from an earlier topic of this name",
@@ -75,10 +80,10 @@ def explain_stale_entry(topic_exists: bool | None = None) -> StaleEntry:
 
 
 def stale_entry_warnings(names: Collection[str], topics: Collection[str]) -> Iterator[str]:
-    """Name the stale entries of a cluster, each with its remedy."""
-    found = sorted(names)
-    for name in found[:_MAX_SHOWN]:
-        said = explain_stale_entry(name in topics)
-        yield f"{printable(name)}: {said.message}. {said.hint[0].upper()}{said.hint[1:]}"
-    if len(found) > _MAX_SHOWN:
-        yield f"the reassignment request has stale entries of {len(found) - _MAX_SHOWN:,} more topics"
+    """Yield a warning for each stale entry of a cluster, with its hint."""
+    sorted_names = sorted(names)
+    for name in sorted_names[:_MAX_SHOWN]:
+        stale_entry = explain_stale_entry(name in topics)
+        yield f"{printable(name)}: {stale_entry.message}. {stale_entry.hint[0].upper()}{stale_entry.hint[1:]}"
+    if len(sorted_names) > _MAX_SHOWN:
+        yield f"the reassignment request has stale entries of {len(sorted_names) - _MAX_SHOWN:,} more topics"

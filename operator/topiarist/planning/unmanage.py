@@ -1,7 +1,8 @@
-"""Giving topics up: the plan that takes our records away and leaves everything of Kafka's as it is.
+"""Plans to unmanage topics: remove their ownership records and leave everything of Kafka's unchanged.
 
-A plan as any other, so that the cluster's gate closes it, ``evolve`` carries it out in memory, and it is shown and
-written as all plans are. Tombstones and stale records go too: a record needs no topic to be released.
+The result is an ordinary ``Plan``, so a write block applies to it, ``simulate`` can apply it in memory, and it is
+printed and written like every plan. Deletion records and stale records are removed too, because a record needs no topic
+to be released. ``cli.commands.unmanage`` calls this module.
 """
 
 from __future__ import annotations
@@ -21,14 +22,20 @@ _GLOB_CHARACTERS = frozenset("*?[]!")
 
 
 class UnmanageRequest(NamedTuple):
-    """What is to be released: topics by name, and glob patterns, which mean those of the run's own owner only."""
+    """The topics to unmanage, by name and by glob pattern.
+
+    Patterns match only topics of the run's own owner.
+    """
 
     names: tuple[str, ...]
     patterns: tuple[str, ...] = ()
 
 
 def parse_unmanage_request(arguments: Iterable[str]) -> UnmanageRequest:
-    """Words of a person, sorted into names and patterns; ``ValueError`` says what is wrong with those that are odd."""
+    """Split command-line arguments into names and patterns.
+
+    Raises ``ValueError`` with the problems of all invalid arguments.
+    """
     distinct = sorted(set(arguments))
     patterns = tuple(word for word in distinct if not _GLOB_CHARACTERS.isdisjoint(word))
     names = tuple(word for word in distinct if _GLOB_CHARACTERS.isdisjoint(word))
@@ -44,33 +51,36 @@ def parse_unmanage_request(arguments: Iterable[str]) -> UnmanageRequest:
 def plan_unmanage(
     state: ClusterState, cluster: str, request: UnmanageRequest, options: RunOptions
 ) -> tuple[Plan, Sequence[str]]:
-    """Return the plan that unmanages the topics of ``request``, and the names without an ownership record."""
-    found = _readable_records(state)
-    names = {name for name in found if matches_any(name, request.patterns)}
-    names = {name for name in names if found[name].owner == options.owner}.union(request.names)
-    known = sorted(name for name in names if name in found or name in state.topic_errors)
-    topics = [_plan_topic(state, name, found.get(name), options) for name in known]
+    """Return the plan that unmanages topics, and the names without a record."""
+    records = _readable_records(state)
+    names = {name for name in records if matches_any(name, request.patterns)}
+    # A pattern never selects topics of another owner; a topic of another owner that is named is refused.
+    names = {name for name in names if records[name].owner == options.owner}.union(request.names)
+    planned_names = sorted(name for name in names if name in records or name in state.topic_errors)
+    topics = [_plan_topic(state, name, records.get(name), options) for name in planned_names]
     plan = plan_without_specs(state, cluster, options.owner, topics)
-    return plan, sorted(names.difference(known))
+    return plan, sorted(names.difference(planned_names))
 
 
 def _readable_records(state: ClusterState) -> dict[str, OwnershipRecord]:
-    """Every record that can be read, with a topic or without."""
-    beside = {name: topic.record for name, topic in state.topics.items() if topic.record is not None}
-    return {**state.dangling_records, **beside}
+    """Return all readable ownership records, with a topic or without."""
+    of_existing_topics = {name: topic.record for name, topic in state.topics.items() if topic.record is not None}
+    return {**state.dangling_records, **of_existing_topics}
 
 
 def _plan_topic(state: ClusterState, name: str, record: OwnershipRecord | None, options: RunOptions) -> TopicPlan:
     topic = state.topics.get(name)
     if record is None:
-        fault = state.topic_errors[name]
-        refusal = Issue(Reason.ZNODE_UNREADABLE, f"{fault.path}: {fault.message}", hint="mend it, then ask again")
+        read_error = state.topic_errors[name]
+        refusal = Issue(
+            Reason.ZNODE_UNREADABLE, f"{read_error.path}: {read_error.message}", hint="mend it, then ask again"
+        )
     elif record.owner != options.owner and not options.may_take_ownership(name):
         message = f"the record is that of owner {record.owner}, this run is {options.owner}"
         refusal = Issue(Reason.NOT_OWNED, message, hint=f"leave it to its owner, or run with --take-ownership={name}")
     else:
-        stale = topic is not None and not topic.record_valid
+        is_stale = topic is not None and not topic.record_valid
         message = "our record belongs to an earlier topic of this name: it counts as none"
-        notices = (Issue(Reason.STALE_OWNERSHIP_RECORD, message),) if stale else ()
+        notices = (Issue(Reason.STALE_OWNERSHIP_RECORD, message),) if is_stale else ()
         return TopicPlan(name, topic, record, changes=(ReleaseOwnership(),), notices=notices)
     return TopicPlan(name, topic, record, record, refusals=(refusal,))

@@ -1,8 +1,8 @@
-"""The JSON Schemas, and the one door into specs: a document is valid by its schema or becomes a list of problems.
+"""Validation of single documents by their JSON Schema.
 
-``schemas/*.json`` say what fields there are; editors, the Kubernetes definitions and this module read the same files.
-jsonschema-rs decides, jsonschema explains (``explain``, imported only for a document that is not valid). After this
-door ``model.spec`` and ``desired.rules`` take over, which know what no schema can: other documents, releases, defaults.
+``adapters.manifests.loader`` and the operator call ``check`` for every document before it becomes a ``Manifest``.
+jsonschema-rs decides whether a document is valid; ``explain`` is imported only for an invalid one. ``desired.rules``
+then checks what no schema can express: other documents, Kafka versions, defaults.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from topiarist.schema.load import (
 
 
 def key_step(key: str) -> str:
-    """The last step of a path to a config: the key itself if that is what is wrong, else its value."""
+    """Return the last step of the path to a config error.
+
+    For a known key it leads to the value, for an unknown key to the key itself.
+    """
     return key if key in config_table.TOPIC_CONFIGS else FieldKey(key)
 
 
@@ -34,10 +37,10 @@ _FRACTION_FREE_TYPES = {str, int, bool}
 
 
 def check(body: Mapping[str, Any], *, custom_resource: bool = False) -> list[SchemaError]:
-    """Everything wrong with a document by itself; empty if it is valid. At most ``explain.MOST`` problems.
+    """Return all errors of a document by itself; empty if it is valid.
 
-    ``body`` is plain: dict, list, str, int, bool, and ``Decimal`` or float for fractions. ``custom_resource`` says that
-    it comes from an API server and not from a file.
+    At most ``explain.MAX_ERRORS`` errors. ``body`` is plain: dict, list, str, int, bool, and ``Decimal`` or float for
+    fractions. With ``custom_resource`` the document comes from an API server and not from a file.
     """
     if is_valid(body, custom_resource=custom_resource):
         return []
@@ -47,18 +50,18 @@ def check(body: Mapping[str, Any], *, custom_resource: bool = False) -> list[Sch
 
 
 def is_valid(body: Mapping[str, Any], *, custom_resource: bool = False) -> bool:
-    """Whether ``check`` would find nothing wrong."""
+    """Return whether ``check`` would return no errors."""
     return (
         body.get("apiVersion") == API_VERSION and body.get("kind") in KINDS and _matches_schema(body, custom_resource)
     )
 
 
 def config_value_errors(body: Mapping[str, Any], remaining_guesses: Iterator[object]) -> Iterator[SchemaError]:
-    """Config values that no Kafka takes, in a document that is not valid anyway: complaints come all at once.
+    """Yield config values that no Kafka version accepts, in a document that is already invalid.
 
-    A valid document is judged by ``desired.rules``, which knows its cluster; here only what no cluster could make
-    right. For an unknown key a known one is looked for as long as there is a next in ``remaining_guesses``: that takes
-    a while.
+    This reports all errors of the document at once. A valid document is checked by ``desired.rules``, which knows its
+    cluster. This function reports only errors that no cluster could solve. An unknown key gets a suggestion only while
+    ``remaining_guesses`` yields items, because a suggestion is slow to find.
     """
     for path, holder in _config_sections(body.get("spec")):
         config = holder.get("config")
@@ -72,12 +75,15 @@ def config_value_errors(body: Mapping[str, Any], remaining_guesses: Iterator[obj
 
 
 def _has_suggestion(key: str, remaining_guesses: Iterator[object]) -> bool:
-    """Whether a known key was probably meant; False also if nothing may be guessed any more."""
+    """Return whether an unknown key resembles a known key; False if no guesses remain."""
     return next(remaining_guesses, None) is not None and config_rules.suggest_config_name(key) is not None
 
 
 def _config_sections(spec: Any) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
-    """Whatever in a spec, which need not be one, may have a ``config``."""
+    """Yield path and content of each part of a spec that may have a ``config``.
+
+    The spec may be invalid.
+    """
     if not isinstance(spec, Mapping):
         return
     yield ("spec",), spec
@@ -93,11 +99,14 @@ def _matches_schema(body: Mapping[str, Any], custom_resource: bool = False) -> b
     try:
         accepted = build_validator(body["kind"], custom_resource).is_valid(body)
     except ValueError:
-        # Text that is no Unicode, which JSON from elsewhere can hold.
+        # Text that is not valid Unicode: JSON can hold a lone surrogate.
         return False
     return accepted and (_is_fraction_free(body["spec"]) or not any(non_integer_paths(body["spec"])))
 
 
 def _is_fraction_free(spec: Mapping[str, Any]) -> bool:
-    """Whether there is nothing in a spec that could hold a fraction, as in almost all."""
+    """Return whether no field of a spec can hold a fraction.
+
+    A fast check that is true for almost all specs.
+    """
     return {type(value) for key, value in spec.items() if key not in FRACTION_FIELDS} <= _FRACTION_FREE_TYPES

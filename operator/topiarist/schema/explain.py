@@ -1,7 +1,7 @@
-"""Says in plain words why a document is not valid: what was found, what was wanted, what to do.
+"""Explanations of schema errors: the field, the value found, the value wanted, and a hint.
 
-``walking`` finds the errors by jsonschema; this module turns each into a ``Problem``. Imported only when there is
-something to explain, since jsonschema takes longer to import than ten thousand documents take to check.
+``lenient_validator`` finds the errors by jsonschema, and this module turns each into a ``SchemaError``. ``check``
+imports it only for an invalid document, because importing jsonschema takes longer than checking ten thousand documents.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from topiarist.schema.lenient_validator import first_duplicate_index, iter_error
 from topiarist.text import format_count, printable
 
 MAX_ERRORS = 100
-"""Problems of one document that are explained."""
+"""Errors of one document that are explained."""
 
 _PATTERN_CHOICE = re.compile(r"(?<=[(|])[a-zA-Z]+(?=[|)])")
-"""Whole words that a pattern of ours allows among other text: ``partitions`` in ``^(partitions|config[.].+)$``."""
+"""Literal words that a schema pattern allows: ``partitions`` in ``^(partitions|config[.].+)$``."""
 
 
 def identity_errors(body: Mapping[str, Any]) -> list[SchemaError]:
-    """What is wrong with ``apiVersion`` and ``kind``; as long as they are, there is no schema to judge the rest by."""
+    """Return the errors of ``apiVersion`` and ``kind``.
+
+    With such an error there is no schema for the rest of the document.
+    """
     version, kind = body.get("apiVersion"), body.get("kind")
     if version != load.API_VERSION:
         return [
@@ -44,17 +47,17 @@ def identity_errors(body: Mapping[str, Any]) -> list[SchemaError]:
 
 
 def explain_errors(schema: Mapping[str, Any], body: Mapping[str, Any]) -> list[SchemaError]:
-    """Everything wrong with a document that its schema does not accept, one problem a path; never empty."""
-    found: dict[FieldPath, SchemaError] = {}
+    """Return all errors of an invalid document, at most one per path; never empty."""
+    errors: dict[FieldPath, SchemaError] = {}
     for problem in islice(
         (problem for error in iter_errors(schema, body) for problem in _explain_error(error)), MAX_ERRORS
     ):
-        found.setdefault(problem.path, problem)
-    return list(found.values()) or [SchemaError((), "found text that is no Unicode, wanted a plain document")]
+        errors.setdefault(problem.path, problem)
+    return list(errors.values()) or [SchemaError((), "found text that is no Unicode, wanted a plain document")]
 
 
 def format_path(path: FieldPath) -> str:
-    """A path as people write it: ``spec.overrides[0].partitions``; empty for the document itself."""
+    """Format a path as ``spec.overrides[0].partitions``; empty for the document itself."""
     steps = "".join(f"[{step}]" if isinstance(step, int) else f".{printable(step)}" for step in path)
     return steps.removeprefix(".")
 
@@ -77,7 +80,10 @@ def _explain_unknown_fields(error: Any, path: FieldPath) -> Iterator[SchemaError
 
 
 def _unknown_field_hint(name: str, known_fields: list[str], path: FieldPath) -> str:
-    """Where an unknown field may have been meant to go."""
+    """Return a hint for an unknown field.
+
+    The hint is the closest name, else the right place, else the known fields.
+    """
     if guess := messages.did_you_mean(name, known_fields):
         return guess
     inside = load.load_schema(load.KINDS[0])["properties"]["spec"]["properties"]
@@ -161,8 +167,8 @@ def _explain_forbidden(error: Any, path: FieldPath) -> Iterator[SchemaError]:
             path, f"{format_path(path)}: {messages.describe_found(error.instance)}, wanted any other name"
         )
         return
-    one, other = error.validator_value["required"]
-    here = (*path, FieldKey(one))
+    field, other = error.validator_value["required"]
+    here = (*path, FieldKey(field))
     yield SchemaError(here, f"{format_path(here)}: found together with {other}, wanted only one of the two")
 
 
@@ -213,4 +219,4 @@ _EXPLAINERS: dict[str, Callable[[Any, FieldPath], Iterable[SchemaError]]] = {
     "anyOf": _explain_no_alternative,
     "dependencies": _explain_missing_dependency,
 }
-"""What to say for each keyword of the schemas; a test holds this table to the keywords that they use."""
+"""Explainer functions by schema keyword; a test compares this table with the keywords in the schemas."""

@@ -1,7 +1,8 @@
-"""jsonschema, made to agree with jsonschema-rs and with us, and to pass over whatever is valid.
+"""jsonschema with the semantics of jsonschema-rs, which skips valid parts of a document.
 
-It takes many times as long as jsonschema-rs for each item of a list or a mapping, and compares the items of some lists
-each with each. So jsonschema-rs is asked first, and jsonschema walks only those items that are wrong.
+jsonschema is many times slower than jsonschema-rs per item of a list or mapping, and it compares the items of some
+lists pairwise. So each item is first checked by jsonschema-rs, and jsonschema only walks the invalid items. ``explain``
+calls ``iter_errors``.
 """
 
 from __future__ import annotations
@@ -22,19 +23,22 @@ Schema = Mapping[str, Any]
 Errors = Iterator[ValidationError]
 
 _validators: dict[int, tuple[Schema, Any]] = {}
-"""What walks a schema, by the identity of the schema, which is kept with it: there are as many as there are kinds."""
+"""Validators by the identity of their schema, at most one per schema.
+
+The schema is kept with its validator, so that its identity is not reused.
+"""
 
 
 def iter_errors(schema: Schema, body: Any) -> Errors:
-    """What is wrong with a document by its schema, as jsonschema finds it, as far as it is asked for."""
+    """Return an iterator over the errors of a document by its schema, as jsonschema finds them."""
     if id(schema) not in _validators:
         _validators[id(schema)] = schema, _build_validator(schema.get("definitions", {}))(schema)
-    found: Errors = _validators[id(schema)][1].iter_errors(body)
-    return found
+    errors: Errors = _validators[id(schema)][1].iter_errors(body)
+    return errors
 
 
 def first_duplicate_index(items: Sequence[Any]) -> int | None:
-    """The index of the first item that stands before it already; None if each stands once."""
+    """Return the index of the first repeated item; None if all items differ."""
     seen: set[str] = set()
     for index, item in enumerate(items):
         text = json.dumps(item, sort_keys=True, default=repr)
@@ -45,19 +49,19 @@ def first_duplicate_index(items: Sequence[Any]) -> int | None:
 
 
 def _build_validator(definitions: Schema) -> Any:
-    """A validator whose lists and mappings are asked about first.
+    """Build a validator class that checks lists and mappings by jsonschema-rs first.
 
-    A ``$`` does not match before a final newline, and a whole number is an ``int``: not 12.0, and no boolean.
+    A ``$`` in a pattern does not match before a final newline. An integer is an ``int``: neither 12.0 nor a boolean.
     """
-    judges: dict[int, Callable[[Any], bool]] = {}
+    validity_checks: dict[int, Callable[[Any], bool]] = {}
 
     def wrong(schema: Schema, value: Any) -> bool:
-        """Whether there is anything to be found in a value; ``schema`` is a part of the whole one."""
-        if id(schema) not in judges:
-            judges[id(schema)] = jsonschema_rs.Draft7Validator({**schema, "definitions": definitions}).is_valid
+        """Return whether a value is invalid by ``schema``, a part of the whole schema."""
+        if id(schema) not in validity_checks:
+            validity_checks[id(schema)] = jsonschema_rs.Draft7Validator({**schema, "definitions": definitions}).is_valid
         try:
-            return not judges[id(schema)](value) or any(load.non_integer_paths(value))
-        except ValueError:  # text that is no Unicode
+            return not validity_checks[id(schema)](value) or any(load.non_integer_paths(value))
+        except ValueError:  # text that is not valid Unicode
             return True
 
     def items(validator: Any, schema: Schema, value: object, _whole: Schema) -> Errors:
@@ -107,7 +111,7 @@ def _check_pattern(_validator: Any, pattern: str, value: object, _schema: object
 
 
 def _check_required(_validator: Any, required: list[str], value: object, _schema: object) -> Errors:
-    """As jsonschema's own, but with the name of the missing field where a program can read it."""
+    """Check as jsonschema does, but with only the name of the missing field as message."""
     if isinstance(value, dict):
         for name in required:
             if name not in value:
@@ -115,6 +119,6 @@ def _check_required(_validator: Any, required: list[str], value: object, _schema
 
 
 def _check_unique(_validator: Any, unique: bool, value: object, _schema: object) -> Errors:
-    """As jsonschema's own, but never each item with each."""
+    """Check as jsonschema does, but in linear time instead of pairwise."""
     if unique and isinstance(value, list) and first_duplicate_index(value) is not None:
         yield ValidationError("has an item twice")

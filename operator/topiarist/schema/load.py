@@ -1,8 +1,7 @@
-"""The JSON Schemas, and the one door into specs: a document is valid by its schema or becomes a list of problems.
+"""The JSON Schemas in ``schemas/*.json`` and their compiled validators.
 
-``schemas/*.json`` say what fields there are; editors, the Kubernetes definitions and this module read the same files.
-jsonschema-rs decides, jsonschema explains (``explain``, imported only for a document that is not valid). After this
-door ``model.spec`` and ``desired.rules`` take over, which know what no schema can: other documents, releases, defaults.
+The schemas define the fields of manifests, plans and snapshots. Editors, the custom resource definitions and topiarist
+read the same files. ``check`` validates manifests with them; ``first_error`` is for documents that a program wrote.
 """
 
 from __future__ import annotations
@@ -26,19 +25,22 @@ API_VERSION = f"{API_GROUP}/v1"
 KINDS = ("Topic", "Cluster", "Policy")
 
 FRACTION_FIELDS = frozenset({"config", "brokerConfig"})
-"""Fields whose values may be fractions; everywhere else a number is a whole number."""
+"""Fields with values that may be fractions; in all other fields a number is an integer."""
 
 
 @cache
 def load_schema(kind: str) -> Mapping[str, Any]:
-    """The JSON Schema (draft-07) of a kind."""
+    """Return the JSON Schema (draft-07) of a kind."""
     text = (files("topiarist") / "schemas" / f"{kind.lower()}.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 
 
 def first_error(kind: str, body: Any) -> str:
-    """Where a document that no person writes first departs from its schema; empty if it is valid."""
+    """Return the location of the first schema error; empty if there is none.
+
+    For documents that a program wrote: the message does not explain the error.
+    """
     try:
         error = next(iter(build_validator(kind).iter_errors(body)), None)
     except ValueError:
@@ -52,9 +54,9 @@ def first_error(kind: str, body: Any) -> str:
 
 
 def non_integer_paths(spec: Any, path: FieldPath = ("spec",)) -> Iterable[FieldPath]:
-    """The paths of all fractions where only whole numbers can stand.
+    """Yield the paths of all fractions where only integers are allowed.
 
-    To JSON Schema 12.0 is a whole number. Here it is not: what reads the specs counts with ``int``.
+    In JSON Schema, 12.0 is an integer. Here it is not, because the code that reads specs expects ``int``.
     """
     if isinstance(spec, dict):
         for key, value in spec.items():
@@ -70,16 +72,18 @@ def non_integer_paths(spec: Any, path: FieldPath = ("spec",)) -> Iterable[FieldP
 
 @cache
 def build_validator(kind: str, custom_resource: bool = False) -> Draft7Validator:
+    """Return the compiled validator of a kind, cached."""
     from jsonschema_rs import Draft7Validator
 
     return Draft7Validator(dict(document_schema(kind, custom_resource)))
 
 
 def document_schema(kind: str, custom_resource: bool) -> Mapping[str, Any]:
+    """Return the schema of a kind: as a custom resource, or as a manifest."""
     return resource_schema(kind) if custom_resource else load_schema(kind)
 
 
 @cache
 def resource_schema(kind: str) -> Mapping[str, Any]:
-    """Return the JSON Schema of a custom resource: that of the kind, with secrets from Secrets only."""
+    """Return the JSON Schema of a custom resource: its references to secrets allow only ``secretKeyRef``."""
     return secrets.restrict_to_secret_key_refs(load_schema(kind))

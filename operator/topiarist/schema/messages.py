@@ -1,6 +1,6 @@
-"""The words for values, types and guesses: what was found, what was wanted, what may have been meant.
+"""Phrases for error messages: values found, values wanted, and suggestions.
 
-``explain`` makes sentences of them.
+``explain`` builds its messages from them; ``desired.resolve`` uses the suggestions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from topiarist.text import printable, quote
 
 MAX_COMPARED_CHARS = 64
-"""Characters of an unknown word that are compared with the known ones."""
+"""Characters of an unknown word that are compared with the known words."""
 
 _TYPE_NAMES = {
     "string": "text",
@@ -25,7 +25,7 @@ _TYPE_NAMES = {
 
 
 def describe_expected(schema: Mapping[str, Any]) -> str:
-    """What a field takes, in words."""
+    """Describe the values that a field accepts."""
     if "enum" in schema:
         return join_with_or(schema["enum"])
     bounds = f" from {schema['minimum']} to {schema['maximum']}" if "minimum" in schema else ""
@@ -40,33 +40,36 @@ def describe_expected(schema: Mapping[str, Any]) -> str:
 
 
 def join_with_or(words: Iterable[str]) -> str:
+    """Join words as ``a, b or c``."""
     *rest, last = words
     return f"{', '.join(rest)} or {last}" if rest else last
 
 
 def did_you_mean(name: object, choices: Iterable[str]) -> str:
-    """A hint if ``name`` looks like one of the known words, whatever its case."""
+    """Return a hint with the choice most like ``name``, ignoring case; empty if there is none."""
     return _closest_match_hint(str(name)[:MAX_COMPARED_CHARS].lower(), tuple(choices))
 
 
 @lru_cache(maxsize=1000)
 def _closest_match_hint(name: str, choices: tuple[str, ...]) -> str:
-    """Remembered, since one slip is often made in many files."""
+    """Return the hint; cached, because one mistake often repeats in many files."""
     folded = {word.lower(): word for word in choices}
     matches = get_close_matches(name, folded, n=1, cutoff=0.7)
     return f"did you mean {folded[matches[0]]}?" if matches else ""
 
 
 def may_be_secret(error: Any) -> bool:
-    """Whether what was found may be a secret that was written there by mistake."""
+    """Return whether a value may be a secret that was written into a manifest by mistake."""
     return "writeOnly" in error.schema and not isinstance(error.instance, dict | list | None)
 
 
 def describe_instance(error: Any) -> str:
+    """Describe the value of a schema error, without showing a possible secret."""
     return "found a value (not shown: it may be secret)" if may_be_secret(error) else describe_found(error.instance)
 
 
 def describe_found(value: object) -> str:
+    """Describe a value that was found."""
     if value is None:
         return "found nothing"
     if isinstance(value, dict):
@@ -75,7 +78,7 @@ def describe_found(value: object) -> str:
 
 
 def format_value(value: object) -> str:
-    """A value on one line, text in quotes."""
+    """Format a value on one line, text in quotes."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return quote(value) if isinstance(value, str) else printable(str(value))

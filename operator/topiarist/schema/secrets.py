@@ -1,8 +1,9 @@
-"""References to secrets in custom resources: keys of Secrets only.
+"""Restriction of secret references in custom resources to ``secretKeyRef``.
 
-A file or a variable that a ``Cluster`` resource names is one of the operator's own pod, such as its ServiceAccount
-token, and its content is sent to the address that the same resource names. ``crd`` makes the definitions of the schema
-that is made here, and the operator checks by it what an API server without these definitions has let through.
+A file or environment variable in a ``Cluster`` resource would be one of the operator's own pod, such as its
+ServiceAccount token, and its content would be sent to the address in that resource. ``tools/crd`` generates the
+definitions from the restricted schema. The operator checks resources by it too, because an API server may lack these
+definitions.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ _ERROR_MESSAGE = (
 
 
 def restrict_to_secret_key_refs(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema with every reference to a secret narrowed down to ``secretKeyRef``."""
-    made = {name: _restrict_value(value) for name, value in schema.items()}
-    fields = made.get("properties")
+    """Return the schema with every secret reference restricted to ``secretKeyRef``."""
+    restricted = {name: _restrict_value(value) for name, value in schema.items()}
+    fields = restricted.get("properties")
     if isinstance(fields, dict) and _SECRET_KEY_REF in fields:
-        # No additionalProperties: an unknown field would be named beside the error that says what to do.
-        kept = {name: made[name] for name in ("title", "description", "type", "writeOnly")}
+        # Without additionalProperties, so that only the error with the hint is reported, not the unknown field too.
+        kept = {name: restricted[name] for name in ("title", "description", "type", "writeOnly")}
         form = {"properties": {_SECRET_KEY_REF: fields[_SECRET_KEY_REF]}, "maxProperties": 1}
         return {**kept, **form, "anyOf": [{"required": [_SECRET_KEY_REF]}], "errorMessage": _ERROR_MESSAGE}
-    return made
+    return restricted
 
 
 def _restrict_value(value: Any) -> Any:

@@ -30,7 +30,7 @@ SAMPLES = [
 @pytest.mark.usefixtures("config_admission")
 @pytest.mark.parametrize("given", [*SAMPLES, *FOLDERS], ids=lambda path: path.name)
 def test_samples_are_good_here_and_there(api: ApiClient, given: Path) -> None:
-    """One file, two ways: ``topiarist`` and ``kubectl apply`` take it without a complaint; twice is once.
+    """One file, two ways: ``topiarist`` and ``kubectl apply`` take it without an error; twice is once.
 
     So do they with each folder as a whole, and of the demo with nothing less: its topics need its cluster's defaults.
     """

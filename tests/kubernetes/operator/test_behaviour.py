@@ -74,12 +74,12 @@ def test_what_is_observed_is_planned_and_not_done(place: SharedOperatorFixture) 
 
 
 def test_a_frozen_cluster_is_not_written_to(place: SharedOperatorFixture) -> None:
-    """Whoever froze it is named; after a thaw all is done."""
+    """Whoever froze it is named; after a unfreeze all is done."""
     place.declare_cluster()
     place.declare_topic("orders")
     place.wait_until_ready("orders")
     frozen = run_topiarist(
-        "freeze", "--zookeeper", place.kafka.connect, "--reason", "brokers are replaced", "--by", "ada"
+        "freeze", "--zookeeper", place.kafka.connect, "--reason", "brokers are replaced", "--user", "ada"
     )
     assert frozen.code == 0, frozen
     place.declare_topic("later")
@@ -88,7 +88,7 @@ def test_a_frozen_cluster_is_not_written_to(place: SharedOperatorFixture) -> Non
     assert "brokers are replaced" in place.condition_message("later")
     assert place.topic_conditions("orders")["Ready"] == ("True", "Synced")
     assert place.partition_count("later") == 0
-    assert run_topiarist("thaw", "--zookeeper", place.kafka.connect, "--by", "ada").code == 0
+    assert run_topiarist("unfreeze", "--zookeeper", place.kafka.connect, "--user", "ada").code == 0
     place.wait_until_ready("later")
     place.wait_for_cluster_conditions(Ready=("True", "Reachable"))
 

@@ -81,7 +81,7 @@ def test_a_broken_policy_holds_back_what_it_is_for(
     place.wait_for(lambda: said().startswith("False InvalidRule") and words in said(), "the Policy says so")
     place.apply(law(place, "topic.partitions < 3", subject=subject))
     place.wait_for_conditions("orders", Stalled=("True", "PolicyDenied"))
-    place.wait_for(lambda: said().startswith("True Judging"), "the Policy judges")
+    place.wait_for(lambda: said().startswith("True Active"), "the Policy judges")
     place.apply(law(place, "topic.partitions < 4", subject=subject))
     place.wait_until_ready("orders")
     place.api.call("DELETE", resource_path(place.shared_operator.namespace, law(place, ""), place.name))
@@ -135,13 +135,12 @@ def test_metrics_tell_how_topics_stand(place: SharedOperatorFixture) -> None:
     assert figure("topiarist_topics", cluster=name, state="Refused") == 1
     assert figure("topiarist_topics", cluster=name, state="Synced") == 0
     assert figure("topiarist_drift_detected_total", cluster=name, kind="configure") == 1
-    assert figure("topiarist_zookeeper_session_state", cluster=name) == 1
+    assert figure("topiarist_cluster_session_state", cluster=name) == 1
     assert figure("topiarist_last_successful_pass_timestamp_seconds", cluster=name) > 0
     assert figure("topiarist_pass_duration_seconds_count", cluster=name) > 0
     assert figure("leader_election_master_status", name="topiarist") == 1
     assert (
-        f'topiarist_zookeeper_requests_total{{cluster="{name}"'
-        in place.shared_operator.operator.http_get("/metrics")[1]
+        f'topiarist_cluster_requests_total{{cluster="{name}"' in place.shared_operator.operator.http_get("/metrics")[1]
     )
     assert place.shared_operator.operator.http_get("/healthz") == (200, "ok\n")
 

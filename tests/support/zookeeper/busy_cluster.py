@@ -184,7 +184,7 @@ def topic_nodes(tree: Tree, topic: str) -> dict[str, Any]:
 
 
 def find_damage(before: Tree, after: Tree, allowed: tuple[str, ...] = NAMES) -> Iterator[str]:
-    """What is wrong with the end: the checker's complaints, and config changes that were told not once."""
+    """What is wrong with the end: the checker's errors, and config changes that were told not once."""
     gone = tuple(f"{parent}/{name}" for parent in ("/brokers/topics", "/config/topics") for name in DELETED_NAMES)
     left = {path: node for path, node in before.items() if not path.startswith(gone)}
     yield from write_checker.find_problems(left, after, allowed)

@@ -127,7 +127,7 @@ def _find_invalid_formats(before: Tree, after: Tree) -> Iterator[str]:
             parent
         )
         if check:
-            yield from (f"{name}: {path} {complaint}: {node.data!r}" for complaint in check(_json(node)))
+            yield from (f"{name}: {path} {diagnostic}: {node.data!r}" for diagnostic in check(_json(node)))
         if path.startswith(f"{_CONFIGS}/") and path.count("/") > 3:
             yield f"{path}: a node below a topic's config keeps Kafka from deleting the topic"
 

@@ -72,12 +72,12 @@ def test_a_platform_that_guards_nothing_is_wrong_usage(tmp_path: Path, branch: P
         load_with_platform(loader.load_manifests([str(branch)]), settings)
 
 
-def test_what_is_wrong_in_a_platform_is_a_complaint(tmp_path: Path, branch: Path) -> None:
+def test_what_is_wrong_in_a_platform_is_a_error(tmp_path: Path, branch: Path) -> None:
     """There is a document, and what is wrong with it says more than that there is none."""
     found = load_with_platform(
         loader.load_manifests([str(branch)]), Settings(platform=(str(_platform(tmp_path, BROKEN)),))
     )
-    assert [complaint.location.file for complaint in found.errors] == [str(tmp_path / "platform.yaml")]
+    assert [diagnostic.location.file for diagnostic in found.errors] == [str(tmp_path / "platform.yaml")]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ REQUIRED = {
     "export": ["--out", "to"],
     "drift": ["--out", "to"],
     "nudge": ["orders"],
-    "release": ["orders"],
+    "unmanage": ["orders"],
     "freeze": ["--reason", "why"],
     "completion": ["bash"],
 }
@@ -168,7 +168,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("wrong", REFUSED, ids=lambda one: f"{one['kind']} {one['spec']}")
 def test_an_empty_field_that_would_be_a_guess_is_refused(wrong: dict[str, Any]) -> None:
-    """Each is a complaint of the schema."""
+    """Each is an error of the schema."""
     assert list(check.check(wrong))
 
 

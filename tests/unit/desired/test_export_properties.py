@@ -45,7 +45,7 @@ class Back(NamedTuple):
 
 
 def there_and_back(state: ClusterState, cluster: ClusterSpec) -> Back:
-    """Export, write as YAML, read again as ``validate`` does: no complaint of any kind."""
+    """Export, write as YAML, read again as ``validate`` does: no error of any kind."""
     found = export_cluster(state, cluster, "default")
     text = "".join(f"---\n{dump.dump_file(body)}" for body in found.files.values())
     loaded = loader.load_manifests(["-"], io.BytesIO(text.encode()))

@@ -29,13 +29,13 @@ def names(found: Desired) -> dict[str, list[str]]:
 
 
 def said(found: Desired) -> list[str]:
-    """The messages of all complaints."""
-    return [complaint.message for complaint in found.errors]
+    """The messages of all errors."""
+    return [diagnostic.message for diagnostic in found.errors]
 
 
 def warned(found: Desired) -> list[str]:
     """The messages of all warnings."""
-    return [complaint.message for complaint in found.warnings]
+    return [diagnostic.message for diagnostic in found.warnings]
 
 
 # the topic's clusters -> the clusters that get it
@@ -79,7 +79,7 @@ def test_a_cluster_without_a_document() -> None:
     strict = resolve(topics, BOTH)
     assert said(strict) == ["a: there is no Cluster tset", "b: there is no Cluster tset"]
     hint = "did you mean test? The clusters of this run are: prod, test"
-    assert [complaint.hint for complaint in strict.errors] == [hint, hint]
+    assert [diagnostic.hint for diagnostic in strict.errors] == [hint, hint]
     lenient = resolve(topics, BOTH, require_cluster_documents=False, unchecked_parts="defaults and policies")
     assert (said(lenient), names(lenient)) == ([], {"prod": ["a"], "test": []})
     assert warned(lenient) == ["cluster tset: no document here, so 2 topics checked without defaults and policies"]
@@ -90,9 +90,9 @@ def test_a_cluster_without_a_document() -> None:
 def test_a_hint_names_the_first_clusters_of_many() -> None:
     """A fleet of hundreds is not listed, and a name that is like none of them gets no guess."""
     clusters = {f"c{number:03}": cluster(f"c{number:03}") for number in range(200)}
-    (complaint,) = resolve([topic("a", clusters=["elsewhere"])], clusters).errors
-    assert complaint.hint.startswith("the clusters of this run are: c000, c001, ")
-    assert complaint.hint.endswith(", c009 and 190 more")
+    (diagnostic,) = resolve([topic("a", clusters=["elsewhere"])], clusters).errors
+    assert diagnostic.hint.startswith("the clusters of this run are: c000, c001, ")
+    assert diagnostic.hint.endswith(", c009 and 190 more")
 
 
 def test_an_address_alone() -> None:
@@ -109,7 +109,7 @@ def test_an_address_alone() -> None:
         "cluster prod: no document here, so 1 topic checked without defaults",
         "clusters chosen by label: no document here, so 1 topic checked without defaults",
     ]
-    assert {complaint.hint for complaint in lenient.warnings} == {
+    assert {diagnostic.hint for diagnostic in lenient.warnings} == {
         "add the Cluster document to the paths, or give it with --clusters or --platform"
     }
     assert names(lenient) == {"": ["c"]}
@@ -132,10 +132,10 @@ def test_two_documents_that_claim_one_topic() -> None:
     topics = [topic("a", topicName="x", clusters=["prod", "test"]), topic("b", topicName="x", clusters=["prod"])]
     found = resolve(topics, BOTH)
     assert len(found.errors) == 1
-    complaint = found.errors[0]
-    assert complaint.location.file == "b.yaml"
-    assert complaint.location == topics[1].source.locate(("spec", "topicName"))
-    assert complaint.message.startswith("x: claimed on cluster prod by a.yaml:")
+    diagnostic = found.errors[0]
+    assert diagnostic.location.file == "b.yaml"
+    assert diagnostic.location == topics[1].source.locate(("spec", "topicName"))
+    assert diagnostic.message.startswith("x: claimed on cluster prod by a.yaml:")
     apart = [topic("a", topicName="x", clusters=["test"]), topic("b", topicName="x", clusters=["prod"])]
     assert said(resolve(apart, BOTH)) == []
 
@@ -160,7 +160,7 @@ def test_two_documents_of_one_name() -> None:
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize("clusters", [{"test": TEST}, BOTH, UNNAMED])
 def test_a_broken_document_is_no_missing_one(clusters: dict[str, ClusterSpec], strict: bool) -> None:
-    """Topics of a cluster whose document is wrong get no complaint for that, nor for what its defaults may give."""
+    """Topics of a cluster whose document is wrong get no error for that, nor for what its defaults may give."""
     topics = [manifest("a", clusters=["broken"]), manifest("b"), manifest("c", clusters=["broken"], config={"x": 1})]
     assert said(resolve(topics, clusters, require_cluster_documents=strict, invalid_clusters={"broken"})) == []
     wrong = [manifest("a", clusters=["broken"], config={"retention.ms": "soon"})]
@@ -184,7 +184,7 @@ def test_keys_left_out_in_vain() -> None:
     other = topic("b", clusters=["test"], withoutConfig=["segment.ms"])
     found = resolve([wanted, other], clusters)
     assert [
-        (str(complaint.location).split(":")[0], complaint.message.split(":")[0]) for complaint in found.warnings
+        (str(diagnostic.location).split(":")[0], diagnostic.message.split(":")[0]) for diagnostic in found.warnings
     ] == [
         ("a.yaml", "flush.ms"),
         ("b.yaml", "segment.ms"),
@@ -196,17 +196,17 @@ def test_two_clusters_of_one_name() -> None:
     """The first counts, the second is complained about with both places."""
     clusters, found = index_clusters([cluster("prod"), cluster("prod"), cluster("test")])
     assert sorted(clusters) == ["prod", "test"]
-    assert [complaint.message for complaint in found] == [
+    assert [diagnostic.message for diagnostic in found] == [
         "Cluster prod: there is one of this name at prod.yaml:4:3 already"
     ]
 
 
 def test_everything_wrong_at_once_and_in_order() -> None:
-    """Complaints of all topics and clusters, sorted by place, none twice although two clusters share the document."""
+    """Errors of all topics and clusters, sorted by place, none twice although two clusters share the document."""
     bad = cluster("prod", default_config={"retention.ms": "x"})
     topics = [topic("b", clusters=["prod", "test"], config={"segment.ms": "y"}), topic("a", config={"flush.ms": "z"})]
     found = resolve(topics, {"prod": bad, "test": TEST})
-    assert [complaint.location.file for complaint in found.errors] == ["a.yaml", "b.yaml", "prod.yaml"]
+    assert [diagnostic.location.file for diagnostic in found.errors] == ["a.yaml", "b.yaml", "prod.yaml"]
 
 
 def test_warnings_stop_nothing() -> None:

@@ -23,8 +23,8 @@ VENDOR = ClusterSpec("vendor", allow_unknown_configs=("confluent.*",))
 
 
 def said(wanted: TopicSpec, *, known: bool = True) -> list[str]:
-    """The messages of all complaints."""
-    return [complaint.message for complaint in spec_errors(wanted, cluster_document_known=known)]
+    """The messages of all errors."""
+    return [diagnostic.message for diagnostic in spec_errors(wanted, cluster_document_known=known)]
 
 
 def test_a_good_topic() -> None:
@@ -38,14 +38,14 @@ def test_a_good_topic() -> None:
 
 
 def test_counts_beside_lists_that_agree() -> None:
-    """They say the same again: no complaint, with lists and with text, in the topic and in an override."""
+    """They say the same again: no error, with lists and with text, in the topic and in an override."""
     lists: dict[str, Any] = {"replicaAssignment": [[1, 2], [2, 3]], "partitions": 2, "replicationFactor": 2}
     assert said(spec(on=BARE, **lists)) == []
     text = {"clusters": ["bare"], "replicaAssignment": "1:2,2:3", "partitions": 2}
     assert said(spec(on=BARE, partitions=1, replicationFactor=1, overrides=[text])) == []
 
 
-# fields, the cluster -> the line of the file (the field's number in it), the beginning of the complaint
+# fields, the cluster -> the line of the file (the field's number in it), the beginning of the error
 WRONG: dict[str, tuple[dict[str, Any], ClusterSpec, str]] = {
     "name": ({"topicName": "a/b"}, BARE, 'found "/" in topic name'),
     "long name": ({"topicName": "a" * 250}, BARE, "found a topic name of 250 characters"),
@@ -114,14 +114,14 @@ WRONG: dict[str, tuple[dict[str, Any], ClusterSpec, str]] = {
 
 @pytest.mark.parametrize("case", WRONG.values(), ids=WRONG.keys())
 def test_what_is_complained_about(case: tuple[dict[str, Any], ClusterSpec, str]) -> None:
-    """One complaint, in the topic's file, that begins with what was found."""
+    """One error, in the topic's file, that begins with what was found."""
     fields, on, message = case
     found = list(spec_errors(spec(on=on, **fields)))
-    assert [complaint.message[: len(message)] for complaint in found] == [message]
+    assert [diagnostic.message[: len(message)] for diagnostic in found] == [message]
     assert found[0].location.file == "orders.yaml"
 
 
-def test_all_complaints_at_once() -> None:
+def test_all_errors_at_once() -> None:
     """Each wrong value has its own."""
     wrong = spec(on=BARE, topicName="a b", config={"retention.ms": "x", "nothing": 1, "segment.ms": "y"}, partitions=1)
     assert len(said(wrong)) == 5
@@ -143,18 +143,21 @@ def test_places_point_at_the_value() -> None:
     on = cluster("prod", default_config={"retention.ms": "x"})
     overrides = [{"clusters": ["prod"], "config": {"segment.ms": "y"}}]
     wanted = merge(manifest("orders", partitions=1, replicationFactor=1, overrides=overrides), on)
-    assert [str(complaint.location).split(":")[0] for complaint in spec_errors(wanted)] == ["prod.yaml", "orders.yaml"]
+    assert [str(diagnostic.location).split(":")[0] for diagnostic in spec_errors(wanted)] == [
+        "prod.yaml",
+        "orders.yaml",
+    ]
     bare = merge(
         manifest("orders", partitions=1, replicationFactor=1), ClusterSpec(default_config={"retention.ms": "x"})
     )
-    assert [complaint.location.file for complaint in spec_errors(bare)] == ["the cluster's defaults"]
+    assert [diagnostic.location.file for diagnostic in spec_errors(bare)] == ["the cluster's defaults"]
 
 
 def test_a_bad_name_is_shown_where_it_stands() -> None:
     """At ``topicName``, or at the document's name where that is the topic's."""
     for fields, path in (({"topicName": "a/b"}, ("spec", "topicName")), ({}, ("metadata", "name"))):
         wanted = spec("no/name" if not fields else "orders", on=BARE, **fields)
-        assert [complaint.location for complaint in spec_errors(wanted)] == [wanted.manifest.source.locate(path)]
+        assert [diagnostic.location for diagnostic in spec_errors(wanted)] == [wanted.manifest.source.locate(path)]
 
 
 def test_brokers_settings_count_from_the_release_on_that_counts_them() -> None:
@@ -168,14 +171,14 @@ def test_brokers_settings_count_from_the_release_on_that_counts_them() -> None:
 def test_a_clusters_own_defaults() -> None:
     """They are judged also where no topic uses them."""
     on = cluster("prod", default_config={"retention.ms": "x", "segment.ms": "5"})
-    assert [complaint.message.split(":")[0] for complaint in cluster_errors(on)] == ["retention.ms"]
+    assert [diagnostic.message.split(":")[0] for diagnostic in cluster_errors(on)] == ["retention.ms"]
 
 
 def test_the_brokers_sizes_have_to_be_sizes() -> None:
     """Each wrong setting is named; one that is wrong gives no topic a size."""
     wrong = {"num.partitions": "0", "default.replication.factor": "40000", "auto.create.topics.enable": "1"}
     on = cluster("prod", broker_config=wrong)
-    assert [complaint.message for complaint in cluster_errors(on)] == [
+    assert [diagnostic.message for diagnostic in cluster_errors(on)] == [
         'num.partitions: found "0", wanted a whole number from 1 to 2147483647',
         'default.replication.factor: found "40000", wanted a whole number from 1 to 32767',
         'auto.create.topics.enable: found "1", wanted true or false',
@@ -214,13 +217,16 @@ def test_unknown_keys_in_lists() -> None:
         withoutConfig=["my.own", "flush.ms", "confluent.x", "segmentms"],
     )
     found = list(spec_errors(wanted))
-    assert [complaint.message for complaint in found] == [
+    assert [diagnostic.message for diagnostic in found] == [
         "config.retentionms: Kafka has no such topic config",
         "segmentms: Kafka has no such topic config",
     ]
-    assert [complaint.hint for complaint in found] == ["did you mean config.retention.ms?", "did you mean segment.ms?"]
+    assert [diagnostic.hint for diagnostic in found] == [
+        "did you mean config.retention.ms?",
+        "did you mean segment.ms?",
+    ]
     places = [wanted.manifest.source.locate(("spec", *path)) for path in (("ignore", 3), ("withoutConfig", 3))]
-    assert [complaint.location for complaint in found] == places
+    assert [diagnostic.location for diagnostic in found] == places
     assert list(spec_errors(wanted, cluster_document_known=False)) == []
 
 
@@ -237,7 +243,7 @@ def test_a_remedy_for_each_kind_of_fault() -> None:
 
 
 def test_what_a_missing_document_could_make_right() -> None:
-    """Without the cluster's document sizes, unknown keys and what brokers are set to are no complaint; values and
+    """Without the cluster's document sizes, unknown keys and what brokers are set to are no error; values and
     contradictions are.
     """
     config = {"my.own": 1, "retention.ms": "x", "remote.storage.enable": True}
@@ -261,7 +267,7 @@ def test_deprecated_names_are_a_warning() -> None:
     """From the release on that deprecates them, where the key stands."""
     wanted: dict[str, Any] = {"config": {"message.format.version": "2.8", "retention.ms": 5}}
     found = list(spec_warnings(spec(on=BARE, **wanted)))
-    assert [complaint.message.split(":")[0] for complaint in found] == ["message.format.version"]
+    assert [diagnostic.message.split(":")[0] for diagnostic in found] == ["message.format.version"]
     assert list(spec_warnings(spec(on=OLD, **wanted))) == []
 
 

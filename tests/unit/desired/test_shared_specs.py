@@ -137,7 +137,7 @@ def _plain(found: Desired) -> Any:
 @given(seed=st.integers(0, 1 << 40), strict=st.booleans())
 @example(seed=16277, strict=False)  # two manifests of one name, each with a warning
 def test_it_is_as_if_each_had_been_asked(seed: int, strict: bool) -> None:
-    """Specs, complaints and warnings, with their words and places, of manifests right and wrong."""
+    """Specs, errors and warnings, with their words and places, of manifests right and wrong."""
     topics, clusters, only = _random(seed)
     shared = resolve(topics, clusters, only_cluster=only, require_cluster_documents=strict)
     with pytest.MonkeyPatch.context() as patch:

@@ -35,7 +35,7 @@ def manifests(tmp_path: Path) -> Path:
 def counts(out: Path) -> tuple[int, ...]:
     """How many findings are new, standing, resolved, unseen and dropped."""
     found = read_summary(out)["findings"]
-    return tuple(found[name] for name in ("new", "standing", "resolved", "unseen", "dropped"))
+    return tuple(found[name] for name in ("new", "unchanged", "resolved", "notEvaluated", "dropped"))
 
 
 def test_a_finding_is_as_old_as_its_first_report(manifests: Path, tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_finding_is_as_old_as_its_first_report(manifests: Path, tmp_path: Path
     row = read_rows(out)[0]
     assert row_keys([row]) == [MISSING]
     assert (row["firstSeen"], row["takenAt"]) == ("2025-01-31T12:00:00Z", "2025-01-31T19:00:00Z")
-    assert (row["ageSeconds"], row["status"]) == (7 * 3600, "Standing")
+    assert (row["ageSeconds"], row["status"]) == (7 * 3600, "Unchanged")
     assert counts(out) == (0, 3, 0, 0, 0)
     trend = [(one["asOf"][11:13], one["findings"], one["new"], one["resolved"]) for one in read_summary(out)["trend"]]
     assert trend == [("12", 4, 4, 0), ("17", 3, 0, 1), ("19", 3, 0, 0)]

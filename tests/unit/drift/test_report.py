@@ -81,10 +81,10 @@ def test_every_difference_is_a_row_and_nothing_else_is(fleet: Path, tmp_path: Pa
         "actual": "5",
         "planned": "Change",
         "risk": "DataLoss",
-        "because": rows[0]["because"],
+        "explanation": rows[0]["explanation"],
         "reasons": [],
         "message": "",
-        "instead": "",
+        "hint": "",
         "owner": "default",
         "changedOutside": True,
         "takenAt": "2025-01-31T12:00:00Z",
@@ -92,7 +92,7 @@ def test_every_difference_is_a_row_and_nothing_else_is(fleet: Path, tmp_path: Pa
         "ageSeconds": 0,
         "status": "New",
     }
-    assert rows[0]["because"]
+    assert rows[0]["explanation"]
     assert [row["owner"] for row in rows] == ["default", None, "default", "default", None]
 
 
@@ -114,9 +114,9 @@ def test_the_summary_counts_what_the_rows_have(fleet: Path, tmp_path: Path) -> N
     assert found["findings"] == {
         "total": 5,
         "new": 5,
-        "standing": 0,
+        "unchanged": 0,
         "resolved": 0,
-        "unseen": 0,
+        "notEvaluated": 0,
         "dropped": 0,
         "byClass": kinds,
         "byPlanned": {"Change": 3, "Reported": 2},
@@ -184,7 +184,7 @@ def test_a_gate_changes_no_row_and_is_told(fleet: Path, tmp_path: Path) -> None:
     run_drift(fleet, tmp_path / "report", "-q")
     assert row_keys(read_rows(tmp_path / "report"))[0] == ("eu", "users", "missing", "")
     assert read_rows(tmp_path / "report")[0]["planned"] == "Change"
-    assert read_summary(tmp_path / "report")["byCluster"][0]["gate"] == "Frozen"
+    assert read_summary(tmp_path / "report")["byCluster"][0]["writeBlock"] == "Frozen"
 
 
 def test_a_topic_without_our_record_is_no_finding(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_uneven_topics_are_those_that_nobody_asked_to_be_so(tmp_path: Path) -> N
     clusters = (manifests / "all.yaml").read_text().replace('"3.9"', '"3.9", "defaults": {"partitions": 3}')
     (manifests / "all.yaml").write_text(clusters)
     assert run_drift(manifests, tmp_path / "report", "-q") == 0
-    assert read_summary(tmp_path / "report")["uneven"] == {
+    assert read_summary(tmp_path / "report")["crossClusterDifferences"] == {
         "total": 2,
         "topics": [
             {

@@ -51,7 +51,7 @@ def test_a_snapshot_of_a_stranger_is_named(manifests: Path, tmp_path: Path) -> N
     """A cluster without a document is none of this run's."""
     path = write_snapshot(tmp_path / "snapshots", "us", cluster_state("us", owned_topic("clicks")))
     assert run_drift(manifests, tmp_path / "report", "--exit-code") == 0
-    assert read_summary(tmp_path / "report")["inputs"]["strangers"] == [{"cluster": "us", "file": str(path)}]
+    assert read_summary(tmp_path / "report")["inputs"]["unknownClusters"] == [{"cluster": "us", "file": str(path)}]
 
 
 def test_of_many_strangers_some_are_named(manifests: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,7 +62,7 @@ def test_of_many_strangers_some_are_named(manifests: Path, tmp_path: Path, capsy
     said = capsys.readouterr().err
     assert said.count("is not of this run") == 10
     assert "and 2 more of these\n" in said
-    assert len(read_summary(tmp_path / "report")["inputs"]["strangers"]) == 12
+    assert len(read_summary(tmp_path / "report")["inputs"]["unknownClusters"]) == 12
 
 
 def test_snapshots_may_be_given_one_by_one(manifests: Path, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_broken_row_is_kept_aside_and_its_topic_is_unknown(
     assert (broken["file"], broken["line"], broken["text"]) == (str(eu(tmp_path)), 3, line)
     assert why in broken["message"]
     found = read_summary(tmp_path / "report")
-    assert (found["inputs"]["broken"], found["byCluster"][0]["gaps"], found["topics"]["inSync"]) == (1, True, 2)
+    assert (found["inputs"]["broken"], found["byCluster"][0]["incomplete"], found["topics"]["inSync"]) == (1, True, 2)
 
 
 def test_a_cut_file_says_how_much_is_missing(manifests: Path, tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_path_without_snapshots_is_an_error(
 
 @pytest.mark.parametrize(("content", "line"), [("", 0), ("?\n?\n", 1), ('{"kind":"topic"}\n{}\n', 1)])
 def test_without_its_first_row_nothing_of_a_file_counts(tmp_path: Path, content: str, line: int) -> None:
-    """It says of which cluster the others are: one complaint, and not one for each line."""
+    """It says of which cluster the others are: one error, and not one for each line."""
     path = tmp_path / "eu.jsonl"
     path.write_text(content)
     found = read_partial_snapshot(path)
@@ -201,7 +201,7 @@ def test_without_its_first_row_nothing_of_a_file_counts(tmp_path: Path, content:
     assert [one.line for one in found.invalid_rows] == [line]
 
 
-def test_what_cannot_be_read_at_all_is_a_complaint_too(tmp_path: Path) -> None:
+def test_what_cannot_be_read_at_all_is_a_error_too(tmp_path: Path) -> None:
     """A file that has gone since its folder was listed."""
     found = read_partial_snapshot(tmp_path / "gone.jsonl")
     assert (found.state, [one.line for one in found.invalid_rows]) == (None, [0])

@@ -133,8 +133,8 @@ def test_names_that_are_there_twice() -> None:
             [policy({}), policy({}, namespace="other"), policy({"name": "x"}, {"name": "x"}, {}), policy({})]
         )
     )
-    assert [str(complaint).split(":")[0] for complaint in found] == ["law.yaml"] * 3
-    assert [complaint.message.split(":")[0] for complaint in found] == [
+    assert [str(diagnostic).split(":")[0] for diagnostic in found] == ["law.yaml"] * 3
+    assert [diagnostic.message.split(":")[0] for diagnostic in found] == [
         "Policy law",
         "policy law, rule x",
         "Policy law",

@@ -20,11 +20,11 @@ PROD = cluster("prod", labels={"env": "prod"}, version=(3, 9))
 
 
 def said(found: PolicyResult) -> list[str]:
-    return [complaint.message for complaint in found.errors]
+    return [diagnostic.message for diagnostic in found.errors]
 
 
 def test_a_finding_names_all_its_clusters_once() -> None:
-    """One complaint a place, with the clusters by name, of many the first three."""
+    """One error a place, with the clusters by name, of many the first three."""
     law = policy({"expression": "false", "message": "never"})
     clusters = [cluster(name) for name in ("c4", "c1", "c5", "c3", "c2")]
     made = spec("a", clusters[0])
@@ -35,7 +35,7 @@ def test_a_finding_names_all_its_clusters_once() -> None:
 
 
 def test_topics_that_are_not_judged() -> None:
-    """What is to go, and what has no size (which is a complaint already)."""
+    """What is to go, and what has no size (which is an error already)."""
     law = policy({"expression": "topic.partitions > 5", "message": "more"})
     sized = replace(PROD, default_partitions=3, default_replication_factor=3)
     gone, sizeless = spec("gone", sized, ensure="Absent"), spec("sizeless", PROD, partitions=3)
@@ -43,7 +43,7 @@ def test_topics_that_are_not_judged() -> None:
     assert len(said(evaluate_rules([law], gone, sizeless, spec("a", PROD)))) == 1
 
 
-def test_a_warning_is_no_complaint() -> None:
+def test_a_warning_is_no_error() -> None:
     """Alone it is a warning; where a plan follows, that says it."""
     law = policy({"expression": "false", "message": "mind", "action": "Warn"})
     found = evaluate_rules([law], spec("a", PROD))
@@ -62,7 +62,7 @@ def test_a_denial_before_a_plan_is_left_to_the_plan() -> None:
     assert [(each.topic, each.is_actionable) for each in after.topics] == [("a", False), ("b", True)]
 
 
-def test_a_rule_that_cannot_be_judged_is_a_complaint_in_any_case() -> None:
+def test_a_rule_that_cannot_be_judged_is_a_error_in_any_case() -> None:
     """Also where another rule denies the topic, and also before a plan; its first topic is named."""
     law = policy({"expression": 'topic.labels.team == "x"'}, {"expression": "false"})
     for alone in (True, False):
@@ -86,7 +86,7 @@ def test_a_rule_about_changes_that_cannot_be_judged_ends_the_plan() -> None:
     guard = evaluate_rules([laws], spec("a", PROD), validate_only=False).plan_filter
     with pytest.raises(InvalidManifests) as raised:
         guard(plan(state(), spec("a", PROD)))
-    assert [complaint.message.partition(": cannot")[0] for complaint in raised.value.errors] == [
+    assert [diagnostic.message.partition(": cannot")[0] for diagnostic in raised.value.errors] == [
         "policy law, rule r0",
         "policy law, rule r1",
     ]

@@ -80,7 +80,7 @@ BAD_TOPICS = [
 
 
 def _rules(found: PolicyResult) -> set[str]:
-    messages = [complaint.message for complaint in (*found.errors, *found.warnings)]
+    messages = [diagnostic.message for diagnostic in (*found.errors, *found.warnings)]
     return {message.rpartition(", rule ")[2].rstrip(")") for message in messages if ", rule " in message}
 
 

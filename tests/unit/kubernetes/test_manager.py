@@ -326,7 +326,7 @@ def test_the_rest_is_told_by_itself() -> None:
             assert await world.controller._reconcile_unassigned() is Requeue.AFTER_PERIOD
         assert world.server.taken() == ["law status", "orders status"]
         assert 'topiarist_topics{cluster="",state="UnknownCluster"} 1.0' in exported(world)
-        assert (world.server.reason("orders"), world.server.reason("law", "Policy")) == ("UnknownCluster", "Judging")
+        assert (world.server.reason("orders"), world.server.reason("law", "Policy")) == ("UnknownCluster", "Active")
 
     run(work)
 
@@ -389,7 +389,7 @@ def test_a_policy_with_an_invalid_rule_says_so_by_itself() -> None:
         ready = world.server.kept["Policy/law"]["status"]["conditions"][0]
         assert (ready["status"], ready["reason"]) == ("False", "InvalidRule")
         assert ready["message"].startswith("policy law, rule r0: does not compile")
-        assert world.server.reason("fine", "Policy") == "Judging"
+        assert world.server.reason("fine", "Policy") == "Active"
         assert world.server.events == ["law InvalidRule"]
 
     asyncio.run(work())

@@ -47,8 +47,8 @@ NAMES: dict[str, set[str]] = {
     "topiarist_drift_detected_total": {"cluster", "kind"},
     "topiarist_pass_duration_seconds_count": {"cluster"},
     "topiarist_last_successful_pass_timestamp_seconds": {"cluster"},
-    "topiarist_zookeeper_session_state": {"cluster"},
-    "topiarist_zookeeper_requests_total": {"cluster", "op", "result"},
+    "topiarist_cluster_session_state": {"cluster"},
+    "topiarist_cluster_requests_total": {"cluster", "op", "result"},
     "topiarist_build_info": {"version"},
     "rest_client_requests_total": {"method", "code"},
     "process_cpu_seconds_total": set(),
@@ -190,7 +190,7 @@ def test_passes_and_their_results() -> None:
     """How often, how long, when the last good one was, and whether there is a session."""
     metrics = Metrics()
     passed(metrics, [], seconds=0.5)
-    assert figures(metrics, "topiarist_zookeeper_session_state") == {("prod",): 1}
+    assert figures(metrics, "topiarist_cluster_session_state") == {("prod",): 1}
     failed(metrics)
     assert figures(metrics, "controller_runtime_reconcile_total") == {("prod", "success"): 1, ("prod", "error"): 1}
     assert figures(metrics, "controller_runtime_reconcile_errors_total") == {("prod",): 1}
@@ -199,7 +199,7 @@ def test_passes_and_their_results() -> None:
         assert figures(metrics, f"{name}_count") == {("prod",): 2}
     stamp = figures(metrics, "topiarist_last_successful_pass_timestamp_seconds")
     assert stamp == {("prod",): MOMENT.timestamp()}
-    assert figures(metrics, "topiarist_zookeeper_session_state") == {("prod",): 0}
+    assert figures(metrics, "topiarist_cluster_session_state") == {("prod",): 0}
 
 
 def test_requests_add_up() -> None:
@@ -207,7 +207,7 @@ def test_requests_add_up() -> None:
     metrics = Metrics()
     for _ in range(2):
         metrics.count_zookeeper_requests("prod", {("read", "ok"): 3, ("multi", "failed"): 1})
-    assert figures(metrics, "topiarist_zookeeper_requests_total") == {
+    assert figures(metrics, "topiarist_cluster_requests_total") == {
         ("prod", "read", "ok"): 6,
         ("prod", "multi", "failed"): 2,
     }
@@ -221,7 +221,7 @@ def test_a_cluster_that_is_gone_leaves_nothing_that_stands_still() -> None:
     metrics.remove_cluster("prod")
     for name in (
         "topiarist_topics",
-        "topiarist_zookeeper_session_state",
+        "topiarist_cluster_session_state",
         "topiarist_last_successful_pass_timestamp_seconds",
     ):
         assert {key[0] for key in figures(metrics, name)} == {"test"}

@@ -129,7 +129,7 @@ class Answering(MemoryCluster):
             SyncState.WAITING,
             [(Reason.STATE_CONFLICT, "flush.ms was 5, and is 6 now")],
         ),
-        (Outcome("", Result.SKIPPED), SyncState.WAITING, [(Reason.NOT_SENT, "not sent")]),
+        (Outcome("", Result.SKIPPED), SyncState.WAITING, [(Reason.NOT_SENT, "skipped")]),
         (
             Outcome("", Result.UNKNOWN, Reason.SESSION_LOST, "no answer"),
             SyncState.WAITING,

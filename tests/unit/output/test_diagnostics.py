@@ -1,4 +1,4 @@
-"""Complaints as text and as JSON."""
+"""Errors as text and as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ZERO = Diagnostic(Location("topics/a.yaml", 9, 15), "partitions: found 0, wanted
 BROKEN = Diagnostic(Location("topics/b.yaml"), "found \x1b[31m, wanted YAML")
 
 
-def test_each_complaint_begins_with_its_place() -> None:
+def test_each_error_begins_with_its_place() -> None:
     """Place, label and message stand on one line that editors can follow; what to do stands beneath."""
     assert to_text([ZERO, BROKEN]) == (
         "topics/a.yaml:9:15: error: partitions: found 0, wanted 1 or more\n"
@@ -26,7 +26,7 @@ def test_the_label_tells_warnings_from_errors() -> None:
 
 
 def test_only_the_first_hundred_are_shown() -> None:
-    """Of ten thousand complaints the first hundred are shown, and how many more there are."""
+    """Of ten thousand errors the first hundred are shown, and how many more there are."""
     lines = to_text([BROKEN] * 10_000).splitlines()
     assert len(lines) == 101
     assert lines[-1] == "... and 9,900 more"
@@ -35,16 +35,16 @@ def test_only_the_first_hundred_are_shown() -> None:
     assert to_text([BROKEN] * 101, suppressed_count=5).splitlines()[-1] == "... and 6 more"
 
 
-def test_no_complaint_is_no_text() -> None:
+def test_no_error_is_no_text() -> None:
     """Where nothing is wrong nothing is said."""
     assert to_text([]) == ""
 
 
-def test_json_has_all_complaints_and_warnings() -> None:
-    """JSON has every complaint with its fields apart, however many there are; line 0 is the file as a whole."""
+def test_json_has_all_errors_and_warnings() -> None:
+    """JSON has every error with its fields apart, however many there are; line 0 is the file as a whole."""
     found = json.loads(to_json([ZERO, BROKEN] * 100, [BROKEN], suppressed_count=5))
-    assert (len(found["complaints"]), found["more"]) == (200, 5)
-    assert found["complaints"][0] == {
+    assert (len(found["errors"]), found["more"]) == (200, 5)
+    assert found["errors"][0] == {
         "file": "topics/a.yaml",
         "line": 9,
         "column": 15,

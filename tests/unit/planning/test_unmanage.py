@@ -101,9 +101,9 @@ def test_releasing_is_safe_and_the_text_says_so() -> None:
         [Reason.STALE_OWNERSHIP_RECORD],
     ]
     text = format_plans([plan], TextLayout())
-    assert "= legacy-a       release: only our record goes                            Safe" in text
+    assert "= legacy-a       unmanage: only the ownership record is removed           Safe" in text
     assert "note         our record belongs to an earlier topic of this name" in text
-    assert text.endswith("Plan: 2 to release.\n")
+    assert text.endswith("Plan: 2 to unmanage.\n")
 
 
 def test_a_closed_gate_keeps_every_record() -> None:

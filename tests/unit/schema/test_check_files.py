@@ -100,7 +100,7 @@ def test_generated_parts_are_in_step() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "manifests").glob("[sp]*/*.yaml")), ids=lambda path: path.name)
 def test_samples_are_valid_and_name_their_schema(path: Path) -> None:
-    """Every sample loads without a complaint, and its first line leads an editor to the schema of its kind."""
+    """Every sample loads without an error, and its first line leads an editor to the schema of its kind."""
     loaded = load_manifests([str(path)])
     assert loaded.errors == ()
     (manifest,) = loaded.manifests

@@ -1,7 +1,7 @@
-"""A process of ours that ends when we do, however we go, in a folder of its own that holds its log and its process id.
+"""A supervised child process that ends with its parent, in a folder with its log and process id.
 
-Below the embedded ZooKeeper, and below the servers that the tests start. It knows of no server: when one is ready is
-for its caller to say.
+``zookeeper_server`` and the test servers start their programs with it. A caller passes the function that checks whether
+the program is ready.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from topiarist.errors import Reason, TopiaristError
 
 MAX_LOG_LINES = 20
-"""So many of what it logged are part of an error."""
+"""Last lines of the log in an error message."""
 
 _WATCHDOG_SCRIPT = """
 exec 3<&0
@@ -29,12 +29,16 @@ code=$?
 kill $guard 2>/dev/null
 exit $code
 """
-# Runs its arguments, and kills that process when its standard input says so or closes, as it does when we are gone. It
-# has a session of its own: Ctrl-C in a terminal reaches us, and we end the process after its clients.
+# Runs its arguments as a process, and kills that process when standard input gets a line or closes, which also happens
+# when topiarist is killed. The shell has its own session, so that Ctrl-C in a terminal reaches only topiarist, which
+# ends the process after its clients.
 
 
 class SupervisedProcess:
-    """One program, started and ended any number of times; its log goes on. ``name`` is what errors call it."""
+    """A program that can be started and ended any number of times.
+
+    Its log file is appended to. ``name`` is its name in error messages.
+    """
 
     def __init__(self, folder: Path, command: Sequence[str], name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -46,22 +50,22 @@ class SupervisedProcess:
 
     @property
     def pid(self) -> int:
-        """The id of the process, not of the shell that guards it."""
+        """The id of the process, not of the shell that supervises it."""
         return int((self.folder / "pid").read_text())
 
     @property
     def alive(self) -> bool:
-        """Whether it runs, or stands still."""
+        """True if the process exists, also if it is stopped by a signal."""
         return self._popen is not None and self._popen.poll() is None
 
     def read_log(self) -> str:
-        """What it has printed since it was last started."""
+        """Return the output since the last start."""
         with (self.folder / "log").open("rb") as log:
             log.seek(self._log_offset)
             return log.read().decode("utf-8", "replace")
 
     def start(self) -> None:
-        """Begin to start it; ``wait_until`` tells when it is ready."""
+        """Start the process without waiting; ``wait_ready`` waits until it is ready."""
         assert not self.alive, f"{self._name} runs already"
         (self.folder / "pid").unlink(missing_ok=True)
         with (self.folder / "log").open("ab") as log:
@@ -76,10 +80,10 @@ class SupervisedProcess:
             )
 
     def wait_ready(self, ready: Callable[[], object], patience: float) -> bool:
-        """Wait until it is ready; False if its port was taken by somebody else. It is ended if it does not get there.
+        """Wait until the process is ready; return False if its port is used by another process.
 
-        Raises ``TopiaristError`` (Unreachable) with its last words if it ends, or is not ready within ``patience``
-        seconds.
+        If the process ends, or is not ready within ``patience`` seconds, it is killed. Raises ``TopiaristError``
+        (Unreachable) with the last lines of its log, except for a port in use.
         """
         assert self._popen, f"{self._name} was not started"
         deadline = time.monotonic() + patience
@@ -90,17 +94,20 @@ class SupervisedProcess:
                 if time.monotonic() < deadline:
                     continue
                 code = None
-            said = self.read_log()
+            log = self.read_log()
             self.kill()
-            if "address already in use" in said.lower():
+            if "address already in use" in log.lower():
                 return False
             ended = f"was not ready within {patience:.0f} s" if code is None else f"ended with exit code {code}"
-            last = "\n    ".join(said.strip().splitlines()[-MAX_LOG_LINES:])
+            last = "\n    ".join(log.strip().splitlines()[-MAX_LOG_LINES:])
             raise TopiaristError(Reason.UNREACHABLE, f"{self._name} {ended}; its last words:", last)
         return True
 
     def kill(self) -> None:
-        """End it at once, without a good-bye, also if it stands still. Nothing happens if it has ended already."""
+        """Kill the process at once, also if it is stopped by a signal.
+
+        Does nothing if the process has ended.
+        """
         running, self._popen = self._popen, None
         if running is None:
             return
@@ -111,7 +118,7 @@ class SupervisedProcess:
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody listens on now; somebody may take it before it is used."""
+    """Return an unused port of the loopback address; another process may bind it first."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,7 +1,7 @@
-"""What ``topiarist dev`` and the demo show: six brokers in three racks and three topics that are already there.
+"""The demo cluster of ``topiarist dev``: six brokers in three racks, and three existing topics.
 
-The manifests that go with it are in ``manifests/demo``: ``payments`` is as its manifest says, ``clicks`` keeps messages
-for one day instead of three, ``audit`` is in no manifest, and ``orders`` has a manifest but is not there yet.
+The matching manifests are in ``manifests/demo``: ``payments`` equals its manifest, ``clicks`` keeps messages for one
+day instead of three, ``audit`` is in no manifest, and ``orders`` has a manifest but does not exist yet.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CONNECT = "127.0.0.1:2181/kafka"
 """The address in ``manifests/demo/cluster.yaml``."""
 
 CLUSTER_NAME = "demo"
-"""The name of the Cluster there."""
+"""The name of the Cluster in ``manifests/demo/cluster.yaml``."""
 
 _SCHEMA_PATTERN = re.compile(r"(?<=[$]schema=)[./]*/schemas/([a-z]+[.]json)")
 
@@ -27,7 +27,7 @@ BROKERS = tuple(Broker(number, rack) for number, rack in enumerate("abcabc", sta
 
 
 def _assign_replicas(first: int, partitions: int) -> tuple[Replicas, ...]:
-    """Three replicas in three racks each: brokers that follow one another never share a rack."""
+    """Return replica lists with three replicas in three racks: consecutive brokers never share a rack."""
     return tuple(
         tuple((first + partition + replica) % len(BROKERS) + 1 for replica in range(3))
         for partition in range(partitions)
@@ -43,7 +43,7 @@ TOPICS = (
 
 @contextmanager
 def run_cluster(connect: str, cluster_id: str = CLUSTER_ID) -> Iterator[SimulatedKafka]:
-    """The demo's cluster at ``connect`` (``host:port/chroot``; the chroot is created), alive inside the ``with``."""
+    """Run the demo cluster at ``connect`` (``host:port/chroot``) inside the ``with``; the chroot is created."""
     with SimulatedKafka(connect, BROKERS, cluster_id=cluster_id) as playground:
         playground.add_topics(*TOPICS)
         yield playground
@@ -52,10 +52,10 @@ def run_cluster(connect: str, cluster_id: str = CLUSTER_ID) -> Iterator[Simulate
 def render_manifests(name: str, connect: str, cluster_id: str) -> Mapping[str, str]:
     """Return the demo's manifests for this cluster: text by path below their folder.
 
-    Their ``$schema`` is that of the installed package, so that an editor finds it wherever the folder is.
+    Their ``$schema`` is the path in the installed package, so that an editor finds it from any folder.
     """
     package = files("topiarist")
-    found = {}
+    manifests = {}
     with as_file(package / "demo") as samples, as_file(package / "schemas") as schemas:
         for sample in sorted(samples.rglob("*.yaml")):
             text = sample.read_text(encoding="utf-8")
@@ -67,5 +67,5 @@ def render_manifests(name: str, connect: str, cluster_id: str) -> Mapping[str, s
                     (f"name: {CLUSTER_NAME}", f"name: {name}"),
                 ):
                     text = text.replace(old, new)
-            found[sample.relative_to(samples).as_posix()] = text
-    return found
+            manifests[sample.relative_to(samples).as_posix()] = text
+    return manifests

@@ -1,8 +1,8 @@
-"""What brokers and Kafka's own tools write to ZooKeeper, as one release or another writes it.
+"""The znodes that brokers and Kafka's tools write, by Kafka version.
 
-Byte for byte as in Kafka's Scala 2.13 builds, key order included, and deliberately not made with ``znodes``: what we
-read and write ourselves must agree with Kafka, not with itself. After this module comes ``played``, which keeps it
-alive.
+``simulated_kafka`` and the tests write clusters with it. The bytes equal those of Kafka's Scala 2.13 builds, key order
+included. It deliberately does not use ``adapters.zookeeper.codec``: topiarist's codec must agree with Kafka, and a test
+with its own output would prove nothing.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _PATHS = (
 )
 
 _TOPICS_PER_TRANSACTION = 25
-"""In one transaction: enough to seed 10,000 in a second, and far from the limits of a request."""
+"""Topics in one transaction: seeds 10,000 in a second, and stays far below the size limit of a request."""
 
 _MAX_IN_FLIGHT = 8
 
 
 class Topic(NamedTuple):
-    """A topic to create as Kafka's own tools would, with the replica lists of its partitions from 0."""
+    """A topic to create as Kafka's tools do, with the replica lists of its partitions from 0."""
 
     name: str
     replicas: tuple[Replicas, ...]
@@ -59,9 +59,9 @@ class Topic(NamedTuple):
 def create_cluster(
     client: KazooClient, brokers: Iterable[Broker], version: KafkaVersion, cluster_id: str = CLUSTER_ID
 ) -> None:
-    """Make a cluster of ``brokers`` without topics; the first of them becomes the controller.
+    """Create a cluster of ``brokers`` without topics; the first broker becomes the controller.
 
-    The client's chroot must exist. Brokers and controller live as long as the client's session.
+    The client's chroot must exist. Brokers and controller exist as long as the client's session.
     """
     for path in _PATHS + (("/config/ips",) if version >= (2, 8) else ()):
         parent, _, _ = path.rpartition("/")
@@ -79,7 +79,7 @@ def create_cluster(
 
 
 def register_broker(client: KazooClient, broker: Broker, version: KafkaVersion) -> None:
-    """Register a broker, as an ephemeral node."""
+    """Register a broker as an ephemeral znode."""
     port = 9092 + broker.id
     newer = version >= (2, 7)
     value = {
@@ -97,7 +97,7 @@ def register_broker(client: KazooClient, broker: Broker, version: KafkaVersion) 
 
 
 def elect_controller(client: KazooClient, broker: int, version: KafkaVersion) -> tuple[int, int]:
-    """Make ``broker`` the controller, as an ephemeral node; returns the new epoch and its znode version."""
+    """Make ``broker`` the controller, as an ephemeral znode; return the new epoch and its znode version."""
     data, stat = client.get("/controller_epoch")
     epoch = int(data) + 1
     value: dict[str, Any] = {"version": 1, "brokerid": broker, "timestamp": _timestamp_ms()}
@@ -111,25 +111,28 @@ def elect_controller(client: KazooClient, broker: int, version: KafkaVersion) ->
 
 
 def add_topics(client: KazooClient, topics: Iterable[Topic], version: KafkaVersion) -> None:
-    """Create topics, config node first, with an id where the release gives one; many at once, for large clusters."""
-    waiting: deque[IAsyncResult] = deque()
+    """Create topics, config znode first, with a topic id since Kafka 2.8.
+
+    Several transactions are in flight at once, for large clusters.
+    """
+    in_flight: deque[IAsyncResult] = deque()
     remaining = iter(topics)
-    while some := list(islice(remaining, _TOPICS_PER_TRANSACTION)):
+    while batch := list(islice(remaining, _TOPICS_PER_TRANSACTION)):
         transaction = client.transaction()
-        for topic in some:
+        for topic in batch:
             identity = new_topic_id() if version >= (2, 8) else None
             partitions = {str(partition): list(replicas) for partition, replicas in enumerate(topic.replicas)}
             transaction.create(f"/config/topics/{topic.name}", config_bytes(topic.config))
             transaction.create(f"/brokers/topics/{topic.name}", topic_bytes(partitions, identity))
-        waiting.append(transaction.commit_async())
-        if len(waiting) >= _MAX_IN_FLIGHT:
-            raise_first_error(waiting.popleft().get())
-    for result in waiting:
+        in_flight.append(transaction.commit_async())
+        if len(in_flight) >= _MAX_IN_FLIGHT:
+            raise_first_error(in_flight.popleft().get())
+    for result in in_flight:
         raise_first_error(result.get())
 
 
 def topic_bytes(partitions: Mapping[str, list[int]], topic_id: str | None) -> bytes:
-    """The data of ``/brokers/topics/T``: version 3 with an id, else version 2."""
+    """Return the data of ``/brokers/topics/T``: version 3 with an id, else version 2."""
     moving: dict[str, Any] = {"adding_replicas": {}, "removing_replicas": {}}
     if topic_id is None:
         return as_json({"version": 2, "partitions": partitions, **moving})
@@ -137,40 +140,43 @@ def topic_bytes(partitions: Mapping[str, list[int]], topic_id: str | None) -> by
 
 
 def config_bytes(config: Mapping[str, str]) -> bytes:
-    """The data of ``/config/topics/T``."""
+    """Return the data of ``/config/topics/T``."""
     return as_json({"version": 1, "config": dict(config)})
 
 
 def state_bytes(live: list[int], epoch: int) -> bytes:
-    """The data of a new partition's state node: led by its first live replica."""
+    """Return the data of a new partition's state znode; the first live replica is the leader."""
     return as_json({"controller_epoch": epoch, "leader": live[0], "version": 1, "leader_epoch": 0, "isr": live})
 
 
 def new_topic_id() -> str:
-    """A random topic id: 22 characters that, since Kafka 3.2, do not begin with a dash."""
+    """Return a random topic id: 22 characters; since Kafka 3.2 the first is not a dash."""
     while (text := urlsafe_b64encode(uuid.uuid4().bytes).decode()[:22]).startswith("-"):
         pass
     return text
 
 
 def as_json(value: Mapping[str, Any]) -> bytes:
-    """Compact UTF-8 JSON, as Kafka writes it."""
+    """Return compact UTF-8 JSON, as Kafka writes it."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def commit(transaction: TransactionRequest) -> None:
-    """Commit, and raise the first error that is one: kazoo returns errors instead of raising them."""
+    """Commit, and raise the error that made the transaction fail: kazoo returns errors in the result."""
     raise_first_error(transaction.commit())
 
 
 def create_with_null_data(transaction: TransactionRequest, path: str) -> None:
-    """Add the creation of a node with null data, which kazoo allows everywhere but in a transaction."""
+    """Add the creation of a znode with null data, which kazoo's transaction API does not offer."""
     whole = transaction.client.chroot + path
     transaction.operations.append(Create(whole, None, OPEN_ACL_UNSAFE, 0))
 
 
 def raise_first_error(results: list[Any]) -> None:
-    """Raise what made a transaction fail, if it did."""
+    """Raise the error that made a transaction fail, if any.
+
+    The other operations of a failed transaction have a ``RolledBackError`` or ``RuntimeInconsistency``.
+    """
     errors = [result for result in results if isinstance(result, Exception)]
     for error in errors:
         if not isinstance(error, RolledBackError | RuntimeInconsistency):

@@ -1,8 +1,9 @@
-"""The part of the brokers and of the controller, played: what a running cluster does when somebody writes topics.
+"""A simulation of Kafka's brokers and controller on a ZooKeeper.
 
-It reacts as Kafka's controller does, from the same watches and in the same order (new topic: id, then partition states;
-grown topic: the new states; mark for deletion: partitions, topic, config, mark). It does not move leaders or replicas.
-Reads what ``seed`` laid out; whoever looks at the cluster cannot tell it from a real one, short of using it.
+``topiarist dev``, the demo and the tests use it. It reacts as Kafka's controller does, to the same watches and in the
+same order. New topic: id, then partition states. New partitions: their states. Deletion request: partitions, topic,
+config, request. It does not move leaders or replicas. ``seed`` writes the initial znodes. A client that only reads
+znodes cannot distinguish it from a real cluster.
 """
 
 from __future__ import annotations
@@ -38,11 +39,12 @@ _BROKER_IDS, _TOPICS, _DELETION_REQUESTS = "/brokers/ids", "/brokers/topics", "/
 
 
 class SimulatedKafka:
-    """A cluster at ``connect`` (``host:port/chroot``), alive until ``close``.
+    """A simulated cluster at ``connect`` (``host:port/chroot``) that runs until ``close``.
 
-    ``release`` decides what is written: topic ids since 2.8, znode versions as that release has them. ``deletes`` is
-    the brokers' ``delete.topic.enable``. ``faults`` collects what a real controller would have failed on; a cluster
-    that is treated well has none. Raises ``TopiaristError`` (Unreachable) if there is no ZooKeeper.
+    ``version`` decides what is written: topic ids since 2.8, and the JSON versions of that Kafka version.
+    ``deletion_enabled`` is the brokers' ``delete.topic.enable``. ``controller_errors`` collects the errors that a real
+    controller would log; without invalid znodes it stays empty. Raises ``TopiaristError`` (Unreachable) if there is no
+    ZooKeeper.
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class SimulatedKafka:
         self._thread = threading.Thread(target=self._process_queue, name="playground", daemon=True)
 
     def start(self) -> Self:
-        """Create the chroot, bring up the brokers, elect the first one, and begin to watch."""
+        """Create the chroot, register the brokers, elect the first one as controller, and set watches."""
         try:
             self._create_chroot()
             self.client.start(timeout=_CONNECT_TIMEOUT_S)
@@ -80,10 +82,10 @@ class SimulatedKafka:
         return self
 
     def close(self) -> None:
-        """Stop reacting and leave: brokers and controller vanish, topics stay."""
+        """Stop reacting and close the session: broker and controller znodes vanish, topics remain."""
         self.client.remove_listener(self._on_session_state)
         self._work_queue.put(None)
-        self.client.stop()  # what is being worked on ends with an error, however much of it is left
+        self.client.stop()  # work in progress fails with a connection error, so the join below returns soon
         if self._thread.is_alive():
             self._thread.join()
         self.client.close()
@@ -95,7 +97,7 @@ class SimulatedKafka:
         self.close()
 
     def add_topics(self, *topics: seed.Topic) -> None:
-        """Create topics as Kafka's own tools would, and wait until the controller has taken them over."""
+        """Create topics as Kafka's own tools do, and wait until the controller has initialized them."""
         seed.add_topics(self.client, topics, self.version)
         self.wait_idle()
 
@@ -105,27 +107,30 @@ class SimulatedKafka:
         self.wait_idle()
 
     def remove_broker(self, broker: int) -> None:
-        """Take a broker away, as if it had been stopped."""
+        """Remove a broker, as if it was stopped."""
         del self.brokers[broker]
         self.client.delete(f"{_BROKER_IDS}/{broker}")
         self.wait_idle()
 
     def elect_controller(self, broker: int) -> None:
-        """Let another broker become controller: the epoch moves on."""
+        """Make another broker the controller; the epoch is incremented."""
         self._run_and_wait(partial(self._replace_controller, broker))
 
     @contextmanager
     def pause_controller(self) -> Iterator[None]:
-        """The controller does nothing meanwhile, as one that is stuck; then it catches up. No ``settle`` in it."""
-        on = threading.Event()
-        self._work_queue.put(on.wait)
+        """Pause the controller inside the ``with``, as if it was stuck; afterwards it processes the backlog.
+
+        Do not call ``wait_idle`` inside the ``with``: it would time out.
+        """
+        resume = threading.Event()
+        self._work_queue.put(resume.wait)
         try:
             yield
         finally:
-            on.set()
+            resume.set()
 
     def wait_idle(self) -> None:
-        """Wait until everything that was written before this call has been reacted to."""
+        """Wait until the controller has processed everything written before this call."""
         self._run_and_wait(self._sync_all)
 
     def _create_chroot(self) -> None:
@@ -148,13 +153,13 @@ class SimulatedKafka:
             raise TopiaristError(Reason.UNREACHABLE, f"the playground did not react within {_REACTION_TIMEOUT_S:.0f} s")
 
     def _process_queue(self) -> None:
-        """Do one thing after the other, in one thread, as Kafka's controller does."""
+        """Process one work item after the other in one thread, as Kafka's controller does."""
         while (work := self._work_queue.get()) is not None:
             try:
                 work()
             except _CONNECTION_ERRORS:
-                continue  # when the connection is back, _session asks for a look at everything
-            except Exception as error:  # a real controller logs it and loses the event; neither may end the thread
+                continue  # after the reconnect, _on_session_state enqueues a full sync
+            except Exception as error:  # a real controller logs the error and loses the event; its thread continues
                 self.controller_errors.append(f"{type(error).__name__}: {error}")
 
     def _on_session_state(self, state: KazooState) -> None:
@@ -162,7 +167,10 @@ class SimulatedKafka:
             self._work_queue.put(self._sync_all)
 
     def _on_watch_event(self, event: WatchedEvent) -> None:
-        """Note what a watch has seen; the reading, which arms the watch again, is done in our own thread."""
+        """Enqueue the reaction to a watch event.
+
+        The reaction reads the znode and sets the watch again in the worker thread: kazoo calls this in its own thread.
+        """
         reaction = {
             _BROKER_IDS: self._sync_brokers,
             _TOPICS: self._sync_topics,
@@ -173,7 +181,7 @@ class SimulatedKafka:
             self._work_queue.put(reaction.get(event.path) or partial(self._sync_topic, topic))
 
     def _sync_all(self) -> None:
-        """Look at all that a new controller looks at; nodes that a lost session took along come back first."""
+        """Process everything that a new controller reads, after ephemeral znodes of a lost session are restored."""
         for missing in self.brokers.keys() - self._live_brokers():
             seed.register_broker(self.client, self.brokers[missing], self.version)
         if self.client.exists("/controller") is None:
@@ -187,7 +195,7 @@ class SimulatedKafka:
         self._sync_all()
 
     def _sync_brokers(self) -> None:
-        """Brokers came or went: what waited for one of them may now go on."""
+        """React to registered or removed brokers: work that waited for a broker may now continue."""
         self.client.get_children(_BROKER_IDS, watch=self._on_watch_event)
         self._known_topics.clear()
         self._sync_topics()
@@ -199,12 +207,12 @@ class SimulatedKafka:
             names - self._known_topics,
             names,
         )  # all known from here on, also if one of them cannot be read
-        # All are read before one is looked at: where one is odd, the others are lost with it, and watched.
-        found = {name: data for name in sorted(new) if (data := self._read_topic(name)) is not None}
-        topics = {name: _decode_topic(f"{_TOPICS}/{name}", data) for name, data in found.items()}
+        # Read all topics before decoding one, as Kafka does: one invalid topic loses the event for all of them.
+        data_by_name = {name: data for name in sorted(new) if (data := self._read_topic(name)) is not None}
+        topics = {name: _decode_topic(f"{_TOPICS}/{name}", data) for name, data in data_by_name.items()}
         for name, topic in topics.items():
             if self.version >= (2, 8) and "topic_id" not in topic:
-                # Kafka sets it without a version, so it wins over anybody who writes at the same time.
+                # Kafka sets the data without a version check, so it overwrites a concurrent write of another client.
                 data = seed.topic_bytes(topic["partitions"], seed.new_topic_id())
                 self.client.set(f"{_TOPICS}/{name}", data)
         for name, topic in topics.items():
@@ -215,7 +223,7 @@ class SimulatedKafka:
             self._process_deletion_request(name)
 
     def _read_topic(self, name: str) -> bytes | None:
-        """Read a topic's node, and watch it; None if the topic has gone."""
+        """Read and watch a topic's znode; None if the topic was deleted."""
         try:
             return bytes(self.client.get(f"{_TOPICS}/{name}", watch=self._on_watch_event)[0])
         except NoNodeError:
@@ -223,7 +231,7 @@ class SimulatedKafka:
             return None
 
     def _sync_topic(self, name: str) -> None:
-        """Give states to the partitions of a topic that have none yet; an id only a new topic gets."""
+        """Create the missing partition states of an existing topic; only new topics get an id."""
         data = self._read_topic(name)
         if data is not None:
             path = f"{_TOPICS}/{name}"
@@ -231,15 +239,15 @@ class SimulatedKafka:
 
     def _create_partition_states(self, path: str, partitions: dict[str, list[int]]) -> None:
         try:
-            there = set(self.client.get_children(f"{path}/partitions"))
+            existing = set(self.client.get_children(f"{path}/partitions"))
         except NoNodeError:
-            there = None
+            existing = None
         live = self._live_brokers()
         transaction = self.client.transaction()
         transaction.check("/controller_epoch", self._epoch_and_version[1])
-        if there is None:
+        if existing is None:
             seed.create_with_null_data(transaction, f"{path}/partitions")
-        for partition in sorted(partitions.keys() - (there or set()), key=int):
+        for partition in sorted(partitions.keys() - (existing or set()), key=int):
             if replicas := [replica for replica in partitions[partition] if replica in live]:
                 node = f"{path}/partitions/{partition}"
                 seed.create_with_null_data(transaction, node)
@@ -248,9 +256,9 @@ class SimulatedKafka:
             seed.commit(transaction)
 
     def _process_deletion_request(self, name: str) -> None:
-        """Carry out one mark; a topic with a replica on an absent broker waits.
+        """Carry out one deletion request; a topic with a replica on an offline broker waits.
 
-        A mark for a topic that is not there just goes, and so does every mark where deletion is disabled.
+        A request for a topic that does not exist is removed, and so is every request if deletion is disabled.
         """
         path = f"{_TOPICS}/{name}"
         if self.deletion_enabled:
@@ -267,7 +275,7 @@ class SimulatedKafka:
 
 
 def _decode_topic(path: str, data: bytes) -> dict[str, Any]:
-    """A topic node, or a ``ValueError`` where Kafka's controller would lose the event."""
+    """Decode a topic znode; raise ``ValueError`` where Kafka's controller would lose the event."""
     topic = json.loads(data)
     if not isinstance(topic, dict) or not isinstance(topic.get("partitions"), dict):
         raise ValueError(f"{path} holds no topic: {data!r}")

@@ -1,8 +1,7 @@
-"""A real ZooKeeper from the jars that PySpark brings, for the demo, ``topiarist dev`` and the tests.
+"""A real ZooKeeper server from PySpark's jars, for ``topiarist dev``, the demo and the tests.
 
-Nothing is downloaded and nothing is installed: one Java process on 127.0.0.1, with a data folder of its own that goes
-when it ends. Before it stands whoever wants a ZooKeeper; after it come ``playground`` (which makes it look like
-Kafka's) and any client.
+Nothing is downloaded or installed: it is one Java process on 127.0.0.1 with its own data folder, which is removed when
+the server ends. ``simulated_kafka`` adds brokers and a controller.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from topiarist.errors import Reason, TopiaristError
 MIN_JAVA_VERSION = 17
 
 START_TIMEOUT_S = 90.0
-"""Seconds; a start takes 0.4 on a quiet machine."""
+"""Seconds; a start takes 0.4 s on an idle machine."""
 
 _JAR_PATTERNS = (
     "zookeeper-[0-9]*.jar",
@@ -58,7 +57,7 @@ FAST_START_JVM_OPTIONS = (
     "-Djava.awt.headless=true",
     "-Djava.net.preferIPv4Stack=true",
 )
-"""C1 only and one collector thread: what makes a small JVM start twice as fast."""
+"""C1 only and one collector thread: a small JVM starts twice as fast."""
 
 _JVM_OPTIONS = ("-Xmx512m", *FAST_START_JVM_OPTIONS, "-Dlog4j2.level=info", "-Dzookeeper.preAllocSize=4096")
 
@@ -78,11 +77,11 @@ _DEFAULT_SETTINGS = {
 
 
 class EmbeddedZooKeeper:
-    """One ZooKeeper server: ``with EmbeddedZooKeeper() as server: connect_to(server.connect)``.
+    """A ZooKeeper server: ``with EmbeddedZooKeeper() as server: connect_to(server.connect)``.
 
-    ``settings`` are lines of its ``zoo.cfg``, ``java`` options of its JVM; both come after our own and so win. ``port``
-    is the one to listen on; without it any free one is taken. Raises ``TopiaristError``: PrerequisiteMissing without
-    Java 17 or PySpark, Unreachable if the server does not start or the port is taken.
+    ``settings`` are lines of its ``zoo.cfg``, ``jvm_options`` options of its JVM; both override the defaults. ``port``
+    is the port to listen on; without it a free port is used. Raises ``TopiaristError``: PrerequisiteMissing without
+    Java 17 or PySpark, Unreachable if the server does not start or the port is in use.
     """
 
     def __init__(
@@ -108,16 +107,16 @@ class EmbeddedZooKeeper:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
+        """True if the Java process exists."""
         return self._process is not None and self._process.alive
 
     def start(self) -> Self:
-        """Start the server and wait until it answers."""
+        """Start the server and wait until it is ready."""
         self.directory = Path(tempfile.mkdtemp(prefix="topiarist-zookeeper-"))
         atexit.register(self.stop)
         try:
             self._process = SupervisedProcess(self.directory, self._build_command(), "the embedded ZooKeeper")
-            # Between our look for a free port and the server's bind somebody else may take it.
+            # Another process may bind the free port before the server does: then try the next one.
             while not self._launch(self._requested_port or free_port()):
                 if self._requested_port:
                     hint = "give another one, or none: then a free one is taken"
@@ -128,18 +127,18 @@ class EmbeddedZooKeeper:
         return self
 
     def restart(self) -> None:
-        """End the server as ``kill`` does and start it again on the same port with the same data."""
+        """Kill the server, and start it again on the same port with the same data."""
         self.kill()
         if not self._launch(self.port):
             raise TopiaristError(Reason.UNREACHABLE, f"port {self.port} was taken while ZooKeeper was restarted")
 
     def kill(self) -> None:
-        """End the server at once, without a good-bye; its data stays for ``restart``."""
+        """Kill the server at once; its data remains for ``restart``."""
         if self._process:
             self._process.kill()
 
     def stop(self) -> None:
-        """End the server and remove its data. May be called more than once."""
+        """Kill the server and remove its data. May be called more than once."""
         self.kill()
         atexit.unregister(self.stop)
         if self.directory != Path():
@@ -152,7 +151,7 @@ class EmbeddedZooKeeper:
         self.stop()
 
     def _build_command(self) -> list[str]:
-        """The command line, to be run in ``directory``."""
+        """Return the command line, to be run in ``directory``."""
         return [
             find_java(),
             *self._jvm_options,
@@ -163,7 +162,10 @@ class EmbeddedZooKeeper:
         ]
 
     def _launch(self, port: int) -> bool:
-        """Start the process and wait until it is ready; False if the port is taken."""
+        """Start the process and wait until it is ready.
+
+        Returns False if the port is in use.
+        """
         assert self._process
         self.port = port
         lines = {"dataDir": str(self.directory / "data"), "clientPort": str(port), **self._settings}
@@ -172,7 +174,7 @@ class EmbeddedZooKeeper:
         return self._process.wait_ready(self._is_ready, START_TIMEOUT_S)
 
     def _is_ready(self) -> bool:
-        """Whether the server serves, and is ours: another one on this port has another data folder."""
+        """Return whether this server answers: another server on the port has another data folder."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
                 connection.sendall(b"conf")
@@ -183,14 +185,17 @@ class EmbeddedZooKeeper:
 
 
 def find_java(purpose: str = "run a ZooKeeper here") -> str:
-    """The Java to use: that of ``JAVA_HOME`` if it is set, else the one on the path; checked to be 17 or later."""
+    """Return the Java executable: from ``JAVA_HOME`` if it is set, else from the path.
+
+    Raises ``TopiaristError`` (PrerequisiteMissing) unless it is version 17 or later.
+    """
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java") or ""
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+        output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     except OSError:
-        said = ""
-    version = re.search(r'version "((\d+)[^"]*)"', said)
+        output = ""
+    version = re.search(r'version "((\d+)[^"]*)"', output)
     if version and int(version[2]) >= MIN_JAVA_VERSION:
         return java
     found = f"{java} is version {version[1]}" if version else f"{java or 'java'} is not there"
@@ -202,16 +207,19 @@ def find_java(purpose: str = "run a ZooKeeper here") -> str:
 
 
 def find_jars() -> list[Path]:
-    """The jars that a ZooKeeper server needs, out of PySpark's; PySpark itself is not imported."""
+    """Return the jars of a ZooKeeper server in PySpark's folder; PySpark is not imported.
+
+    Raises ``TopiaristError`` (PrerequisiteMissing) if PySpark or a jar is missing.
+    """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise extras.missing_packages_error("drift", "a ZooKeeper on this machine, whose jars PySpark brings,")
     folder = Path(spec.origin).parent / "jars"
-    found = {pattern: sorted(folder.glob(pattern)) for pattern in _JAR_PATTERNS}
-    missing = [pattern for pattern, jars in found.items() if not jars]
+    jars_by_pattern = {pattern: sorted(folder.glob(pattern)) for pattern in _JAR_PATTERNS}
+    missing = [pattern for pattern, jars in jars_by_pattern.items() if not jars]
     if missing:
         raise TopiaristError(
             Reason.PREREQUISITE_MISSING,
             f"PySpark brings no {', '.join(missing)} in {folder}: install PySpark 4.0 or later",
         )
-    return [jars[-1] for jars in found.values()]
+    return [jars[-1] for jars in jars_by_pattern.values()]

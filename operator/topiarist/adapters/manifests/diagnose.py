@@ -1,8 +1,8 @@
-"""What is wrong with a file as YAML, in our words: bytes that are no text, and everything that libyaml stops at.
+"""The diagnosing parser: every error of a file as YAML, with its location and a hint.
 
-The thorough pass: everything that is wrong with a file, each with its place, for files that the fast pass finds odd.
-
-A document of another API group is not judged at all. After text that is no YAML, reading goes on at the next ``---``.
+``loader`` calls ``diagnose_documents`` for a file that the fast ``parser`` rejects. Reported are bytes that are not
+UTF-8, everything that libyaml rejects, and everything that YAML allows but topiarist does not. ``loader`` ignores the
+issues of a document of another API group. After text that is not YAML, parsing continues at the next ``---``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from topiarist.schema.load import API_GROUP
 from topiarist.text import printable, quote
 
 LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
-"""What libyaml counts as the end of a line."""
+"""A line break as libyaml defines it."""
 
 _FORBIDDEN_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 
@@ -32,11 +32,14 @@ _FORBIDDEN_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9
 _TAG_DIRECTIVE = re.compile("%TAG")
 
 _DELIMITED_CONTEXTS = ("flow sequence", "flow mapping", "quoted scalar")
-"""What has an end of its own: where it began matters when that end is missing."""
+"""Constructs with an end delimiter: if it is missing, the error also names the line of the start."""
 
 
 class SyntaxIssue(NamedTuple):
-    """Something wrong at a line and column (from 0) of a text; ``since`` is the line where it began, if another."""
+    """A problem at a line and column (from 0) of a text.
+
+    ``start_line`` is the line where the construct began, if it is another line.
+    """
 
     line: int
     column: int
@@ -92,7 +95,7 @@ _LIBYAML_MESSAGES: dict[str, tuple[str, str]] = {
 
 
 def line_and_column(text: str, index: int) -> tuple[int, int]:
-    """Line and column, from 0, of the character at ``index``."""
+    """Return line and column, from 0, of the character at ``index``."""
     line, start = 0, 0
     for match in LINE_BREAK.finditer(text, 0, index):
         line, start = line + 1, match.end()
@@ -100,18 +103,21 @@ def line_and_column(text: str, index: int) -> tuple[int, int]:
 
 
 def _find_positions(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int, str]]:
-    """Line and column, from 0, and text of each match; no line is counted twice, however many matches there are."""
-    line = start = seen = 0
+    """Yield line and column, from 0, and text of each match.
+
+    Each line is counted once, so the time does not grow with lines times matches.
+    """
+    line = start = counted = 0
     for match in pattern.finditer(text):
-        for end in LINE_BREAK.finditer(text, seen, match.start()):
+        for end in LINE_BREAK.finditer(text, counted, match.start()):
             line, start = line + 1, end.end()
-        seen = match.start()
-        yield line, seen - start, match[0]
+        counted = match.start()
+        yield line, counted - start, match[0]
 
 
 def describe_decode_error(error: UnicodeDecodeError) -> SyntaxIssue:
-    """Why the bytes of a file are not UTF-8."""
-    data = error.object  # without a byte order mark, and counted without it
+    """Return the position and reason of a UTF-8 decode error."""
+    data = error.object  # the codec has removed the byte order mark
     before = data[: error.start].decode()
     line, column = line_and_column(before, len(before))
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -122,28 +128,37 @@ def describe_decode_error(error: UnicodeDecodeError) -> SyntaxIssue:
 
 
 def forbidden_character_issues(text: str) -> Iterator[SyntaxIssue]:
-    """Control characters, which no YAML file may hold; libyaml gives up such a file whole."""
-    for line, column, found in _find_positions(_FORBIDDEN_CHARACTERS, text):
-        yield SyntaxIssue(line, column, f"found the control character U+{ord(found):04X}", "take it out")
+    """Yield the control characters that YAML forbids; libyaml rejects a file that has one."""
+    for line, column, character in _find_positions(_FORBIDDEN_CHARACTERS, text):
+        yield SyntaxIssue(line, column, f"found the control character U+{ord(character):04X}", "take it out")
 
 
 def ambiguous_character_issues(text: str) -> Iterator[SyntaxIssue]:
-    """Characters that end a line or vanish in some YAML versions only: a comment could end where no editor shows it."""
-    for line, column, found in _find_positions(AMBIGUOUS_CHARACTERS, text):
-        message = f"found the character U+{ord(found):04X}, which YAML versions read differently"
+    """Yield the characters that are line breaks or are skipped in some YAML versions only.
+
+    Such a character could end a comment at a place that no editor shows.
+    """
+    for line, column, character in _find_positions(AMBIGUOUS_CHARACTERS, text):
+        message = f"found the character U+{ord(character):04X}, which YAML versions read differently"
         yield SyntaxIssue(line, column, message, "take it out")
 
 
 def tag_directive_issues(text: str) -> Iterator[SyntaxIssue]:
-    """The first %TAG directive beyond as many as a file may have; what only looks like one is counted too."""
-    found = next(islice(_find_positions(_TAG_DIRECTIVE, text), MAX_TAG_DIRECTIVES, None), None)
-    if found:
+    """Yield the first %TAG directive above the limit for one file.
+
+    The text ``%TAG`` is counted anywhere, also in a comment or a value.
+    """
+    excess = next(islice(_find_positions(_TAG_DIRECTIVE, text), MAX_TAG_DIRECTIVES, None), None)
+    if excess:
         message = f"found more than {MAX_TAG_DIRECTIVES} %TAG directives in one file"
-        yield SyntaxIssue(found[0], found[1], message, "leave them out, or split the file up")
+        yield SyntaxIssue(excess[0], excess[1], message, "leave them out, or split the file up")
 
 
 def locate_error(error: YAMLError | LimitExceeded, text: str) -> tuple[SyntaxIssue, int]:
-    """What made the reader stop in ``text``, and the index of the character it stopped at."""
+    """Return the issue of a parser error, and the index of its character.
+
+    The parser stopped at that index, so parsing can continue after it.
+    """
     if isinstance(error, LimitExceeded):
         return SyntaxIssue(error.line, error.column, error.message, "split it up"), len(text)
     if not isinstance(error, MarkedYAMLError) or error.problem_mark is None:
@@ -170,17 +185,17 @@ _SEPARATOR = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 
 
 class LocatedIssue(NamedTuple):
-    """Something wrong in a document, at a path and its place."""
+    """A problem in a document, with its path and its diagnostic."""
 
     path: FieldPath
     diagnostic: Diagnostic
 
 
 class DiagnosedDocument(NamedTuple):
-    """A document's content as far as it could be read, where it stands, and what is wrong with how it is written.
+    """A document's content as far as it could be read, its source, and its issues.
 
-    ``more`` counts what is wrong beyond the first ``MAX_COMPLAINTS``. ``source`` still has its ``root``, which whoever
-    keeps the source for longer is to drop.
+    ``suppressed_count`` counts the issues beyond the first ``MAX_ERRORS``. ``source`` still has its ``root``; a caller
+    that keeps ``source`` should set ``root`` to None to free the memory.
     """
 
     body: Any
@@ -190,7 +205,10 @@ class DiagnosedDocument(NamedTuple):
 
 
 def diagnose_documents(file: File) -> Iterator[DiagnosedDocument | Diagnostic]:
-    """All documents of a file; a complaint where one cannot be read, or where the file as a whole has a flaw."""
+    """Yield all documents of a file, with their issues.
+
+    Yields a ``Diagnostic`` where a document or the whole file is unreadable.
+    """
     try:
         text = file.data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -198,18 +216,20 @@ def diagnose_documents(file: File) -> Iterator[DiagnosedDocument | Diagnostic]:
         return
     flaws = list(islice(chain(forbidden_character_issues(text), tag_directive_issues(text)), MAX_ERRORS))
     if not flaws:
-        ours = False
+        has_own_document = False
         for document in _diagnose_text(file, text):
-            # Text that cannot be read may be so because of them: some editors count their lines otherwise than YAML.
-            ours = ours or isinstance(document, Diagnostic) or is_topiarist_document(document.body)
+            # Ambiguous characters may be why a document is unreadable: some editors count lines differently than YAML.
+            has_own_document = (
+                has_own_document or isinstance(document, Diagnostic) or is_topiarist_document(document.body)
+            )
             yield document
-        flaws = list(islice(ambiguous_character_issues(text), MAX_ERRORS)) if ours else []
+        flaws = list(islice(ambiguous_character_issues(text), MAX_ERRORS)) if has_own_document else []
     for flaw in flaws:
         yield _make_diagnostic(file, flaw)
 
 
 def is_topiarist_document(body: Any) -> bool:
-    """Whether a document's ``apiVersion`` is of our API group, in whatever version."""
+    """Return whether ``apiVersion`` is of topiarist's API group, in any version."""
     version = body.get("apiVersion") if isinstance(body, dict) else None
     return isinstance(version, str) and (version == API_GROUP or version.startswith(f"{API_GROUP}/"))
 
@@ -243,12 +263,14 @@ def _diagnose_document(file: File, composed: ComposedDocument, offset: int, line
     source.root = composed.root, composed.line
     if composed.root.is_scalar and composed.root.is_plain and not composed.root.text and not composed.root.issues:
         return DiagnosedDocument(None, source, [], 0)
-    judge = _DocumentDiagnoser(file.name, line + 1)
-    return DiagnosedDocument(judge.build_value(composed.root, ()), source, judge.issues, judge.suppressed_count)
+    diagnoser = _DocumentDiagnoser(file.name, line + 1)
+    return DiagnosedDocument(
+        diagnoser.build_value(composed.root, ()), source, diagnoser.issues, diagnoser.suppressed_count
+    )
 
 
 class _DocumentDiagnoser:
-    """Makes values of one document's nodes, and notes what is wrong with each."""
+    """A builder of plain values from the nodes of one document, which collects their issues."""
 
     def __init__(self, name: str, line: int) -> None:
         self._name = name
@@ -259,7 +281,7 @@ class _DocumentDiagnoser:
         self.suppressed_count = 0
 
     def build_value(self, node: Node, path: FieldPath) -> Any:
-        """The plain content of a node; the text itself where a scalar has no meaning."""
+        """Return the plain content of a node; the text of a scalar without one meaning."""
         for fault in node.issues:
             self._add_issue(node, path, *fault)
         if node.pairs is not None:
@@ -278,7 +300,7 @@ class _DocumentDiagnoser:
             if name in first:
                 hint = f"keep one of them; the first is on line {first[name].line + self._line}"
                 self._add_issue(key, (*path, FieldKey(name)), f"found the field {printable(name)} a second time", hint)
-                # Whoever claims to be ours, in either place, is judged as ours and does not pass as a stranger.
+                # A document with topiarist's API group in either field is validated and not skipped as foreign.
                 if path == () and name == "apiVersion" and is_topiarist_document({name: child.text}):
                     mapping[name] = child.text
                 continue
@@ -305,7 +327,7 @@ class _DocumentDiagnoser:
         try:
             return self._keys[node.text] if is_key else self._scalars[node.text]
         except AmbiguousScalar as error:
-            # A key is never a truth value: in its place only quotes help.
+            # A key is never a boolean, so the hint must not suggest one: only quotes solve this.
             hint = error.hint.removesuffix(", or write true or false") if is_key else error.hint
             self._add_issue(node, path, error.message, hint)
             return node.text

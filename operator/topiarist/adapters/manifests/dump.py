@@ -1,4 +1,7 @@
-"""Documents as YAML that every reader takes the same way, the strict loader and kubectl among them."""
+"""Documents as YAML that every YAML version reads alike, including topiarist's parser and kubectl.
+
+``topiarist export`` and ``topiarist render`` write their documents with it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from topiarist.schema.load import load_schema
 
 
 class _ManifestDumper(yaml.CSafeDumper):
-    """Quotes what would have no single meaning without quotes, and never uses anchors."""
+    """A YAML dumper that quotes ambiguous text and never uses anchors."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         return True
@@ -36,13 +39,19 @@ _ManifestDumper.add_representer(Decimal, _represent_fraction)
 
 
 def dump_documents(documents: Iterable[Mapping[str, Any]]) -> str:
-    """Documents as one YAML text, each begun with ``---``, fields in their order; reading it gives them back."""
+    """Return documents as one YAML text, each after ``---``, with fields in their order.
+
+    Parsing the text returns equal documents.
+    """
     return yaml.dump_all(
         documents, Dumper=_ManifestDumper, sort_keys=False, allow_unicode=True, explicit_start=True, width=120
     )
 
 
 def dump_file(document: Mapping[str, Any]) -> str:
-    """One document as the text of a file of its own; the first line tells editors which schema it follows."""
+    """Return one document as the text of its own file.
+
+    The first line names the document's schema for editors.
+    """
     head = f"# yaml-language-server: $schema={load_schema(document['kind'])['$id']}\n"
     return head + yaml.dump(document, Dumper=_ManifestDumper, sort_keys=False, allow_unicode=True, width=120)

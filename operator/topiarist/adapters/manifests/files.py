@@ -1,8 +1,8 @@
-"""From paths to bytes: which files a run reads, and what may be wrong with them before anything in them is.
+"""Files of a run: paths in, bytes or errors out.
 
-Below a given folder only regular files are opened, and no link leads out: a repository from somewhere cannot make a run
-read other files, wait for a pipe, or run in circles. Each file is opened by one descriptor, checked, and read once;
-what becomes of it on disk afterwards does not matter.
+``loader`` calls ``read_files``. Below a given folder only regular files are opened, and no link outside the folder is
+followed: an untrusted repository cannot make a run read other files, wait for a pipe, or loop. Each file is opened once
+by descriptor, checked, and read once, so later changes on disk have no effect.
 """
 
 from __future__ import annotations
@@ -40,17 +40,20 @@ _MAX_PEEK_BYTES = 64 * 1024
 
 
 class IgnoredPath(NamedTuple):
-    """A warning about a path that holds nothing to read, or a file that is not read although its name suggests it."""
+    """A warning about a path that brings no input.
+
+    Either a folder without manifests, or a skipped file with a name like a manifest's.
+    """
 
     warning: Diagnostic
 
 
 def read_files(paths: Iterable[str], stdin: BinaryIO | None = None) -> Iterator[File | Diagnostic | IgnoredPath]:
-    """The files that ``paths`` mean, in order, or what is wrong with one; ``-`` is ``stdin``.
+    """Yield the files that ``paths`` name, in order, or an error for each; ``-`` is ``stdin``.
 
-    A folder means its ``*.yaml`` and ``*.yml``, at any depth, sorted, without hidden ones (``.git``). A file that
-    several paths or links lead to is read once. A path that is given may itself be a link. Files of a folder that look
-    like manifests and have another name, and folders without any file, are ``Ignored``.
+    A folder stands for its ``*.yaml`` and ``*.yml`` files at any depth, sorted, without hidden entries (``.git``). A
+    file that several paths or links lead to is read once. A given path may be a link. Folders without any file, and
+    files of a folder that look like manifests but have another suffix, are ``IgnoredPath`` values.
     """
     walk = _FileWalker()
     for path in paths:
@@ -64,13 +67,13 @@ def _read_stdin(stream: BinaryIO) -> File | Diagnostic:
     try:
         data = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        why = "it is closed" if error.errno == errno.EBADF else error.strerror
-        return Diagnostic(Location(STDIN), f"cannot be read: {why}")
+        reason = "it is closed" if error.errno == errno.EBADF else error.strerror
+        return Diagnostic(Location(STDIN), f"cannot be read: {reason}")
     return File(STDIN, data) if len(data) <= MAX_BYTES else _too_large_error(STDIN)
 
 
 class _FileWalker:
-    """All paths of one run; remembers what was read."""
+    """A reader of all paths of one run that remembers the files it has read."""
 
     def __init__(self) -> None:
         self._visited: set[tuple[int, int]] = set()
@@ -79,12 +82,12 @@ class _FileWalker:
         self.remaining_peeks = iter(range(MAX_PEEKS))
 
     def walk_path(self, path: str) -> Iterator[File | Diagnostic | IgnoredPath]:
-        """The files of one given path, or a warning if there is none."""
-        self._has_repeated_file, nothing = False, True
+        """Yield the files of one given path, or a warning if there is none."""
+        self._has_repeated_file, is_empty = False, True
         for found in self._walk_given_path(path):
-            nothing = False
+            is_empty = False
             yield found
-        if nothing and not self._has_repeated_file:
+        if is_empty and not self._has_repeated_file:
             yield _make_ignored_path(path, "found no *.yaml and no *.yml in this folder")
 
     def _walk_given_path(self, path: str) -> Iterator[File | Diagnostic | IgnoredPath]:
@@ -100,7 +103,7 @@ class _FileWalker:
             yield _unreadable_error(path, error)
 
     def mark_visited(self, status: os.stat_result) -> bool:
-        """Whether a file or folder has not been met before."""
+        """Mark a file or folder as visited; return False if it was visited before."""
         identity = (status.st_dev, status.st_ino)
         if identity in self._visited:
             self._has_repeated_file = True
@@ -109,7 +112,7 @@ class _FileWalker:
         return True
 
     def read_file(self, descriptor: int, name: str) -> Iterator[File | Diagnostic]:
-        """The content of one open file, which is closed."""
+        """Yield the content of one open file, and close the file."""
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
@@ -131,7 +134,7 @@ class _FileWalker:
 
 
 class _FolderWalker:
-    """One given folder: the root that no link leads out of."""
+    """A reader of one given folder that follows no link to a target outside the folder."""
 
     def __init__(self, walk: _FileWalker, path: str) -> None:
         self._walk = walk
@@ -140,7 +143,7 @@ class _FolderWalker:
         self._links: list[str] = []
 
     def walk_files(self) -> Iterator[File | Diagnostic | IgnoredPath]:
-        """Everything below: first what lies there itself, then what links lead to and has not been read."""
+        """Yield all files below the folder: first regular entries, then unread targets of links."""
         yield from self._walk_folder(os.open(self._root, _OPEN_FLAGS | os.O_DIRECTORY), "", 0)
         for link in iter(self._pop_link, None):
             yield from self._follow_link(link)
@@ -149,7 +152,10 @@ class _FolderWalker:
         return self._links.pop(0) if self._links else None
 
     def _walk_folder(self, descriptor: int, below: str, depth: int) -> Iterator[File | Diagnostic | IgnoredPath]:
-        """Read an open folder, which is closed; ``below`` is its path below the root, with a final slash."""
+        """Read an open folder, and close it.
+
+        ``below`` is the folder's path below the root, with a final slash.
+        """
         try:
             if not self._walk.mark_visited(os.fstat(descriptor)):
                 return
@@ -159,8 +165,8 @@ class _FolderWalker:
                 )
                 return
             with os.scandir(descriptor) as entries:
-                found = sorted((entry for entry in entries if entry.name[0] != "."), key=_entry_name)
-            for entry in found:
+                visible = sorted((entry for entry in entries if entry.name[0] != "."), key=_entry_name)
+            for entry in visible:
                 yield from self._walk_entry(descriptor, below, entry, depth)
         finally:
             os.close(descriptor)
@@ -189,7 +195,10 @@ class _FolderWalker:
             yield _unreadable_error(self._prefix + path, error)
 
     def _is_json_manifest(self, folder: int, entry: os.DirEntry[str]) -> bool:
-        """Return whether a file is JSON that begins like a manifest; only so many files are opened to find out."""
+        """Return whether a file is JSON that begins like a manifest.
+
+        At most ``MAX_PEEKS`` files of a run are opened for this; then False.
+        """
         if not entry.name.lower().endswith(".json") or not entry.is_file(follow_symlinks=False):
             return False
         if next(self._walk.remaining_peeks, None) is None:
@@ -197,14 +206,17 @@ class _FolderWalker:
         try:
             opened = os.open(entry.name, _OPEN_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
         except OSError:
-            return False  # a file that is not read may be unreadable
+            return False  # a JSON file is not input, so an unreadable one is no error
         try:
             return _JSON_MANIFEST.search(os.read(opened, _MAX_PEEK_BYTES)) is not None
         finally:
             os.close(opened)
 
     def _follow_link(self, path: str) -> Iterator[File | Diagnostic | IgnoredPath]:
-        """What a link leads to: a folder's files, or a file if the link is named like a manifest."""
+        """Yield the files that a link leads to.
+
+        The target is a folder, or a file if the link has a manifest's suffix.
+        """
         try:
             target = os.path.realpath(f"{self._root}/{path}", strict=True)
             kind = stat.S_IFMT(os.stat(target).st_mode)  # noqa: PTH116
@@ -229,7 +241,10 @@ class _FolderWalker:
             yield _unreadable_error(self._prefix + path, error)
 
     def _open_below(self, target: str) -> int:
-        """Open a path that has no links, step by step from the root, so that none can be put in its way meanwhile."""
+        """Open a path without links, step by step from the root.
+
+        With O_NOFOLLOW at each step, a link that is created meanwhile is an error and is not followed.
+        """
         descriptor = os.open(self._root, _OPEN_FLAGS | os.O_DIRECTORY)
         for step in PurePath(target).relative_to(self._root).parts:
             try:
@@ -248,7 +263,10 @@ def _entry_name(entry: os.DirEntry[str]) -> str:
 
 
 def _is_misspelled_yaml_name(name: str) -> bool:
-    """Return whether a name is a slip for ``*.yaml`` or ``*.yml``: ``b.YAML``, ``c.ymal``, ``d.yaml.txt``."""
+    """Return whether a name is a misspelled ``*.yaml`` or ``*.yml``.
+
+    Examples: ``b.YAML``, ``c.ymal``, ``d.yaml.txt``.
+    """
     if _YAML_TEXT.fullmatch(name):
         return True
     suffix = name.rpartition(".")[2].lower() if "." in name else ""
@@ -271,9 +289,9 @@ def _make_error(location: Location, message: str, hint: str = "") -> Diagnostic:
 
 
 def _not_regular_error(name: str, kind: int) -> Diagnostic:
-    what = _FILE_TYPE_NAMES.get(kind, "something else")
+    found = _FILE_TYPE_NAMES.get(kind, "something else")
     hint = "give - and the text on standard input" if kind == stat.S_IFIFO else ""
-    return _make_error(file_location(name), f"found {what}, wanted a regular file", hint)
+    return _make_error(file_location(name), f"found {found}, wanted a regular file", hint)
 
 
 def _too_large_error(name: str) -> Diagnostic:
@@ -281,10 +299,13 @@ def _too_large_error(name: str) -> Diagnostic:
 
 
 def _unreadable_error(name: str, error: Exception) -> Diagnostic:
-    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return _make_error(file_location(name), f"cannot be read: {why[:1].lower()}{why[1:]}")
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return _make_error(file_location(name), f"cannot be read: {reason[:1].lower()}{reason[1:]}")
 
 
 def file_location(name: str) -> Location:
-    """The file as a whole, under a name that can be shown; an empty path is shown as two quotes, ``-`` as stdin."""
+    """Return the location of a whole file, with a printable name.
+
+    An empty path is shown as two quotes, ``-`` as ``<stdin>``.
+    """
     return Location(STDIN if name == "-" else printable(name, MAX_NAME_LENGTH) or '""')

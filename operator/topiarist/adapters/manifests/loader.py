@@ -1,8 +1,8 @@
-"""Manifests in, located complaints out: YAML files become valid ``Manifest`` values, or places where they are wrong.
+"""The manifest loader: YAML files in, valid ``Manifest`` values and located errors out.
 
-``files`` gives bytes, ``strict`` reads them fast, ``thorough`` reads again what is odd and says why, ``schema`` judges
-each document, ``load`` ties them together. What documents mean together is for ``desired``. ``dump`` is the way back,
-and ``folder`` writes what it makes.
+``files`` reads bytes, ``parser`` parses them fast, ``diagnose`` parses a rejected file again and explains it,
+``schema`` validates each document; this module combines them. ``cli.load`` calls ``load_manifests``. ``desired`` then
+validates the documents together. ``dump`` writes documents back as YAML.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from topiarist.text import quote
 
 
 class Loaded(NamedTuple):
-    """All that some paths hold: manifests in the order of their files, complaints sorted by place.
+    """The content of the given paths: manifests in the order of files, errors sorted by location.
 
-    ``more`` counts, at least, what is wrong beyond the first ``MAX_COMPLAINTS`` of a file; ``foreign`` documents of
-    other API groups; ``files`` the files that were read. ``broken`` has the kind and name of documents that are there
-    but wrong. ``warnings`` name what looks like input and brought none, sorted by place.
+    ``suppressed_count`` is the minimum number of errors beyond the first ``MAX_ERRORS`` of a file. ``foreign_count``
+    counts the documents of other API groups, ``file_count`` the files that were read. ``invalid_documents`` has the
+    kind and name of the documents with errors. ``warnings`` name files and folders that look like input but hold no
+    manifest, sorted by location.
     """
 
     manifests: tuple[Manifest, ...]
@@ -45,7 +46,10 @@ class Loaded(NamedTuple):
 
 
 def load_manifests(paths: Iterable[str], stdin: BinaryIO | None = None) -> Loaded:
-    """Read every manifest that ``paths`` mean; ``-`` is ``stdin``. Never raises for what is in the files."""
+    """Load every manifest in ``paths``; ``-`` is ``stdin``.
+
+    Never raises for the content of files: errors are in the result.
+    """
     loading = _Loader()
     for found in read_files(paths, stdin):
         if isinstance(found, Diagnostic):
@@ -66,7 +70,7 @@ def load_manifests(paths: Iterable[str], stdin: BinaryIO | None = None) -> Loade
 
 
 class _Loader:
-    """One run over all files; collects as it goes."""
+    """A collector of manifests, errors and warnings over all files of a run."""
 
     def __init__(self) -> None:
         self.manifests: list[Manifest] = []
@@ -82,23 +86,26 @@ class _Loader:
         self._is_empty = True
 
     def load_file(self, file: File) -> None:
-        """Take in one file: fast as far as nothing is odd, then thoroughly."""
+        """Load one file with the fast parser.
+
+        From the first document that the fast parser rejects, the diagnosing parser continues.
+        """
         self.file_count += 1
         self._remaining_errors = MAX_ERRORS
         self._remaining_guesses = iter(range(MAX_GUESSES))
         self._is_empty = True
-        read = 0
+        parsed_count = 0
         try:
             for body, source in self._parser.parse_documents(file):
-                read += 1
+                parsed_count += 1
                 self._add_document(body, source, [])
         except NeedsDiagnosis:
-            self._diagnose_file(file, read)
+            self._diagnose_file(file, parsed_count)
         if self._is_empty:
             self.warnings.append(Diagnostic(Location(file.name), "found no document", reason=Reason.UNREADABLE.value))
 
     def _diagnose_file(self, file: File, read: int) -> None:
-        """What is wrong with a file whose first ``read`` documents are known already."""
+        """Collect the errors of a file, without the first ``read`` documents, which are loaded already."""
         for document in islice(diagnose.diagnose_documents(file), read, None):
             if isinstance(document, DiagnosedDocument):
                 self._add_document(document.body, document.source, document.issues)
@@ -111,7 +118,7 @@ class _Loader:
         self._is_empty = self._is_empty and body is None
         if is_topiarist_document(body):
             if not self._remaining_errors and (notes or not check.is_valid(body)):
-                # To say what is wrong would take its time, and nobody would be told.
+                # Explaining costs time, and this file has no errors left to show: only count.
                 self.suppressed_count += len(notes) or 1
                 self.invalid_documents.add(_kind_and_name(body))
                 return
@@ -128,30 +135,33 @@ class _Loader:
                 if not _is_reported(problem.path, notes) and problem.path not in {known.path for known in problems}:
                     self._add_schema_error(problem, source)
         elif body is not None:
-            wrong = _foreign_document_error(body)
-            if wrong is None:
+            error = _foreign_document_error(body)
+            if error is None:
                 self.foreign_count += 1
             else:
-                self._add_schema_error(wrong, source)
+                self._add_schema_error(error, source)
 
     def _add_schema_error(self, problem: SchemaError, source: Document) -> None:
-        """Keep a problem with its place; the place of one that would only be counted is not looked for."""
+        """Add an error with its location; an error that is only counted is not located."""
         if self._remaining_errors:
             self._add_error(Diagnostic(source.locate(problem.path), problem.message, problem.hint))
         else:
             self.suppressed_count += 1
 
-    def _add_error(self, complaint: Diagnostic) -> None:
+    def _add_error(self, diagnostic: Diagnostic) -> None:
         self._is_empty = False
         if self._remaining_errors:
             self._remaining_errors -= 1
-            self.errors.append(complaint)
+            self.errors.append(diagnostic)
         else:
             self.suppressed_count += 1
 
 
 def read_annotations(manifest: Manifest) -> Mapping[str, str]:
-    """``metadata.annotations`` of a manifest, read again: kept for all, they would take a tenth of a run's memory."""
+    """Read ``metadata.annotations`` of a manifest again from its source.
+
+    They are not kept in memory: for all manifests they would be a tenth of a run's memory.
+    """
     source = manifest.source
     assert isinstance(source, Document)
     document = source.file.part(source.start, source.end).encode()
@@ -166,23 +176,29 @@ def read_annotations(manifest: Manifest) -> Mapping[str, str]:
 
 @cache
 def _shared_parser() -> StrictParser:
-    """One loader for all that is read again: it remembers what scalars mean."""
+    """Return one parser for all repeated reads, which share its cache of scalars."""
     return StrictParser()
 
 
 def _kind_and_name(body: Mapping[str, Any]) -> tuple[str, str]:
-    """Kind and name of a document that may be wrong everywhere; empty text where there is none."""
+    """Return kind and name of a document; empty text for a missing one.
+
+    The document may be invalid in any part.
+    """
     metadata = body.get("metadata")
     return str(body.get("kind", "")), str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
 
 
 def _is_reported(path: FieldPath, issues: Sequence[LocatedIssue]) -> bool:
-    """Whether what stands at ``path`` has been complained about already, or what it is in."""
+    """Return whether an issue at ``path`` or at one of its ancestors is reported already."""
     return any(path[: len(note.path)] == note.path for note in issues)
 
 
 def _foreign_document_error(body: Any) -> SchemaError | None:
-    """What is wrong with a document that is not ours; None if it may stand among manifests."""
+    """Return the error of a document that is not topiarist's.
+
+    None if the document may be among manifests: it is a valid document of another API group.
+    """
     if not isinstance(body, dict):
         return SchemaError((), "found no mapping, wanted a document with apiVersion and kind")
     version = body.get("apiVersion")

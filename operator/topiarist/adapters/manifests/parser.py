@@ -1,7 +1,8 @@
-"""The fast pass: plain values out of documents that are as they should be, and ``Odd`` for all others.
+"""The fast parser: plain values from valid documents, ``NeedsDiagnosis`` for all other documents.
 
-It keeps neither positions nor reasons, which makes it twice as fast as PyYAML's C loader. A file with anything odd is
-read again by ``thorough``, which finds all that is wrong and where. The two agree: a test holds them together.
+``loader`` uses it first. It keeps neither positions nor reasons and is twice as fast as PyYAML's C loader. If it
+rejects a file, ``diagnose`` parses the file again and reports each error with its location. A test checks that both
+parsers accept the same documents.
 """
 
 from __future__ import annotations
@@ -30,46 +31,49 @@ CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Characters that no scalar may hold, not even in quotes; newline and tab are allowed."""
 
 AMBIGUOUS_CHARACTERS = re.compile("[\x85\u2028\u2029\ufeff]")
-"""Characters that end a line in YAML 1.1 and not in YAML 1.2, or that only some readers skip."""
+"""Characters that are line breaks in YAML 1.1 but not in 1.2, or that only some parsers skip."""
 
 
 class NeedsDiagnosis(Exception):
-    """Something that the fast pass does not take; ``thorough`` says what."""
+    """A document that the fast parser rejects; ``diagnose`` reports why."""
 
 
 class ParsedDocument(NamedTuple):
-    """A document's plain content (None if it is empty), and where it stands."""
+    """A document's plain content (None if it is empty), and its source."""
 
     body: Any
     source: Document
 
 
 class StrictParser:
-    """Reads many files; remembers between them what scalars mean, since manifests repeat themselves."""
+    """A parser of many files that caches the meaning of scalars, because manifests repeat them."""
 
     def __init__(self) -> None:
         self._scalars: ScalarCache[Scalar] = ScalarCache(parse_plain_scalar)
         self._keys: ScalarCache[str] = ScalarCache(parse_plain_key)
 
     def parse_documents(self, file: File) -> Iterator[ParsedDocument]:
-        """The documents of a file. Raises ``Odd``, after those that come before the odd one."""
+        """Yield the documents of a file; raise ``NeedsDiagnosis`` at the first that is rejected."""
         try:
-            following = _checked_event_reader(file.data)
-            while type(event := following()) is not StreamEndEvent:
+            next_event = _checked_event_reader(file.data)
+            while type(event := next_event()) is not StreamEndEvent:
                 if type(event) is DocumentStartEvent:
-                    yield self._parse_document(file, event, following)
+                    yield self._parse_document(file, event, next_event)
         except (AmbiguousScalar, UnicodeDecodeError, YAMLError) as error:
             raise NeedsDiagnosis from error
 
     def read_field(self, document: bytes, name: str) -> Any:
-        """The value of a field that a document is known to have; what comes after it is not read. Raises ``Odd``."""
+        """Return the value of a field that a document is known to have.
+
+        The text after the field is not parsed. Raises ``NeedsDiagnosis``.
+        """
         try:
-            following = _checked_event_reader(document)
-            while type(following()) is not MappingStartEvent:
+            next_event = _checked_event_reader(document)
+            while type(next_event()) is not MappingStartEvent:
                 pass
-            reading = _DocumentParser(following, self._scalars, self._keys)
+            parser = _DocumentParser(next_event, self._scalars, self._keys)
             while True:
-                key, value = following(), reading.parse_node(following(), 1)
+                key, value = next_event(), parser.parse_node(next_event(), 1)
                 if key.value == name:
                     return value
         except (AmbiguousScalar, UnicodeDecodeError, YAMLError) as error:
@@ -87,7 +91,7 @@ class StrictParser:
 
 
 def _checked_event_reader(data: bytes) -> Callable[[], Any]:
-    """What ``events`` gives, of a file that all readers of YAML read alike."""
+    """Return an event reader for a file that all YAML versions read alike; else raise ``NeedsDiagnosis``."""
     if not data.isascii() and AMBIGUOUS_CHARACTERS.search(data.decode("utf-8-sig")):
         raise NeedsDiagnosis
     if data.count(b"%TAG") > MAX_TAG_DIRECTIVES:
@@ -96,7 +100,10 @@ def _checked_event_reader(data: bytes) -> Callable[[], Any]:
 
 
 class _DocumentParser:
-    """One document being read. What is done once for each scalar is written out: a call would cost a tenth of all."""
+    """A parser of one document.
+
+    The checks of a scalar are inlined in ``_parse_mapping``: a call per scalar would cost a tenth of the run time.
+    """
 
     __slots__ = ("_entries", "_keys", "_next_event", "_scalars")
 
@@ -107,7 +114,7 @@ class _DocumentParser:
         self._entries = 0
 
     def parse_node(self, event: Any, depth: int) -> Any:
-        """The value that begins with ``event``."""
+        """Return the value that begins with ``event``."""
         kind = type(event)
         if kind is ScalarEvent:
             if event.style or event.tag is not None or event.anchor is not None:
@@ -122,16 +129,16 @@ class _DocumentParser:
         return collection
 
     def _parse_mapping(self, depth: int) -> dict[str, Any]:
-        following, keys, plain, node = self._next_event, self._keys, self._scalars, self.parse_node
+        next_event, keys, plain, node = self._next_event, self._keys, self._scalars, self.parse_node
         mapping: dict[str, Any] = {}
-        while type(event := following()) is ScalarEvent:
+        while type(event := next_event()) is ScalarEvent:
             if event.style or event.tag is not None or event.anchor is not None:
                 key = _quoted_text(event)
             else:
                 key = keys[event.value]
             if key in mapping or len(mapping) >= MAX_ENTRIES:
                 raise NeedsDiagnosis
-            event = following()
+            event = next_event()
             if type(event) is ScalarEvent and not event.style and event.tag is None and event.anchor is None:
                 mapping[key] = plain[event.value]
             else:
@@ -141,9 +148,9 @@ class _DocumentParser:
         return mapping
 
     def _parse_sequence(self, depth: int) -> list[Any]:
-        following, node = self._next_event, self.parse_node
+        next_event, node = self._next_event, self.parse_node
         sequence: list[Any] = []
-        while type(event := following()) is not SequenceEndEvent:
+        while type(event := next_event()) is not SequenceEndEvent:
             if len(sequence) >= MAX_ENTRIES:
                 raise NeedsDiagnosis
             sequence.append(node(event, depth))
@@ -151,7 +158,7 @@ class _DocumentParser:
 
 
 def _quoted_text(event: Any) -> str:
-    """The text of a scalar in quotes or in a block."""
+    """Return the text of a scalar in quotes or in a block."""
     text: str = event.value
     if (
         event.tag is not None

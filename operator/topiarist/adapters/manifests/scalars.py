@@ -1,8 +1,9 @@
-"""What an unquoted scalar means, if it has one meaning: the rule that keeps git and kubectl from reading a file twice.
+"""Meaning of unquoted scalars: one meaning in every YAML version, or an error.
 
-YAML 1.1, YAML 1.2 and the Go library inside kubectl disagree about what text without quotes is: ``010`` is 8 or 10,
-``yes`` is true or text, ``12:30:45`` is text or 45045. Here such text has no meaning at all, only an ``Ambiguous``
-error that says "quote it". Used by ``strict`` (fast, stops at the first) and ``thorough`` (finds them all).
+YAML 1.1, YAML 1.2 and the Go library inside kubectl read unquoted text differently: ``010`` is 8 or 10, ``yes`` is true
+or text, ``12:30:45`` is text or 45045. Such text is an ``AmbiguousScalar`` error with the hint to quote it, so that
+topiarist and kubectl never read one file differently. Used by ``parser`` (fast, stops at the first error) and
+``diagnose`` (reports all).
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ def _case_variants(*words: str) -> set[str]:
 _NULL_WORDS = _case_variants("null") | {"~"}
 _RESERVED_WORDS = _case_variants("true", "false", "yes", "no", "on", "off", "y", "n") | _NULL_WORDS | {"", "=", "<<"}
 
-# Everything numeric is matched after taking out underscores, as kubectl does: it is a superset of YAML 1.1 and 1.2.
-# A digit fits one place of a pattern only: a scalar may have millions, and where they can be shared out between two
-# places all the ways to do so are tried.
+# Numbers are matched after underscores are removed, as kubectl does: this is a superset of YAML 1.1 and 1.2.
+# In each pattern a digit can match in one place only. A scalar may have millions of digits, and with two possible
+# places the regular expression would try every split between them.
 _NUMBER_FORMS = (
     (re.compile(r"[-+]?0[bB][-+]?[01]+|[-+]?0[oO][-+]?[0-7]+"), "a number in another base"),
     (re.compile(r"[-+]?0[xX][0-9a-fA-F]*(?:\.[0-9a-fA-F]*)?(?:[pP][-+]?[0-9]+)?"), "a number in another base"),
@@ -49,7 +50,7 @@ _DATE = re.compile(
 
 
 class AmbiguousScalar(ValueError):
-    """Text without quotes that YAML versions read differently, or as nothing; has a message and what to do."""
+    """Unquoted text that YAML versions read differently, or as nothing; has a message and a hint."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -58,9 +59,10 @@ class AmbiguousScalar(ValueError):
 
 
 def parse_plain_scalar(text: str) -> Scalar:
-    """What an unquoted scalar means to every YAML version: text, an integer, a fraction, or a boolean.
+    """Return the value of an unquoted scalar: text, an integer, a fraction, or a boolean.
 
-    Integers fit 64 bits and fractions a float, since kubectl cannot carry more without quotes. Raises ``Ambiguous``.
+    Integers fit 64 bits and fractions a float, because kubectl cannot carry more without quotes. Raises
+    ``AmbiguousScalar`` for text that YAML versions read differently.
     """
     if text[:1] in _NUMERIC_STARTS:
         return _parse_number(text)
@@ -72,9 +74,9 @@ def parse_plain_scalar(text: str) -> Scalar:
 
 
 def parse_plain_key(text: str) -> str:
-    """What an unquoted key means: its text, also where it looks like a number. Raises ``Ambiguous``.
+    """Return the text of an unquoted key, also of a key that looks like an integer.
 
-    A fraction is refused: kubectl would make ``1.5`` of the key ``1.50``.
+    Raises ``AmbiguousScalar``, also for a fraction: kubectl would change the key ``1.50`` to ``1.5``.
     """
     if isinstance(parse_plain_scalar(text), Decimal):
         raise _quoting_error(text, "a number")
@@ -90,8 +92,8 @@ def _parse_number(text: str) -> Scalar:
         return _parse_fraction(text)
     bare = text.replace("_", "")
     if _ANY_NUMBER.fullmatch(bare):
-        what = next(what for pattern, what in _NUMBER_FORMS if pattern.fullmatch(bare))
-        raise _quoting_error(text, what, "write the number plainly")
+        description = next(description for pattern, description in _NUMBER_FORMS if pattern.fullmatch(bare))
+        raise _quoting_error(text, description, "write the number plainly")
     if _DATE.fullmatch(text):
         raise _quoting_error(text, "a date")
     return text
@@ -125,9 +127,9 @@ def _reserved_word_error(text: str) -> AmbiguousScalar:
 
 
 class ScalarCache(dict[str, T], Generic[T]):
-    """Remembers what scalars mean: manifests repeat themselves. A new one is worked out, or raises ``Ambiguous``.
+    """A cache of parsed scalars, because manifests repeat them; raises ``AmbiguousScalar`` for a new one.
 
-    Bounded, so that a hostile file cannot fill the memory through it.
+    Bounded, so that a hostile file cannot fill the memory.
     """
 
     MAX_SIZE = 50_000

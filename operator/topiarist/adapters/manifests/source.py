@@ -1,14 +1,9 @@
-"""libyaml's events, the only thing we take from PyYAML for reading: no objects are made, nothing is resolved.
+"""The source text of manifests: files as read, and documents as node trees with positions.
 
-Where documents stand: the bytes of a file as they were read, and the part of them that one document is.
-
-The fast pass over a file keeps no positions. A ``Document`` keeps where it begins and ends; when somebody asks where a
-field stands, that part is read again, from memory: a file that changed on disk meanwhile does not matter.
-
-A document as a tree that knows where everything stands: what the thorough pass judges, and where places are found.
-
-Made over libyaml's events, like the fast pass in ``strict``, but it takes everything that is YAML: documents of others
-may have anchors, tags and duplicate keys. What is not allowed in ours is noted at its node as a ``fault``.
+The fast ``parser`` keeps no positions. A ``Document`` holds the start and end of its text, and ``locate`` parses that
+part again from memory: later changes of the file on disk have no effect. ``diagnose`` builds values from the same node
+trees. ``Composer`` uses libyaml's events, as ``parser`` does, but it accepts all of YAML: documents of other API groups
+may have anchors, tags and duplicate keys. What topiarist does not allow is recorded in the node's ``issues``.
 """
 
 from __future__ import annotations
@@ -35,32 +30,42 @@ from topiarist.text import printable
 
 
 def make_event_reader(text: str | bytes) -> Callable[[], Any]:
-    """A function that gives the next event of a text at each call; it raises ``yaml.YAMLError`` where there is none."""
+    """Return a function that returns the next libyaml event of a text at each call.
+
+    The function raises ``yaml.YAMLError`` where the text is not YAML.
+    """
     following: Callable[[], Any] = CBaseLoader(text).get_event
     return following
 
 
 class File(NamedTuple):
-    """A file as it was read, with its name as the user gave it (relative, if a relative path was given)."""
+    """A file as it was read.
+
+    ``name`` is the name as the user gave it: relative if the given path was relative.
+    """
 
     name: str
     data: bytes
 
     def part(self, start: int, end: int) -> str:
-        """The characters from ``start`` to ``end``; a byte order mark at the beginning does not count."""
+        """Return the characters from ``start`` to ``end``, counted without a byte order mark."""
         return _decode_text(self.data)[start:end]
 
 
 @lru_cache(maxsize=1)
 def _decode_text(data: bytes) -> str:
-    """A file's text, kept for the last one: of a file with many documents, many parts may be asked for."""
+    """Return a file's text.
+
+    The last text is cached, because many parts of one file may be requested.
+    """
     return data.decode("utf-8-sig")
 
 
 class Document:
     """One document of a file, the ``Source`` of its manifest; ``start`` and ``end`` are characters.
 
-    ``root`` spares reading the document again as long as it is there: what was read, and at which line it begins there.
+    ``root`` is the parsed root node and the line at which the document begins in the parsed text, or None. While
+    ``root`` is set, ``locate`` does not parse the document again.
     """
 
     __slots__ = ("end", "file", "line", "root", "start")
@@ -73,9 +78,10 @@ class Document:
         self.root: tuple[Node, int] | None = None
 
     def locate(self, path: FieldPath = ()) -> Location:
-        """The place of ``path``, of its nearest ancestor that has one, or of the document.
+        """Return the location of ``path``, of its nearest existing ancestor, or of the document.
 
-        That of the value if it is a scalar or a list's item, of the key otherwise, or if the path ends in a ``Key``.
+        For a scalar or a list item it is the location of the value. For any other field, or if the path ends in a
+        ``FieldKey``, it is the location of the key.
         """
         root, first = self.root or (_compose_document(self), 0)
         line, column = locate_node(root, path)
@@ -84,19 +90,22 @@ class Document:
 
 @lru_cache(maxsize=16)
 def _compose_document(document: Document) -> Node:
-    """A document with all positions; the last few are kept, since questions about one document come together."""
+    """Parse a document with all positions; the last few trees are cached for repeated lookups."""
     return compose_document(document.file.part(document.start, document.end))
 
 
 class NodeIssue(NamedTuple):
-    """Something that YAML allows and we do not: what was found and wanted, and what to do."""
+    """YAML that topiarist does not allow: the message, and a hint."""
 
     message: str
     hint: str = ""
 
 
 class LimitExceeded(Exception):
-    """A document that is too large or too deep to go on with its file; lines and columns count from 0."""
+    """A document that is too large or too deep to continue with its file.
+
+    Lines and columns count from 0.
+    """
 
     def __init__(self, message: str, line: int, column: int) -> None:
         super().__init__(message)
@@ -106,9 +115,10 @@ class LimitExceeded(Exception):
 
 
 class Node:
-    """A scalar, a mapping (``pairs``), or a sequence (``items``), and where it begins; lines and columns count from 0.
+    """A scalar, a mapping (``pairs``) or a sequence (``items``), with its start.
 
-    ``plain`` is a scalar without quotes. ``faults`` has what is wrong with the node itself, not with what it holds.
+    ``line`` and ``column`` count from 0. ``is_plain`` is a scalar without quotes. ``issues`` are problems of the node
+    itself, not of its children.
     """
 
     __slots__ = ("column", "is_plain", "issues", "items", "line", "pairs", "text")
@@ -121,18 +131,18 @@ class Node:
         self.is_plain = scalar and not event.style
         self.items: list[Node] | None = None
         self.pairs: list[tuple[Node, Node]] | None = None
-        # An alias has no tag, but always an anchor.
-        odd = event.anchor is not None or event.tag is not None
-        self.issues: tuple[NodeIssue, ...] = tuple(_node_issues(event)) if odd else ()
+        # The order of the tests matters: an AliasEvent has no attribute tag, but it always has an anchor.
+        is_decorated = event.anchor is not None or event.tag is not None
+        self.issues: tuple[NodeIssue, ...] = tuple(_node_issues(event)) if is_decorated else ()
 
     @property
     def is_scalar(self) -> bool:
-        """Whether this is neither a mapping nor a sequence."""
+        """True if the node is neither a mapping nor a sequence."""
         return self.items is None and self.pairs is None
 
 
 class ComposedDocument(NamedTuple):
-    """A document's root and where the document begins (its line's first character) and ends."""
+    """A document's root node, its start (the first character of its line), its end and its line."""
 
     root: Node
     start: int
@@ -157,14 +167,17 @@ def _node_issues(event: Any) -> Iterator[NodeIssue]:
 
 
 class Composer:
-    """Reads one text, document by document. ``documents`` raises ``yaml.YAMLError`` or ``LimitExceeded``."""
+    """A parser of one text that yields a node tree per document.
+
+    ``compose_documents`` raises ``yaml.YAMLError`` or ``LimitExceeded``.
+    """
 
     def __init__(self, text: str | bytes) -> None:
         self._next_event = make_event_reader(text)
         self._entry_count = 0
 
     def compose_documents(self) -> Iterator[ComposedDocument]:
-        """Every document of the text."""
+        """Yield every document of the text."""
         while not isinstance(event := self._next_event(), StreamEndEvent):
             if isinstance(event, DocumentStartEvent):
                 mark: Any = event.start_mark
@@ -207,7 +220,10 @@ class Composer:
             raise _make_limit_exceeded(event, f"found more than {MAX_ENTRIES:,} list items and fields in one document")
 
     def _skip_collection(self, depth: int) -> None:
-        """Pass over the rest of a collection without recursion, whatever is in it."""
+        """Skip the rest of a collection without recursion.
+
+        Raises ``LimitExceeded`` beyond a depth of ``MAX_FOREIGN_DEPTH``.
+        """
         outer = depth
         while depth >= outer:
             event = self._next_event()
@@ -226,23 +242,23 @@ def _make_limit_exceeded(event: Any, message: str) -> LimitExceeded:
 
 
 def compose_document(text: str | bytes) -> Node:
-    """The root of a text that is one document and has been read before."""
+    """Return the root of a text that is one document and was parsed before."""
     return next(Composer(text).compose_documents()).root
 
 
 def locate_node(root: Node, path: FieldPath) -> tuple[int, int]:
-    """Line and column, from 0, of what ``path`` leads to, or of its nearest ancestor."""
+    """Return line and column, from 0, of ``path`` or of its nearest existing ancestor."""
     node, place = root, (root.line, root.column)
     for step in path:
         if isinstance(step, str) and node.pairs is not None:
-            found = next((pair for pair in node.pairs if pair[0].text == step), None)
-            if found is None:
+            match = next((pair for pair in node.pairs if pair[0].text == step), None)
+            if match is None:
                 break
-            key, node = found
-            at = node if node.is_scalar and type(step) is not FieldKey else key
+            key, node = match
+            target = node if node.is_scalar and type(step) is not FieldKey else key
         elif isinstance(step, int) and node.items is not None and step < len(node.items):
-            at = node = node.items[step]
+            target = node = node.items[step]
         else:
             break
-        place = (at.line, at.column)
+        place = (target.line, target.column)
     return place

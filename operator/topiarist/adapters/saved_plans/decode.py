@@ -1,15 +1,12 @@
-"""Plans that were kept in a file: the document of ``adapters.saved_plans.encode``, read back into the values that it
-was made of.
+"""The decoder of plan files: the JSON that ``encode`` writes, back into ``Plan`` values.
 
-A file is text from outside, whoever wrote it, and a fingerprint proves no more than that nobody changed it by mistake.
-So a file counts only if it is, to the byte, what topiarist would write for the values that are read from it, and if
-those are values that topiarist would plan: ``content`` has the values, ``sense`` says which of them no plan would have.
-Before this stand a file's bytes, after it ``planning.preconditions`` (is the plan still true?) and ``filters.review``.
+``apply --plan`` calls ``parse_plan_file``. A plan file is untrusted text, and a fingerprint only detects accidental
+changes. So a file is accepted only if it is, to the byte, what topiarist writes for the decoded values, and if
+``validate`` finds no value that topiarist would never plan. ``planning.preconditions`` then checks the plan against the
+cluster, and ``filters.review`` removes changes.
 
-The values of a plan from its document: what ``adapters.saved_plans.encode`` does, the other way round.
-
-The document has been found to be of its schema; whether its values make sense is the business of ``sense``. A topic as
-it was before is known only as far as the plan rests on it: its identity, its record, and the keys that must stay.
+The decoder runs after the schema check. A decoded ``TopicState`` holds only what the plan depends on: the topic's
+identity, its ownership record, and the config keys that must keep their values.
 """
 
 from __future__ import annotations
@@ -47,9 +44,10 @@ _MAX_INTEGER = 2**63 - 1
 
 
 def parse_plan_file(raw: bytes, name: str) -> tuple[Plan, ...]:
-    """The plans in a file that ``plan --out`` wrote, in its order; ``name`` is the file's, for messages.
+    """Return the plans in a file of ``plan --out``, in the order of the file.
 
-    Raises ``TopiaristError`` and nothing else: ``NotAPlan``, ``PlanTooNew`` or ``PlanEdited``.
+    ``name`` is the file name for messages. Raises only ``TopiaristError``: ``NotAPlan``, ``PlanTooNew`` or
+    ``PlanEdited``.
     """
     try:
         return _parse_plans(raw)
@@ -62,25 +60,25 @@ def parse_plan_file(raw: bytes, name: str) -> tuple[Plan, ...]:
 
 
 def _parse_plans(raw: bytes) -> tuple[Plan, ...]:
-    found = _parse_json(raw)
-    _require_format(found)
-    if compute_fingerprint(found) != found["fingerprint"]:
+    content = _parse_json(raw)
+    _require_format(content)
+    if compute_fingerprint(content) != content["fingerprint"]:
         _raise_error(Reason.PLAN_EDITED, "was edited after it was made: its fingerprint is that of another content")
-    if wrong := load.first_error("plan", found):
-        _raise_error(Reason.NOT_A_PLAN, f"is no plan of topiarist: {wrong}")
+    if error_text := load.first_error("plan", content):
+        _raise_error(Reason.NOT_A_PLAN, f"is no plan of topiarist: {error_text}")
     try:
-        plans = decode_plans(found)
+        plans = decode_plans(content)
     except UnknownValueError as error:
         _raise_error(Reason.NOT_A_PLAN, f"is no plan of topiarist: {error}")
-    if wrong := validate.first_error(plans):
-        _raise_error(Reason.NOT_A_PLAN, f"holds what topiarist never plans: {wrong}")
+    if error_text := validate.first_error(plans):
+        _raise_error(Reason.NOT_A_PLAN, f"holds what topiarist never plans: {error_text}")
     if dumps(encode_plans(plans)).encode() != raw:
         _raise_error(Reason.PLAN_EDITED, "was edited after it was made: topiarist writes the same content otherwise")
     return plans
 
 
 def _parse_json(raw: bytes) -> Any:
-    """The JSON in a file, read strictly: no key twice, no fractions, no numbers beyond 64 bits."""
+    """Parse JSON strictly: no duplicate keys, no fractions, no numbers beyond 64 bits."""
     try:
         return json.loads(
             raw.decode(),
@@ -98,10 +96,10 @@ def _parse_json(raw: bytes) -> Any:
 
 
 def _reject_duplicate_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise ValueError("found a key twice in one object")
-    return found
+    return fields
 
 
 def _parse_integer(digits: str) -> int:
@@ -115,7 +113,7 @@ def _reject_number(text: str) -> NoReturn:
 
 
 def _require_format(content: Any) -> None:
-    """Whether it is a document of ours at all, and of a format that this release reads."""
+    """Raise ``TopiaristError`` unless the content is a plan file of a format that this version reads."""
     if not isinstance(content, dict) or any(field not in content for field in _REQUIRED_FIELDS):
         _raise_error(Reason.NOT_A_PLAN, f"is no plan of topiarist: wanted an object with {', '.join(_REQUIRED_FIELDS)}")
     version = content["formatVersion"]
@@ -135,16 +133,19 @@ _REASONS = {reason.value: reason for reason in Reason}
 
 
 class UnknownValueError(ValueError):
-    """A word from a list that is longer elsewhere: a reason, a release."""
+    """A value that this version does not know: a reason or a Kafka version."""
 
 
 def decode_plans(document: Mapping[str, Any]) -> tuple[Plan, ...]:
-    """The plans of a document, in its order. Raises ``UnknownWordError``."""
+    """Return the plans of a document, in its order.
+
+    Raises ``UnknownValueError``.
+    """
     return tuple(map(_decode_plan, document["clusters"]))
 
 
 def _decode_plan(fields: Mapping[str, Any]) -> Plan:
-    rules, gate = fields["configRules"], fields["gate"]
+    rules, write_block = fields["configRules"], fields["writeBlock"]
     return Plan(
         cluster=fields["name"],
         cluster_id=fields["clusterId"],
@@ -155,7 +156,9 @@ def _decode_plan(fields: Mapping[str, Any]) -> Plan:
         unchanged=fields["unchanged"],
         orphans=tuple(fields["orphans"]),
         warnings=tuple(fields["warnings"]),
-        write_block=WriteBlock(_decode_reason(gate["reason"]), gate["message"]) if gate else WriteBlock(),
+        write_block=WriteBlock(_decode_reason(write_block["reason"]), write_block["message"])
+        if write_block
+        else WriteBlock(),
         config_rules=ConfigRules(
             version=None if rules["kafkaVersion"] is None else _decode_version(rules["kafkaVersion"]),
             allow_unknown_configs=tuple(rules["allowUnknownConfigs"]),
@@ -197,7 +200,7 @@ def _decode_state_before(fields: Mapping[str, Any], record: OwnershipRecord | No
         name=fields["topic"],
         identity=fields["identity"],
         replicas=(),
-        config={key: text for key, text in fields["vouched"].items() if text is not None},
+        config={key: text for key, text in fields["retainedConfig"].items() if text is not None},
         topic_id=fields["topicId"],
         record=record,
         record_valid=bool(fields["record"]["beforeValid"]),
@@ -207,25 +210,27 @@ def _decode_state_before(fields: Mapping[str, Any], record: OwnershipRecord | No
 def _decode_record(fields: Mapping[str, Any] | None) -> OwnershipRecord | None:
     if fields is None:
         return None
-    was = fields.get("applied")
-    applied = was and AppliedSpec(was["partitions"], tuple(sorted(was["config"].items())), was["removeUnmanaged"])
+    applied_fields = fields.get("applied")
+    applied = applied_fields and AppliedSpec(
+        applied_fields["partitions"], tuple(sorted(applied_fields["config"].items())), applied_fields["removeUnmanaged"]
+    )
     return OwnershipRecord(fields["owner"], tuple(fields["config"]), fields["absent"], applied)
 
 
 def _decode_change(fields: Mapping[str, Any]) -> Change:
-    before, after, verdict = fields.get("before"), fields.get("after"), _decode_risk_assessment(fields)
+    before, after, assessment = fields.get("before"), fields.get("after"), _decode_risk_assessment(fields)
     match fields["kind"], before, after:
         case "CreateTopic", None, {}:
-            return CreateTopic(_decode_replica_lists(after["replicas"]), after["config"], verdict)
+            return CreateTopic(_decode_replica_lists(after["replicas"]), after["config"], assessment)
         case "AddPartitions", {}, {}:
             lists = _decode_replica_lists(after["newReplicas"])
-            return AddPartitions(before["partitions"], tuple(before["firstReplicas"]), lists, verdict)
+            return AddPartitions(before["partitions"], tuple(before["firstReplicas"]), lists, assessment)
         case "UpdateConfig", _, _:
             return UpdateConfig(tuple(map(_decode_config_item, fields["config"])))
         case "DeleteTopic", {}, None:
-            return DeleteTopic(before["partitions"], before["replicas"], verdict)
+            return DeleteTopic(before["partitions"], before["replicas"], assessment)
         case _:
-            return TakeOwnership(verdict)
+            return TakeOwnership(assessment)
 
 
 def _decode_replica_lists(lists: Sequence[Sequence[int]]) -> tuple[Replicas, ...]:
@@ -239,12 +244,12 @@ def _decode_config_item(fields: Mapping[str, Any]) -> ConfigItem:
 
 
 def _decode_risk_assessment(fields: Mapping[str, Any]) -> RiskAssessment:
-    return RiskAssessment(_RISKS[fields["risk"]], fields["because"])
+    return RiskAssessment(_RISKS[fields["risk"]], fields["explanation"])
 
 
 def _decode_issue(fields: Mapping[str, Any]) -> Issue:
-    """A refusal or a notice; only refusals say what to do, and hold changes."""
-    held = tuple(map(_decode_change, fields.get("held", ())))
+    """Decode a refusal or a notice; only a refusal has a hint and withheld changes."""
+    withheld = tuple(map(_decode_change, fields.get("withheld", ())))
     return Issue(
-        _decode_reason(fields["reason"]), fields["message"], tuple(fields["field"]), fields.get("instead", ""), held
+        _decode_reason(fields["reason"]), fields["message"], tuple(fields["field"]), fields.get("hint", ""), withheld
     )

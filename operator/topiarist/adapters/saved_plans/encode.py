@@ -1,8 +1,8 @@
-"""Plans as a document for machines: the same to the byte for the same input, wherever and whenever it was made.
+"""The encoder of plans as a JSON document: byte-identical output for equal input.
 
-It holds a plan's meaning and what it rests on, and nothing that differs between two makings of one plan: no time,
-address, controller or place in a file (a comment added to a manifest changes no plan). ``schemas/plan.json`` describes
-each field.
+``plan --out`` and ``plan -o json`` write it, and ``decode`` reads it back. The document holds the content of a plan and
+its preconditions. It holds nothing that differs between two runs with the same plan: no time, address, controller or
+file location (a comment added to a manifest changes no plan). ``schemas/plan.json`` describes each field.
 """
 
 from __future__ import annotations
@@ -38,19 +38,25 @@ _encode_json = json.JSONEncoder().encode
 
 
 def encode_plans(plans: Iterable[Plan]) -> dict[str, Any]:
-    """The document of several plans: ``{formatVersion, clusters, fingerprint}``, plain values only."""
+    """Return the document ``{formatVersion, clusters, fingerprint}`` of several plans, as plain values."""
     content: dict[str, Any] = {"formatVersion": FORMAT_VERSION, "clusters": [_encode_plan(plan) for plan in plans]}
     return {**content, "fingerprint": compute_fingerprint(content)}
 
 
 def compute_fingerprint(content: Mapping[str, Any]) -> str:
-    """SHA-256, in hex, over the canonical form (sorted keys, no spaces, ASCII) of all but the fingerprint itself."""
+    """Return the SHA-256, in hex, of the canonical form without the fingerprint.
+
+    Canonical form: JSON with sorted keys, no spaces, ASCII.
+    """
     rest = {key: value for key, value in content.items() if key != "fingerprint"}
     return sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def dumps(content: Mapping[str, Any]) -> str:
-    """The document as JSON in ASCII, indented; what fits on one line stands on one; ends with a newline."""
+    """Return the document as indented ASCII JSON that ends with a newline.
+
+    A value that fits on one line is written on one line.
+    """
     return _format_value(content, "") + "\n"
 
 
@@ -71,20 +77,20 @@ def _format_value(value: Any, indent: str) -> str:
 
 
 def _encode_plan(plan: Plan) -> dict[str, Any]:
-    used = {broker for topic in plan.topics for replicas in topic.new_replicas() for broker in replicas}
+    used_brokers = {broker for topic in plan.topics for replicas in topic.new_replicas() for broker in replicas}
     return {
         "name": plan.cluster,
         "clusterId": plan.cluster_id,
         "chroot": plan.chroot,
         "owner": plan.owner,
-        "brokers": [{"id": broker.id, "rack": broker.rack} for broker in plan.brokers if broker.id in used],
+        "brokers": [{"id": broker.id, "rack": broker.rack} for broker in plan.brokers if broker.id in used_brokers],
         "configRules": {
             "kafkaVersion": format_version(plan.config_rules.version) if plan.config_rules.version else None,
             "releaseAtLeast": format_version(plan.min_version),
             "allowUnknownConfigs": list(plan.config_rules.allow_unknown_configs),
             "brokerConfig": dict(sorted(plan.config_rules.broker_config.items())),
         },
-        "gate": {"reason": plan.write_block.reason.value, "message": plan.write_block.message}
+        "writeBlock": {"reason": plan.write_block.reason.value, "message": plan.write_block.message}
         if plan.write_block.reason
         else None,
         "topics": [_encode_topic(topic) for topic in plan.topics],
@@ -107,7 +113,7 @@ def _encode_topic(topic: TopicPlan) -> dict[str, Any]:
             "beforeValid": before.record_valid if before else None,
             "after": encode_record(topic.record_after),
         },
-        "vouched": {key: before.config.get(key) for key in retained_managed_keys(topic)} if before else {},
+        "retainedConfig": {key: before.config.get(key) for key in retained_managed_keys(topic)} if before else {},
         "changes": [encode_change(change) for change in topic.changes],
         "refusals": [_encode_refusal(finding) for finding in topic.refusals],
         "notices": [_encode_notice(finding) for finding in topic.notices],
@@ -115,7 +121,7 @@ def _encode_topic(topic: TopicPlan) -> dict[str, Any]:
 
 
 def encode_record(record: OwnershipRecord | None) -> dict[str, Any] | None:
-    """One of our records, null where there is none."""
+    """Encode an ownership record; None if there is none."""
     if record is None:
         return None
     fields: dict[str, Any] = {"owner": record.owner, "config": list(record.config_keys), "absent": record.deleted}
@@ -129,7 +135,7 @@ def encode_record(record: OwnershipRecord | None) -> dict[str, Any] | None:
 
 
 def encode_change(change: Change) -> dict[str, Any]:
-    """One change, with its before and after."""
+    """Encode one change, with its values before and after."""
     kind = type(change).__name__
     match change:
         case CreateTopic(replicas, config):
@@ -169,12 +175,12 @@ def _encode_config_item(item: ConfigItem) -> dict[str, Any]:
 
 
 def _encode_risk_assessment(assessment: RiskAssessment) -> dict[str, str]:
-    return {"risk": assessment.risk.label, "because": assessment.explanation}
+    return {"risk": assessment.risk.label, "explanation": assessment.explanation}
 
 
 def _encode_refusal(issue: Issue) -> dict[str, Any]:
-    held = [encode_change(change) for change in issue.withheld]
-    return {**_encode_notice(issue), "instead": issue.hint, "held": held}
+    withheld = [encode_change(change) for change in issue.withheld]
+    return {**_encode_notice(issue), "hint": issue.hint, "withheld": withheld}
 
 
 def _encode_notice(issue: Issue) -> dict[str, Any]:

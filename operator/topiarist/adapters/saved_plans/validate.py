@@ -1,7 +1,8 @@
-"""What no plan of topiarist has, although its document is of the schema: names, lists and combinations that do not fit.
+"""Validation of decoded plans: values that the schema accepts but that topiarist never plans.
 
-The planner would never make such a plan; a person or a program with another aim could. Whether a plan is still true is
-found out at the cluster, and so is whether Kafka would take a topic's config as a whole.
+``decode`` calls ``first_error``. The planner never makes such names, lists or combinations, but an edited plan file can
+hold them. The preconditions of a plan, and whether Kafka accepts the config of a topic as a whole, are checked at the
+cluster.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ _VALID_COMBINATIONS = (
     *((), (CreateTopic,), (AddPartitions,), (UpdateConfig,), (AddPartitions, UpdateConfig)),
     *((DeleteTopic,), (TakeOwnership,)),
 )
-"""The changes that one topic can have, in their order."""
+"""The combinations of changes that one topic can have, in order."""
 
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def first_error(plans: Sequence[Plan]) -> str:
-    """The first thing that no plan has, and where; empty if all may be."""
+    """Return the first value that topiarist never plans, with its location; empty if there is none."""
     if not _is_ascending([plan.cluster for plan in plans]):
         return "clusters that stand twice or not in order of name"
     if len({plan.cluster_id for plan in plans}) < len(plans):
@@ -85,13 +86,16 @@ def _combination_errors(topic: TopicPlan) -> Iterator[str]:
 
 
 def _record_errors(topic: TopicPlan, owner: str) -> Iterator[str]:
-    """The record afterwards is the plan's owner's, and names what is set then; a deletion needs one from before."""
+    """Yield the errors of the record after the changes.
+
+    The record belongs to the plan's owner and names keys that are then set. A deletion needs the owner's record before.
+    """
     before, after = topic.before.valid_record if topic.before else None, topic.record_after
     deletes = any(isinstance(change, DeleteTopic) for change in topic.changes)
-    kept = before.config_keys if before else ()
+    keys_before = before.config_keys if before else ()
     if after is None or after.owner != owner or after.deleted != deletes:
         yield "a record afterwards that is not what its changes leave"
-    elif not _is_ascending(after.config_keys) or not set(after.config_keys) <= _keys_after(topic).union(kept):
+    elif not _is_ascending(after.config_keys) or not set(after.config_keys) <= _keys_after(topic).union(keys_before):
         yield "a record afterwards of keys that are not set then"
     elif after.applied and not _is_applied_consistent(after.applied, set(after.config_keys), topic):
         yield "a record afterwards of values that are not what its changes leave"
@@ -100,9 +104,12 @@ def _record_errors(topic: TopicPlan, owner: str) -> Iterator[str]:
 
 
 def _is_applied_consistent(applied: AppliedSpec, keys: set[str], topic: TopicPlan) -> bool:
-    """Whether a record remembers values of its own keys only: as they will be, or as it remembered them before."""
+    """Return whether a record has applied values of its own keys only.
+
+    Each value is the value after the changes, or was in the record before.
+    """
     record = topic.before.valid_record if topic.before else None
-    was = record.applied.config if record and record.applied else ()
+    previously_applied = record.applied.config if record and record.applied else ()
     config: Mapping[str, str | None] = topic.before.config if topic.before else {}
     for change in topic.changes:
         if isinstance(change, CreateTopic):
@@ -111,13 +118,13 @@ def _is_applied_consistent(applied: AppliedSpec, keys: set[str], topic: TopicPla
             config = {**config, **{item.key: item.after for item in change.items}}
     texts = ((key, value, config.get(key)) for key, value in applied.config)
     return {key for key, _ in applied.config} <= keys and all(
-        (key, value) in was or (text is not None and matches_recorded_value(key, value, text))
+        (key, value) in previously_applied or (text is not None and matches_recorded_value(key, value, text))
         for key, value, text in texts
     )
 
 
 def _keys_after(topic: TopicPlan) -> set[str]:
-    """The keys of which the plan knows that they are set once it is done."""
+    """Return the config keys that the plan knows to be set after its changes."""
     keys = {key for key in retained_managed_keys(topic) if topic.before and key in topic.before.config}
     for change in topic.changes:
         if isinstance(change, CreateTopic):
@@ -168,7 +175,7 @@ def _config_item_errors(change: UpdateConfig) -> Iterator[str]:
 
 
 def _control_character_error(key: str, text: str) -> str:
-    """What is wrong with a key or a value that no manifest can hold; empty if nothing."""
+    """Return the error of a key or value with control characters; empty if there are none."""
     return "found a control character" if not key.isprintable() or _CONTROL_CHARACTERS.search(text) else ""
 
 
@@ -178,5 +185,5 @@ def _risk_errors(assessment: RiskAssessment, *, lowest: Risk, highest: Risk) -> 
 
 
 def _is_ascending(values: Sequence[Any]) -> bool:
-    """Whether values stand in order, each once."""
-    return all(one < other for one, other in pairwise(values))
+    """Return whether values are in strictly ascending order."""
+    return all(value < following for value, following in pairwise(values))

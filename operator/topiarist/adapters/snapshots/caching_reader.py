@@ -1,12 +1,12 @@
-"""Topics of snapshots by their bytes, for whoever compares a fleet: what many rows have in common is looked at once.
+"""A fast reader of snapshot rows that caches the parts that many rows share.
 
-Rows are written in one way, so that all but a topic's name and numbers is the same text over and over: its replica
-lists (Kafka places topics in few ways) and what stands behind them. A text that was once read, checked and understood
-is known again without being parsed. A line that is written in any other way, and each that could be wrong, goes the
-usual way through ``checks``: nothing passes here that would not pass there. ::
+``lenient_reader`` uses it for drift reports over a fleet. Rows are written in one form, so the text of two parts
+repeats: the replica lists (Kafka places topics in few ways) and the fields after the lists. A part that was parsed and
+validated once is looked up by its bytes. A line in any other form, or with anything that could be invalid, is checked
+by ``validate``: this reader accepts no line that ``validate`` rejects. ::
 
     {"kind":"topic","cluster":C,"takenAt":T,"topic":NAME,"identity":N,"topicId":ID,"replicas":LISTS,REST
-    '--------- the same in a file --------'                                                   known known
+    '--- the same in all rows of a file --'                                                 cached cached
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from topiarist.adapters.snapshots.validate import RowChecker, RowError, is_valid
 from topiarist.kafka.types import Replicas
 
 _MAX_CACHED_TEXTS = 1 << 16
-"""Texts of a kind that are kept: a fleet in which more of them differ gains little by more."""
+"""Cached texts per kind: a fleet with more different texts gains little from a larger cache."""
 
 _INT_MAX = 2**31 - 1
 
@@ -34,11 +34,11 @@ _TOPIC_PATTERN = re.compile(
     rb'([a-zA-Z0-9._-]+)","identity":(?:0|[1-9][0-9]{0,17}),"topicId":(?:null|"[a-zA-Z0-9_-]*"),'
     rb'"replicas":(\[[0-9,\[\]]*\]),'
 )
-"""A name of which no character would be escaped, the two numbers, and the lists, whatever is in them."""
+"""A name without escaped characters, the identity and topic id, and any replica lists."""
 
 
 class TopicSize(NamedTuple):
-    """How many partitions a topic has, and the replication factors of these (0: one without any)."""
+    """A topic's partition count, and the replication factors of its partitions (0: no replicas)."""
 
     partitions: int
     replication_factors: frozenset[int]
@@ -46,7 +46,7 @@ class TopicSize(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReplicaLists:
-    """The replica lists of a topic; ``brokers`` are those that hold any."""
+    """The replica lists of a topic; ``brokers`` are the brokers that hold a replica."""
 
     replicas: tuple[Replicas, ...]
     size: TopicSize
@@ -54,14 +54,15 @@ class ReplicaLists:
 
 
 _VARYING_FIELDS = frozenset({"kind", "cluster", "takenAt", "topic", "identity", "topicId", "replicas"})
-"""Fields that are not in what rows have in common."""
+"""Row fields that are not part of a ``RowRemainder``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowRemainder:
-    """All else of a row of a topic that could be read, with partitions from 0 on and none of them moving.
+    """The fields of a valid topic row without the ``_VARYING_FIELDS``.
 
-    ``known`` is for what others conclude from it.
+    Only for topics with partitions from 0 on and no reassignment. ``cache`` holds results that an ``EqualityCheck``
+    computes from these fields.
     """
 
     row: Row
@@ -71,11 +72,17 @@ class RowRemainder:
 T = TypeVar("T")
 
 EqualityCheck = Callable[[str, ReplicaLists, RowRemainder], bool]
-"""Whether nothing else needs to be known of the topic of this name."""
+"""A function that returns True if a topic equals its spec.
+
+The row of an equal topic is not needed. Arguments: topic name, replica lists, other fields.
+"""
 
 
 class CachingReader:
-    """Reads files of one fleet, and knows in each what it has seen in those before. ``settled``: topics of the last."""
+    """A reader of the files of one fleet with a shared cache.
+
+    ``equal_count`` counts the topics of the last file that the ``EqualityCheck`` accepted.
+    """
 
     def __init__(self) -> None:
         self.equal_count = 0
@@ -85,23 +92,23 @@ class CachingReader:
     def read_rows(
         self, path: Path, settle: EqualityCheck, broken: Callable[[int, bytes, RowError], None]
     ) -> Iterator[Row]:
-        """The rows of a file, the cluster first, without the topics that ``settle`` takes.
+        """Yield the rows of a file, the cluster row first, without the topics that ``settle`` accepts.
 
-        ``broken`` is told of lines that are no rows; if that is the first one, there are no others. Raises as
-        ``reading.lines``.
+        ``broken`` is called for each invalid line; if it is the first line, no rows follow. Raises as
+        ``files.read_lines``.
         """
-        checks, start, self.equal_count = RowChecker(), b"\n", 0
-        names, match, length = checks.names, _TOPIC_PATTERN.match, 0
+        checker, start, self.equal_count = RowChecker(), b"\n", 0
+        names, match, length = checker.names, _TOPIC_PATTERN.match, 0
         for number, line in enumerate(read_lines(path), start=1):
-            if line.startswith(start) and (found := match(line, length)) and (known := self._cached_parts(line, found)):
+            if line.startswith(start) and (found := match(line, length)) and (parts := self._cached_parts(line, found)):
                 name = found[1].decode()
-                if name not in names and settle(name, *known):
+                if name not in names and settle(name, *parts):
                     names.add(name)
                     self.equal_count += 1
                     continue
             try:
                 row = parse_row(line)
-                checks.check(row)
+                checker.check(row)
             except RowError as odd:
                 broken(number, line, odd)
                 if number == 1:
@@ -113,7 +120,7 @@ class CachingReader:
             yield row
 
     def _cached_parts(self, line: bytes, found: re.Match[bytes]) -> tuple[ReplicaLists, RowRemainder] | None:
-        """The two texts of a line, understood; None if they are not as nearly all are."""
+        """Return the parsed lists and remainder of a line; None unless both have the common form."""
         text = line[found.end() :]
         try:
             lists, rest = self._replica_lists[found[2]], self._remainders[text]
@@ -125,12 +132,12 @@ class CachingReader:
         return (lists, rest) if lists and rest else None
 
     def parse_replica_lists(self, text: bytes) -> ReplicaLists | None:
-        """Replica lists from their text; None if it is not that of lists."""
+        """Parse replica lists through the cache; None if the text is not valid lists."""
         return _get_or_compute(self._replica_lists, text, lambda: _parse_replica_lists(text))
 
 
 def _topic_row_prefix(cluster_row: Row) -> bytes:
-    """How the row of a topic begins in the file that begins with ``cluster_row``."""
+    """Return the bytes that begin every topic row of the file with this ``cluster_row``."""
     same = {"kind": "topic", "cluster": cluster_row["cluster"], "takenAt": cluster_row["takenAt"]}
     return json.dumps(same, separators=(",", ":"))[:-1].encode() + b',"topic":"'
 
@@ -144,26 +151,29 @@ def _get_or_compute(cache: dict[bytes, T], text: bytes, compute: Callable[[], T]
 
 
 def _parse_remainder(line: bytes) -> RowRemainder | None:
-    """What stands behind the lists of a line; None if the line is no row, or not one that is looked at here."""
+    """Parse the fields after the lists of a line.
+
+    Returns None if the row is invalid or not in the common form.
+    """
     try:
         row = parse_row(line)
     except RowError:
         return None
-    # A row that has an identity has no fault: otherwise it is not sound.
+    # _TOPIC_PATTERN requires an identity, and a valid row with an identity has no read error.
     if not is_valid_row(row) or row["partitionIds"] is not None or row["movingPartitions"]:
         return None
     return RowRemainder({key: value for key, value in row.items() if key not in _VARYING_FIELDS})
 
 
 def _parse_replica_lists(text: bytes) -> ReplicaLists | None:
-    """Replica lists from their text, by the rules of the schema; None if they break one."""
+    """Parse replica lists by the rules of the schema; None if they break one."""
     try:
-        found = json.loads(text)
+        lists = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not all(type(ids) is list and all(type(each) is int and each <= _INT_MAX for each in ids) for ids in found):
+    if not all(type(ids) is list and all(type(each) is int and each <= _INT_MAX for each in ids) for ids in lists):
         return None
-    replicas = tuple(map(tuple, found))
+    replicas = tuple(map(tuple, lists))
     return ReplicaLists(
         replicas,
         _make_topic_size(len(replicas), frozenset(map(len, replicas))),
@@ -173,5 +183,5 @@ def _parse_replica_lists(text: bytes) -> ReplicaLists | None:
 
 @lru_cache(maxsize=_MAX_CACHED_TEXTS)
 def _make_topic_size(partitions: int, replication_factors: frozenset[int]) -> TopicSize:
-    """The same object for the same size."""
+    """Return the same ``TopicSize`` object for equal sizes."""
     return TopicSize(partitions, replication_factors)

@@ -1,7 +1,8 @@
-"""A state as rows, and rows as a state: nothing is lost on the way but settings of brokers that no plan looks at.
+"""The codec of snapshots: a ``ClusterState`` as rows, and rows as a ``ClusterState``.
 
-Those may hold passwords and paths of machines. Rows that come from a file have passed ``checks``: here they are
-trusted.
+``files`` and ``lenient_reader`` call it. Encoding loses nothing except broker settings that no plan uses: such a
+setting may hold a password or a path of a machine. Rows from a file are trusted here, because ``validate`` has checked
+them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from topiarist.model.state import (
 FORMAT_VERSION = 1
 
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
-"""A time, always UTC, as rows have it."""
+"""The format of a time in a row, always UTC."""
 
 Row = dict[str, Any]
 
@@ -39,29 +40,34 @@ _encode_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def encode_state(state: ClusterState, cluster: str, taken_at: str) -> Iterator[bytes]:
-    """The lines of a snapshot, one row each, the cluster first; names and values in the order that the state has."""
-    number = len(state.topics) + len(state.topic_errors) + len(state.dangling_records)
+    """Yield the lines of a snapshot, one row each, the cluster row first.
+
+    Names and values keep the order of the state.
+    """
+    row_count = len(state.topics) + len(state.topic_errors) + len(state.dangling_records)
     for row in chain(
-        [_cluster_row(state, number)], _topic_rows(state), _unreadable_topic_rows(state), _record_rows(state)
+        [_cluster_row(state, row_count)], _topic_rows(state), _unreadable_topic_rows(state), _record_rows(state)
     ):
         yield _encode_json({"kind": row.pop("kind"), "cluster": cluster, "takenAt": taken_at, **row}).encode() + b"\n"
 
 
 def decode_state(cluster_row: Row, rows: Sequence[Row]) -> ClusterState:
-    """The state of which the first row and the others are."""
-    pool = _RowDecoder()
+    """Return the state of a cluster row and its topic and record rows."""
+    decoder = _RowDecoder()
     topics = [row for row in rows if row["kind"] == "topic"]
     return ClusterState(
         cluster_id=cluster_row["clusterId"],
         brokers=tuple(Broker(broker["id"], broker["rack"]) for broker in cluster_row["brokers"]),
-        topics={row["topic"]: pool.decode_topic(row) for row in topics if row["fault"] is None},
+        topics={row["topic"]: decoder.decode_topic(row) for row in topics if row["fault"] is None},
         chroot=cluster_row["chroot"],
         controller=cluster_row["controller"],
         controller_epoch=cluster_row["controllerEpoch"],
         write_block=WriteBlock(_REASONS.get(cluster_row["gateReason"]), cluster_row["gateMessage"]),
         pending_deletions=_flagged_topics("deleting", cluster_row, topics),
         reassigning_topics=_flagged_topics("reassigning", cluster_row, topics),
-        dangling_records={row["topic"]: pool.decode_record(row["record"]) for row in rows if row["kind"] == "record"},
+        dangling_records={
+            row["topic"]: decoder.decode_record(row["record"]) for row in rows if row["kind"] == "record"
+        },
         topic_errors={
             row["topic"]: ReadError(row["faultAt"], row["fault"]) for row in topics if row["fault"] is not None
         },
@@ -80,7 +86,7 @@ def decode_state(cluster_row: Row, rows: Sequence[Row]) -> ClusterState:
 
 
 def _cluster_row(state: ClusterState, row_count: int) -> Row:
-    listed = {*state.topics, *state.topic_errors}
+    topic_names = {*state.topics, *state.topic_errors}
     major, minor = state.min_version
     return {
         "kind": "cluster",
@@ -101,8 +107,8 @@ def _cluster_row(state: ClusterState, row_count: int) -> Row:
         "notificationListBytes": state.list_sizes.notifications_bytes,
         "replyLimitBytes": state.list_sizes.max_bytes,
         "nextIdentity": state.next_identity,
-        "deleting": sorted(state.pending_deletions - listed),
-        "reassigning": sorted(state.reassigning_topics - listed),
+        "deleting": sorted(state.pending_deletions - topic_names),
+        "reassigning": sorted(state.reassigning_topics - topic_names),
         "warnings": list(state.warnings),
         "givesIds": state.assigns_topic_ids,
         "staleRequests": sorted(state.stale_reassignments),
@@ -131,7 +137,7 @@ def _topic_rows(state: ClusterState) -> Iterator[Row]:
 
 
 def _unreadable_topic_rows(state: ClusterState) -> Iterator[Row]:
-    """The topics that could not be read: of them there is nothing to say but that, and their marks."""
+    """Yield rows for the unreadable topics: only the read error and the request flags are known."""
     for name, fault in state.topic_errors.items():
         yield {
             "kind": "topic",
@@ -174,12 +180,15 @@ def _flagged_topics(flag: str, cluster_row: Row, topics: Sequence[Row]) -> froze
 
 
 def parse_time(text: str) -> datetime:
-    """A time that a row has."""
+    """Parse a time of a row."""
     return datetime.strptime(text, TIME_FORMAT).replace(tzinfo=UTC)
 
 
 def format_time(time: datetime) -> str:
-    """A time as rows have it, to the second; a year has four digits, which ``strftime`` does not promise."""
+    """Format a time for a row, in whole seconds.
+
+    Uses ``isoformat``, because ``strftime`` does not guarantee four digits for the year.
+    """
     return f"{time.astimezone(UTC).replace(tzinfo=None, microsecond=0).isoformat()}Z"
 
 
@@ -189,14 +198,14 @@ def _parse_version(text: str) -> KafkaVersion:
 
 
 class _RowDecoder:
-    """Makes values of rows, and equal ones once: topics share their replica lists, keys and records."""
+    """A decoder of rows that shares equal replica lists, keys and records between topics."""
 
     def __init__(self) -> None:
         self._replicas: dict[Replicas, Replicas] = {}
         self._records: dict[OwnershipRecord, OwnershipRecord] = {}
 
     def decode_topic(self, row: Row) -> TopicState:
-        """A topic of which all is known."""
+        """Decode the row of a readable topic."""
         share: Callable[[Replicas, Replicas], Replicas] = self._replicas.setdefault
         config: Mapping[str, str] = {intern(key): text for key, text in row["config"].items()}
         return TopicState(
@@ -214,7 +223,7 @@ class _RowDecoder:
         )
 
     def decode_record(self, fields: Row) -> OwnershipRecord:
-        """A record."""
+        """Decode an ownership record."""
         row = fields.get("applied")
         values = tuple(sorted((intern(key), value) for key, value in row["config"].items())) if row else ()
         applied = AppliedSpec(row["partitions"], values, row["removeUnmanaged"]) if row else None

@@ -1,13 +1,12 @@
-"""Snapshots: what a cluster held, as a file that a plan can be made from where there is no way to the cluster.
+"""Snapshot files: cluster states as JSON lines, one file per cluster.
 
-One file of JSON lines for each cluster; ``schemas/snapshot.json`` describes each field. ``rows`` turns a state into
-rows and back; ``reading`` and ``checks`` make sure that a file holds rows before anything is made of them. Before this
-package stands whoever reads a cluster, after it whoever plans: with ``memory``, a state is a cluster.
+A snapshot replaces a cluster that is not reachable in ``plan`` and ``drift``. ``schemas/snapshot.json`` describes each
+field. ``codec`` converts between states and rows, ``validate`` checks rows. ``cli`` plans a snapshot through
+``adapters.memory``.
 
-Files of snapshots as rows that can be trusted: nothing is repaired, and a part is never taken for the whole.
-
-A snapshot may come from anywhere. Whatever is in the file, ``SnapshotUnusable`` is the one exception that leaves this
-module: it has the file, the lines, what was found there and what was wanted. ``rows`` makes a state of what is read.
+A snapshot file is untrusted. Nothing is repaired, and an incomplete file is never accepted. For any content of the
+file, the only exception is ``TopiaristError`` (SnapshotUnusable) with the file, the lines, the found and the wanted
+values.
 """
 
 from __future__ import annotations
@@ -31,7 +30,10 @@ SUFFIX = ".jsonl"
 
 
 class Snapshot(NamedTuple):
-    """A cluster's state under the name of its ``Cluster`` document (may be empty), and when its reading began (UTC)."""
+    """A cluster's state at one time.
+
+    ``cluster`` is the name of its ``Cluster`` document (may be empty), ``taken_at`` the start of its read (UTC).
+    """
 
     cluster: str
     taken_at: datetime
@@ -39,26 +41,29 @@ class Snapshot(NamedTuple):
 
 
 def file_name(cluster: str) -> str:
-    """The file of a cluster in a folder of snapshots."""
+    """Return the file name of a cluster in a folder of snapshots."""
     return f"{cluster or 'default'}{SUFFIX}"
 
 
 def dump_snapshot(snapshot: Snapshot) -> Iterator[bytes]:
-    """The lines of a snapshot's file: JSON in ASCII, the same bytes for the same snapshot."""
+    """Yield the lines of a snapshot file: ASCII JSON, the same bytes for an equal snapshot."""
     return encode_state(snapshot.state, snapshot.cluster, format_time(snapshot.taken_at))
 
 
 def load_snapshot(path: Path) -> Snapshot:
-    """The snapshot in a file. Raises ``SnapshotUnusable`` with the lines that are not as they should be."""
+    """Return the snapshot in a file.
+
+    Raises ``SnapshotUnusable`` with the invalid lines.
+    """
     first, *rows = read_rows(path)
     return Snapshot(first["cluster"], parse_time(first["takenAt"]), decode_state(first, rows))
 
 
 class SnapshotFiles:
-    """The snapshots at ``path``: a file, or a folder with a ``*.jsonl`` for each cluster. ``taken`` has the times of
-    those that were read.
+    """The snapshots at ``path``: a file, or a folder with one ``*.jsonl`` per cluster.
 
-    Raises ``SnapshotUnusable`` if there are none, or if a file does not begin as a snapshot.
+    ``taken_at`` has the times of the snapshots that were read. Raises ``SnapshotUnusable`` if there are none, or if a
+    file has no valid first row.
     """
 
     def __init__(self, path: Path) -> None:
@@ -74,21 +79,22 @@ class SnapshotFiles:
                 )
 
     def read(self, spec: ClusterSpec) -> ClusterState:
-        """What a cluster held, as a run with this document would have read it.
+        """Return the state of a cluster as a run with this document would have read it.
 
-        Raises ``SnapshotUnusable`` if there is no snapshot of it, ``WrongCluster`` if its document leads elsewhere.
+        Raises ``SnapshotUnusable`` if there is no snapshot of the cluster, ``WrongCluster`` if the document's address
+        has another chroot.
         """
         file = self._files.get(spec.name)
         if file is None:
-            there = ", ".join(_describe_cluster(name) for name in sorted(self._files))
+            available = ", ".join(_describe_cluster(name) for name in sorted(self._files))
             raise unusable_snapshot_error(
-                f"{printable_path(self._path)} has no snapshot of {_describe_cluster(spec.name)}", f"it has {there}"
+                f"{printable_path(self._path)} has no snapshot of {_describe_cluster(spec.name)}", f"it has {available}"
             )
-        found = load_snapshot(file)
-        self.taken_at[spec.name] = found.taken_at
-        require_chroot(spec, found.state.chroot, file)
-        # The limit is none of the cluster's own: it is what a run is told.
-        return replace(found.state, list_sizes=replace(found.state.list_sizes, max_bytes=spec.jute_max_buffer))
+        snapshot = load_snapshot(file)
+        self.taken_at[spec.name] = snapshot.taken_at
+        require_chroot(spec, snapshot.state.chroot, file)
+        # The buffer limit is a setting of the run's Cluster document, not a fact of the recorded cluster.
+        return replace(snapshot.state, list_sizes=replace(snapshot.state.list_sizes, max_bytes=spec.jute_max_buffer))
 
     def _list_files(self) -> Iterable[Path]:
         if not self._path.is_dir():
@@ -101,9 +107,9 @@ class SnapshotFiles:
 
 
 def require_chroot(spec: ClusterSpec, chroot: str, file: Path | str) -> None:
-    """Raise ``WrongCluster`` if a snapshot from ``file`` is not of the cluster that a document means.
+    """Raise ``WrongCluster`` if a snapshot is from another chroot than the document's address.
 
-    Where no cluster id says which cluster is meant, the document's address must at least lead to the same chroot.
+    Checked only if the document has an address and no cluster id: a cluster id identifies the cluster by itself.
     """
     wanted = "/".join(["", *filter(None, spec.connect.split("/")[1:])])
     if spec.connect and not spec.cluster_id and wanted != chroot:
@@ -119,59 +125,65 @@ def _describe_cluster(name: str) -> str:
 
 
 MAX_BYTES = 1 << 30
-"""Size of a file: more than a million topics."""
+"""Bytes of one file: more than a million topics."""
 
 MAX_ROW_BYTES = 1 << 26
 """Bytes of one row: a topic of more than a million partitions."""
 
 _READ_BYTES = 1 << 16
-"""Bytes that are read at a time."""
+"""Bytes per read."""
 
 _MAX_SHOWN_ERRORS = 10
-"""Rows of one file whose problems are shown."""
+"""Invalid rows of one file in an error message."""
 
 _MAX_PATH_LENGTH = 4096
-"""Characters of a path that are shown: more than Linux allows."""
+"""Characters of a path in a message: more than Linux allows."""
 
 
 def printable_path(path: Path | str) -> str:
-    """A path, or the address of what is elsewhere, as a message may have it."""
+    """Return a path or URI as printable text for messages."""
     return printable(str(path), _MAX_PATH_LENGTH)
 
 
 def unusable_snapshot_error(message: str, hint: str = "take a new snapshot, or fetch this one again") -> TopiaristError:
-    """What to raise for a snapshot that no plan can be made from."""
+    """Build the ``TopiaristError`` of a snapshot that no plan can use."""
     return TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, hint)
 
 
 def read_first_row(path: Path) -> Row:
-    """The first row of a file, which says what it is a snapshot of; the others are not looked at."""
+    """Return the first row of a file, which names the cluster; other rows are not read."""
     for row in _iterate_rows(path):
         return row
     raise unusable_snapshot_error(f"{printable_path(path)}: found an empty file, wanted a snapshot")
 
 
 def read_rows(path: Path) -> list[Row]:
-    """All rows of a file, the cluster first."""
+    """Return all rows of a file, the cluster row first.
+
+    Raises ``SnapshotUnusable`` if a row is invalid, or if the number of rows differs from the first row's ``rows``.
+    """
     rows = list(_iterate_rows(path))
     if not rows:
         raise unusable_snapshot_error(f"{printable_path(path)}: found an empty file, wanted a snapshot")
     found, wanted = len(rows) - 1, rows[0]["rows"]
     if found != wanted:
-        what = "was cut off" if found < wanted else "has rows too many"
+        problem = "was cut off" if found < wanted else "has rows too many"
         raise unusable_snapshot_error(
-            f"{printable_path(path)}: {what}: found {format_count(found, 'row')} after the first, wanted {wanted:,}"
+            f"{printable_path(path)}: {problem}: found {format_count(found, 'row')} after the first, wanted {wanted:,}"
         )
     return rows
 
 
 def _iterate_rows(path: Path) -> Iterator[Row]:
-    """The rows in order. Raises at once if the first is none, and for the others when all, or ten, are known."""
-    checks, problems = RowChecker(), list[str]()
+    """Yield the valid rows in order, then raise ``SnapshotUnusable`` if there were invalid ones.
+
+    An invalid first row is raised at once; other rows are collected, at most ten.
+    """
+    checker, problems = RowChecker(), list[str]()
     for number, line in enumerate(read_lines(path), start=1):
         try:
             row = parse_row(line)
-            checks.check(row)
+            checker.check(row)
         except RowError as odd:
             problems.append(f"{printable_path(path)}:{number}: {odd}")
             if number == 1 or len(problems) == _MAX_SHOWN_ERRORS:
@@ -183,9 +195,9 @@ def _iterate_rows(path: Path) -> Iterator[Row]:
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a regular file, none of them beyond all bounds."""
+    """Yield the lines of a regular file, each of at most ``MAX_ROW_BYTES``."""
     try:
-        # A pipe would keep us waiting, and a device has no end.
+        # O_NONBLOCK and the check for a regular file: opening a pipe would block, and a device has no end.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
@@ -203,11 +215,11 @@ def read_lines(path: Path) -> Iterator[bytes]:
                         f"{printable_path(path)}: found a row of more than {humanize_bytes(MAX_ROW_BYTES)}"
                     )
                 yield line
-                # Where a whole file is no larger than a row may be, the others come by the hundred: that is quicker.
-                while status.st_size <= MAX_ROW_BYTES and (some := file.readlines(_READ_BYTES)):
-                    yield from some
+                # If the whole file is smaller than the row limit, no line can exceed it: reading in bulk is faster.
+                while status.st_size <= MAX_ROW_BYTES and (lines := file.readlines(_READ_BYTES)):
+                    yield from lines
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else None
+        reason = error.strerror if isinstance(error, OSError) else None
         raise unusable_snapshot_error(
-            f"{printable_path(path)}: cannot be read: {(why or str(error)).lower()}", ""
+            f"{printable_path(path)}: cannot be read: {(reason or str(error)).lower()}", ""
         ) from error

@@ -1,7 +1,8 @@
-"""What can still be used of a snapshot that is not whole: for a report, which says what it could not use.
+"""A lenient reader for drift reports: the valid rows of a snapshot, and the rows that are not valid.
 
-``load`` refuses such a file, since a plan must not rest on a part. A report over a thousand clusters names the rows
-that are broken, keeps them, and says of the rest what can be said; whoever calls has to know that there are gaps.
+``files.load_snapshot`` rejects a file with an invalid row, because a plan must not use an incomplete state. A drift
+report over a thousand clusters uses the valid rows and lists the invalid ones. The caller must handle incomplete
+states.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ from topiarist.model.state import ClusterState
 from topiarist.text import format_count
 
 _MAX_SHOWN_CHARS = 1000
-"""Characters of a broken line that are kept."""
+"""Characters of an invalid line that are kept."""
 
 
 class InvalidRow(NamedTuple):
-    """A line that is no row, or (line 0) a file that is none: where it stands, why, and how it begins."""
+    """A line that is not a valid row, or (line 0) an unusable file.
+
+    Has the file, the line, the reason, and the beginning of the line.
+    """
 
     file: str
     line: int
@@ -32,26 +36,32 @@ class InvalidRow(NamedTuple):
 
 
 class SnapshotHeader(NamedTuple):
-    """What a file says that it is: of which cluster, and when its reading began."""
+    """The cluster name of a snapshot file, and the start of its read."""
 
     cluster: str
     taken_at: datetime
 
 
 class PartialSnapshot(NamedTuple):
-    """What a file still says of its cluster; ``state`` is None if that is nothing. ``gaps``: rows are missing."""
+    """The valid part of a snapshot; ``state`` is None if there is none.
+
+    ``invalid_rows`` are the lines and files that could not be used.
+    """
 
     state: ClusterState | None
     invalid_rows: tuple[InvalidRow, ...] = ()
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether topics may be there that the state does not have."""
+        """True if the cluster may have topics that the state lacks."""
         return bool(self.invalid_rows)
 
 
 def read_header(path: Path) -> SnapshotHeader | InvalidRow:
-    """What a file is a snapshot of, or why it is none; only its first line is read."""
+    """Return the cluster and time of a file, or why it is unusable.
+
+    Reads only the first line.
+    """
     try:
         row = read_first_row(path)
     except TopiaristError as error:
@@ -62,9 +72,9 @@ def read_header(path: Path) -> SnapshotHeader | InvalidRow:
 def read_partial_snapshot(
     path: Path, reader: CachingReader | None = None, is_equal: EqualityCheck = lambda *_: False
 ) -> PartialSnapshot:
-    """Every row of a file that is one, and every line that is none. Never raises for what is in the file.
+    """Read every valid row of a file, and collect every invalid line.
 
-    The state is without the topics that ``is_equal`` takes.
+    Never raises for the content of the file. The state is without the topics that ``is_equal`` accepts.
     """
     broken: list[InvalidRow] = []
     rows: list[Row] = []
@@ -85,7 +95,7 @@ def read_partial_snapshot(
     first = rows.pop(0)
     found = len(rows) + len(broken) + reader.equal_count
     if found != first["rows"]:
-        what = "was cut off" if found < first["rows"] else "has rows too many"
-        why = f"{what}: found {format_count(found, 'row')} after the first, wanted {first['rows']:,}"
-        broken.append(InvalidRow(printable_path(path), 0, why))
+        problem = "was cut off" if found < first["rows"] else "has rows too many"
+        message = f"{problem}: found {format_count(found, 'row')} after the first, wanted {first['rows']:,}"
+        broken.append(InvalidRow(printable_path(path), 0, message))
     return PartialSnapshot(decode_state(first, rows), tuple(broken))

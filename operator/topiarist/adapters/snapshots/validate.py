@@ -1,6 +1,7 @@
-"""What makes a line of a snapshot a row: JSON with one meaning, its schema, and what no schema can say.
+"""Validation of snapshot rows: strict JSON, the row's schema, and rules that no schema can express.
 
-jsonschema-rs decides by ``schemas/snapshot.json``; what is wrong with a row is explained as for manifests.
+``files`` and ``caching_reader`` call it. jsonschema-rs validates by ``schemas/snapshot.json``; ``schema.explain``
+explains an invalid row.
 """
 
 from __future__ import annotations
@@ -22,15 +23,18 @@ if TYPE_CHECKING:
 
 _FIRST_KIND, _OTHER_KINDS = "cluster", ("topic", "record")
 _MAX_SHOWN_ERRORS = 5
-"""Problems of one row that are shown."""
+"""Errors of one row in a message."""
 
 
 class RowError(Exception):
-    """A line that is no row, or one that does not belong where it stands; says why."""
+    """A line that is not a row, or a row at the wrong position.
+
+    The message has the reason.
+    """
 
 
 def parse_row(line: bytes) -> Row:
-    """The JSON object that a line is: whole characters, no key twice, no fraction (a snapshot has none)."""
+    """Parse a line as a JSON object: valid Unicode, no duplicate keys, no fractions."""
     try:
         value = _decoder.decode(line.decode())
         if b"\\u" in line:
@@ -51,14 +55,17 @@ def parse_row(line: bytes) -> Row:
 
 
 class RowChecker:
-    """The rows of one file, checked one after the other in their order; ``names`` are those that have been there."""
+    """A checker of the rows of one file, in order.
+
+    ``names`` are the topic names of the rows so far.
+    """
 
     def __init__(self) -> None:
         self._first_row: Row | None = None
         self.names: set[str] = set()
 
     def check(self, row: Row) -> None:
-        """Raise ``Odd`` unless this can be the next row."""
+        """Raise ``RowError`` unless the row is valid as the next row."""
         wanted = _OTHER_KINDS if self._first_row else (_FIRST_KIND,)
         if row.get("kind") not in wanted:
             raise RowError(f"kind: {_describe_found(row.get('kind'))}, wanted {' or '.join(wanted)}")
@@ -84,7 +91,7 @@ class RowChecker:
 
 
 def is_valid_row(row: Row) -> bool:
-    """Whether nothing is wrong with the row of a topic or record in itself, whatever file it stands in."""
+    """Return whether a topic or record row is valid by itself, in any file."""
     return row.get("kind") in _OTHER_KINDS and _matches_schema(row) and not any(_other_row_errors(row))
 
 
@@ -127,7 +134,7 @@ def _topic_row_errors(row: Row) -> Iterator[str]:
 
 
 def _order_errors(field: str, values: Sequence[Any]) -> Iterator[str]:
-    if any(one >= other for one, other in pairwise(values)):
+    if any(value >= following for value, following in pairwise(values)):
         yield f"{field}: found an order that is not ascending, or one twice"
 
 
@@ -154,7 +161,10 @@ def _build_validator(kind: str) -> Draft7Validator:
 
 @cache
 def _row_schema(kind: str) -> dict[str, Any]:
-    """The schema of one kind of row, which can be explained, as the choice between all of them could not."""
+    """Return the schema of one kind of row.
+
+    Errors of one kind can be explained; errors of a choice between all kinds cannot.
+    """
     definitions: Mapping[str, Any] = load.load_schema("snapshot")["definitions"]
     return {**definitions[kind], "definitions": definitions}
 

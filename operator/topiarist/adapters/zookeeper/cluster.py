@@ -1,9 +1,8 @@
-"""A Kafka cluster in ZooKeeper: the ``Cluster`` port over kazoo.
+"""A Kafka cluster in ZooKeeper: the port ``Cluster`` over kazoo.
 
-``session`` (one connection) carries ``wire`` (many reads at once); ``head`` and ``reading`` make a ``ClusterState``
-of what is read. To carry out a plan, ``lock`` fences, ``site`` and ``footing`` say what it stands on, ``jobs`` what
-is next, ``transaction`` what is sent, ``verdict`` what an answer means, and ``writing`` does it. ``sighting`` watches
-what becomes of it, ``partitions`` looks at one topic's, ``gate`` freezes and thaws. This class ties them together.
+``ZooKeeperCluster`` combines the modules of this package for the command line, the operator and drift reports.
+``connection`` has the session, ``codec`` the paths and contents of znodes. ``read`` has bulk reads, partition states
+and the progress of the controller. ``write`` has the lock, the write context, transactions and the freeze znode.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ from topiarist.ports import Throttle
 
 
 class ZooKeeperCluster:
-    """One session with one cluster. Use as a context manager, or ``close`` it.
+    """A session with one cluster. Use as a context manager, or call ``close``.
 
-    ``connect`` is ``host:port,host:port/chroot``; ``max_buffer`` the smallest ``jute.maxbuffer`` in play, in bytes; the
-    timeouts are in seconds. Raises ``Unreachable`` if no server answers in time, ``CredentialsInvalid`` and
-    ``AuthenticationFailed`` if there is no way in.
+    ``connect`` is ``host:port,host:port/chroot``; ``owner`` is stored in the lock znode; ``jute_max_buffer`` is the
+    smallest ``jute.maxbuffer`` of brokers and servers, in bytes; the timeouts are in seconds. Raises ``Unreachable`` if
+    no server answers in time, ``CredentialsInvalid`` and ``AuthenticationFailed`` if the login fails.
     """
 
     def __init__(
@@ -67,23 +66,25 @@ class ZooKeeperCluster:
         self._session.close()
 
     def enable_decode_cache(self) -> Self:
-        """It will be read again and again: from here on what has not changed is not decoded anew."""
+        """Keep decoded topics between reads, for a caller that reads repeatedly; return the cluster itself."""
         self._decode_cache = DecodeCache()
         return self
 
     def read(self) -> ClusterState:
-        """Everything that a plan is made from, in one bulk read."""
+        """Read everything that a plan needs, in one bulk read."""
         with translate_errors(self._session):
             return read_state(self._session, jute_max_buffer=self._jute_max_buffer, cache=self._decode_cache).state
 
     @property
     def requests(self) -> Mapping[tuple[str, str], int]:
-        """What was asked of ZooKeeper until now, by operation and result."""
+        """Return the number of requests to ZooKeeper so far, by operation and result."""
         return self._session.requests
 
     def apply(self, plan: Plan, stop: Callable[[], bool], throttle: Throttle | None = None) -> Iterator[Outcome]:
-        """Carry out ``plan`` under the cluster's lock, which is held also while ``throttle`` holds topics back; nothing
-        to do means no lock and no write.
+        """Carry out ``plan`` under the cluster's lock, yielding an outcome for each actionable topic.
+
+        The lock is also held while ``throttle`` makes topics wait. A plan without changes takes no lock and writes
+        nothing.
         """
         if not plan.has_changes:
             return
@@ -91,9 +92,9 @@ class ZooKeeperCluster:
         try:
             with translate_errors(self._session):
                 if not stop() and self._acquire_lock(lock, stop):
-                    most = self._jute_max_buffer
+                    max_buffer = self._jute_max_buffer
                     yield from Writer(
-                        self._session, plan, lock.path, jute_max_buffer=most, stop=stop, throttle=throttle
+                        self._session, plan, lock.path, jute_max_buffer=max_buffer, stop=stop, throttle=throttle
                     ).execute()
                 else:
                     yield from (Outcome(topic.topic, Result.SKIPPED) for topic in plan.actionable_topics())
@@ -101,27 +102,30 @@ class ZooKeeperCluster:
             lock.release()
 
     def poll(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:
-        """What the controller has made of these topics by now."""
+        """Return the progress of the controller on these topics."""
         with translate_errors(self._session):
             return poll_progress(self._session, topics)
 
     def inspect(self, topic: str) -> TopicInspection:
-        """What the controller has made of this topic's partitions by now."""
+        """Read the partition states of this topic."""
         with translate_errors(self._session):
             return inspect(self._session, topic)
 
     def inspect_all(self, topics: Collection[TopicState]) -> Mapping[str, TopicInspection]:
-        """Read what the controller has made of the partitions of these topics."""
+        """Read the partition states of these topics."""
         with translate_errors(self._session):
             return inspect_all(self._session, topics)
 
     def read_cluster_id(self) -> str:
-        """The cluster's id."""
+        """Read the cluster id."""
         with translate_errors(self._session):
             return read_metadata(self._session).cluster_id
 
     def set_freeze(self, freeze: Freeze | None, *, by: str, force: bool) -> FreezeResult:
-        """Freeze the cluster, or thaw it (None), without the lock; what another has frozen takes ``force``."""
+        """Freeze the cluster, or unfreeze it if ``freeze`` is None, without the lock.
+
+        A freeze of a user other than ``by`` is changed only with ``force``.
+        """
         with translate_errors(self._session):
             return set_freeze(self._session, freeze, by=by, force=force)
 

@@ -1,1 +1,1 @@
-"""The `apply` command: its modes, waiting for the controller, the report file."""
+"""The `apply` command: its modes, the wait for the controller, the report file."""

@@ -1,4 +1,8 @@
-"""``topiarist apply``: plan, show, ask, do, report."""
+"""The ``topiarist apply`` command: plan, show the plan, confirm, apply and report.
+
+The mode (``modes``) makes and applies the plans; ``report_file`` and ``wait`` do the work of ``--report`` and
+``--wait``.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,7 @@ Examples:
 \b
 Exit codes, the highest that applies, 1 before all:
   0 done, or nothing to do    4 something was refused
-  1 an error                  5 a topic moved, or a change was not reviewed
+  1 an error                  5 a topic changed since it was planned, or a change was not reviewed
   2 wrong usage
 """,
 )
@@ -77,7 +81,7 @@ def command(yes: bool, report: str | None, **values: Any) -> None:
 
 
 def _select_mode(values: dict[str, Any], *, non_interactive: bool) -> ApplyMode:
-    """What the options mean; a form that is not wanted is not imported."""
+    """Return the mode that the options select; raise ``click.UsageError`` for options that exclude each other."""
     plan, reviewed = values.pop("plan_file"), values.pop("reviewed")
     settings = options.build_settings(dict(values))
     if plan is None and reviewed is None:
@@ -95,7 +99,10 @@ def _select_mode(values: dict[str, Any], *, non_interactive: bool) -> ApplyMode:
 
 
 def _confirm(plans: list[Plan]) -> None:
-    """Let a person answer for the plans; what may lose data is answered for by its number of topics."""
+    """Ask the user to confirm the plans.
+
+    If topics may lose data, the user must type their number instead of ``yes``.
+    """
     risky = sum(topic.risk is Risk.DATA_LOSS for plan in plans for topic in plan.actionable_topics())
     total = sum(1 for plan in plans for _ in plan.actionable_topics())
     if risky:
@@ -110,7 +117,7 @@ def _apply_plans(
 ) -> int:
     reports: list[ReconcileReport] = []
     watches: dict[str, throttle.ControllerWait] = {}
-    # Also while it is told what became of them: whoever presses Ctrl-C then must not read that nothing was written.
+    # Reporting is inside too: Ctrl-C during it must not print "nothing was written".
     with Interrupt() as interrupt:
 
         def stop() -> bool:

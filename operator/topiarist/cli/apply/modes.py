@@ -1,11 +1,10 @@
-"""What the forms of ``apply`` have in common, and the plainest of them: from manifests.
+"""The modes of ``apply``: from manifests, from a saved plan, from a reviewed plan.
 
-A form says which clusters there are, what is to be done on them as far as the run allows it, and how it is carried out;
-``apply`` shows, asks and reports. The others are in ``reviewed`` and ``kept``.
-
-``apply --plan``: do what a plan in a file says, from the file alone; and what to ask of such a file in any case.
-
-``apply --reviewed``: plan from what was merged, and do what was reviewed too. A file from a branch adds nothing.
+A mode defines the clusters of the run, the changes that the run allows on each, and how a plan is applied. The command
+(``command``) shows the plans, asks for confirmation and reports. ``ApplyManifests`` is the base of ``ApplyReviewed``,
+which plans from the merged manifests and applies only changes that the reviewed plan has too. ``ApplySavedPlan``
+(``--plan``) applies a plan file without reading Topic manifests. A reviewed plan (``--reviewed``) from a branch is not
+trusted: it can only restrict a run, never add to it.
 """
 
 from __future__ import annotations
@@ -43,9 +42,10 @@ from topiarist.text import format_count, quote
 
 
 class ApplyMode(Protocol):
-    """A form of ``apply``. ``name`` and ``fingerprint`` (of a plan's file) are for the report.
+    """A mode of ``apply``.
 
-    ``remarks`` are what the plans by themselves do not show, once there are plans.
+    ``name`` is for the report, as is ``fingerprint``, which is that of the plan file. ``remarks`` hold facts that the
+    plans do not show; they are complete once ``make_plans`` has returned.
     """
 
     name: str
@@ -55,20 +55,26 @@ class ApplyMode(Protocol):
 
     @property
     def needs_confirmation(self) -> bool:
-        """Whether anything could be sent, so that there is something to ask a person."""
+        """Return whether the run could write, so that the user must confirm."""
 
     def make_plans(self, fleet: ClusterSessions) -> list[Plan]:
-        """What is to be done on each cluster that can be read, without what the run does not allow."""
+        """Return a plan for each readable cluster, without changes that the run does not allow."""
 
     def refresh_after_prompt(self, fleet: ClusterSessions, plans: list[Plan]) -> list[Plan]:
-        """The plans once a person has answered for them, which takes time."""
+        """Return the plans after the user confirmed them.
+
+        The prompt takes time, in which the clusters may change.
+        """
 
     def apply_plan(self, cluster: Cluster, plan: Plan, hooks: ApplyHooks) -> ReconcileReport:
-        """Carry out one of the plans."""
+        """Apply one of the plans and return its report."""
 
 
 class ApplyManifests:
-    """Plan and do it: with ``unasked`` only what the run allows by flags."""
+    """The mode that plans from manifests and applies the plans.
+
+    If ``non_interactive``, risky changes need the run's flags (``--allow-risk``) instead of a confirmation.
+    """
 
     name = "manifests"
     fingerprint: str | None = None
@@ -83,27 +89,30 @@ class ApplyManifests:
 
     @property
     def needs_confirmation(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def make_plans(self, fleet: ClusterSessions) -> list[Plan]:
-        """As they are planned now."""
+        """Return new plans of the manifests, filtered by what the run allows."""
         return [self.filter_plan(plan) for plan in fleet.read_and_plan(self.desired, self.settings.run_options)]
 
     def filter_plan(self, plan: Plan) -> Plan:
-        """What of a plan may be done."""
+        """Return the plan without changes that the run does not allow."""
         return self.inputs.filter_plan(plan, self.settings, self.approve)
 
     def approve(self, plan: Plan) -> Plan:
-        """What of a plan may be done without asking anybody else, as far as it may lose data."""
+        """Return the plan; if non-interactive, without risky changes that no flag allows."""
         return filter_unapproved(plan, self.settings.allow_risk) if self.non_interactive else plan
 
     def refresh_after_prompt(self, fleet: ClusterSessions, plans: list[Plan]) -> list[Plan]:
-        """The same: what moved since they were shown is found when it is written."""
+        """Return the same plans.
+
+        A topic that changed after its plan was shown becomes a conflict when it is written.
+        """
         return plans
 
     def apply_plan(self, cluster: Cluster, plan: Plan, hooks: ApplyHooks) -> ReconcileReport:
-        """What was shown, and nothing else."""
+        """Apply the plan exactly as shown."""
         return apply_plan(cluster, hooks, plan)
 
 
@@ -113,8 +122,9 @@ _NOT_SHOWN_MESSAGE = "could not be done, or was done already, when the plan was 
 
 
 class ApplySavedPlan:
-    """Do what a plan in a file says, from the file alone. Once a topic has moved nothing more is sent, unless
-    the run is ``partial``.
+    """The mode that applies a saved plan without reading Topic manifests.
+
+    After the first conflict nothing more is sent, unless the run is ``partial``.
     """
 
     name = "plan"
@@ -124,8 +134,8 @@ class ApplySavedPlan:
         self._settings = settings
         self._partial = settings.partial
         self._non_interactive = non_interactive
-        if told := _planning_flags(settings):
-            raise click.UsageError(f"--plan does what its file says: {', '.join(told)} must be given when it is made")
+        if flags := _planning_flags(settings):
+            raise click.UsageError(f"--plan does what its file says: {', '.join(flags)} must be given when it is made")
         if settings.platform and settings.verbosity >= 0:
             terminal.log("--plan: policies are not judged again, they were when the plan was made")
         plans, self.fingerprint = load_saved_plan(path, settings.owner)
@@ -139,26 +149,34 @@ class ApplySavedPlan:
 
     @property
     def needs_confirmation(self) -> bool:
-        """Not where nothing is sent whatever the answer."""
+        """Return False if the run is halted: then nothing is sent after any answer."""
         return not self._halted
 
     def make_plans(self, fleet: ClusterSessions) -> list[Plan]:
-        """What is left of the plans; what is done already, and that nothing can be done, is said."""
+        """Return the remaining part of each saved plan.
+
+        Adds remarks on topics that are already done, and on plans with a write block that has ended since they were
+        made. Logs that nothing is sent if there are conflicts.
+        """
         self._set_revalidated(fleet.map_sessions(self._revalidate))
-        for name, looked in self._revalidated.items():
-            if looked.already_applied:
+        for name, revalidated in self._revalidated.items():
+            if revalidated.already_applied:
                 self.remarks.append(
-                    format_remark("already done", name, [topic.topic for topic in looked.already_applied])
+                    format_remark("already done", name, [topic.topic for topic in revalidated.already_applied])
                 )
-            was = self._plans[name].write_block
-            if was.reason and not looked.plan.write_block.reason:
+            planned_block = self._plans[name].write_block
+            if planned_block.reason and not revalidated.plan.write_block.reason:
                 self.remarks.append(
-                    format_remark("held back when the plan was made, so make it anew", name, [was.message])
+                    format_remark("held back when the plan was made, so make it anew", name, [planned_block.message])
                 )
         return self._list_remaining_plans()
 
     def refresh_after_prompt(self, fleet: ClusterSessions, plans: list[Plan]) -> list[Plan]:
-        """What is left of what was shown: others may have been at it while a person was thinking."""
+        """Return the remaining part of the plans that were shown.
+
+        Another client may have changed topics during the prompt. A topic with changes that were not shown becomes a
+        conflict.
+        """
         shown = {(plan.cluster, topic.topic): topic.changes for plan in plans for topic in plan.actionable_topics()}
 
         def look(name: str, cluster: ZooKeeperCluster) -> RevalidatedPlan:
@@ -175,41 +193,52 @@ class ApplySavedPlan:
 
     def _set_revalidated(self, looked: Mapping[str, RevalidatedPlan]) -> None:
         self._revalidated = dict(looked)
-        moved = sum(len(found.conflicts) for found in looked.values())
-        self._halted = moved > 0 and not self._partial
+        conflict_count = sum(len(plan.conflicts) for plan in looked.values())
+        self._halted = conflict_count > 0 and not self._partial
         if self._halted:
-            self._log_stop(f"nothing is sent: {format_count(moved, 'topic')} moved since the plan was made")
+            self._log_stop(f"nothing is sent: {format_count(conflict_count, 'topic')} changed since the plan was made")
 
     def _log_stop(self, what: str) -> None:
         terminal.log(f"{what}; make the plan anew, or do what still stands with --partial")
 
     def _list_remaining_plans(self) -> list[Plan]:
-        return [found.without_conflicts() if self._partial else found.plan for found in self._revalidated.values()]
+        return [plan.without_conflicts() if self._partial else plan.plan for plan in self._revalidated.values()]
 
     def _revalidate(self, name: str, cluster: ZooKeeperCluster) -> RevalidatedPlan:
         plan, spec = self._plans[name], self.clusters[name]
         state = read_cluster(cluster, spec.cluster_id)
         require_same_cluster(plan, state.cluster_id, state.chroot)
-        # What the brokers know, and what may be set on them, says the run: a file that says so is not believed.
-        looked = revalidate(
+        # The config rules and the Kafka version are taken from the run: the plan file is not trusted for them.
+        revalidated = revalidate(
             replace(plan, config_rules=spec.config_rules.with_relevant_settings(), min_version=state.min_version), state
         )
-        unknown = self._settings.allow_unknown_brokers
-        left = recheck_saved_plan(looked.plan, spec, planned_brokers=plan.brokers, allow_unknown_brokers=unknown)
-        left = filter_unapproved_deletions(left, self._settings.allow_risk) if self._non_interactive else left
-        left = enforce_budgets(left, spec.budgets, partial=self._settings.partial)
-        still = {topic.topic for topic in left.actionable_topics()}
+        allow_unknown = self._settings.allow_unknown_brokers
+        remaining = recheck_saved_plan(
+            revalidated.plan, spec, planned_brokers=plan.brokers, allow_unknown_brokers=allow_unknown
+        )
+        remaining = (
+            filter_unapproved_deletions(remaining, self._settings.allow_risk) if self._non_interactive else remaining
+        )
+        remaining = enforce_budgets(remaining, spec.budgets, partial=self._settings.partial)
+        remaining_topics = {topic.topic for topic in remaining.actionable_topics()}
         return RevalidatedPlan(
-            left, looked.already_applied, {topic: why for topic, why in looked.conflicts.items() if topic in still}
+            remaining,
+            revalidated.already_applied,
+            {topic: why for topic, why in revalidated.conflicts.items() if topic in remaining_topics},
         )
 
     def apply_plan(self, cluster: Cluster, plan: Plan, hooks: ApplyHooks) -> ReconcileReport:
-        """What is done, what moved, and then what still stands, if anything may be sent at all."""
-        looked = self._revalidated[plan.cluster]
-        topics = {topic.topic: topic for topic in (*looked.plan.topics, *looked.already_applied)}
-        known = [Outcome(topic.topic, Result.UNCHANGED) for topic in looked.already_applied]
-        known += [Outcome(name, Result.CONFLICT, Reason.STATE_CONFLICT, why) for name, why in looked.conflicts.items()]
-        for outcome in known:
+        """Report completed topics and conflicts, then apply the remaining topics.
+
+        If the run is halted, nothing is sent.
+        """
+        revalidated = self._revalidated[plan.cluster]
+        topics = {topic.topic: topic for topic in (*revalidated.plan.topics, *revalidated.already_applied)}
+        known_outcomes = [Outcome(topic.topic, Result.UNCHANGED) for topic in revalidated.already_applied]
+        known_outcomes += [
+            Outcome(name, Result.CONFLICT, Reason.STATE_CONFLICT, why) for name, why in revalidated.conflicts.items()
+        ]
+        for outcome in known_outcomes:
             hooks.on_final_outcome(topics[outcome.topic], outcome)
             if hooks.throttle:
                 hooks.throttle.on_outcome(topics[outcome.topic], outcome)
@@ -217,16 +246,19 @@ class ApplySavedPlan:
         def settled(topic: TopicPlan, outcome: Outcome) -> None:
             if outcome.result is Result.CONFLICT and not self._partial:
                 self._halted = True
-                self._log_stop(f"nothing more is sent: {outcome.topic} moved")
+                self._log_stop(f"nothing more is sent: {outcome.topic} changed since it was planned")
             hooks.on_final_outcome(topic, outcome)
 
         halting = replace(hooks, stop=lambda: self._halted or hooks.stop(), on_final_outcome=settled)
-        report = apply_plan(cluster, halting, looked.without_conflicts())
-        return replace(report, plan=plan, outcomes=(*known, *report.outcomes))
+        report = apply_plan(cluster, halting, revalidated.without_conflicts())
+        return replace(report, plan=plan, outcomes=(*known_outcomes, *report.outcomes))
 
 
 def load_saved_plan(path: str, owner: str) -> tuple[tuple[Plan, ...], str]:
-    """The plans in a file, and its fingerprint; all of them must be this owner's."""
+    """Return the plans in a file, and the file's fingerprint.
+
+    Raises ``TopiaristError`` (NotOwned) for a plan of another owner.
+    """
     plans = decode.parse_plan_file(atomic_files.read_file(path), path)
     for plan in plans:
         if plan.owner != owner:
@@ -236,7 +268,7 @@ def load_saved_plan(path: str, owner: str) -> tuple[tuple[Plan, ...], str]:
 
 
 def _planning_flags(settings: Settings) -> list[str]:
-    """The flags that were given and that count only when a plan is made."""
+    """Return the given flags that have an effect only while a plan is made."""
     given, default = (
         settings.run_options,
         RunOptions(owner=settings.owner, allow_unknown_brokers=settings.allow_unknown_brokers),
@@ -248,7 +280,12 @@ def _planning_flags(settings: Settings) -> list[str]:
 
 
 def _match_clusters(plans: Mapping[str, Plan], settings: Settings) -> Mapping[str, ClusterSpec]:
-    """The run's cluster for each plan. A single one without a name is whichever single one there is: its id tells."""
+    """Return the run's cluster for each plan.
+
+    If there is one plan and one cluster, and one of them has no name, they match; the cluster id is compared later.
+    Raises ``click.UsageError`` if ``--zookeeper`` is given for a plan of several clusters, ``TopiaristError``
+    (UnknownCluster) for a cluster that the run does not know.
+    """
     clusters = load.load_clusters(replace(settings, cluster=None))
     if len(plans) == len(clusters) == 1 and "" in (*plans, *clusters):
         clusters = dict(zip(plans, clusters.values(), strict=True))
@@ -264,7 +301,7 @@ def _match_clusters(plans: Mapping[str, Plan], settings: Settings) -> Mapping[st
 
 
 def require_known_clusters(plans: Mapping[str, Plan], clusters: Mapping[str, ClusterSpec]) -> None:
-    """Raise if the run does not know one of the clusters that plans are for."""
+    """Raise ``TopiaristError`` (UnknownCluster) if the run has no cluster for one of the plans."""
     if unknown := [name or "without a name" for name in plans if name not in clusters]:
         known = ", ".join(filter(None, clusters)) or "one without a name"
         message = f"the plan is for cluster {', '.join(unknown)}, which this run does not know; it knows {known}"
@@ -272,7 +309,7 @@ def require_known_clusters(plans: Mapping[str, Plan], clusters: Mapping[str, Clu
 
 
 def require_same_cluster(plan: Plan, cluster_id: str, chroot: str) -> None:
-    """Raise if a plan was made for another cluster than the one that is there."""
+    """Raise ``TopiaristError`` (WrongCluster) if the plan was made for another cluster id or chroot."""
     if (plan.cluster_id, plan.chroot) != (cluster_id, chroot):
         message = f"the plan was made for cluster {_describe_cluster(plan.cluster_id, plan.chroot)}"
         message += f", and at its address is {_describe_cluster(cluster_id, chroot)}"
@@ -284,7 +321,7 @@ def _describe_cluster(cluster_id: str, chroot: str) -> str:
 
 
 def format_remark(label: str, cluster: str, topics: Sequence[str]) -> str:
-    """What there is to say of some topics of a cluster; of many the first dozen."""
+    """Return a remark on topics of a cluster; lists at most 12 topics and counts the rest."""
     where = f"{cluster}: " if cluster else ""
     listed = ", ".join(topics[:_MAX_SHOWN_TOPICS]) + (
         f", ... {len(topics) - _MAX_SHOWN_TOPICS:,} more" if len(topics) > _MAX_SHOWN_TOPICS else ""
@@ -293,7 +330,10 @@ def format_remark(label: str, cluster: str, topics: Sequence[str]) -> str:
 
 
 class ApplyReviewed(ApplyManifests):
-    """Plan and do what a reviewed plan has too; that is the permission for what it holds, but for deletions."""
+    """The mode that applies only changes that a reviewed plan has too.
+
+    The reviewed plan is the permission for its changes. Deletions need more: a confirmation, or the run's flags.
+    """
 
     name = "reviewed"
 
@@ -304,32 +344,38 @@ class ApplyReviewed(ApplyManifests):
         require_known_clusters(self._reviewed_plans, self.desired.clusters)
 
     def make_plans(self, fleet: ClusterSessions) -> list[Plan]:
-        """As they are planned now, without what was not reviewed; a cluster that is another one is left out."""
-        found = []
+        """Return new plans of the manifests, without changes that were not reviewed.
+
+        Leaves out, with an error on stderr, a cluster with another id than in the reviewed plan.
+        """
+        plans = []
         for plan in fleet.read_and_plan(self.desired, self.settings.run_options):
             try:
                 if reviewed := self._reviewed_plans.get(plan.cluster):
                     require_same_cluster(reviewed, plan.cluster_id, plan.chroot)
                     self._add_remarks(plan, reviewed)
-                found.append(self.filter_plan(plan))
+                plans.append(self.filter_plan(plan))
             except TopiaristError as error:
                 fleet.error_code = worst_exit_code((fleet.error_code, error.reason.exit_code))
                 terminal.print_error(error, plan.cluster)
-        return found
+        return plans
 
     def approve(self, plan: Plan) -> Plan:
-        """What was reviewed; without anybody to ask, deletions as far as the run's flags allow them."""
+        """Return the plan without unreviewed changes.
+
+        If non-interactive, also without deletions that no flag allows.
+        """
         reviewed = self._reviewed_plans.get(plan.cluster) or replace(plan, topics=())
         allowed = filter_unreviewed(plan, reviewed, self.settings.without_brokers)
         return filter_unapproved_deletions(allowed, self.settings.allow_risk) if self.non_interactive else allowed
 
     def _add_remarks(self, plan: Plan, reviewed: Plan) -> None:
-        """Say what the reviewed plan has and nothing is to be done about any more."""
+        """Add remarks on reviewed topics that need no change any more."""
         declared = {spec.topic for spec in self.desired.specs[plan.cluster]}
-        over = already_satisfied(plan, reviewed)
-        for words, topics in (
-            ("already done", [topic for topic in over if topic in declared]),
-            ("reviewed, and not in the given paths", [topic for topic in over if topic not in declared]),
+        satisfied = already_satisfied(plan, reviewed)
+        for label, topics in (
+            ("already done", [topic for topic in satisfied if topic in declared]),
+            ("reviewed, and not in the given paths", [topic for topic in satisfied if topic not in declared]),
         ):
             if topics:
-                self.remarks.append(format_remark(words, plan.cluster, topics))
+                self.remarks.append(format_remark(label, plan.cluster, topics))

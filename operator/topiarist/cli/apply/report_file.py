@@ -1,4 +1,7 @@
-"""The file of ``--report``: a line as each topic is settled. A run that cannot write it sends nothing more."""
+"""The file of ``--report``: one JSON line per topic, written when its outcome is final.
+
+``apply`` writes it during the run. A run that cannot write its report sends nothing more.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ from topiarist.output.json import report as rendering
 
 
 class ReportFile:
-    """A report to the file ``path``; None is no report, and all of this does nothing. Use as a context manager.
+    """A context manager that writes the report to ``path``; with None it writes nothing.
 
-    ``error`` is what kept a line from being written once something was sent; after that nothing is written here.
+    ``error`` is the first error of a line that could not be written after something was sent. After it nothing more is
+    written to the file.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -29,7 +33,7 @@ class ReportFile:
         self.error: TopiaristError | None = None
 
     def __enter__(self) -> Self:
-        """Open the file. Raises ``TopiaristError``: then nothing has been connected to."""
+        """Open the file; raise ``TopiaristError`` if that fails, before any connection is made."""
         self._file = self._stack.enter_context(LineFile(self._path)) if self._path is not None else None
         return self
 
@@ -39,7 +43,10 @@ class ReportFile:
         self._stack.close()
 
     def write_header(self, plans: Sequence[Plan], *, owner: str, form: str, fingerprint: str | None) -> None:
-        """Write the header, and what the plans refuse. Raises ``TopiaristError``: then nothing has been sent."""
+        """Write the header, and the refused topics of the plans.
+
+        Raises ``TopiaristError`` if that fails, before anything is sent.
+        """
         if self._file is None:
             return
         self._file.add_line(
@@ -52,7 +59,7 @@ class ReportFile:
                     self._write_topic(plan, topic, rendering.make_refused_outcome(topic))
 
     def write_outcome(self, plan: Plan, topic: TopicPlan, outcome: Outcome) -> None:
-        """Write what became of a topic; from the first error on, ``error`` says that nothing more should be sent."""
+        """Write the outcome of a topic; store the first failure in ``error`` and do not raise it."""
         if self.error is None:
             try:
                 self._write_topic(plan, topic, outcome)
@@ -60,7 +67,7 @@ class ReportFile:
                 self.error = error
 
     def write_changed_outcomes(self, reports: Sequence[ReconcileReport]) -> None:
-        """Write once more what became of those topics of which the waiting has shown something else."""
+        """Write the outcomes again that changed during the wait."""
         for report in reports:
             topics = {topic.topic: topic for topic in report.plan.topics}
             for outcome in report.outcomes:
@@ -69,7 +76,7 @@ class ReportFile:
                     self.write_outcome(report.plan, topic or topics[outcome.topic], outcome)
 
     def write_summary(self, reports: Sequence[ReconcileReport], code: int) -> int:
-        """Write the summary; the exit code of the run, which is an error if the report is not whole."""
+        """Write the summary; return the exit code of the run, an error if the report is incomplete."""
         reasons = [report.error.reason for report in reports if report.error]
         if self._file is not None and self.error is None:
             try:

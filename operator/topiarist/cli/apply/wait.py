@@ -1,9 +1,9 @@
-"""``apply --wait``: hold back while the controllers are behind, then look until they have finished, or time is up.
+"""The wait of ``apply --wait``: throttle writes, then poll until the controllers are done.
 
-``throttle`` says how much may be ahead and what each look means; here are the clock, the sleeping, and what a
-person is told. While a cluster is written to, its ``Watch`` is the ``Pace`` of that run, under its lock; afterwards
-nothing is written and no lock is held. Time is up when nothing has moved on for ``--wait-timeout`` seconds: that does
-not depend on how much there is to do. Ctrl-C ends the waiting, not the work.
+``throttle`` defines how many replicas may be in flight and how to interpret each poll; this module has the clock, the
+sleeping and the messages. While a cluster is written to, its ``ControllerWait`` is the throttle of that run, under the
+run's lock. Afterwards nothing is written and no lock is held. The wait fails after ``--wait-timeout`` seconds without
+progress, however much is left to do. Ctrl-C ends the waiting, not the controller's work.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ def make_controller_wait(
     stop: Callable[[], bool],
     on_outcome: Callable[[TopicPlan, Outcome], None],
 ) -> ControllerWait:
-    """Return the pace of one cluster's run, which the run's settings bound; says once that it is held back."""
+    """Return the throttle of one cluster's run, limited by the settings.
+
+    It logs once when it holds the run back.
+    """
 
     def held() -> None:
         if settings.verbosity >= 0:
-            most = format_count(settings.wait_ahead, "replica")
+            most = format_count(settings.max_inflight_replicas, "replica")
             terminal.log_over_progress(
                 f"held back until the controller has taken over what was sent: {most} per broker at a time"
             )
@@ -39,7 +42,7 @@ def make_controller_wait(
     return ControllerWait(
         cluster,
         stop,
-        max_replicas=settings.wait_ahead,
+        max_replicas=settings.max_inflight_replicas,
         timeout=settings.wait_timeout,
         on_update=on_outcome,
         on_throttled=held,
@@ -52,44 +55,53 @@ def wait_for_controllers(
     settings: Settings,
     stop: Callable[[], bool],
 ) -> list[ReconcileReport]:
-    """The reports of a run, once all that its controllers have to do is done, or nothing moves any more."""
-    found = [controller_waits[report.plan.cluster] for report in reports]
-    for watch, report in zip(found, reports, strict=True):
+    """Wait for the controllers and return the updated reports of the run.
+
+    Returns when the controllers are done, when there is no progress for ``wait_timeout`` seconds, or when ``stop``
+    returns True.
+    """
+    waits = [controller_waits[report.plan.cluster] for report in reports]
+    for watch, report in zip(waits, reports, strict=True):
         watch.add_report(report)
-    left = [brought for watch in found for brought in watch.remaining.values()]
-    if left and settings.verbosity >= 0:
+    pending = [is_growth for watch in waits for is_growth in watch.remaining.values()]
+    if pending and settings.verbosity >= 0:
         terminal.log(
-            f"waiting for the controller to {_describe_work(left)}, "
+            f"waiting for the controller to {_describe_work(pending)}, "
             f"at most {settings.wait_timeout:g} s without progress"
         )
-    patience = ProgressDeadline(settings.wait_timeout, stop)
-    with terminal.ProgressBar(len(left), settings) as progress:
+    deadline = ProgressDeadline(settings.wait_timeout, stop)
+    with terminal.ProgressBar(len(pending), settings) as progress:
         while not stop():
             since = time.monotonic()
-            looks = [watch.poll() for watch in found]
-            patience.record_poll(progress=any(seen.progress for seen in looks), since=since)
-            for _ in chain.from_iterable(seen.finished for seen in looks):
+            polls = [watch.poll() for watch in waits]
+            deadline.record_poll(progress=any(result.progress for result in polls), since=since)
+            for _ in chain.from_iterable(result.finished for result in polls):
                 progress.step()
-            if not any(watch.remaining for watch in found) or patience.is_expired:
+            if not any(watch.remaining for watch in waits) or deadline.is_expired:
                 break
-            patience.wait()
+            deadline.wait()
     stopped = stop()
-    if stopped and (more := sum(len(watch.remaining) for watch in found)):
-        terminal.log(f"no longer waiting for {format_count(more, 'topic')}: the controller goes on by itself")
-    elif (words := _describe_finished(found)) and settings.verbosity >= 0:
-        terminal.log(words)
-    return [watch.update_report(report, stopped=stopped) for watch, report in zip(found, reports, strict=True)]
+    if stopped and (remaining_count := sum(len(watch.remaining) for watch in waits)):
+        terminal.log(
+            f"no longer waiting for {format_count(remaining_count, 'topic')}: the controller goes on by itself"
+        )
+    elif (text := _describe_finished(waits)) and settings.verbosity >= 0:
+        terminal.log(text)
+    return [watch.update_report(report, stopped=stopped) for watch, report in zip(waits, reports, strict=True)]
 
 
 def _describe_work(growth_flags: Sequence[bool]) -> str:
-    """What a controller has to do: ``take over 2 topics and delete 1 topic``; for each topic, whether it is grown."""
+    """Return the pending work of the controllers as text: ``take over 2 topics and delete 1 topic``.
+
+    Each flag is True for a topic that is created or grown, False for one that is deleted.
+    """
     grown = sum(growth_flags)
-    words = (("take over", grown), ("delete", len(growth_flags) - grown))
-    return " and ".join(f"{verb} {format_count(number, 'topic')}" for verb, number in words if number)
+    parts = (("take over", grown), ("delete", len(growth_flags) - grown))
+    return " and ".join(f"{verb} {format_count(number, 'topic')}" for verb, number in parts if number)
 
 
 def _describe_finished(controller_waits: Sequence[ControllerWait]) -> str:
-    """``2 topics taken over by the controller, 1 topic gone``; empty if there is none."""
-    words = ((True, "taken over by the controller"), (False, "gone"))
-    numbers = [(sum(watch.count_finished(grown=grown) for watch in controller_waits), verb) for grown, verb in words]
+    """Return finished topics as text: ``2 topics taken over by the controller, 1 topic gone``; or empty."""
+    verbs = ((True, "taken over by the controller"), (False, "gone"))
+    numbers = [(sum(watch.count_finished(grown=grown) for watch in controller_waits), verb) for grown, verb in verbs]
     return ", ".join(f"{format_count(number, 'topic')} {verb}" for number, verb in numbers if number)

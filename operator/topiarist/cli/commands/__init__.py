@@ -1,1 +1,1 @@
-"""One module for each command but `apply`."""
+"""The commands except `apply`, one module each; `freeze` holds `unfreeze` too."""

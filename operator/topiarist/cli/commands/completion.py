@@ -1,4 +1,4 @@
-"""``topiarist completion``: the script that teaches a shell our commands and options."""
+"""The ``topiarist completion`` command: print a shell's completion script."""
 
 from __future__ import annotations
 

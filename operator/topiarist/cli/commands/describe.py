@@ -1,4 +1,8 @@
-"""``topiarist describe``: topics, whole, as their cluster holds them and their manifests want them. Sends no write."""
+"""The ``topiarist describe`` command: show topics as clusters hold and manifests declare them.
+
+Reads each cluster and its topics from one moment (``_read_topics``), plans the manifests if there are any, and prints
+the result in the chosen format. Sends no write.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +35,14 @@ from topiarist.reconcile import read_cluster, require_all_topics_planned
 from topiarist.text import format_count, quote
 
 _MAX_READS = 3
-"""How often to look until the topics that were read are those that were looked at; others are free to change them."""
+"""Maximum number of reads until cluster and topics are from one moment.
+
+Other clients may change topics between two reads.
+"""
 
 
 class _SelectedTopic(NamedTuple):
-    """A topic of one cluster, the words that mean it, and what the controller has made of it."""
+    """A topic of one cluster, the queries that match it, and its partition states."""
 
     queries: tuple[str, ...]
     resolved: ResolvedTopic
@@ -43,7 +50,7 @@ class _SelectedTopic(NamedTuple):
 
 
 class _ClusterTopics(NamedTuple):
-    """What one cluster holds, and the topics that are asked for."""
+    """The state of one cluster, and its requested topics."""
 
     state: ClusterState
     topics: tuple[_SelectedTopic, ...]
@@ -89,27 +96,39 @@ def command(topic: str, form: str, **values: Any) -> None:
     settings = options.build_settings(values)
     inputs = load.load_if_given(settings)
     desired = inputs.desired
-    where = {word: _select_clusters(word, desired) for word in words}
-    clusters = {name: spec for name, spec in desired.clusters.items() if any(name in names for names in where.values())}
+    clusters_by_query = {word: _select_clusters(word, desired) for word in words}
+    clusters = {
+        name: spec
+        for name, spec in desired.clusters.items()
+        if any(name in names for names in clusters_by_query.values())
+    }
     load.require_addresses(clusters, settings)
 
     def look(name: str, cluster: PartitionInspector) -> _ClusterTopics:
         return _read_topics(
-            cluster, desired.clusters[name], [word for word in words if name in where[word]], desired.specs[name]
+            cluster,
+            desired.clusters[name],
+            [word for word in words if name in clusters_by_query[word]],
+            desired.specs[name],
         )
 
     with ClusterSessions(clusters, settings, keep_open=False) as fleet:
-        looked = fleet.map_clusters(look)
-    found = [each for name in looked for each in _describe_topics(inputs, name, looked[name], settings)]
-    known = {word for asked, each in found if _is_known(each) for word in asked}
+        results = fleet.map_clusters(look)
+    descriptions = [each for name in results for each in _describe_topics(inputs, name, results[name], settings)]
+    known_queries = {word for asked, each in descriptions if _is_known(each) for word in asked}
     for word in words:
-        if word not in known:
-            _log_absent(word, desired, {name: looked[name] for name in where[word] if name in looked}, len(where[word]))
-    if known or form != "text":
-        # Of a topic that nothing knows, a person has been told; a program gets it as it was asked for.
-        shown = [each for asked, each in found if not known.isdisjoint(asked) or form != "text"]
+        if word not in known_queries:
+            _log_absent(
+                word,
+                desired,
+                {name: results[name] for name in clusters_by_query[word] if name in results},
+                len(clusters_by_query[word]),
+            )
+    if known_queries or form != "text":
+        # Text output omits an unknown topic, because stderr has named it; a program gets every requested topic.
+        shown = [each for asked, each in descriptions if not known_queries.isdisjoint(asked) or form != "text"]
         terminal.print_result(formats.DESCRIPTION_FORMATS[form](topic, shown, settings))
-    done = known.issuperset(words) and fleet.error_code is Exit.DONE
+    done = known_queries.issuperset(words) and fleet.error_code is Exit.DONE
     raise click.exceptions.Exit(int(Exit.DONE if done else Exit.ERROR))
 
 
@@ -119,7 +138,7 @@ def _is_known(description: Description) -> bool:
 
 
 def _select_clusters(query: str, desired: Desired) -> frozenset[str]:
-    """Return the clusters that a topic is meant for; all of the run for a pattern, or if no manifest names it."""
+    """Return the clusters that declare a topic; all clusters of the run for a pattern or an undeclared topic."""
     if is_pattern(query):
         return frozenset(desired.clusters)
     named = {
@@ -131,10 +150,10 @@ def _select_clusters(query: str, desired: Desired) -> frozenset[str]:
 def _read_topics(
     cluster: PartitionInspector, spec: ClusterSpec, queries: Sequence[str], specs: Sequence[TopicSpec]
 ) -> _ClusterTopics:
-    """Read a cluster, and look at the topics until both are of one moment.
+    """Read a cluster and its requested topics until both are from one moment, at most three times.
 
-    The whole cluster, although it is about few topics: names that collide, brokers, budgets and policies are about all
-    of it, and reading 10,000 topics takes less time than starting to.
+    Reads the whole cluster, although few topics are requested: colliding names, brokers, budgets and policies concern
+    all of it, and reading 10,000 topics takes less time than starting the process.
     """
     for _ in range(_MAX_READS):
         state = read_cluster(cluster, spec.cluster_id)
@@ -152,40 +171,43 @@ def _read_topics(
 
 
 def _inspect_if_present(cluster: PartitionInspector, state: ClusterState, topic: str) -> TopicInspection | None:
-    """A topic that is not there has no partitions, and its name may be none that a path can have."""
-    there = topic in state.topics or topic in state.topic_errors
-    return cluster.inspect(topic) if there else TopicInspection(None, {})
+    """Return the partition states of a topic, empty if the cluster does not have it.
+
+    The name of an absent topic may be impossible as a znode path, so it is not read.
+    """
+    exists = topic in state.topics or topic in state.topic_errors
+    return cluster.inspect(topic) if exists else TopicInspection(None, {})
 
 
 def _describe_topics(
     inputs: load.RunInputs, name: str, cluster_topics: _ClusterTopics, settings: Settings
 ) -> Iterator[tuple[tuple[str, ...], Description]]:
-    """Yield each topic of a cluster with the words that mean it."""
+    """Yield each topic of a cluster with the queries that match it."""
     desired = inputs.desired
     cluster, specs = desired.clusters[name], desired.specs[name]
     plan = None
     if settings.paths:
         plan = require_all_topics_planned(make_plan(cluster_topics.state, cluster, specs, settings.run_options), specs)
         plan = inputs.filter_plan(plan, settings)
-    for words, what, inspection in cluster_topics.topics:
-        yield words, describe(cluster_topics.state, cluster, what, inspection, plan, settings.owner)
+    for queries, resolved, inspection in cluster_topics.topics:
+        yield queries, describe(cluster_topics.state, cluster, resolved, inspection, plan, settings.owner)
 
 
 def _log_absent(query: str, desired: Desired, results: Mapping[str, _ClusterTopics], clusters: int) -> None:
-    """Say that nothing of the name is known on the ``clusters`` that were to be looked at, and what may be meant."""
+    """Log that none of the ``clusters`` selected for the query has it, and suggest similar names."""
     if not results:
-        return  # that none could be read has been said
-    near = (similar_names(query, found.state, desired.specs[name]) for name, found in results.items())
-    names = sorted({close for some in near for close in some})
-    such = f"topic that fits {quote(query)}" if is_pattern(query) else f"topic {quote(query)}"
+        return  # the read errors are logged already
+    similar = (similar_names(query, found.state, desired.specs[name]) for name, found in results.items())
+    names = sorted({close for some in similar for close in some})
+    subject = f"topic that fits {quote(query)}" if is_pattern(query) else f"topic {quote(query)}"
     if clusters == 1 and not desired.targeted_clusters:
-        said = f"this cluster does not have a {such}"
+        message = f"this cluster does not have a {subject}"
     else:
-        nowhere = (
+        scope = (
             "no cluster"
             if len(results) == clusters
             else f"none of the {format_count(len(results), 'cluster')} that could be read"
         )
-        said = f"{nowhere}{' and no manifest' if desired.targeted_clusters else ''} has a {such}"
+        message = f"{scope}{' and no manifest' if desired.targeted_clusters else ''} has a {subject}"
     hint = f"did you mean {', '.join(names)}?" if names else "" if is_pattern(query) else topic_name_problem(query)
-    terminal.log(terminal.sanitize_lines(f"error: {said}" + (f"\n    {hint}" if hint else "")))
+    terminal.log(terminal.sanitize_lines(f"error: {message}" + (f"\n    {hint}" if hint else "")))

@@ -1,4 +1,7 @@
-"""``topiarist dev``: the playground, left running until Ctrl-C."""
+"""The ``topiarist dev`` command: run a playground cluster until Ctrl-C.
+
+ZooKeeper is real (``EmbeddedZooKeeper``); ``adapters.devcluster`` simulates the brokers and the controller.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ _NAME_REGEX = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def _check_name(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    """Return the name of the cluster if a document may have it."""
+    """Return a cluster name that a document may have; raise ``click.BadParameter`` for any other."""
     if not _NAME_REGEX.fullmatch(value):
         wanted = "1 to 63 small letters, digits and -, with a letter or digit at both ends"
         raise click.BadParameter(f"found {quote(value)}, wanted {wanted}")

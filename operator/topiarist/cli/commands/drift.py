@@ -1,4 +1,8 @@
-"""``topiarist drift``: what a whole fleet holds, against what the manifests say, as a report. Sends no write."""
+"""The ``topiarist drift`` command: compare a fleet with its manifests and write a report.
+
+Reads snapshots, or with ``--live`` the clusters, and writes only the report folder. The comparison runs in this process
+or in Spark (``topiarist.drift``), which is imported only when it is needed.
+"""
 
 from __future__ import annotations
 
@@ -88,33 +92,35 @@ def command(snapshots: tuple[str, ...], live: bool, out: str, previous: str | No
     if live == bool(snapshots):
         raise click.UsageError("give --snapshots with a file or folder, or --live: one of the two")
     paths, out, previous = [*map(to_local_path, snapshots)], to_local_path(out), to_local_path(previous or "")
-    # With snapshots no cluster needs an address: what says so to whoever loads is that there is one.
+    # With snapshots no cluster needs an address: a value in ``snapshot`` turns off the loader's check for it.
     desired = load.load_manifests(replace(settings, snapshot="".join(snapshots[:1])), with_policies=False).desired
     run = _choose_engine(engine, paths, (out, previous), settings)
-    # The first report of all has none before it, and whoever runs this by the clock has one command for each time.
-    first = not previous or (previous == out and not run.exists(out))
-    before = PreviousReport() if first else run.load_previous(previous)
+    # Scheduled runs use one command line each time, so the first run has no previous report and that is no error.
+    is_first = not previous or (previous == out and not run.exists(out))
+    previous_report = PreviousReport() if is_first else run.load_previous(previous)
     now = datetime.now(UTC)
-    recorded = None if live else run.open_snapshots(paths, desired.clusters)
-    if recorded is not None:
-        run = _switch_to_spark_if_large(run, engine, recorded, settings)
+    inventory = None if live else run.open_snapshots(paths, desired.clusters)
+    if inventory is not None:
+        run = _switch_to_spark_if_large(run, engine, inventory, settings)
     with run.create_report_folder(out) as folder, terminal.ProgressBar(len(desired.clusters), settings) as progress:
         if live:
-            recorded = run.read_live(desired.clusters, ConnectOptions(settings.owner, settings.connect_timeout), folder)
-        as_of = (recorded.newest_taken_at if recorded else None) or now
-        found = recorded.unused_input if recorded else UnusedInput()
-        job = ReportJob(desired, settings.run_options, format_time(as_of), before, found, progress.step)
-        if recorded is None:
+            inventory = run.read_live(
+                desired.clusters, ConnectOptions(settings.owner, settings.connect_timeout), folder
+            )
+        as_of = (inventory.newest_taken_at if inventory else None) or now
+        unused_input = inventory.unused_input if inventory else UnusedInput()
+        job = ReportJob(desired, settings.run_options, format_time(as_of), previous_report, unused_input, progress.step)
+        if inventory is None:
             summary = compare_and_write(job, _read_live(desired, settings, now), folder)
         else:
-            _log_limited(f"error: cluster {name}: {said}" for name, said in recorded.read_errors.items())
-            summary = run.compare_and_write(job, recorded, folder)
+            _log_limited(f"error: cluster {name}: {said}" for name, said in inventory.read_errors.items())
+            summary = run.compare_and_write(job, inventory, folder)
     _log_summary(summary, out, settings)
     raise click.exceptions.Exit(int(_exit_code(summary, exit_code, fail_on)))
 
 
 def _choose_engine(engine: str, paths: Sequence[str], other_paths: Sequence[str], settings: Settings) -> Engine:
-    """What is to compare, as far as that is known before the fleet's size."""
+    """Return the engine, as far as it can be chosen before the number of topics is known."""
     from topiarist.drift import engine as engine_
 
     if not engine_.is_spark_selected(engine, paths, other_paths):
@@ -123,7 +129,10 @@ def _choose_engine(engine: str, paths: Sequence[str], other_paths: Sequence[str]
 
 
 def _switch_to_spark_if_large(chosen: Engine, engine: str, inventory: SnapshotInventory, settings: Settings) -> Engine:
-    """The same, now that the size is known. Raises ``TopiaristError`` (PrerequisiteMissing)."""
+    """Return Spark in place of the chosen engine if the snapshots are large; else ``chosen``.
+
+    Raises ``TopiaristError`` (PrerequisiteMissing) if Spark is needed and not installed.
+    """
     from topiarist.drift import engine as engine_
 
     if (
@@ -137,41 +146,46 @@ def _switch_to_spark_if_large(chosen: Engine, engine: str, inventory: SnapshotIn
 
 
 def _start_spark_engine(settings: Settings) -> Engine:
-    """Spark, started; only now is any of it imported."""
+    """Start Spark and return its engine; imports Spark only here."""
     from topiarist.drift.spark.engine import SparkEngine
 
     return SparkEngine(quiet=settings.verbosity < 0)
 
 
 def _read_live(desired: Desired, settings: Settings, now: datetime) -> Iterator[ClusterInput]:
-    """The clusters as they are, read at the same time; what cannot be read is said on stderr and in the report."""
+    """Read all clusters in parallel and yield their states.
+
+    An unreadable cluster is logged to stderr and yields its problem, for the report.
+    """
     from topiarist.drift.live import describe_read_failure
     from topiarist.drift.snapshots import ClusterInput
     from topiarist.reconcile import read_cluster
 
     with ClusterSessions(desired.clusters, settings, keep_open=False) as fleet:
         states = fleet.map_sessions(lambda name, cluster: read_cluster(cluster, desired.clusters[name].cluster_id))
-    found = [
+    inputs = [
         ClusterInput(name, now, states[name])
         if name in states
         else ClusterInput(name, problem=describe_read_failure(fleet.errors[name]))
         for name in sorted(desired.clusters)
     ]
-    return iter(found)
+    return iter(inputs)
 
 
 def _log_summary(summary: Mapping[str, Any], out: str, settings: Settings) -> None:
-    """The report in one line, and what of the input a person should know."""
+    """Log the report in one line, and the problems of the input."""
     if settings.verbosity < 0:
         return
     inputs = summary["inputs"]
     _log_limited(
-        f"{one['file']}: passed over, {one['newer']} of {one['cluster']} is newer" for one in inputs["superseded"]
+        f"{entry['file']}: passed over, {entry['newer']} of {entry['cluster']} is newer"
+        for entry in inputs["superseded"]
     )
     _log_limited(
-        f"{one['file']}: passed over, cluster {one['cluster']} is not of this run" for one in inputs["strangers"]
+        f"{entry['file']}: passed over, cluster {entry['cluster']} is not of this run"
+        for entry in inputs["unknownClusters"]
     )
-    problems = ((one["cluster"], one["problem"]) for one in summary["byCluster"] if one["problem"] is not None)
+    problems = ((entry["cluster"], entry["problem"]) for entry in summary["byCluster"] if entry["problem"] is not None)
     _log_limited(f"cluster {cluster}: not compared: {problem}" for cluster, problem in problems)
     if broken := inputs["broken"]:
         _log_limited([f"{format_count(broken, 'row')} could not be used: {out}/broken.jsonl has them"])
@@ -182,17 +196,17 @@ def _log_summary(summary: Mapping[str, Any], out: str, settings: Settings) -> No
 
 
 def _log_limited(lines: Iterable[str]) -> None:
-    """The first lines of what may be many, and how many more there are."""
-    found = [*lines]
-    more = [f"and {len(found) - _MAX_SHOWN_LINES:,} more of these"] if len(found) > _MAX_SHOWN_LINES else []
-    for line in (*found[:_MAX_SHOWN_LINES], *more):
+    """Log the first 10 lines, and how many more there are."""
+    all_lines = [*lines]
+    more = [f"and {len(all_lines) - _MAX_SHOWN_LINES:,} more of these"] if len(all_lines) > _MAX_SHOWN_LINES else []
+    for line in (*all_lines[:_MAX_SHOWN_LINES], *more):
         terminal.log(terminal.sanitize_lines(line))
 
 
 def _exit_code(summary: Mapping[str, Any], exit_code: bool, fail_on: Sequence[str]) -> Exit:
     if summary["clusters"]["unknown"] or summary["inputs"]["broken"]:
         return Exit.ERROR
-    found = summary["findings"]["byClass"]
-    if any(kind in found for kind in fail_on):
+    found_classes = summary["findings"]["byClass"]
+    if any(kind in found_classes for kind in fail_on):
         return Exit.REFUSED
-    return Exit.CHANGES if exit_code and found else Exit.DONE
+    return Exit.CHANGES if exit_code and found_classes else Exit.DONE

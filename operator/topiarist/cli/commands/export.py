@@ -1,4 +1,8 @@
-"""``topiarist export``: what a cluster holds, as manifests to keep; the first step of bringing it under management."""
+"""The ``topiarist export`` command: write a cluster's topics as manifests.
+
+The first step to bring a cluster under management. Reads one cluster and writes a new folder (``export_cluster``);
+sends no write to ZooKeeper.
+"""
 
 from __future__ import annotations
 
@@ -69,12 +73,12 @@ def command(folder: Path, **values: Any) -> None:
 
 
 def _select_cluster(settings: Settings) -> ClusterSpec:
-    """The one cluster to export: that of a document, or a new one whose name and address the flags give."""
+    """Return the one cluster to export: that of a document, or a new one with name and address from flags."""
     given = settings.paths or settings.clusters
-    found = load.load_clusters(settings if given else replace(settings, cluster=None))
-    if len(found) > 1:
-        raise click.UsageError(f"one cluster at a time: add --cluster with one of {', '.join(sorted(found))}")
-    (cluster,) = found.values()
+    clusters = load.load_clusters(settings if given else replace(settings, cluster=None))
+    if len(clusters) > 1:
+        raise click.UsageError(f"one cluster at a time: add --cluster with one of {', '.join(sorted(clusters))}")
+    (cluster,) = clusters.values()
     if cluster.source is not None:
         return cluster
     cluster = replace(cluster, name=settings.cluster or _DEFAULT_CLUSTER_NAME)
@@ -85,8 +89,8 @@ def _select_cluster(settings: Settings) -> ClusterSpec:
 
 
 def _write_export(folder: Path, state: ClusterState, cluster: ClusterSpec, settings: Settings) -> None:
-    found = export_cluster(state, cluster, settings.owner)
-    atomic_files.write_folder(folder, {name: dump.dump_file(body) for name, body in found.files.items()})
+    export = export_cluster(state, cluster, settings.owner)
+    atomic_files.write_folder(folder, {name: dump.dump_file(body) for name, body in export.files.items()})
     if settings.verbosity >= 0:
         page = terminal.make_layout(sys.stderr, settings)
-        terminal.log(rendering.format_summary(found, state, cluster, folder=str(folder), layout=page))
+        terminal.log(rendering.format_summary(export, state, cluster, folder=str(folder), layout=page))

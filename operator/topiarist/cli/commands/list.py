@@ -1,4 +1,7 @@
-"""``topiarist list``: the topics of clusters, one line each, chosen by name, owner, label or state. Sends no write."""
+"""The ``topiarist list`` command: list topics of clusters, filtered by name, owner, label or state.
+
+Sends no write. Prints the rows of ``build_rows`` in the chosen format.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ from topiarist.text import quote
 
 
 def _parse_states(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
-    known = {state.lower(): state for state in STATE_NAMES}
-    if wrong := [value for value in values if value.lower() not in known]:
-        raise click.BadParameter(f"found {quote(wrong[0])}, wanted one of {', '.join(STATE_NAMES)}")
-    return frozenset(known[value.lower()] for value in values)
+    states = {state.lower(): state for state in STATE_NAMES}
+    if invalid := [value for value in values if value.lower() not in states]:
+        raise click.BadParameter(f"found {quote(invalid[0])}, wanted one of {', '.join(STATE_NAMES)}")
+    return frozenset(states[value.lower()] for value in values)
 
 
 def _complete_states(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -101,27 +104,30 @@ def command(
 def _list_topics(
     cluster: PartitionInspector, spec: ClusterSpec, specs: Sequence[TopicSpec] | None, topic_filter: RowFilter
 ) -> TopicList:
-    """Read a cluster, and the states of the partitions of those topics whose names fit."""
+    """Read a cluster and the partition states of topics with a matching name; return the matching rows."""
     state = read_cluster(cluster, spec.cluster_id)
     names = frozenset(filter(topic_filter.matches_name, all_topic_names(state, specs)))
-    found = cluster.inspect_all([topic for name, topic in state.topics.items() if name in names])
-    made = tuple(filter(topic_filter.matches, build_rows(state, spec, specs, found, names)))
-    return TopicList(spec, state, made, len(state.topics) + len(state.topic_errors), specs is not None)
+    inspections = cluster.inspect_all([topic for name, topic in state.topics.items() if name in names])
+    rows = tuple(filter(topic_filter.matches, build_rows(state, spec, specs, inspections, names)))
+    return TopicList(spec, state, rows, len(state.topics) + len(state.topic_errors), specs is not None)
 
 
 def _require_values(option: str, values: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the values of an option; an empty one, as of a variable that is not set, must not choose everything."""
+    """Return the values of an option; raise ``click.UsageError`` for an empty one.
+
+    An empty value usually comes from an unset variable, and must not select all topics.
+    """
     if not all(values):
         raise click.UsageError(f"{option}: found nothing, wanted a value")
     return values
 
 
 def _parse_labels(values: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for value in values:
         key, equals, text = value.partition("=")
         if not key or not equals:
             raise click.UsageError(f"--label: found {quote(value)}, wanted KEY=VALUE")
-        if found.setdefault(key, text) != text:
-            raise click.UsageError(f"--label: found two values of {key}, and a manifest has one: {found[key]}, {text}")
-    return found
+        if labels.setdefault(key, text) != text:
+            raise click.UsageError(f"--label: found two values of {key}, and a manifest has one: {labels[key]}, {text}")
+    return labels

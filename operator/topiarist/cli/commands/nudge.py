@@ -1,4 +1,8 @@
-"""``topiarist nudge``: set the nodes of topics that the controller has overlooked again, as they are."""
+"""The ``topiarist nudge`` command: write the topic znodes of overlooked topics again, unchanged.
+
+A controller that missed a topic reads its znode after such a write. The plan is ``plan_nudge``; ``apply_plan``
+writes it as any other plan, and ``wait`` then watches the controller.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,10 @@ from topiarist.reconcile import ApplyHooks, apply_plan, read_cluster
 from topiarist.text import format_count
 
 _NO_PROGRESS_TIMEOUT_S = 10.0
-"""Seconds without progress after which the nudge has not helped: a controller takes milliseconds."""
+"""Seconds without progress after which the nudge is reported as failed.
+
+A controller reacts within milliseconds.
+"""
 
 _NO_REACTION_HINT = (
     "the controller did not react to the nudge: let another broker become controller, which reads all topics anew"
@@ -97,7 +104,10 @@ def _log_unneeded(cluster: str, nudge: NudgePlan, settings: Settings) -> None:
 
 
 def _log_absent(names: Sequence[str], nudges: Mapping[str, NudgePlan]) -> Exit:
-    """Say which topics no cluster has; an error, unless no cluster could be read, which has been said."""
+    """Log the topics that no cluster has, and return ``ERROR`` for them.
+
+    Returns ``DONE`` if no cluster could be read, because that error is reported already.
+    """
     absent = [name for name in names if nudges and all(name in each.not_found for each in nudges.values())]
     for name in absent:
         terminal.log(f"error: no cluster of this run has a topic {name}")
@@ -112,9 +122,9 @@ def _confirm(plans: Sequence[Plan]) -> None:
 def _apply_plans(
     sessions: ClusterSessions, plans: Sequence[Plan], settings: Settings
 ) -> tuple[list[ReconcileReport], int]:
-    """Set the nodes, and wait for the controller: a set that it does not react to has not helped.
+    """Write the topic znodes and wait for the controller, which shows whether the nudge helped.
 
-    Gives the reports, and the exit code of a signal that ended the run; 0 if none did.
+    Returns the reports, and the exit code of a signal that ended the run, or 0.
     """
     reports: list[ReconcileReport] = []
     with Interrupt() as interrupt:

@@ -1,4 +1,7 @@
-"""``topiarist operator``: the Kubernetes operator as a process. All that it needs is imported when it begins."""
+"""The ``topiarist operator`` command: run the Kubernetes operator as a process.
+
+The packages of the operator are imported only when the command is called.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +22,16 @@ _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 
 def _parse_address(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, int]:
-    """Host and port; without a host all addresses are meant."""
-    found = _ADDRESS_REGEX.fullmatch(value)
-    if not found or int(found["port"]) > _MAX_PORT:
+    """Return host and port; the host is empty if all addresses are meant."""
+    match = _ADDRESS_REGEX.fullmatch(value)
+    if not match or int(match["port"]) > _MAX_PORT:
         wanted = "HOST:PORT, such as 127.0.0.1:8080, [::1]:8080 or :8080"
         raise click.BadParameter(f"found {quote(value)}, wanted {wanted}")
-    return found["ipv6"] or found["host"] or "", int(found["port"])
+    return match["ipv6"] or match["host"] or "", int(match["port"])
 
 
 def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    """An owner that no command line can use."""
+    """Return an owner that starts with ``k8s/``, which no other command accepts for writes."""
     if value and not (value.startswith("k8s/") and options.OWNER_REGEX.fullmatch(value)):
         wanted = "k8s/ and letters, digits, . _ - /, at most 200 in all"
         raise click.BadParameter(f"found {quote(value)}, wanted {wanted}")

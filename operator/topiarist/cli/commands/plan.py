@@ -1,4 +1,7 @@
-"""``topiarist plan``: the difference between manifests and clusters, shown and nothing else. Sends no write."""
+"""The ``topiarist plan`` command: show the difference between manifests and clusters.
+
+Sends no write. With ``--out`` it saves the plans for ``apply --plan`` and ``apply --reviewed``.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ def command(form: str, out: str | None, exit_code: bool, **values: Any) -> None:
         inputs = load.load_manifests(settings)
     except InvalidManifests as error:
         if form in ("markdown", "github"):
-            # Whoever reviews sees no stderr: that there is no plan, and why, is what there is to show.
+            # Reviewers do not see stderr, so print the errors to stdout in the format of the comment.
             terminal.print_result(formats.DIAGNOSTIC_FORMATS[form](error.errors, (), error.suppressed_count))
         raise
     with ClusterSessions(inputs.desired.targeted_clusters, settings, keep_open=False) as fleet:

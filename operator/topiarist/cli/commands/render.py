@@ -1,4 +1,4 @@
-"""``topiarist render``: what the manifests mean, once defaults and overrides are merged in."""
+"""The ``topiarist render`` command: print the specs after defaults and overrides are merged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""``topiarist snapshot``: what clusters hold, as files that stand in for them in ``plan``. Sends no write."""
+"""The ``topiarist snapshot`` command: write the state of clusters to files.
+
+Reads each cluster once and sends no write. ``plan``, ``describe``, ``list`` and ``drift`` read the files in place of
+the clusters.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``topiarist release``: give topics up. Our record goes, nothing of Kafka's does."""
+"""The ``topiarist unmanage`` command: remove the ownership records of topics, and keep the topics.
+
+The plan is ``plan_unmanage``; ``apply_plan`` writes it under the cluster's lock. Nothing of Kafka's is changed.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +25,17 @@ from topiarist.text import format_count
 
 
 @click.command(
-    "release",
+    "unmanage",
     cls=options.Command,
     epilog="""\b
 Examples:
-  topiarist release audit --zookeeper localhost:2181/kafka
-  topiarist release audit clicks --clusters clusters.yaml --cluster eu
-  topiarist release 'legacy-*' --clusters clusters.yaml --yes
+  topiarist unmanage audit --zookeeper localhost:2181/kafka
+  topiarist unmanage audit clicks --clusters clusters.yaml --cluster eu
+  topiarist unmanage 'legacy-*' --clusters clusters.yaml --yes
 
 \b
-Exit codes: 0 released, or nothing to release; 1 an error; 2 wrong usage;
-4 refused: another owner's, frozen, KRaft; 5 a record moved.
+Exit codes: 0 unmanaged, or nothing to unmanage; 1 an error; 2 wrong usage;
+4 refused: another owner's, frozen, KRaft; 5 a record changed meanwhile.
 """,
 )
 @options.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
@@ -50,21 +53,21 @@ def command(topics: Sequence[str], yes: bool, **values: Any) -> None:
     """
     settings = options.build_settings(values)
     try:
-        what = parse_unmanage_request(topics)
+        request = parse_unmanage_request(topics)
     except ValueError as error:
         raise click.UsageError(f"{error}. Manifests of clusters are given with --clusters") from None
-    terminal.require_interactive(yes, "release")
+    terminal.require_interactive(yes, "unmanage")
     specs = load.load_clusters(settings)
 
     def survey(name: str, cluster: ZooKeeperCluster) -> tuple[Plan, Sequence[str]]:
-        return plan_unmanage(read_cluster(cluster, specs[name].cluster_id), name, what, settings.run_options)
+        return plan_unmanage(read_cluster(cluster, specs[name].cluster_id), name, request, settings.run_options)
 
     with ClusterSessions(specs, settings) as fleet:
         found = fleet.map_sessions(survey)
         plans = [plan for plan, _ in found.values() if plan.topics]
         terminal.print_result(plan_.format_plans(plans, terminal.make_layout(sys.stdout, settings), applying=True))
         for name, (plan, absent) in found.items():
-            _log_absent(name, absent, plan, what, settings)
+            _log_absent(name, absent, plan, request, settings)
         if not yes and any(plan.has_changes for plan in plans):
             _confirm(plans)
         code = _apply_plans(fleet, plans, settings)
@@ -72,14 +75,14 @@ def command(topics: Sequence[str], yes: bool, **values: Any) -> None:
 
 
 def _log_absent(cluster: str, names: Sequence[str], plan: Plan, request: UnmanageRequest, settings: Settings) -> None:
-    """Say for what there is nothing to release: for names that have no record, and for patterns that meet none."""
+    """Log the names without a record, and patterns that match no record."""
     label = f"{cluster}: " if cluster else ""
     if settings.verbosity < 0:
         return
     for name in names:
-        terminal.log(f"{label}{name}: nothing to release, there is no record of it")
+        terminal.log(f"{label}{name}: nothing to unmanage, there is no record of it")
     if request.patterns and not plan.topics and not names:
-        terminal.log(f"{label}nothing to release: no record of owner {settings.owner} has such a name")
+        terminal.log(f"{label}nothing to unmanage: no record of owner {settings.owner} has such a name")
 
 
 def _confirm(plans: Sequence[Plan]) -> None:
@@ -88,7 +91,7 @@ def _confirm(plans: Sequence[Plan]) -> None:
 
 
 def _apply_plans(sessions: ClusterSessions, plans: Sequence[Plan], settings: Settings) -> int:
-    """Do what was shown, tell what became of it, and give the exit code."""
+    """Apply the plans, print the reports, and return the exit code."""
     reports: list[ReconcileReport] = []
     with Interrupt() as interrupt:
         for plan in plans:

@@ -1,4 +1,4 @@
-"""``topiarist validate``: everything about manifests that needs no cluster."""
+"""The ``topiarist validate`` command: check manifests without a cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Examples:
 def command(form: str, **values: Any) -> None:
     """Check manifests: syntax, schema, names, config values, and rules between fields.
 
-    Every complaint names file, line and column; all of them at once. Ends with 1 if there is any. A cluster that no
+    Every error names file, line and column; all of them at once. Ends with 1 if there is any. A cluster that no
     document has is an error with --platform or --clusters. Without these it is a warning, and the checks that need the
     document are left out.
     """

@@ -1,7 +1,8 @@
-"""The folder of a report: written beside its place and then put there as a whole, or not at all.
+"""The folder of a drift report: written to a staging folder and then renamed, completely or not at all.
 
-What stood there must be an earlier report, or nothing. Between the two renames that take the place of an earlier one
-there is, for an instant, none; never half of one.
+``drift.report.write_report`` adds rows and commits; ``RemoteReportFolder`` does the same for remote URIs. The target
+must be an earlier report, an empty folder, or nothing. Replacing an earlier report takes two renames; for an instant
+between them no report exists, but never a partial one.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ from topiarist.text import printable
 INVALID_ROWS_FILE, HTML_FILE = "broken.jsonl", "report.html"
 
 WORK_FOLDER = "work"
-"""What lies there while a report is made is no part of it."""
+"""Name of a folder for temporary files in the staging folder; it is removed before the report is published."""
 
 _SUMMARY_FORMATTERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     SUMMARY_FILE: dumps,
     "summary.md": markdown.format_summary,
     "metrics.prom": prometheus.format_metrics,
 }
-"""The files that are made of the summary alone."""
+"""Files that are rendered from the summary alone, with their formatters."""
 
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class ReportFolder:
-    """A report in the making; use as a context manager. Without ``commit`` nothing is left of it.
+    """A drift report in the staging folder; use it as a context manager. Without ``commit`` it leaves nothing.
 
     Raises ``TopiaristError`` (Unwritable) from each of its methods.
     """
@@ -70,25 +71,25 @@ class ReportFolder:
 
     @property
     def staging_path(self) -> str:
-        """Where the report is made: a path or an address at which Spark may add to it, wherever it runs."""
+        """Return the path or URI of the staging folder, where Spark may add files from any machine."""
         return str(self._staging)
 
     def share_file(self, file: Path) -> str:
-        """Where Spark finds a file of the report, wherever it runs."""
+        """Return the path or URI where Spark can read a file of the report from any machine."""
         return str(file)
 
     def add_rows(self, rows: Iterable[FindingRow]) -> None:
-        """Write findings."""
+        """Write findings to ``findings.jsonl``."""
         self._translate_errors(lambda: self._findings_file.writelines(map(_encode_line, rows)))
 
     def add_final_step(self, work: Callable[[Path], None]) -> None:
-        """Have ``work`` done in the folder, with its path, once all findings are in it, and before it is put there."""
+        """Call ``work`` with the staging folder after all findings are written and before the report is published."""
         self._final_steps.append(work)
 
     def commit(
         self, summary: Mapping[str, Any], not_evaluated: Iterable[FindingRow], invalid_rows: Iterable[InvalidRow]
     ) -> None:
-        """Write the rest, bring all of it to the disk, and put it in its place."""
+        """Write the remaining files, sync all files to disk, and rename the staging folder to the target."""
 
         def finish() -> None:
             _sync_to_disk(self._findings_file)
@@ -114,15 +115,16 @@ class ReportFolder:
         if not target.exists():
             self._staging.rename(target)
             return
-        earlier = target.with_name(f".topiarist-{token_hex(8)}")
-        target.rename(earlier)
+        # A rename cannot replace a folder with content, so that the earlier report is renamed first.
+        backup = target.with_name(f".topiarist-{token_hex(8)}")
+        target.rename(backup)
         try:
             self._staging.rename(target)
         except BaseException:
             with suppress(OSError):
-                earlier.rename(target)
+                backup.rename(target)
             raise
-        shutil.rmtree(earlier, ignore_errors=True)
+        shutil.rmtree(backup, ignore_errors=True)
 
     def _translate_errors(self, work: Callable[[], object]) -> None:
         try:
@@ -132,12 +134,12 @@ class ReportFolder:
 
 
 def raise_not_replaceable(path: str) -> NoReturn:
-    """Raise ``Unwritable``: what is at this path is not for us to replace."""
+    """Raise ``Unwritable`` because the path holds something other than a drift report."""
     _raise_unwritable(path, "there is something else than a drift report; name a folder that is new or empty")
 
 
 def _is_replaceable(path: Path) -> bool:
-    """Whether there is an earlier report, or an empty folder, which a report may take the place of."""
+    """Return whether a path is an earlier report or an empty folder, which a report may replace."""
     return path.is_dir() and ((path / SUMMARY_FILE).is_file() or not any(path.iterdir()))
 
 

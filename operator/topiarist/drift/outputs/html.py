@@ -1,8 +1,8 @@
-"""The report as one page for a browser: whatever it needs is in it, and it asks no network for anything.
+"""The drift report as one self-contained HTML page that makes no network requests.
 
-What comes from znodes and manifests stands in blocks of JSON that no browser runs; the page's script puts it into the
-document as text and as nothing else. A policy in the page keeps the browser from running, loading or sending anything
-but what was written here, should that ever fail.
+``drift.outputs.folder`` writes it as ``report.html``. Text from znodes and manifests is in JSON data blocks that
+browsers do not run; the script of the page inserts it as text nodes only. As a second defense, a
+Content-Security-Policy in the page allows no script, style or request but those written here.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from topiarist.drift.outputs import html_sample
 from topiarist.schema import load
 
 MAX_FINDINGS = 20_000
-"""Findings that a page holds."""
+"""Number of findings in a page."""
 
 _MAX_CLUSTER_ROWS, _MAX_OTHER_ROWS, _MAX_VALUES = 2000, 100, 4
-"""Rows of the heat map, rows of the other tables, and values of an uneven field."""
+"""Number of rows of the heat map, rows of each other table, and values of a differing field."""
 
 _SCRIPTS = ("data.js", "filter.js", "table.js", "heat.js", "overview.js", "charts.js", "main.js")
-"""In this order they are one script."""
+"""Script files, concatenated in this order into one script."""
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 
@@ -35,54 +35,58 @@ _encode_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def render_chunks(summary: Mapping[str, Any], findings: Path) -> Iterator[bytes]:
-    """The page of a report, in pieces; ``findings`` is its ``findings.jsonl``, which is read while they are taken."""
+    """Yield the page of a report in chunks.
+
+    ``findings`` is the path of ``findings.jsonl``, which is read while the chunks are consumed.
+    """
     parts = {
         "policy": _content_security_policy(),
         "style": _read_style(),
         "script": _build_script(),
         "report": _encode_data(build_document(summary)),
     }
-    for at, piece in enumerate(_PLACEHOLDER.split(_read_asset("page.html"))):
-        if at % 2 == 0:
-            yield piece.encode()
-        elif piece == "findings":
+    for index, part in enumerate(_PLACEHOLDER.split(_read_asset("page.html"))):
+        if index % 2 == 0:
+            yield part.encode()
+        elif part == "findings":
             yield from _findings_chunks(findings, summary)
         else:
-            yield parts[piece].encode()
+            yield parts[part].encode()
 
 
 def _findings_chunks(findings: Path, summary: Mapping[str, Any]) -> Iterator[bytes]:
-    between = "[\n"
+    separator = "[\n"
     for row in html_sample.sample_file(findings, summary["byCluster"], MAX_FINDINGS):
-        yield f"{between}{_encode_data(row)}".encode()
-        between = ",\n"
-    yield b"[]" if between == "[\n" else b"\n]"
+        yield f"{separator}{_encode_data(row)}".encode()
+        separator = ",\n"
+    yield b"[]" if separator == "[\n" else b"\n]"
 
 
 def build_document(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """What the page says beside the findings themselves; nothing in it grows with the fleet beyond a bound."""
-    kinds = load.load_schema("drift")["definitions"]["class"]
+    """Return the data of the page except the findings, with a fixed limit on each of its lists."""
+    class_schema = load.load_schema("drift")["definitions"]["class"]
     worst = sorted(summary["byCluster"], key=lambda one: (-one["findings"], one["cluster"]))
     drifted = [one for one in worst if one["findings"]]
     unknown = [one for one in summary["byCluster"] if one["problem"] is not None]
-    plain = ("asOf", "oldest", "previous", "owner", "clusters", "topics", "findings", "trend")
-    found: dict[str, Any] = _sanitize_texts(
+    copied_fields = ("asOf", "oldest", "previous", "owner", "clusters", "topics", "findings", "trend")
+    differences = summary["crossClusterDifferences"]
+    document: dict[str, Any] = _sanitize_texts(
         {
-            **{name: summary[name] for name in plain},
+            **{name: summary[name] for name in copied_fields},
             "clean": len(worst) - len(drifted),
             "heat": _limit_rows(
                 [_select_fields(one, "cluster", "findings", "byClass") for one in drifted], _MAX_CLUSTER_ROWS
             ),
             "unknown": _limit_rows([_select_fields(one, "cluster", "problem") for one in unknown]),
             "owners": _limit_rows(summary["byOwner"]),
-            "uneven": _limit_rows([_difference_document(one) for one in summary["uneven"]["topics"]])
-            | {"total": summary["uneven"]["total"]},
+            "crossClusterDifferences": _limit_rows([_difference_document(one) for one in differences["topics"]])
+            | {"total": differences["total"]},
             "unbalanced": _limit_rows(summary["unbalanced"]),
             "inputs": {name: many if isinstance(many, int) else len(many) for name, many in summary["inputs"].items()},
         }
     )
-    found["classes"] = dict(zip(kinds["enum"], kinds["enumDescriptions"], strict=True))
-    return found | {"columns": html_sample.COLUMNS, "held": min(summary["findings"]["total"], MAX_FINDINGS)}
+    document["classes"] = dict(zip(class_schema["enum"], class_schema["enumDescriptions"], strict=True))
+    return document | {"columns": html_sample.COLUMNS, "held": min(summary["findings"]["total"], MAX_FINDINGS)}
 
 
 def _limit_rows(rows: Sequence[Any], max_rows: int = _MAX_OTHER_ROWS) -> dict[str, Any]:
@@ -103,7 +107,7 @@ def _difference_document(difference: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sanitize_texts(value: Any) -> Any:
-    """The same with all text made visible; names of fields are ours, but for those of classes."""
+    """Return the value with all text made printable; keys are kept, because they are field names and classes."""
     if isinstance(value, str):
         return html_sample.sanitize_text(value)
     if isinstance(value, Mapping):
@@ -112,7 +116,7 @@ def _sanitize_texts(value: Any) -> Any:
 
 
 def _encode_data(value: Any) -> str:
-    """JSON that no HTML parser takes for anything but text: ASCII, without the three characters that could end it."""
+    """Return ASCII JSON without ``<``, ``>`` and ``&``, so that an HTML parser reads it as text only."""
     return _encode_json(value).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -127,17 +131,17 @@ def _read_style() -> str:
 
 @cache
 def _build_script() -> str:
-    """The library with its licence, and what is ours after it."""
+    """Return the chart library with its licence, followed by the scripts of the page."""
     library = _read_asset("third-party/chart.umd.min.js")
-    library = library[: library.index("//# sourceMappingURL=")]  # a file that is not there
-    ours = "".join(map(_read_asset, _SCRIPTS))
+    library = library[: library.index("//# sourceMappingURL=")]  # the source map is not shipped
+    scripts = "".join(map(_read_asset, _SCRIPTS))
     licence = _read_asset("third-party/chart.LICENSE.md")
-    return f'/*!\n{licence}*/\n{library}(function () {{\n"use strict";\n{ours}}})();\n'
+    return f'/*!\n{licence}*/\n{library}(function () {{\n"use strict";\n{scripts}}})();\n'
 
 
 @cache
 def _content_security_policy() -> str:
-    """The Content-Security-Policy: this script and this style by their sums, an icon that is none, and no more."""
+    """Return the Content-Security-Policy, which allows this script and this style by hash, and data images."""
     script, style = (f"'sha256-{_sha256_base64(text)}'" for text in (_build_script(), _read_style()))
     rules = (f"script-src {script}", f"style-src {style}", "img-src data:", "base-uri 'none'", "form-action 'none'")
     return "; ".join(("default-src 'none'", *rules))

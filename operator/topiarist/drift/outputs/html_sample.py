@@ -1,7 +1,8 @@
-"""Which findings a page holds: all, or as many of each cluster and class as there is room for.
+"""The findings that an HTML page shows: all of them, or a sample per cluster and class.
 
-A page of a million findings would open in no browser. What is rare is held whole, and the rest is cut evenly: whatever
-a report counts has at least an example in the page, as long as there is room for one.
+``drift.outputs.html`` calls it. A browser cannot open a page of a million findings. Rare combinations of cluster and
+class are shown completely, and the rest is limited evenly, so that each combination has at least one example as long as
+there is room.
 """
 
 from __future__ import annotations
@@ -24,33 +25,34 @@ COLUMNS = (
     "actual",
     "planned",
     "risk",
-    "because",
+    "explanation",
     "reasons",
     "message",
-    "instead",
+    "hint",
     "owner",
     "changedOutside",
     "takenAt",
     "firstSeen",
     "status",
 )
-"""The fields of a finding that a page holds, in this order; the age follows from the times."""
+"""Fields of a finding in a page, in this order; the page computes the age from the times."""
 
 ClusterClass = tuple[bytes, bytes]
-"""Cluster and class, as they stand in a line of ``findings.jsonl``."""
+"""Cluster and class as JSON text, as in a line of ``findings.jsonl``."""
 
 _CLUSTER_CLASS = re.compile(rb'\{"cluster":("(?:[^"\\]|\\.)*"),"topic":"(?:[^"\\]|\\.)*","class":("[A-Za-z]+"),')
 
 _MAX_TEXT_LENGTH = 1000
-"""Characters of a text; a config value may have a million."""
+"""Number of characters of a text; a config value may have a million."""
 
 
 def sample_rows(lines: Iterable[bytes], by_cluster: Sequence[Mapping[str, Any]], max_rows: int) -> Iterator[FindingRow]:
-    """The rows of a page in the order of ``lines``, of each cluster and class the first ones.
+    """Yield the rows of a page in the order of ``lines``: the first rows of each cluster and class.
 
-    ``by_cluster`` are the clusters of the summary. Only what is chosen is read as JSON.
+    ``by_cluster`` has the clusters of the summary. Only selected lines are parsed as JSON. Raises ``ValueError`` for a
+    line that does not begin with cluster, topic and class.
     """
-    left = allocate(
+    remaining = allocate(
         {
             (_encode_text(one["cluster"]), _encode_text(kind)): n
             for one in by_cluster
@@ -63,8 +65,8 @@ def sample_rows(lines: Iterable[bytes], by_cluster: Sequence[Mapping[str, Any]],
         if match is None:
             raise ValueError("a line of findings does not begin with cluster, topic and class")
         cell = (match[1], match[2])
-        if left[cell]:
-            left[cell] -= 1
+        if remaining[cell]:
+            remaining[cell] -= 1
             yield json.loads(line)
 
 
@@ -73,41 +75,50 @@ def _encode_text(text: str) -> bytes:
 
 
 def allocate(counts: Mapping[ClusterClass, int], max_rows: int) -> dict[ClusterClass, int]:
-    """How many of each: all of what is small, the same number of all else; together all, or ``max_rows``."""
+    """Return the number of rows for each cluster and class; the sum is at most ``max_rows``.
+
+    Small counts are taken completely, and the other entries share the rest evenly.
+    """
     ordered = sorted(counts, key=lambda cell: (counts[cell], cell))
-    made: dict[ClusterClass, int] = {}
-    for done, cell in enumerate(ordered):
-        made[cell] = min(counts[cell], max_rows // (len(ordered) - done))
-        max_rows -= made[cell]
-    return made
+    allocation: dict[ClusterClass, int] = {}
+    for index, cell in enumerate(ordered):
+        allocation[cell] = min(counts[cell], max_rows // (len(ordered) - index))
+        max_rows -= allocation[cell]
+    return allocation
 
 
 class StringTable:
-    """Rows as lists of ``COLUMNS``, in which a text that was there before is its number, from 0 in order of coming."""
+    """An encoder of rows as lists of ``COLUMNS`` that replaces a repeated text with its index.
+
+    Indexes count distinct texts from 0 in order of first use.
+    """
 
     def __init__(self) -> None:
         self._indexes: dict[str, int] = {}
 
     def encode_row(self, row: FindingRow) -> list[str | int | bool | None]:
-        """One row."""
+        """Return one row as a list."""
         return [self._encode_value(row[name]) for name in COLUMNS]
 
     def _encode_value(self, value: Any) -> str | int | bool | None:
         if value is None or isinstance(value, bool):
             return value
         text = ", ".join(value) if isinstance(value, list) else value
-        # Nearly every text is as it is shown, and was there before.
-        if (at := self._indexes.get(text)) is not None:
-            return at
+        # Look up the raw text first: nearly every text is printable and repeated, and sanitizing is slower.
+        if (index := self._indexes.get(text)) is not None:
+            return index
         text = sanitize_text(text)
-        if (at := self._indexes.get(text)) is None:
+        if (index := self._indexes.get(text)) is None:
             self._indexes[text] = len(self._indexes)
             return text
-        return at
+        return index
 
 
 def sanitize_text(text: str) -> str:
-    """``text`` with everything shown that does not print, as direction marks; cut if it is very long."""
+    """Return ``text`` with unprintable characters made visible, cut to 1,000 characters.
+
+    Unprintable characters include direction marks.
+    """
     text = sanitize(text[: _MAX_TEXT_LENGTH + 1])
     return text if len(text) <= _MAX_TEXT_LENGTH else f"{text[: _MAX_TEXT_LENGTH - 3]}..."
 
@@ -115,7 +126,7 @@ def sanitize_text(text: str) -> str:
 def sample_file(
     path: Path, by_cluster: Sequence[Mapping[str, Any]], max_rows: int
 ) -> Iterator[list[str | int | bool | None]]:
-    """The rows of a page, made short, from a report's ``findings.jsonl``; no more than one is read at a time."""
+    """Yield the encoded rows of a page from ``findings.jsonl``, reading one line at a time."""
     texts = StringTable()
     with path.open("rb") as file:
         for row in sample_rows(file, by_cluster, max_rows):

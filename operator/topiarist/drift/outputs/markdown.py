@@ -1,6 +1,7 @@
-"""A summary as Markdown, for an issue or a chat: what a person must know, and where the rest is.
+"""The summary of a drift report as Markdown, for an issue or a chat message.
 
-Text from znodes and manifests stands in code, where no Markdown is read.
+``drift.outputs.folder`` writes it as ``summary.md``. It shows the largest counts and the clusters that could not be
+compared. Text from znodes and manifests is escaped or put into code spans, so that it is not parsed as Markdown.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from topiarist.output.markdown.escape import escape_prose, format_code, format_t
 from topiarist.text import format_count
 
 _MAX_CLUSTER_ROWS, _MAX_OTHER_ROWS = 20, 10
-"""Rows of each table that are shown."""
+"""Number of rows in the table of clusters, and in each of the other tables."""
 
 _MAX_VALUES = 4
 
 
 def format_summary(summary: Mapping[str, Any]) -> str:
-    """The text; ends with a newline."""
+    """Return the summary as Markdown text that ends with a newline."""
     parts = [
         _title(summary),
         _overview(summary),
@@ -49,9 +50,9 @@ def _overview(summary: Mapping[str, Any]) -> str:
         f"as of {format_code(summary['asOf'])}; "
         f"{topics['inSync']:,} of {format_count(topics['compared'], 'topic')} are as their manifests say."
     ]
-    if summary["findings"]["unseen"]:
+    if summary["findings"]["notEvaluated"]:
         lines.append(
-            f"{format_count(summary['findings']['unseen'], 'finding')} of before could not be looked at again."
+            f"{format_count(summary['findings']['notEvaluated'], 'finding')} of before could not be looked at again."
         )
     return " ".join(lines)
 
@@ -83,12 +84,12 @@ def _reason_table(summary: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _difference_table(summary: Mapping[str, Any]) -> Iterator[str]:
-    if not (total := summary["uneven"]["total"]):
+    if not (total := summary["crossClusterDifferences"]["total"]):
         return
     yield f"{format_count(total, 'field')} of topics not the same on all clusters of a manifest:"
     rows = [
         [format_table_cell(one["topic"]), format_table_cell(one["field"]), _format_values(one["values"])]
-        for one in summary["uneven"]["topics"]
+        for one in summary["crossClusterDifferences"]["topics"]
     ]
     yield _format_table(["topic", "field", "values"], rows, _MAX_OTHER_ROWS, total)
 
@@ -139,7 +140,7 @@ def _unused_input(summary: Mapping[str, Any]) -> Iterator[str]:
     parts = [
         (inputs["broken"], "row", "could not be used: see broken.jsonl"),
         (len(inputs["superseded"]), "snapshot", "passed over for a newer one"),
-        (len(inputs["strangers"]), "snapshot", "of clusters that are not part of this run"),
+        (len(inputs["unknownClusters"]), "snapshot", "of clusters that are not part of this run"),
     ]
     words = [f"{format_count(number, noun)} {what}" for number, noun, what in parts if number]
     if words:

@@ -1,6 +1,7 @@
-"""A summary in Prometheus' text format, for a pushgateway or the textfile collector of the node exporter.
+"""The summary of a drift report in Prometheus text format, for a Pushgateway or the textfile collector.
 
-Classes that a cluster has no findings of are there with 0: an alert must see that it is over.
+``drift.outputs.folder`` writes it as ``metrics.prom``. A class without findings on a cluster is exported with value 0,
+so that an alert resolves.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ PREFIX = "topiarist_drift"
 
 
 def format_metrics(summary: Mapping[str, Any]) -> str:
-    """All families, each with its help and type."""
+    """Return all metric families, each with help and type."""
     topics, clusters, broken = summary["topics"], summary["clusters"], summary["inputs"]["broken"]
     parts = [
         *_format_family("findings", "Findings by cluster and class.", _findings_samples(summary)),

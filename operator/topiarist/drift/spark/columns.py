@@ -1,6 +1,7 @@
-"""Spark's schemas, made of ours: rows of snapshots and findings as ``schemas/`` has them.
+"""Spark schemas for snapshot rows and findings, derived from the JSON Schemas in ``schemas/``.
 
-Explicit, so that nothing is inferred from data: a file without a single override still has the column.
+``drift.spark.inputs``, ``drift.spark.job`` and ``drift.spark.outputs`` read and write with them. Explicit schemas avoid
+inference from data: a column exists even if no row of a file has a value for it.
 """
 
 from __future__ import annotations
@@ -14,38 +15,41 @@ from pyspark.sql import functions as f
 from topiarist.schema import load
 
 CORRUPT_COLUMN = "_corrupt_record"
-"""Where Spark puts a line that it cannot read."""
+"""Column for the text of a line that Spark cannot parse."""
 
 ROW_KINDS = ("cluster", "topic", "record")
-"""Kinds of rows of a snapshot."""
+"""Kinds of rows in a snapshot."""
 
 
 def actual_row_type() -> types.StructType:
-    """Topics and records of a snapshot in one table, and a place for what cannot be read."""
+    """Return the type of topic and record rows in one table, with ``CORRUPT_COLUMN``."""
     return types.StructType(
         [*fields_of_kinds("topic", "record"), types.StructField(CORRUPT_COLUMN, types.StringType())]
     )
 
 
 def snapshot_row_type() -> types.StructType:
-    """A whole snapshot, or many, as one table: what Parquet has to hold to be taken for snapshots.
+    """Return the type of all rows of snapshots in one table, which a Parquet table must have.
 
-    Fields that mean different things in rows of different kinds are text there: the JSON that they are.
+    A field with different types in different kinds of rows is text that holds its JSON.
     """
     fields = {field.name: field for kind in reversed(ROW_KINDS) for field in fields_of_kinds(kind)}
-    odd = {field.name for kind in ROW_KINDS for field in fields_of_kinds(kind) if field != fields[field.name]}
+    ambiguous = {field.name for kind in ROW_KINDS for field in fields_of_kinds(kind) if field != fields[field.name]}
     return types.StructType(
-        [types.StructField(name, types.StringType()) if name in odd else field for name, field in fields.items()]
+        [types.StructField(name, types.StringType()) if name in ambiguous else field for name, field in fields.items()]
     )
 
 
 def select_typed(table: DataFrame, fields: Sequence[types.StructField], *others: Column) -> DataFrame:
-    """Some fields of rows of such a table, of kinds that have them, as these kinds have them; and ``others``."""
-    there = {field.name: field.dataType for field in snapshot_row_type()}
+    """Select fields of rows in a snapshot table, with the types of their kinds, and ``others``.
+
+    All rows must be of kinds that have the fields.
+    """
+    table_types = {field.name: field.dataType for field in snapshot_row_type()}
 
     def column(field: types.StructField) -> Column:
         found = f.col(field.name)
-        if there[field.name] == field.dataType:
+        if table_types[field.name] == field.dataType:
             return found
         if isinstance(field.dataType, types.BooleanType):
             return found.try_cast("boolean").alias(field.name)
@@ -55,19 +59,22 @@ def select_typed(table: DataFrame, fields: Sequence[types.StructField], *others:
 
 
 def is_valid_row() -> Column:
-    """Whether a topic or a record has all that its kind must have; what else may be wrong is for ``checks``."""
+    """Return a condition: a topic or record row has all required values, and consistent ones.
+
+    All other checks of rows are in ``adapters.snapshots.validate``.
+    """
     topic, record = (_has_required_fields(kind) for kind in ("topic", "record"))
     consistent = (f.col("fault").isNull() != f.col("identity").isNull()) & (
         f.col("fault").isNull() == f.col("faultAt").isNull()
     )
-    # Of a list that has not what is looked for, null is the answer if it has a null: cheaper than to look at each.
+    # array_contains returns null for an absent value if the array holds a null: faster than a test of each element.
     brokers = ~f.array_contains(f.flatten("replicas"), f.lit(-1))
     values = ~f.array_contains(f.map_values("config"), f.lit("\0"))
     return f.coalesce((topic & consistent & brokers & values) | record, f.lit(False))
 
 
 def _has_required_fields(kind: str) -> Column:
-    """Whether a row is of a kind and has no null where there may be none."""
+    """Return a condition: a row is of a kind, and its non-nullable required fields are not null."""
     definition = load.load_schema("snapshot")["definitions"][kind]
     filled = f.col("kind") == kind
     for field in definition["required"]:
@@ -77,7 +84,7 @@ def _has_required_fields(kind: str) -> Column:
 
 
 def fields_of_kinds(*kinds: str) -> list[types.StructField]:
-    """The fields of some kinds of rows, each once, in their order."""
+    """Return the fields of some kinds of rows, without duplicates, in schema order."""
     definitions = load.load_schema("snapshot")["definitions"]
     fields: dict[str, types.StructField] = {}
     for kind in kinds:
@@ -87,14 +94,14 @@ def fields_of_kinds(*kinds: str) -> list[types.StructField]:
 
 
 def finding_row_type() -> types.StructType:
-    """A line of ``findings.jsonl``."""
+    """Return the type of a line of ``findings.jsonl``."""
     definitions = load.load_schema("drift")["definitions"]
     fields = definitions["finding"]["properties"].items()
     return types.StructType([types.StructField(name, _spark_type(inner, definitions)) for name, inner in fields])
 
 
 def _spark_type(inner: Mapping[str, Any], definitions: Mapping[str, Any]) -> types.DataType:
-    """What Spark calls the type of a field; null is always allowed."""
+    """Return the Spark type of a field's schema; Spark fields are always nullable."""
     if "$ref" in inner:
         return _spark_type(definitions[inner["$ref"].rpartition("/")[2]], definitions)
     kinds = inner["type"] if isinstance(inner["type"], list) else [inner["type"]]

@@ -1,4 +1,8 @@
-"""A report by Spark from end to end: whatever goes wrong there comes out as a ``TopiaristError``."""
+"""The Spark engine of a drift report: implements ``Engine`` and translates all Spark errors.
+
+``cli.commands.drift`` creates it if Spark is selected. Paths that do not need Spark are passed to the local
+implementation.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ from topiarist.model.spec import ClusterSpec
 
 
 class SparkEngine:
-    """The session of this process, and what is done by it; ``quiet`` even if somebody looks."""
+    """The engine that runs on the Spark session of this process; ``quiet`` disables progress bars."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         with translate_errors():
@@ -29,15 +33,15 @@ class SparkEngine:
             self._storage = Storage(self._spark)
 
     def exists(self, path: str) -> bool:
-        """Whether anything is at a path or address, or in the folder there."""
+        """Return whether a path or URI is a file or a non-empty folder."""
         return bool(self._storage.list_names(path)) if is_remote(path) else LocalEngine().exists(path)
 
     def load_previous(self, path: str) -> PreviousReport:
-        """An earlier report."""
+        """Read an earlier report."""
         return outputs.load_previous(self._storage, path) if is_remote(path) else history.load_previous(path)
 
     def open_snapshots(self, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> SnapshotInventory:
-        """The snapshots at some paths or addresses, or tables of them."""
+        """Open the snapshots at some paths or URIs, files or Parquet tables."""
         if not any(map(spark_required_reason, paths)):
             return SnapshotInventory(paths, clusters)
         with translate_errors():
@@ -46,15 +50,15 @@ class SparkEngine:
     def read_live(
         self, clusters: Mapping[str, ClusterSpec], approach: ConnectOptions, folder: ReportFolder
     ) -> LiveInventory:
-        """The clusters themselves, as the executors have read them; ``folder`` has room for that until its end."""
+        """Read live clusters with the executors; the rows are stored in the work folder of ``folder``."""
         with translate_errors():
             return LiveInventory(self._spark, clusters, approach, f"{folder.staging_path}/{WORK_FOLDER}")
 
     def create_report_folder(self, path: str) -> ReportFolder:
-        """The place of the report."""
+        """Create the staging folder of the report."""
         return outputs.RemoteReportFolder(self._storage, path) if is_remote(path) else ReportFolder(path)
 
     def compare_and_write(self, job: ReportJob, recorded: SnapshotInventory, folder: ReportFolder) -> dict[str, Any]:
-        """Compare what was recorded."""
+        """Compare the clusters of an inventory by Spark, write the report, and return its summary."""
         with translate_errors():
             return report.compare_and_write(self._spark, job, recorded, folder)

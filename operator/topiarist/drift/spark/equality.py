@@ -1,7 +1,8 @@
-"""``stored`` for Spark: what built-in functions can tell of a topic and its spec, condition by condition the same.
+"""Fast equality check for Spark: the conditions of ``drift.equality`` as built-in functions.
 
-A row is one of a snapshot, beside it (with ``d_``) the spec that has its name, or one that collides with it. A test
-holds this and ``stored`` to the same verdict on every row: whoever changes one changes the other.
+``drift.spark.job`` evaluates them on joined rows: a row of a snapshot, and in columns with prefix ``d_`` the spec with
+the same or a colliding name. Built-in functions keep equal rows inside the JVM. A test holds both modules to the same
+result on every row: change both together.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ from topiarist.kafka.names import INTERNAL_TOPICS
 _MIN_ISR = "min.insync.replicas"
 
 REPLICATION_FACTORS_COLUMN = "widths"
-"""A column that must be there: how many replicas each partition has."""
+"""Required column with the number of replicas of each partition."""
 
 
 def replication_factors() -> Column:
-    """The numbers of replicas, in order of partition."""
+    """Return a column with the numbers of replicas, in order of partition."""
     return f.transform("replicas", lambda brokers: f.size(brokers))
 
 
 def is_own_spec() -> Column:
-    """Whether the spec beside a row is that of its topic, and not one whose name collides with it."""
+    """Return a condition: the joined spec is that of the row's topic, not one with a colliding name."""
     return f.coalesce(f.col("d_topic") == f.col("topic"), f.lit(False))
 
 
 def is_equal_to_spec(owner: str) -> Column:
-    """Whether a row is equal to its spec as stored: no plan of it has a change, refusal or notice about a difference.
+    """Return a condition: a plan of the row has no change, refusal or notice about a difference.
 
-    A record without a topic has neither replicas nor config, so nothing of it is ever equal.
+    A record without a topic has neither replicas nor config, so that it is never equal.
     """
     return f.coalesce(
         is_own_spec() & _all_of([*_conditions_except_replicas(owner), *_size_conditions(), *_assignment_conditions()]),
@@ -50,7 +51,7 @@ def _conditions_except_replicas(owner: str) -> Iterable[Column]:
     yield f.col("d_plain")
     yield f.col("partitionIds").isNull()
     yield f.size("movingPartitions") == 0
-    # Most overrides stand in the order of their names already, and to sort them takes longer than to compare.
+    # Most configs are sorted by name already, and a comparison is faster than a sort.
     yield (entries == wanted) | (f.sort_array(entries) == wanted)
     yield (
         f.col("record").isNull()
@@ -60,7 +61,7 @@ def _conditions_except_replicas(owner: str) -> Iterable[Column]:
 
 
 def _has_expected_last_applied(desired_entries: Column) -> Column:
-    """Whether a record remembers what the spec asks for, in the same words, or nothing."""
+    """Return a condition: the last applied spec of the record is absent or equal, text by text."""
     applied = f.col("record")["applied"]
     return applied.isNull() | (
         (f.sort_array(f.map_entries(applied["config"])) == desired_entries)
@@ -70,15 +71,15 @@ def _has_expected_last_applied(desired_entries: Column) -> Column:
 
 
 def _size_conditions() -> Iterable[Column]:
-    narrowest, least = f.array_min(REPLICATION_FACTORS_COLUMN), f.col("config")[_MIN_ISR]
-    plain = least.rlike(r"^[0-9]{1,9}\z")
+    min_factor, min_isr = f.array_min(REPLICATION_FACTORS_COLUMN), f.col("config")[_MIN_ISR]
+    is_plain_integer = min_isr.rlike(r"^[0-9]{1,9}\z")
     yield f.size("replicas") > 0
-    yield narrowest >= 1
-    yield least.isNull() | f.when(plain, least.try_cast("int") <= narrowest).otherwise(False)
+    yield min_factor >= 1
+    yield min_isr.isNull() | f.when(is_plain_integer, min_isr.try_cast("int") <= min_factor).otherwise(False)
     yield f.col("d_partitions").isNull() | (f.col("d_partitions") == f.size("replicas"))
     factor = f.col("d_factor")
-    yield narrowest == f.array_max(REPLICATION_FACTORS_COLUMN)
-    yield factor.isNull() | (narrowest == factor)
+    yield min_factor == f.array_max(REPLICATION_FACTORS_COLUMN)
+    yield factor.isNull() | (min_factor == factor)
 
 
 def _assignment_conditions() -> Iterable[Column]:
@@ -86,14 +87,17 @@ def _assignment_conditions() -> Iterable[Column]:
 
 
 def has_expected_record() -> Column:
-    """Whether an equal row has the record that a plan would leave there."""
+    """Return a condition: an equal row has the ownership record that a plan would write."""
     record = f.col("record")
-    known = f.col("recordValid") & ~record["absent"] & (record["config"] == f.col("d_keys"))
-    return f.coalesce(known, f.lit(False))
+    is_expected = f.col("recordValid") & ~record["absent"] & (record["config"] == f.col("d_keys"))
+    return f.coalesce(is_expected, f.lit(False))
 
 
 def is_ignorable() -> Column:
-    """What nobody asked for and nothing is said about: records without a topic, Kafka's topics, what is about to go."""
+    """Return a condition: an undeclared row needs no finding.
+
+    These rows are records without a topic, Kafka's internal topics, and topics with a pending deletion.
+    """
     internal = f.col("topic").isin(*sorted(INTERNAL_TOPICS))
     return f.coalesce(~is_own_spec() & ((f.col("kind") == "record") | f.col("deleting") | internal), f.lit(False))
 

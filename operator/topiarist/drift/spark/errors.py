@@ -1,4 +1,8 @@
-"""What goes wrong in Spark, in our words: one line for a person, no traceback, and nothing of a JVM's stack."""
+"""Translation of Spark errors into ``TopiaristError`` with a one-line message.
+
+``drift.spark.engine`` and ``drift.spark.filesystem`` use it. Users see the root cause and a hint, without a traceback
+or a JVM stack.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +37,20 @@ _ROOT_CAUSES: tuple[tuple[str, str, str], ...] = (
     (r"^AccessControlException|^AccessDenied|Permission denied", "Spark may not do this", ""),
     (r"JAVA_GATEWAY_EXITED", "the Java of Spark did not start", "what it said stands above; look at JAVA_HOME"),
 )
-"""Root causes by pattern: what they mean, and what to do."""
+"""Patterns of root causes, each with a message and a hint."""
 
 
 @contextmanager
 def translate_errors(reason: Reason = Reason.SPARK_FAILED, path: str = "") -> Iterator[None]:
-    """Raise ``TopiaristError`` for what Spark, its JVM or the way to it raise; ``path`` is the path it was about."""
+    """Raise ``TopiaristError`` for errors of Spark, its JVM or the connection to the JVM.
+
+    ``path`` is the path to name in the message, if any.
+    """
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:
-        said, instead = _explain_root_cause(_root_cause(error))
-        raise TopiaristError(reason, f"{printable(path, 4096)}: {said}" if path else said, instead) from error
+        message, hint = _explain_root_cause(_root_cause(error))
+        raise TopiaristError(reason, f"{printable(path, 4096)}: {message}" if path else message, hint) from error
 
 
 def _explain_root_cause(root: str) -> tuple[str, str]:
@@ -54,12 +61,12 @@ def _explain_root_cause(root: str) -> tuple[str, str]:
 
 
 def _root_cause(error: BaseException) -> str:
-    """The innermost cause as one line: its class without its package, and what it says."""
+    """Return the innermost cause as one line: its class without the package, and its message."""
     java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     try:
         if java is not None:
             return _java_root_cause(java)
-    except (Py4JError, ConnectionError):
+    except (Py4JError, ConnectionError):  # the JVM ended: only the Python message is left
         pass
     if isinstance(error, PySparkException):
         return _relevant_line(str(error))
@@ -76,7 +83,7 @@ def _java_root_cause(java: Any) -> str:
 
 
 def _relevant_line(text: str) -> str:
-    """What a message says in one line: of a Python traceback the last, else the first."""
+    """Return one line of a message: the last of a Python traceback, else the first."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if "Traceback (most recent call last)" in text:
         return next((line.strip() for line in reversed(text.splitlines()) if line[:1].strip()), "")

@@ -1,6 +1,7 @@
-"""Files wherever Spark reaches them, by Hadoop's own ways into each store: the few verbs that a report needs.
+"""File operations on any store that Spark reaches, through Hadoop's file system classes.
 
-Addresses are text, as they were given. Each method raises ``TopiaristError``, with the address in it.
+``drift.spark.inputs`` and ``drift.spark.outputs`` use them for snapshots and reports. URIs are text, as the user gave
+them. Each method raises ``TopiaristError`` with the URI in the message.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 class Storage:
-    """The stores that a Spark session knows."""
+    """The file systems that a Spark session can reach."""
 
     def __init__(self, spark: SparkSession) -> None:
         context: Any = spark.sparkContext
@@ -28,18 +29,18 @@ class Storage:
         self._conf = context._jsc.hadoopConfiguration()
 
     def list_files(self, address: str) -> list[str]:
-        """All files in a folder, at any depth, without those that programs hide; or the file itself."""
+        """Return all files below a folder at any depth, without hidden files, or the file itself."""
         with translate_errors(Reason.UNREADABLE, address):
             store, path = self._resolve(address)
             if not store.getFileStatus(path).isDirectory():
                 return [address]
-            walk, found = store.listFiles(path, True), []
+            walk, files = store.listFiles(path, True), []
             while walk.hasNext():
-                found.append(str(walk.next().getPath().toString()))
-        return [file for file in found if not file.rpartition("/")[2].startswith((".", "_"))]
+                files.append(str(walk.next().getPath().toString()))
+        return [file for file in files if not file.rpartition("/")[2].startswith((".", "_"))]
 
     def list_names(self, address: str) -> list[str] | None:
-        """What is in a folder, by name; None if nothing is there at all, and an empty name for a file."""
+        """Return the names in a folder, None if nothing exists there, and one empty name for a file."""
         with translate_errors(Reason.UNREADABLE, address):
             store, path = self._resolve(address)
             if not store.exists(path):
@@ -49,7 +50,10 @@ class Storage:
             return [str(status.getPath().getName()) for status in store.listStatus(path)]
 
     def read_lines(self, address: str) -> Generator[bytes, None, None]:
-        """The lines of a file, none of them beyond all bounds."""
+        """Yield the lines of a file.
+
+        Raises ``SnapshotUnusable`` for a file above ``MAX_BYTES`` or a line above ``MAX_ROW_BYTES``.
+        """
         with translate_errors(Reason.SNAPSHOT_UNUSABLE, address):
             store, path = self._resolve(address)
             if (length := store.getFileStatus(path).getLen()) > MAX_BYTES:
@@ -61,7 +65,7 @@ class Storage:
                 stream.close()
 
     def read_tail(self, address: str, length: int) -> bytes:
-        """The last bytes of a file."""
+        """Return the last ``length`` bytes of a file."""
         with translate_errors(Reason.SNAPSHOT_UNUSABLE, address):
             store, path = self._resolve(address)
             stream = store.open(path)
@@ -72,31 +76,31 @@ class Storage:
                 stream.close()
 
     def download(self, address: str, file: Path) -> None:
-        """Fetch a file."""
+        """Copy a remote file to a local file."""
         with translate_errors(Reason.UNREADABLE, address):
             store, path = self._resolve(address)
             store.copyToLocalFile(False, path, self._make_path(f"file://{file}"), True)
 
     def upload(self, file: Path, address: str) -> None:
-        """Send a file; folders above it that are missing are made, and what is there is replaced."""
+        """Copy a local file to a URI; create missing parent folders and replace an existing file."""
         with translate_errors(Reason.UNWRITABLE, address):
             store, path = self._resolve(address)
             store.copyFromLocalFile(False, True, self._make_path(f"file://{file}"), path)
 
     def make_folder(self, address: str, about: str) -> None:
-        """Make a folder, and those above it; errors name what it is ``about``."""
+        """Create a folder and its missing parents; errors name ``about``."""
         with translate_errors(Reason.UNWRITABLE, about):
             store, path = self._resolve(address)
             _require_success(store.mkdirs(path), about)
 
     def move(self, address: str, to: str) -> None:
-        """Give a file or folder another name, at which nothing is; the folder above that is there."""
+        """Rename a file or folder; the target must not exist, its parent folder must."""
         with translate_errors(Reason.UNWRITABLE, to):
             store, path = self._resolve(address)
             _require_success(store.rename(path, self._make_path(to)), to)
 
     def remove(self, address: str) -> None:
-        """Remove a file or folder with all that is in it, if it is there."""
+        """Remove a file, or a folder with its content, if it exists."""
         with translate_errors(Reason.UNWRITABLE, address):
             store, path = self._resolve(address)
             store.delete(path, True)
@@ -112,8 +116,8 @@ class Storage:
 def _split_lines(address: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
     rest = b""
     for chunk in chunks:
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from (line + b"\n" for line in whole)
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from (line + b"\n" for line in lines)
         if len(rest) > MAX_ROW_BYTES:
             _raise_unusable(address, f"found a row of more than {humanize_bytes(MAX_ROW_BYTES)}")
     if rest:

@@ -1,13 +1,12 @@
-"""Snapshots that only Spark can reach: at addresses of other stores, and tables of Parquet wherever they are.
+"""Snapshot inputs that only Spark can read: remote URIs, Parquet tables, and live clusters.
 
-Files of JSON lines are what they are elsewhere, one for each cluster. A table has the same rows, of as many clusters
-and times as there are, in files that mean nothing by themselves. Of both, first rows are read here, and all others by
-the executors; what does not have the rows that it should have is then looked at line by line, as without Spark.
+A JSON lines file holds one snapshot. A Parquet table has the same rows, for any number of clusters and times. The
+driver reads the first row of each snapshot; the executors read the other rows. A snapshot without all the rows that its
+first row announces is then read line by line on the driver, as ``SnapshotInventory`` does.
 
-Clusters as they are, read by the executors: a task for some of them, all through the adapter that every run has.
-
-What they read is put down as one table, whole or not at all, and from there on is like any other input. So each cluster
-is looked at once, whatever is asked of it later and whichever executor is lost.
+Live clusters are read by the executors through the ZooKeeper adapter, several clusters per task. The rows are written
+as one Parquet table, completely or not at all, and then read like any other table. In this way each cluster is read
+only once, even if Spark evaluates a query again or an executor is lost. ``drift.spark.engine`` opens the inventories.
 """
 
 from __future__ import annotations
@@ -40,25 +39,28 @@ from topiarist.model.spec import ClusterSpec
 from topiarist.text import printable
 
 _MAX_PARALLEL_READS = 16
-"""First rows that are fetched at the same time: a store answers each of them late."""
+"""Number of first rows to fetch at the same time; a remote store has a high latency per request."""
 
 _PARQUET_MAGIC, _FILE_COLUMN = b"PAR1", "_file"
 
 
 class SparkSnapshotInventory(SnapshotInventory):
-    """As ``Recorded``, for paths and addresses of all sorts."""
+    """A ``SnapshotInventory`` for local paths and remote URIs, of JSON lines files and Parquet tables."""
 
     def __init__(self, spark: SparkSession, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> None:
         self._spark = spark
         self._storage = Storage(spark)
         self._cluster_row_lines: dict[tuple[str, str, str], bytes] = {}
         self._tables: list[str] = []
-        # A folder of Spark's own, which it removes at its end.
+        # Spark removes this folder when the session ends.
         self._fetched_file = Path(SparkFiles.getRootDirectory(), f"fetched-{token_hex(8)}{SUFFIX}")
         super().__init__(paths, clusters)
 
     def list_snapshots(self, paths: Sequence[str]) -> Iterator[tuple[str, SnapshotHeader | InvalidRow]]:
-        """Every file with what it is a snapshot of, or why it is none; of a table a row for each snapshot in it."""
+        """Yield each file with its snapshot header, or with the error of an unusable file.
+
+        A table is yielded once for each snapshot that it holds.
+        """
         files = sorted({file for path in paths for file in self._list_files(path)})
         plain = [file for file in files if not file.endswith(PARQUET_SUFFIX)]
         with ThreadPoolExecutor(_MAX_PARALLEL_READS) as pool:
@@ -74,33 +76,43 @@ class SparkSnapshotInventory(SnapshotInventory):
             yield from self._list_table_snapshots()
 
     def read_cluster_row(self, name: str) -> dict[str, Any]:
-        """The first row of the snapshot that counts for a cluster."""
+        """Return the first row of the snapshot in use for a cluster."""
         return parse_row(self._cluster_row_line(name))
 
     def local_path(self, name: str) -> Path:
-        """The rows of the snapshot that counts for a cluster, fetched; the next one takes their place."""
+        """Return a local file with all rows of the snapshot in use for a cluster.
+
+        Rows of a table or a remote file are fetched into one file, which the next call overwrites.
+        """
         file = self._files[name][1]
         if not is_remote(file) and not file.endswith(PARQUET_SUFFIX):
             return Path(file)
-        with self._fetched_file.open("wb") as made:
-            made.writelines(self._read_lines(name) if file.endswith(PARQUET_SUFFIX) else self._storage.read_lines(file))
+        with self._fetched_file.open("wb") as output:
+            output.writelines(
+                self._read_lines(name) if file.endswith(PARQUET_SUFFIX) else self._storage.read_lines(file)
+            )
         return self._fetched_file
 
     def read_actual_rows(self, names: Iterable[str]) -> DataFrame:
-        """Topics and records of the snapshots that count for these clusters, as ``spark.lines`` has them."""
-        wanted = {name: self._files[name] for name in names}
-        plain = [to_literal_uri(file) for _, file in wanted.values() if not file.endswith(PARQUET_SUFFIX)]
-        found = job.read_json_lines(self._spark, plain) if plain else None
-        chosen = [(name, format_time(taken)) for name, (taken, file) in wanted.items() if file.endswith(PARQUET_SUFFIX)]
-        if not chosen:
-            assert found is not None
-            return found
+        """Return the topic and record rows of the snapshots in use for these clusters.
+
+        The columns are those of ``drift.spark.columns.actual_row_type``.
+        """
+        snapshots = {name: self._files[name] for name in names}
+        json_files = [to_literal_uri(file) for _, file in snapshots.values() if not file.endswith(PARQUET_SUFFIX)]
+        json_rows = job.read_json_lines(self._spark, json_files) if json_files else None
+        table_snapshots = [
+            (name, format_time(taken)) for name, (taken, file) in snapshots.items() if file.endswith(PARQUET_SUFFIX)
+        ]
+        if not table_snapshots:
+            assert json_rows is not None
+            return json_rows
         keys = types.StructType([types.StructField(name, types.StringType()) for name in ("cluster", "takenAt")])
-        counted = f.broadcast(self._spark.createDataFrame(chosen, keys))
-        rows = self._read_tables().where("kind <> 'cluster'").join(counted, ["cluster", "takenAt"], "left_semi")
+        snapshot_keys = f.broadcast(self._spark.createDataFrame(table_snapshots, keys))
+        rows = self._read_tables().where("kind <> 'cluster'").join(snapshot_keys, ["cluster", "takenAt"], "left_semi")
         uncorrupted = f.lit(None).cast("string").alias(columns.CORRUPT_COLUMN)
         table = columns.select_typed(rows, columns.fields_of_kinds("topic", "record"), uncorrupted)
-        return table if found is None else found.unionByName(table)
+        return table if json_rows is None else json_rows.unionByName(table)
 
     def _list_files(self, path: str) -> list[str]:
         if is_remote(path):
@@ -119,14 +131,14 @@ class SparkSnapshotInventory(SnapshotInventory):
         raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, "make some: topiarist snapshot --out FOLDER")
 
     def _read_first_line(self, file: str) -> bytes | InvalidRow:
-        """The first line of a file, empty if there is none, or why it cannot be read."""
+        """Return the first line of a file, empty for an empty file, or the error if it cannot be read."""
         try:
             return next(iter(self._storage.read_lines(file) if is_remote(file) else read_lines(Path(file))), b"")
         except TopiaristError as error:
             return InvalidRow(printable_path(file), 0, str(error.args[0]))
 
     def _parse_header(self, file: str, line: bytes) -> SnapshotHeader | InvalidRow:
-        """What a first line says, which is kept if it says something."""
+        """Return the snapshot header of a first line, or the error; a valid line is kept as the cluster row."""
         if not line:
             return InvalidRow(
                 printable_path(file), 0, f"{printable_path(file)}: found an empty file, wanted a snapshot"
@@ -136,16 +148,19 @@ class SparkSnapshotInventory(SnapshotInventory):
             RowChecker().check(row)
         except RowError as odd:
             return InvalidRow(printable_path(file), 0, f"{printable_path(file)}:1: {odd}")
-        found = SnapshotHeader(row["cluster"], parse_time(row["takenAt"]))
-        self._cluster_row_lines[found.cluster, row["takenAt"], file] = line
-        return found
+        header = SnapshotHeader(row["cluster"], parse_time(row["takenAt"]))
+        self._cluster_row_lines[header.cluster, row["takenAt"], file] = line
+        return header
 
     def _cluster_row_line(self, name: str) -> bytes:
         taken, file = self._files[name]
         return self._cluster_row_lines[name, format_time(taken), file]
 
     def _parquet_problem(self, file: str) -> str:
-        """Why a file is no Parquet, by its end; what is before that only its reader can tell."""
+        """Return the reason why a file is not Parquet; empty if it ends like a Parquet file.
+
+        Only the end is checked, because the rest can be checked only by the Parquet reader.
+        """
         try:
             ended = self._storage.read_tail(to_uri(file), len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
         except TopiaristError as error:
@@ -158,12 +173,12 @@ class SparkSnapshotInventory(SnapshotInventory):
             heads = self._to_lines(self._read_tables(), "cluster").collect()
         given = {to_uri(file): file for file in self._tables}
         for row in heads:
-            # Spark tells it as an address in which some characters are written by their numbers.
+            # Spark returns the file as a percent-encoded URI.
             file = given.get(to_uri(to_local_path(row.file))) or given.get(unquote(row.file), row.file)
             yield file, self._parse_header(file, row.text.encode())
 
     def _read_lines(self, name: str) -> Iterator[bytes]:
-        """The lines that a snapshot in a table would be a file of."""
+        """Yield the lines that the snapshot of a cluster would have as a JSON lines file."""
         taken, _ = self._files[name]
         yield self._cluster_row_line(name) + b"\n"
         whole = self._read_tables().where((f.col("cluster") == name) & (f.col("takenAt") == format_time(taken)))
@@ -172,33 +187,33 @@ class SparkSnapshotInventory(SnapshotInventory):
                 yield row.text.encode() + b"\n"
 
     def _read_tables(self) -> DataFrame:
-        """All rows, with the address of the file of each."""
+        """Return all rows of all tables, each with the URI of its file."""
         rows = self._spark.read.schema(columns.snapshot_row_type()).parquet(*map(to_literal_uri, self._tables))
         return rows.select("*", f.col("_metadata.file_path").alias(_FILE_COLUMN))
 
     def _to_lines(self, rows: DataFrame, kind: str) -> DataFrame:
-        """The rows of a kind as lines, ``text``, each with its ``file``."""
+        """Return the rows of a kind as JSON lines in column ``text``, each with its ``file``."""
         fields = columns.fields_of_kinds(kind)
         line = f.to_json(f.struct([field.name for field in fields]), {"ignoreNullFields": "false"})
-        chosen = rows.where(f.col("kind") == kind)
-        return columns.select_typed(chosen, fields, f.col(_FILE_COLUMN)).select(
+        rows_of_kind = rows.where(f.col("kind") == kind)
+        return columns.select_typed(rows_of_kind, fields, f.col(_FILE_COLUMN)).select(
             line.alias("text"), f.col(_FILE_COLUMN).alias("file")
         )
 
 
 def read_actual_rows(spark: SparkSession, inventory: SnapshotInventory, names: Iterable[str]) -> DataFrame:
-    """Topics and records of the snapshots that count for these clusters."""
+    """Return the topic and record rows of the snapshots in use for these clusters."""
     if isinstance(inventory, SparkSnapshotInventory):
         return inventory.read_actual_rows(names)
     return job.read_json_lines(spark, [to_literal_uri(inventory.files[name][1]) for name in names])
 
 
 def _require_columns(found: types.StructType, file: str) -> None:
-    """Raise ``SnapshotUnusable`` unless a table has the columns of snapshots, each with its type."""
-    wanted = {field.name: field.dataType.simpleString() for field in columns.snapshot_row_type()}
-    there = {field.name: field.dataType.simpleString() for field in found}
-    if odd := [name for name, kind in wanted.items() if there.get(name) != kind]:
-        first = f"{odd[0]}: found {there.get(odd[0], 'no such column')}, wanted {wanted[odd[0]]}"
+    """Raise ``SnapshotUnusable`` unless a table has the columns of snapshots with their types."""
+    expected = {field.name: field.dataType.simpleString() for field in columns.snapshot_row_type()}
+    actual = {field.name: field.dataType.simpleString() for field in found}
+    if wrong := [name for name, kind in expected.items() if actual.get(name) != kind]:
+        first = f"{wrong[0]}: found {actual.get(wrong[0], 'no such column')}, wanted {expected[wrong[0]]}"
         message = f"{printable_path(file)}: found no table of snapshots: column {first}"
         raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, "write it with the schema that docs/drift.md names")
 
@@ -207,9 +222,10 @@ LIVE_TABLE = f"live{PARQUET_SUFFIX}"
 
 
 class LiveInventory(SparkSnapshotInventory):
-    """The clusters of a run as the executors have read them; ``said`` is what there is to say of those they could not.
+    """An inventory of live clusters that the executors have read.
 
-    ``place`` is where all of them may write; what is put there is for the run alone.
+    ``place`` is a folder that all executors can write to; its content belongs to this run only. ``read_errors`` has the
+    error message of each cluster that could not be read.
     """
 
     def __init__(
@@ -218,13 +234,13 @@ class LiveInventory(SparkSnapshotInventory):
         table = f"{place}/{LIVE_TABLE}"
         _write_live_table(spark, clusters.values(), connect_options, to_uri(table))
         problems = spark.read.schema(_live_row_type()).parquet(to_literal_uri(table)).where(f.col("kind") == PROBLEM)
-        found = sorted((row.cluster, row[PROBLEM], row[READ_ERROR]) for row in problems.collect())
-        self._problems = {name: problem for name, problem, _ in found}
-        self.read_errors = {name: said for name, _, said in found}
+        failures = sorted((row.cluster, row[PROBLEM], row[READ_ERROR]) for row in problems.collect())
+        self._problems = {name: problem for name, problem, _ in failures}
+        self.read_errors = {name: message for name, _, message in failures}
         super().__init__(spark, [table], clusters)
 
     def read_cluster(self, name: str, settled: EqualTopics) -> ClusterInput:
-        """What is known of one cluster."""
+        """Return the input of one cluster, or its problem if it could not be read."""
         problem = self._problems.get(name)
         return ClusterInput(name, problem=problem) if problem else super().read_cluster(name, settled)
 
@@ -232,19 +248,19 @@ class LiveInventory(SparkSnapshotInventory):
 def _write_live_table(
     spark: SparkSession, clusters: Iterable[ClusterSpec], connect_options: ConnectOptions, table: str
 ) -> None:
-    # References to secrets go with a cluster, and never what is in them: a task reads that where it runs.
-    wanted = [replace(spec, source=None) for spec in clusters]
+    # Only references to secrets are sent to executors, never secret values: each task resolves them where it runs.
+    specs = [replace(spec, source=None) for spec in clusters]
     context = spark.sparkContext
-    parts = max(min(len(wanted), context.defaultParallelism), -(-len(wanted) // MAX_PARALLEL_CLUSTERS), 1)
+    parts = max(min(len(specs), context.defaultParallelism), -(-len(specs) // MAX_PARALLEL_CLUSTERS), 1)
 
     def lines(part: Iterable[ClusterSpec]) -> Iterator[tuple[str]]:
         return ((line,) for line in read_clusters([*part], connect_options))
 
-    text = spark.createDataFrame(context.parallelize(wanted, parts).mapPartitions(lines), "line string")
+    text = spark.createDataFrame(context.parallelize(specs, parts).mapPartitions(lines), "line string")
     row = f.from_json("line", _live_row_type(), {"mode": "FAILFAST"})
     text.select(row.alias("row")).select("row.*").write.parquet(table)
 
 
 def _live_row_type() -> types.StructType:
-    words = (types.StructField(name, types.StringType()) for name in (PROBLEM, READ_ERROR))
-    return types.StructType([*columns.snapshot_row_type().fields, *words])
+    text_fields = (types.StructField(name, types.StringType()) for name in (PROBLEM, READ_ERROR))
+    return types.StructType([*columns.snapshot_row_type().fields, *text_fields])

@@ -1,11 +1,10 @@
-"""The report by Spark: all clusters at the same time, and only what differs ever leaves the JVM.
+"""The Spark job behind a drift report: compares all clusters in parallel, and only differences leave the JVM.
 
-Rows of snapshots meet the specs of their cluster's sort by the name that Kafka's metrics make of a topic's, so that
-names that collide meet too. What is equal as it stands (``sameness``) is counted and dropped by built-in functions; the
-rest goes to Python workers (``worker``), which ask ``plan_topic``. One pass over the input finds counts, rows that are
-left and specs that nothing was found of; another, over replica lists alone, what brokers carry.
-
-What brokers carry, by Spark: the one thing that every replica list of a fleet has a part in.
+``drift.spark.report`` calls it. Rows of snapshots are joined with the specs of their cluster group by metric name, so
+that topics with colliding metric names meet too. Built-in functions count and drop the rows that are equal to their
+spec (``drift.spark.equality``). Python workers plan the other rows (``drift.spark.worker``) with ``plan_topic``. One
+query over the input collects the counts, the differing rows and the specs without a topic; a second query, over the
+replica lists only, sums the load of the brokers.
 """
 
 from __future__ import annotations
@@ -32,22 +31,23 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 
 _MAX_DRIVER_SPECS = 1000
-"""Specs without a topic that are planned in this process; more of them are work for Spark."""
+"""Number of specs without a topic that the driver plans itself; a larger number is sent to Spark workers."""
 
 _SPARK_SETTINGS = {
-    # Clusters in one task before Spark sorts rows to group them: far more than rows of so many would be in one.
+    # Groups per task above which Spark falls back to sort-based aggregation; no task has rows of so many clusters.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": 100_000,
-    # What else follows from our conditions helps nobody, and to infer it takes Spark ten seconds for each plan.
+    # Disable constraint propagation: it costs about 10 s per query here and prunes nothing.
     "spark.sql.constraintPropagation.enabled": False,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterCounts:
-    """What Spark counted of one cluster: rows of its snapshot, topics, and declared topics that are equal.
+    """Counts of one cluster: rows of its snapshot, topics, and declared topics that are equal to their specs.
 
-    ``ignored`` are those of the undeclared that nothing is said about. ``doubled``: there are two rows of a topic.
-    ``sized`` are equal topics whose specs do not say how large: the number of the spec, partitions, widths.
+    ``ignored`` counts undeclared topics without a finding. ``has_duplicates`` is true if a topic has two rows.
+    ``equal_sizes`` lists equal topics with specs that leave the size open, as (spec number, partitions, replication
+    factors).
     """
 
     rows: int = 0
@@ -61,7 +61,7 @@ class ClusterCounts:
 
 @dataclass(frozen=True, slots=True)
 class SparkResult:
-    """The outcome: counts of each cluster, what came of each row that was not equal, and what its brokers carry."""
+    """The result of the job: counts per cluster, results of the rows that differ, and broker loads."""
 
     cluster_groups: ClusterGroups
     counts: Mapping[str, ClusterCounts]
@@ -70,7 +70,7 @@ class SparkResult:
 
 
 def make_cluster_context(cluster: ClusterSpec, cluster_row: dict[str, Any]) -> ClusterContext:
-    """A cluster for the workers: without its document's place, and without whatever leads to it."""
+    """Return the context that workers need of a cluster, without manifest source, addresses and credentials."""
     return ClusterContext(replace(cluster, source=None, connect="", credentials=ANONYMOUS), cluster_row)
 
 
@@ -83,60 +83,67 @@ def run_job(
 ) -> SparkResult:
     """Compare the clusters in ``contexts`` with their specs; ``actual`` has the rows of their topics."""
     configure_session(spark)
-    known = specs_.make_cluster_groups({name: specs[name] for name in contexts})
+    groups = specs_.make_cluster_groups({name: specs[name] for name in contexts})
     brokers = {name: [broker["id"] for broker in each.cluster_row["brokers"]] for name, each in contexts.items()}
-    parts = aggregate_rows(spark, known, select_valid_rows(actual), options.owner).persist(StorageLevel.MEMORY_AND_DISK)
+    # Two queries read the table: one for the counts, one for the differing rows.
+    parts = aggregate_rows(spark, groups, select_valid_rows(actual), options.owner).persist(
+        StorageLevel.MEMORY_AND_DISK
+    )
     try:
-        totals, missing, neighbours = _collect_counts(parts, known)
+        totals, missing, neighbours = _collect_counts(parts, groups)
         loads = aggregate_broker_loads(actual, brokers)
-        framed = {
+        full_contexts = {
             name: replace(
                 each, unregistered_holders=loads[name].unregistered_holders, colliding_topics=neighbours.get(name, {})
             )
             for name, each in contexts.items()
         }
-        done = _compare_differing(spark, parts, missing, framed, options)
+        row_results = _compare_differing(spark, parts, missing, full_contexts, options)
     finally:
         parts.unpersist()
-    return SparkResult(known, totals, done, loads)
+    return SparkResult(groups, totals, row_results, loads)
 
 
 def configure_session(spark: SparkSession) -> None:
-    """Set what our plans want of a session, whoever has started it."""
+    """Set the session options that the queries of this job need, on any session."""
     for key, value in _SPARK_SETTINGS.items():
         spark.conf.set(key, value)
 
 
 def read_json_lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
-    """Topics and records in snapshots of JSON lines; what Spark cannot make rows of stands in a column of its own."""
+    """Read the topic and record rows of JSON lines snapshots.
+
+    A line that Spark cannot parse is put into the column ``CORRUPT_COLUMN``.
+    """
     return spark.read.schema(actual_row_type()).option("columnNameOfCorruptRecord", CORRUPT_COLUMN).json(list(files))
 
 
 def select_valid_rows(actual: DataFrame) -> DataFrame:
-    """The rows that are whole."""
+    """Return the rows that are complete and valid."""
     return actual.where(f.col(CORRUPT_COLUMN).isNull() & is_valid_row()).drop(CORRUPT_COLUMN)
 
 
 def aggregate_rows(spark: SparkSession, groups: ClusterGroups, actual: DataFrame, owner: str) -> DataFrame:
-    """A few rows for each cluster: counts, and as JSON what is left for Python. No row of it is of an equal topic.
+    """Return a few rows per cluster, with counts and, as JSON, the rows that Python workers must plan.
 
-    By partition too, so that one large cluster is not gathered in one place.
+    Equal topics are only counted. Rows are grouped by partition too, so that a large cluster is not collected in one
+    task.
     """
     is_topic = f.col("kind") == "topic"
-    both = (
+    joined = (
         join_specs(spark, groups, actual)
         .withColumn("equal", equality.is_equal_to_spec(owner))
         .withColumn("silent", equality.is_ignorable())
     )
     number, equal, own = f.col("d_number"), f.col("equal"), f.col("own")
-    open_ = equal & (f.col("d_partitions").isNull() | f.col("d_factor").isNull())
+    has_open_size = equal & (f.col("d_partitions").isNull() | f.col("d_factor").isNull())
     size = f.struct(
         number,
         f.size("replicas").alias("partitions"),
         f.array_distinct(equality.REPLICATION_FACTORS_COLUMN).alias("widths"),
     )
     collides = number.isNotNull() & ~own & is_topic
-    return both.groupBy("cluster", "declared", f.spark_partition_id().alias("part")).agg(
+    return joined.groupBy("cluster", "declared", f.spark_partition_id().alias("part")).agg(
         f.count("*").alias("rows"),
         _count_if(is_topic).alias("present"),
         _count_if(equal).alias("in_sync"),
@@ -144,13 +151,16 @@ def aggregate_rows(spark: SparkSession, groups: ClusterGroups, actual: DataFrame
         _count_if(f.col("silent") & is_topic).alias("ignored"),
         f.collect_list(f.when(~equal & ~f.col("silent"), _pair_as_json(actual))).alias("differing"),
         f.collect_list(f.when(own, number)).alias("known"),
-        f.collect_list(f.when(open_, size)).alias("sized"),
+        f.collect_list(f.when(has_open_size, size)).alias("sized"),
         f.collect_list(f.when(collides, f.struct(number, "topic"))).alias("colliding"),
     )
 
 
 def join_specs(spark: SparkSession, groups: ClusterGroups, actual: DataFrame) -> DataFrame:
-    """Rows of snapshots, each with the spec of its topic beside it, or one whose name collides, if there is any."""
+    """Join rows of snapshots with specs by metric name.
+
+    Each row gets the spec of its topic or a spec with a colliding name. A row without any such spec is kept.
+    """
     return (
         actual.withColumn("key", f.translate("topic", ".", "_"))
         .join(specs_.create_cluster_table(spark, groups), "cluster")
@@ -161,7 +171,7 @@ def join_specs(spark: SparkSession, groups: ClusterGroups, actual: DataFrame) ->
 
 
 def _pair_as_json(actual: DataFrame) -> Column:
-    """A row and its spec as JSON."""
+    """Return a row and its spec as JSON; the spec is null if the row has only a colliding spec."""
     row = f.to_json(f.struct(*actual.columns), {"ignoreNullFields": "false"})
     spec = f.when(f.col("own"), f.col("d_spec")).otherwise("null")
     return f.concat(f.lit('{"d":'), spec, f.lit(',"a":'), row, f.lit("}"))
@@ -174,22 +184,28 @@ def _count_if(condition: Column) -> Column:
 def _collect_counts(
     parts: DataFrame, groups: ClusterGroups
 ) -> tuple[dict[str, ClusterCounts], list[tuple[str, TopicSpec]], dict[str, dict[str, tuple[str, ...]]]]:
-    """Counts by cluster, the specs of which there is no topic, and by declared topic the others of colliding names."""
+    """Return counts by cluster, specs without a topic, and colliding topics by cluster and declared topic."""
     numbers = ("rows", "present", "in_sync", "missing_record", "ignored")
     lists = ("known", "sized", "colliding")
     whole = parts.groupBy("cluster", "declared").agg(
         *(f.sum(name).alias(name) for name in numbers),
         *(f.flatten(f.collect_list(name)).alias(name) for name in lists),
     )
-    every = f.when(f.col("declared") > 0, f.sequence(f.lit(0), f.col("declared") - 1)).otherwise(f.array())
-    doubled = f.size("known") > f.size(f.array_distinct("known"))
-    asked = whole.select(
-        "cluster", *numbers, "sized", "colliding", f.array_except(every, "known").alias("missing"), doubled.alias("two")
+    # sequence(0, -1) counts down to -1, so that a cluster without specs needs an empty array.
+    all_numbers = f.when(f.col("declared") > 0, f.sequence(f.lit(0), f.col("declared") - 1)).otherwise(f.array())
+    has_duplicates = f.size("known") > f.size(f.array_distinct("known"))
+    per_cluster = whole.select(
+        "cluster",
+        *numbers,
+        "sized",
+        "colliding",
+        f.array_except(all_numbers, "known").alias("missing"),
+        has_duplicates.alias("two"),
     )
     totals = {name: ClusterCounts() for name in groups.group_of}
     missing = {name: range(len(groups.specs_of(name))) for name in groups.group_of}
     neighbours: defaultdict[str, defaultdict[str, tuple[str, ...]]] = defaultdict(lambda: defaultdict(tuple))
-    for row in asked.collect():
+    for row in per_cluster.collect():
         counted = {name: row[name] for name in numbers}
         totals[row.cluster] = ClusterCounts(
             **counted, has_duplicates=row.two, equal_sizes=[tuple(one) for one in row.sized]
@@ -197,8 +213,8 @@ def _collect_counts(
         missing[row.cluster] = row.missing
         for number, topic in row.colliding:
             neighbours[row.cluster][groups.specs_of(row.cluster)[number].topic] += (topic,)
-    left = [(name, groups.specs_of(name)[number]) for name, some in missing.items() for number in some]
-    return totals, left, {name: dict(found) for name, found in neighbours.items()}
+    missing_specs = [(name, groups.specs_of(name)[number]) for name, some in missing.items() for number in some]
+    return totals, missing_specs, {name: dict(found) for name, found in neighbours.items()}
 
 
 def _compare_differing(
@@ -208,7 +224,7 @@ def _compare_differing(
     contexts: Mapping[str, ClusterContext],
     options: RunOptions,
 ) -> list[RowResult]:
-    """What plans say of all that is left, by Python workers."""
+    """Return the plan results of differing rows and of specs without a topic."""
     context = spark.sparkContext
     shared = context.broadcast((contexts, options))
 
@@ -219,38 +235,42 @@ def _compare_differing(
     def paired(rows: Iterable[SparkRow]) -> Iterator[RowResult]:
         return settled((row.cluster, row.pair) for row in rows)
 
-    done = parts.select("cluster", f.explode("differing").alias("pair")).rdd.mapPartitions(paired).collect()
-    extra = [(name, json.dumps({"d": spec_to_row(spec), "a": None})) for name, spec in missing]
-    if len(extra) <= _MAX_DRIVER_SPECS:
-        done.extend(compare_rows(extra, contexts, options))
+    results = parts.select("cluster", f.explode("differing").alias("pair")).rdd.mapPartitions(paired).collect()
+    missing_pairs = [(name, json.dumps({"d": spec_to_row(spec), "a": None})) for name, spec in missing]
+    if len(missing_pairs) <= _MAX_DRIVER_SPECS:
+        results.extend(compare_rows(missing_pairs, contexts, options))
     else:
-        done.extend(context.parallelize(extra).mapPartitions(settled).collect())
+        results.extend(context.parallelize(missing_pairs).mapPartitions(settled).collect())
     shared.destroy()
-    return done
+    return results
 
 
 class BrokerLoad(NamedTuple):
-    """What the brokers of a cluster carry; ``strays`` are not registered and hold replicas of topics that stay."""
+    """Load of the brokers of a cluster.
+
+    ``unregistered_holders`` are brokers that are not registered and hold replicas of topics without a pending deletion.
+    """
 
     loads: Mapping[int, Load]
     unregistered_holders: frozenset[int]
 
 
 def aggregate_broker_loads(actual: DataFrame, registered: Mapping[str, Sequence[int]]) -> dict[str, BrokerLoad]:
-    """Leaders and replicas of every broker, by cluster. Few replica lists are distinct: each is counted, then shared
-    out.
+    """Return leaders and replicas of every broker, by cluster.
+
+    Few replica lists are distinct, so that each distinct list is counted first and then expanded to brokers.
     """
     rows = actual.where("kind = 'topic'").select("cluster", "deleting", f.explode("replicas").alias("brokers"))
     lists = rows.groupBy("cluster", "deleting", "brokers").count()
-    one = lists.select("cluster", "deleting", "count", f.posexplode("brokers").alias("place", "broker"))
-    found = one.groupBy("cluster", "deleting", "broker").agg(
+    replicas = lists.select("cluster", "deleting", "count", f.posexplode("brokers").alias("place", "broker"))
+    sums = replicas.groupBy("cluster", "deleting", "broker").agg(
         f.sum(f.when(f.col("place") == 0, f.col("count")).otherwise(0)).alias("leaders"),
         f.sum("count").alias("replicas"),
     )
     loads: defaultdict[str, dict[int, Load]] = defaultdict(dict)
     strays: defaultdict[str, set[int]] = defaultdict(set)
     known = {name: frozenset(brokers) for name, brokers in registered.items()}
-    for row in found.collect():
+    for row in sums.collect():
         if row.cluster in known and row.broker is not None:
             before = loads[row.cluster].get(row.broker, Load(0, 0))
             loads[row.cluster][row.broker] = Load(before.leaders + row.leaders, before.replicas + row.replicas)

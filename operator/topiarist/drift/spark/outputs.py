@@ -1,9 +1,9 @@
-"""Findings as Parquet, partitioned by the day on which clusters were read: for whoever asks many reports at once.
+"""Report outputs that need Spark: findings as Parquet, and report folders at remote URIs.
 
-Reports at addresses that only Spark reaches: made beside their place, and given its name as a whole.
-
-Not every store can give a folder another name at once. So ``summary.json`` gets its name last of all, by itself, which
-every store does at once: a folder without it is no report yet, whatever else is there.
+``drift.spark.engine`` and ``drift.spark.report`` use them. The Parquet table is partitioned by the day when clusters
+were read, for queries over many reports. A remote report is written to a staging folder beside its target and then
+renamed. Not every store renames a folder atomically, so that ``summary.json`` gets its name last, with a rename of one
+file, which every store does atomically: a folder without ``summary.json`` is not a report.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ PARQUET_FOLDER, PART_FILE = "findings.parquet", "part.parquet"
 
 
 def write_parquet(spark: SparkSession, folder: ReportFolder, staging: Path) -> None:
-    """Write what ``findings.jsonl`` in ``staging`` has beside it; one file a day, named as such, and no other."""
+    """Write the rows of ``findings.jsonl`` in ``staging`` as Parquet, with one file ``part.parquet`` per day."""
     rows = spark.read.schema(finding_row_type()).json(to_literal_uri(folder.share_file(staging / FINDINGS_FILE)))
     days = rows.withColumn("date", f.substring("takenAt", 1, 10)).coalesce(1)
-    place = f"{folder.staging_path}/{PARQUET_FOLDER}"
-    days.write.partitionBy("date").option("compression", "zstd").parquet(to_uri(place))
-    # Spark's names are made up anew each time, and its own notes beside the files say nothing that a reader needs.
-    if is_remote(place):
-        _rename_remote_files(Storage(spark), place)
+    target = f"{folder.staging_path}/{PARQUET_FOLDER}"
+    days.write.partitionBy("date").option("compression", "zstd").parquet(to_uri(target))
+    # Spark's file names are random in each run, and readers do not need the checksum and marker files of Spark.
+    if is_remote(target):
+        _rename_remote_files(Storage(spark), target)
     else:
-        _rename_local_files(Path(place))
+        _rename_local_files(Path(target))
     if is_distributed(spark):
-        _require_all_rows(spark, staging, place)
+        _require_all_rows(spark, staging, target)
 
 
 def _rename_remote_files(storage: Storage, place: str) -> None:
@@ -59,21 +59,26 @@ def _rename_local_files(place: Path) -> None:
 
 
 def _require_all_rows(spark: SparkSession, staging: Path, place: str) -> None:
-    """Raise ``Unwritable`` if rows are missing: machines that do not share a folder each write to one of their own."""
+    """Raise ``Unwritable`` if rows are missing at ``place``.
+
+    Rows are missing if machines do not share a folder: each machine then writes to its own disk.
+    """
     with (staging / FINDINGS_FILE).open("rb") as lines:
-        wanted = sum(1 for _ in lines)
-    found = spark.read.schema(finding_row_type()).parquet(to_literal_uri(place)).count()
-    if found != wanted:
-        message = f"{printable(place, 4096)}: found {found:,} findings after {wanted:,} were written there"
-        instead = "give --out a folder that all machines of the cluster share, or an address such as hdfs:"
-        raise TopiaristError(Reason.UNWRITABLE, message, instead)
+        expected_count = sum(1 for _ in lines)
+    actual_count = spark.read.schema(finding_row_type()).parquet(to_literal_uri(place)).count()
+    if actual_count != expected_count:
+        message = (
+            f"{printable(place, 4096)}: found {actual_count:,} findings after {expected_count:,} were written there"
+        )
+        hint = "give --out a folder that all machines of the cluster share, or an address such as hdfs:"
+        raise TopiaristError(Reason.UNWRITABLE, message, hint)
 
 
 _PENDING_SUMMARY_FILE = f"{SUMMARY_FILE}.last"
 
 
 class RemoteReportFolder(ReportFolder):
-    """As ``Folder``, at an address: its files are written here, and sent when all are whole."""
+    """A ``ReportFolder`` at a URI: files are written locally and uploaded when all are complete."""
 
     def __init__(self, storage: Storage, address: str) -> None:
         self._storage = storage
@@ -93,16 +98,16 @@ class RemoteReportFolder(ReportFolder):
     ) -> None:
         super().__exit__(kind, error, trace)
         self._local_folder.cleanup()
-        with suppress(TopiaristError):  # what went wrong first is what there is to say
+        with suppress(TopiaristError):  # an error of the cleanup must not hide the first error
             self._storage.remove(self._staging_uri)
 
     @property
     def staging_path(self) -> str:
-        """The address at which the report is made."""
+        """Return the URI of the staging folder."""
         return self._staging_uri
 
     def share_file(self, file: Path) -> str:
-        """The address of a file of the report, which is sent there."""
+        """Upload a file of the report to the staging folder, and return its URI."""
         address = f"{self._staging_uri}/{file.relative_to(self._staging)}"
         self._storage.upload(file, address)
         self._sent.add(file)
@@ -111,11 +116,12 @@ class RemoteReportFolder(ReportFolder):
     def _publish(self) -> None:
         self._storage.remove(f"{self._staging_uri}/{WORK_FOLDER}")
         for file in sorted({*self._staging.iterdir()} - self._sent):
+            # The summary marks a complete report, so that it gets its final name after the folder is in place.
             name = _PENDING_SUMMARY_FILE if file.name == SUMMARY_FILE else file.name
             self._storage.upload(file, f"{self._staging_uri}/{name}")
-        earlier = f"{self._parent}/.topiarist-{token_hex(8)}"
+        backup = f"{self._parent}/.topiarist-{token_hex(8)}"
         if self._existing_names is not None:
-            self._storage.move(self._uri, earlier)
+            self._storage.move(self._uri, backup)
         try:
             self._storage.move(self._staging_uri, self._uri)
             self._storage.move(f"{self._uri}/{_PENDING_SUMMARY_FILE}", f"{self._uri}/{SUMMARY_FILE}")
@@ -123,13 +129,13 @@ class RemoteReportFolder(ReportFolder):
             if self._existing_names is not None:
                 with suppress(TopiaristError):
                     self._storage.remove(self._uri)
-                    self._storage.move(earlier, self._uri)
+                    self._storage.move(backup, self._uri)
             raise
-        self._storage.remove(earlier)
+        self._storage.remove(backup)
 
 
 def load_previous(storage: Storage, address: str) -> PreviousReport:
-    """The report at an address; raises what ``history.load`` raises."""
+    """Read the report at a URI; raises the errors of ``history.load_previous``."""
     address = address.rstrip("/")
     with TemporaryDirectory(prefix="topiarist-drift-") as here:
         for name in (SUMMARY_FILE, NOT_EVALUATED_FILE, FINDINGS_FILE):
@@ -141,5 +147,5 @@ def load_previous(storage: Storage, address: str) -> PreviousReport:
 
 
 def _is_replaceable(names: list[str]) -> bool:
-    """Whether these are those of an earlier report, of one that was not finished, or none at all."""
+    """Return whether the names are those of a report, finished or not, or of an empty folder."""
     return SUMMARY_FILE in names or _PENDING_SUMMARY_FILE in names or not names

@@ -1,7 +1,8 @@
-"""A report by Spark, from snapshots: the same folder as ``report`` writes, for fleets that one process is slow for.
+"""A drift report by Spark: the same folder as ``drift.report`` writes, for fleets that are too slow in one process.
 
-The driver reads the first row of each file, and nothing else of it. A file that does not have the rows that it should
-have is read again in this process, as ``report`` would: what is broken in it is then named by its line.
+``drift.spark.engine`` calls it, and it runs ``drift.spark.job``. The driver reads only the first row of each snapshot.
+A snapshot without all the rows that its first row announces is read again in this process, as ``drift.report`` does, so
+that errors name the line.
 """
 
 from __future__ import annotations
@@ -29,45 +30,51 @@ from topiarist.planning.planner import make_plan_context
 def compare_and_write(
     spark: SparkSession, job: ReportJob, inventory: SnapshotInventory, folder: ReportFolder
 ) -> dict[str, Any]:
-    """As ``report.write``, by Spark."""
-    seen = {one.cluster: one for one in reject_duplicate_cluster_ids(_inputs_from_cluster_rows(job, inventory))}
-    frames = {
+    """Compare by Spark, write the report, and return its summary, as ``drift.report.compare_and_write`` does."""
+    cluster_inputs = {
+        one.cluster: one for one in reject_duplicate_cluster_ids(_inputs_from_cluster_rows(job, inventory))
+    }
+    contexts = {
         name: job_.make_cluster_context(job.desired.clusters[name], inventory.cluster_row(name))
-        for name, one in seen.items()
+        for name, one in cluster_inputs.items()
         if one.state is not None
     }
     folder.add_final_step(lambda place: outputs.write_parquet(spark, folder, place))
-    if not frames:
-        return write_report(job, (compare_job_cluster(job, one) for one in seen.values()), folder)
-    there = inputs.read_actual_rows(spark, inventory, frames)
-    found = job_.run_job(spark, job.desired.specs, there, frames, job.options)
-    whole = [name for name, each in sorted(frames.items()) if _is_complete(found.counts[name], each)]
+    if not contexts:
+        return write_report(job, (compare_job_cluster(job, one) for one in cluster_inputs.values()), folder)
+    actual_rows = inputs.read_actual_rows(spark, inventory, contexts)
+    result = job_.run_job(spark, job.desired.specs, actual_rows, contexts, job.options)
+    complete = [name for name, each in sorted(contexts.items()) if _is_complete(result.counts[name], each)]
     by_cluster: defaultdict[str, list[RowResult]] = defaultdict(list)
-    for done in found.row_results:
+    for done in result.row_results:
         by_cluster[done.cluster].append(done)
 
     def comparisons() -> Iterator[Comparison]:
-        for name, one in seen.items():
+        for name, one in cluster_inputs.items():
             if one.state is None:
                 yield compare_job_cluster(job, one)
             elif name in counted:
-                yield _make_comparison(job, one, found, by_cluster[name])
+                yield _make_comparison(job, one, result, by_cluster[name])
             else:
+                # Spark has not read all rows: the reader of this process reports each invalid row by its line.
                 yield compare_job_cluster(job, inventory.read_cluster(name, EqualTopics()))
 
-    counted = frozenset(whole)
+    counted = frozenset(complete)
     return write_report(
-        job, comparisons(), folder, lambda tally: _add_variants(tally.cross_cluster_index, found, whole)
+        job, comparisons(), folder, lambda tally: _add_variants(tally.cross_cluster_index, result, complete)
     )
 
 
 def _is_complete(counts: ClusterCounts, context: ClusterContext) -> bool:
-    """Whether Spark has made rows of all that the snapshot says it has."""
+    """Return whether Spark has read all rows that the snapshot announces, without duplicates."""
     return counts.rows == context.cluster_row["rows"] and not counts.has_duplicates
 
 
 def _add_variants(index: CrossClusterIndex, result: SparkResult, complete: Sequence[str]) -> None:
-    """Topics as they are on the clusters that were compared; those that are equal to what all ask for at once."""
+    """Add the topic variants of the compared clusters to the index.
+
+    Topics that are equal to shared specs are added once for all clusters of a group.
+    """
     others: defaultdict[tuple[int, str], set[str]] = defaultdict(set)
     by_sort: defaultdict[int, list[str]] = defaultdict(list)
     for name in complete:
@@ -89,7 +96,7 @@ def _add_variants(index: CrossClusterIndex, result: SparkResult, complete: Seque
 
 
 def _inputs_from_cluster_rows(job: ReportJob, inventory: SnapshotInventory) -> Iterator[ClusterInput]:
-    """Each cluster of the run by the first row of its snapshot: its state is without topics."""
+    """Yield each cluster of the run from the first row of its snapshot, with a state without topics."""
     for name in sorted(job.desired.clusters):
         if name not in inventory.files:
             yield inventory.read_cluster(name, EqualTopics())
@@ -103,18 +110,18 @@ def _inputs_from_cluster_rows(job: ReportJob, inventory: SnapshotInventory) -> I
 def _make_comparison(
     job: ReportJob, cluster_input: ClusterInput, result: SparkResult, row_results: Sequence[RowResult]
 ) -> Comparison:
-    """What Spark found of one cluster, in the form of a comparison."""
+    """Return the Spark result of one cluster as a ``Comparison``."""
     name = cluster_input.cluster
     totals = result.counts[name]
-    done = Comparison(cluster_input, len(job.desired.specs[name]), present=totals.present)
-    done.rows = sorted(
+    comparison = Comparison(cluster_input, len(job.desired.specs[name]), present=totals.present)
+    comparison.rows = sorted(
         (row for one in row_results for row in one.rows), key=lambda row: (row["topic"], row["class"], row["field"])
     )
-    done.in_sync = totals.in_sync + sum(one.in_sync for one in row_results)
-    done.missing_record = totals.missing_record + sum(one.missing_record for one in row_results)
-    done.ignored = totals.ignored + sum(one.ignored for one in row_results)
+    comparison.in_sync = totals.in_sync + sum(one.in_sync for one in row_results)
+    comparison.missing_record = totals.missing_record + sum(one.missing_record for one in row_results)
+    comparison.ignored = totals.ignored + sum(one.ignored for one in row_results)
     if cluster_input.state is not None:
-        done.context = make_plan_context(cluster_input.state, job.desired.clusters[name], job.options)
-        done.broker_load = result.broker_loads[name].loads
-    add_stale_reassignments(done, job.desired.specs[name])
-    return done
+        comparison.context = make_plan_context(cluster_input.state, job.desired.clusters[name], job.options)
+        comparison.broker_load = result.broker_loads[name].loads
+    add_stale_reassignments(comparison, job.desired.specs[name])
+    return comparison

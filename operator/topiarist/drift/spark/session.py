@@ -1,12 +1,8 @@
-"""Spark in a JVM of this process's own, as ``topiarist drift`` starts it where nobody else has started one.
+"""Spark sessions: started in a local JVM, or provided by ``spark-submit`` on any cluster.
 
-A JVM and Spark greet whoever starts them with half a dozen lines that say nothing to a person. They are kept back, and
-shown only if the start fails; what comes after it, the bars, goes where it belongs.
-
-Spark, started: in a JVM of this process's own, or as ``spark-submit`` has begun it, on whatever cluster.
-
-On a cluster the executors get our package from here, and kazoo with it: whatever they have installed, they run what the
-driver runs, and need no more than Python of the same version.
+``drift.spark.engine`` starts one session per process. A local start hides the banner lines of the JVM and of Spark, and
+prints them only if the start fails. On a cluster, the driver sends the package ``topiarist`` and kazoo to the
+executors, so that executors run the same code as the driver and need only Python of the same version.
 """
 
 from __future__ import annotations
@@ -34,11 +30,12 @@ _STARTED_MARK, _FAILED_MARK = b"\0started\0", b"\0failed\0"
 
 
 def create_local_session(memory: str = "3g", *, progress: bool = False) -> SparkSession:
-    """A session with a thread for each core, and nothing that listens but to itself.
+    """Return a session with one thread per core that listens on the loopback address only.
 
-    ``progress``: it draws bars on stderr while it is at work.
+    With ``progress``, Spark draws progress bars on stderr.
     """
-    # A worker must find what we find, whatever the system calls python3; and whatever the machine's name leads to.
+    # Workers must use this interpreter and its packages, not the system's python3.
+    # The loopback address avoids a lookup of the host name, which may not resolve.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master("local[*]").appName("topiarist drift")
@@ -60,13 +57,18 @@ def create_local_session(memory: str = "3g", *, progress: bool = False) -> Spark
 
 @contextmanager
 def suppress_banner() -> Iterator[None]:
-    """What comes out on stderr meanwhile is dropped, unless this ends by an error; what children say later is not."""
-    ours = os.dup(_STDERR_FD)
+    """Discard stderr output of the block, unless the block raises; pass on output that is written later.
+
+    The redirection is at file descriptor level, because child processes write to it too.
+    """
+    original_stderr = os.dup(_STDERR_FD)
     reading, writing = os.pipe()
     os.dup2(writing, _STDERR_FD)
     os.close(writing)
     passing = threading.Event()
-    threading.Thread(target=_forward_stderr, args=(reading, ours, passing), name="stderr of Spark", daemon=True).start()
+    threading.Thread(
+        target=_forward_stderr, args=(reading, original_stderr, passing), name="stderr of Spark", daemon=True
+    ).start()
     try:
         yield
     except BaseException:
@@ -75,18 +77,21 @@ def suppress_banner() -> Iterator[None]:
     else:
         _write_mark(_STARTED_MARK, passing)
     finally:
-        os.dup2(ours, _STDERR_FD)
+        os.dup2(original_stderr, _STDERR_FD)
 
 
 def _write_mark(mark: bytes, passing: threading.Event) -> None:
-    """Have the other side know that everything until now was said before the start had ended, and how that ended."""
+    """Write the mark that ends the start, and wait until the forwarding thread has read it."""
     sys.stderr.flush()
     os.write(_STDERR_FD, mark)
     passing.wait()
 
 
 def _forward_stderr(reading: int, target: int, passing: threading.Event) -> None:
-    """Keep what comes until one of the marks, and pass on all after it; as long as anybody has the other end."""
+    """Keep output until one of the marks, and forward all output after it, until all writers have closed the pipe.
+
+    The output before the mark is forwarded after ``_FAILED_MARK`` and dropped after ``_STARTED_MARK``.
+    """
     kept = b""
     while piece := os.read(reading, 1 << 16):
         kept += piece
@@ -103,16 +108,16 @@ def _forward_stderr(reading: int, target: int, passing: threading.Event) -> None
 
 
 _EXECUTOR_PACKAGES = ("topiarist", "kazoo")
-"""Packages that executors need beside Python and Spark."""
+"""Packages that executors need in addition to Python and Spark."""
 
 _PROGRESS_SETTING = "spark.ui.showConsoleProgress"
 
 
 def start_session(*, quiet: bool = False) -> SparkSession:
-    """The session of this process; unless it is to be ``quiet``, Spark draws bars on a terminal while it is at work."""
+    """Return the session of this process; draw progress bars on a terminal unless ``quiet``."""
     if not is_spark_submit():
         return create_local_session(progress=not quiet and sys.stderr.isatty())
-    # Without this a SparkConf knows nothing of what was said to spark-submit.
+    # Without this call, a SparkConf does not have the options of spark-submit.
     SparkContext._ensure_initialized()
     given = SparkConf()
     if _is_local_master(given.get("spark.master")):
@@ -126,7 +131,7 @@ def start_session(*, quiet: bool = False) -> SparkSession:
 
 
 def is_distributed(spark: SparkSession) -> bool:
-    """Whether other machines do the work, or may do so."""
+    """Return whether executors may run on other machines."""
     return not _is_local_master(spark.sparkContext.master)
 
 
@@ -135,17 +140,20 @@ def _is_local_master(master: str | None) -> bool:
 
 
 def _is_terminal() -> bool:
-    """Whether somebody looks at what ``spark-submit`` shows: our own streams are pipes to its JVM."""
+    """Return whether ``spark-submit`` runs on a terminal.
+
+    The streams of this process are pipes to the JVM, so that the console of the JVM is checked instead.
+    """
     jvm: Any = SparkContext._jvm
     console = jvm.java.lang.System.console()
     try:
         return console is not None and bool(console.isTerminal())
-    except Py4JError:  # before Java 22 a console cannot be asked, and there is none unless somebody looks
+    except Py4JError:  # Console.isTerminal exists since Java 22; before, console() is null without a terminal
         return True
 
 
 def _send_packages(spark: SparkSession) -> None:
-    # The executors fetch it from here, whenever one of them begins: it has to stay as long as the session does.
+    # Each executor fetches the archive when it starts, so that the file must exist as long as the session.
     place = Path(SparkFiles.getRootDirectory(), "sent")
     place.mkdir(exist_ok=True)
     archive = place / "topiarist-job.zip"
@@ -155,15 +163,15 @@ def _send_packages(spark: SparkSession) -> None:
 
 
 def build_archive(archive: Path) -> None:
-    """Put our package and what it needs on an executor into one file."""
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as made:
+    """Write ``topiarist`` and the packages that executors need into one zip file."""
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as output:
         for package in _EXECUTOR_PACKAGES:
             for name, file in _list_package_files(files(package), package):
-                made.writestr(zipfile.ZipInfo(name), file.read_bytes())
+                output.writestr(zipfile.ZipInfo(name), file.read_bytes())
 
 
 def _list_package_files(folder: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:
-    """The files of a package, in order of name; also of one that is in an archive itself."""
+    """Yield the files of a package in order of name, also if the package is inside an archive."""
     for entry in sorted(folder.iterdir(), key=lambda each: each.name):
         if entry.is_dir() and entry.name != "__pycache__":
             yield from _list_package_files(entry, f"{name}/{entry.name}")

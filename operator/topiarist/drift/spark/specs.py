@@ -1,9 +1,9 @@
-"""Specs as rows and back, for engines that join them with the rows of snapshots.
+"""Specs as rows and Spark tables, to be joined with the rows of snapshots.
 
-A row has what ``plan_topic`` asks of a spec. The cluster's document is not in it: it is the same for all its topics.
-Nor is the manifest: what is found says what differs, not where that was written.
-
-The specs of a fleet as Spark has them: those that clusters share once, and which of them a cluster has.
+``drift.spark.job`` builds the tables on the driver, and ``drift.spark.worker`` turns rows into specs again. A row has
+the fields that ``plan_topic`` reads. It has no cluster document, which is the same for all topics of a cluster, and no
+manifest content, because findings name the difference and not its source line. Clusters with shared specs form a group,
+so that shared specs are stored once.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ SpecRow = dict[str, Any]
 
 
 class _NoSource:
-    """The source of specs that come from rows."""
+    """The manifest source of specs that were built from rows."""
 
     def locate(self, path: FieldPath = ()) -> Location:
-        """No place."""
+        """Return an empty location."""
         return Location("")
 
 
@@ -35,7 +35,7 @@ NO_SOURCE = _NoSource()
 
 
 def spec_to_row(spec: TopicSpec) -> SpecRow:
-    """A spec as a row: plain values only, every field always there."""
+    """Return a spec as a row of plain values with all fields."""
     manifest = spec.manifest
     return {
         "cluster": spec.cluster.name,
@@ -58,7 +58,7 @@ def spec_to_row(spec: TopicSpec) -> SpecRow:
 
 
 def spec_from_row(row: Mapping[str, Any], cluster: ClusterSpec) -> TopicSpec:
-    """The spec of which a row is, on its cluster."""
+    """Return the spec of a row, on its cluster."""
     lists = row["assignment"]
     return TopicSpec(
         topic=row["topic"],
@@ -80,7 +80,7 @@ def spec_from_row(row: Mapping[str, Any], cluster: ClusterSpec) -> TopicSpec:
 
 
 MAX_BROADCAST_SPECS = 500_000
-"""Specs that are sent to wherever rows are; of more than that, both are brought together by cluster and name."""
+"""Number of specs up to which Spark broadcasts them to all tasks; a larger number is joined by shuffle."""
 
 _STRING, _INTEGER = types.StringType(), types.IntegerType()
 
@@ -110,38 +110,44 @@ _CLUSTER_ROW_TYPE = types.StructType(
 
 
 class ClusterGroups(NamedTuple):
-    """The sorts of clusters: the specs of each, in order of topic, and the sort of each cluster by number."""
+    """Groups of clusters with shared specs.
+
+    ``specs`` has the specs of each group in order of topic; ``group_of`` has the group number of each cluster.
+    """
 
     specs: Sequence[Sequence[TopicSpec]]
     group_of: Mapping[str, int]
 
     def specs_of(self, cluster: str) -> Sequence[TopicSpec]:
-        """The specs of a cluster; the cluster that they name is the first of its sort."""
+        """Return the specs of a cluster; the specs name the first cluster of the group."""
         return self.specs[self.group_of[cluster]]
 
 
 def make_cluster_groups(specs: Mapping[str, Sequence[TopicSpec]]) -> ClusterGroups:
-    """The sorts of the clusters of which these are the specs."""
-    found: dict[int, Sequence[TopicSpec]] = {}
+    """Group the clusters that share their specs."""
+    specs_by_group: dict[int, Sequence[TopicSpec]] = {}
     numbers: dict[int, int] = {}
-    of: dict[str, int] = {}
+    group_of: dict[str, int] = {}
     for name, each in specs.items():
         shared = each.shared_specs if isinstance(each, ClusterTopicSpecs) else each
-        of[name] = numbers.setdefault(id(shared), len(numbers))
-        found[of[name]] = shared
-    return ClusterGroups(list(found.values()), of)
+        group_of[name] = numbers.setdefault(id(shared), len(numbers))
+        specs_by_group[group_of[name]] = shared
+    return ClusterGroups(list(specs_by_group.values()), group_of)
 
 
 def create_spec_table(spark: SparkSession, groups: ClusterGroups) -> DataFrame:
-    """A row for each spec of each sort, with what can be told of it beforehand; ``d_spec`` is the whole of it."""
+    """Return a table with a row for each spec of each group.
+
+    The columns have the values that built-in functions compare; ``d_spec`` is the whole spec as JSON.
+    """
     rows = spark.createDataFrame(list(_spec_rows(groups)), _SPEC_ROW_TYPE, verifySchema=False)
     entries, keys = f.sort_array(f.map_entries("config")), f.sort_array(f.map_keys("config"))
-    made = rows.withColumn("d_entries", entries).withColumn("d_keys", keys).drop("config")
-    return f.broadcast(made) if sum(map(len, groups.specs)) <= MAX_BROADCAST_SPECS else made
+    table = rows.withColumn("d_entries", entries).withColumn("d_keys", keys).drop("config")
+    return f.broadcast(table) if sum(map(len, groups.specs)) <= MAX_BROADCAST_SPECS else table
 
 
 def create_cluster_table(spark: SparkSession, groups: ClusterGroups) -> DataFrame:
-    """A row for each cluster: its sort, and how many specs it has."""
+    """Return a table with a row for each cluster: its group (``sort``) and its number of specs."""
     rows = [(name, sort, len(groups.specs[sort])) for name, sort in groups.group_of.items()]
     return f.broadcast(spark.createDataFrame(rows, _CLUSTER_ROW_TYPE, verifySchema=False))
 
@@ -150,7 +156,7 @@ def _spec_rows(groups: ClusterGroups) -> Iterator[tuple[Any, ...]]:
     for sort, specs in enumerate(groups.specs):
         for number, spec in enumerate(specs):
             row = spec_to_row(spec)
-            plain = not spec.absent and not spec.ignored_fields
+            may_be_equal = not spec.absent and not spec.ignored_fields
             sizes = (spec.partitions, spec.replication_factor, row["assignment"])
-            named = (sort, metric_name(spec.topic), number, spec.topic)
-            yield (*named, plain, *sizes, spec.remove_unmanaged, row["config"], json.dumps(row))
+            keys = (sort, metric_name(spec.topic), number, spec.topic)
+            yield (*keys, may_be_equal, *sizes, spec.remove_unmanaged, row["config"], json.dumps(row))

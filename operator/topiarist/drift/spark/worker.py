@@ -1,7 +1,8 @@
-"""One topic at a time, as a Python worker of Spark sees it: a joined row in, the rows of its findings out.
+"""The comparison of one joined row in a Python worker of Spark: a row and a spec in, findings out.
 
-The same ``compared`` as for a whole cluster, over a state with one topic; what else of its cluster the topic's plan
-rests on comes with the ``Frame``. No Spark in here: what runs on a worker can be tested without one.
+``drift.spark.job`` calls it. It uses the same ``compare_topics`` as a whole cluster, over a state with at most one
+topic; the ``ClusterContext`` has everything else that the plan of the topic needs. This module does not import PySpark,
+so that it can be tested without Spark.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from topiarist.planning.planner import make_plan_context
 
 @dataclass(frozen=True, slots=True)
 class ClusterContext:
-    """What all topics of a cluster share: its document, without what a worker must not have, and its own row.
+    """The data that all topics of a cluster share: its document without secrets, and its cluster row.
 
-    ``holders`` are brokers that hold replicas and are not registered; ``neighbours`` topics by the declared ones with
-    which their names collide.
+    ``unregistered_holders`` are brokers that hold replicas and are not registered. ``colliding_topics`` maps declared
+    topics to topics with colliding metric names.
     """
 
     cluster: ClusterSpec
@@ -37,9 +38,10 @@ class ClusterContext:
 
 
 class RowResult(NamedTuple):
-    """What came of one joined row: its findings, and what it adds to the cluster's counts.
+    """The result of one joined row: its findings, and its contribution to the counts of the cluster.
 
-    ``declared`` is the topic of its spec, empty without one; ``seen`` that topic as other clusters are compared with.
+    ``declared_topic`` is the topic of its spec, empty without a spec; ``variant`` is that topic for the comparison
+    across clusters.
     """
 
     cluster: str
@@ -54,7 +56,10 @@ class RowResult(NamedTuple):
 def compare_rows(
     pairs: Iterable[tuple[str, str]], contexts: Mapping[str, ClusterContext], options: RunOptions
 ) -> Iterator[RowResult]:
-    """The findings of joined rows, each the cluster's name and JSON with ``d``, its spec, and ``a``, what is there."""
+    """Yield the results of joined rows.
+
+    Each row is the name of a cluster and JSON with ``d``, its spec, and ``a``, its actual row.
+    """
     for cluster, text in pairs:
         yield compare_row(cluster, json.loads(text), contexts[cluster], options)
 
@@ -62,19 +67,27 @@ def compare_rows(
 def compare_row(
     cluster: str, pair: Mapping[str, Any], cluster_context: ClusterContext, options: RunOptions
 ) -> RowResult:
-    """The findings of one joined row; either side may be missing."""
+    """Return the result of one joined row; either side may be missing."""
     desired, actual = pair["d"], pair["a"]
     state = decode_state(cluster_context.cluster_row, [actual] if actual else [])
     specs = [spec_from_row(desired, cluster_context.cluster)] if desired else []
-    declared = specs[0].topic if specs else ""
+    declared_topic = specs[0].topic if specs else ""
     context = make_plan_context(
         state,
         cluster_context.cluster,
         options,
         cluster_context.unregistered_holders,
-        cluster_context.colliding_topics.get(declared, ()),
+        cluster_context.colliding_topics.get(declared_topic, ()),
     )
-    taken = cluster_context.cluster_row["takenAt"]
-    done = compare_topics(ClusterInput(cluster, parse_time(taken), state), context, specs, taken)
-    seen = make_variant(specs[0], state.topics.get(declared)) if specs else None
-    return RowResult(cluster, done.rows, done.in_sync, done.missing_record, done.ignored, declared, seen)
+    taken_at = cluster_context.cluster_row["takenAt"]
+    comparison = compare_topics(ClusterInput(cluster, parse_time(taken_at), state), context, specs, taken_at)
+    variant = make_variant(specs[0], state.topics.get(declared_topic)) if specs else None
+    return RowResult(
+        cluster,
+        comparison.rows,
+        comparison.in_sync,
+        comparison.missing_record,
+        comparison.ignored,
+        declared_topic,
+        variant,
+    )

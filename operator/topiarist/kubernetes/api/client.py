@@ -1,6 +1,8 @@
-"""The API server, as much of it as kopf leaves to us: statuses, finalizers, Leases, Events, Secrets, our own rights.
+"""HTTP client for the API server: get, create, replace and patch objects.
 
-One HTTP session, logged in as kopf is. Errors are ``ApiError``: what the server said, and whether to try again.
+kopf does the watches; every other request of the operator uses this client: lists, statuses, finalizers, Leases,
+Events, Secrets and access reviews. It has one HTTP session with kopf's login. Every failure is an ``ApiError``, which
+has the server's message and says whether to retry.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import kopf
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=10)
 
 MAX_IN_FLIGHT_REQUESTS = 16
-"""Requests under way at any time: more only wait at the server."""
+"""Maximum number of concurrent requests: more would only queue in the server."""
 
 _JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -29,7 +31,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 
 class ApiError(Exception):
-    """What the API server answered in place of an object; ``code`` is the HTTP status, 0 if there was no answer."""
+    """An error of the API server; ``code`` is the HTTP status, 0 if there was no answer."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -37,29 +39,30 @@ class ApiError(Exception):
 
     @property
     def not_found(self) -> bool:
-        """Whether the object is not there."""
+        """Return whether the object does not exist."""
         return self.code == 404
 
     @property
     def forbidden(self) -> bool:
-        """Whether we have no right to it."""
+        """Return whether the operator lacks the right for the request."""
         return self.code == 403
 
     @property
     def conflict(self) -> bool:
-        """Whether somebody was faster, or the object is there already."""
+        """Return whether another client changed the object first, or the object exists already."""
         return self.code == 409
 
     @property
     def retryable(self) -> bool:
-        """Whether the same request may succeed later."""
+        """Return whether the same request may succeed later."""
         return self.code in (0, 429) or self.code >= 500
 
 
 class KubernetesClient:
-    """The API server. Use as an async context manager; ``login`` is asked again when a token has expired.
+    """A client for the API server, used as an async context manager.
 
-    ``requests`` counts the answers by method and HTTP status; ``<error>`` stands for no answer, as in client-go.
+    ``login`` is called again when the server answers 401. ``requests`` counts the answers by method and HTTP status;
+    no answer counts as ``<error>``, as in client-go. Every method raises ``ApiError``.
     """
 
     def __init__(self, login: Callable[[], kopf.ConnectionInfo]) -> None:
@@ -80,19 +83,22 @@ class KubernetesClient:
             await self._session.close()
 
     async def get(self, path: str, **params: str) -> dict[str, Any]:
-        """An object, or a list of them."""
+        """Return an object, or a list of objects."""
         return await self._request("GET", path, params=params)
 
     async def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """A new object below the collection at ``path``."""
+        """Create an object in the collection at ``path``; return it."""
         return await self._request("POST", path, body)
 
     async def replace(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """An object as a whole, if it still has the resource version that ``body`` names."""
+        """Replace an object; return it.
+
+        Raises a conflict if the object no longer has the resource version in ``body``.
+        """
         return await self._request("PUT", path, body)
 
     async def patch(self, path: str, body: Any, content_type: str = MERGE_PATCH, **params: str) -> dict[str, Any]:
-        """A part of an object."""
+        """Patch an object; return the whole object."""
         return await self._request("PATCH", path, body, content_type=content_type, params=params)
 
     async def _request(
@@ -119,7 +125,7 @@ class KubernetesClient:
     async def _send_and_count(
         self, session: aiohttp.ClientSession | None, method: str, path: str, words: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Send one request and count its answer."""
+        """Send one request and count its answer in ``requests``."""
         try:
             code, found = await _send(session, method, path, words)
         except ApiError as error:
@@ -129,7 +135,7 @@ class KubernetesClient:
         return found
 
     async def _refresh_login(self, stale: aiohttp.ClientSession) -> None:
-        """Log in again, once for all who found the token expired."""
+        """Log in again, once for all concurrent requests that were answered 401."""
         async with self._login_lock:
             if self._session is stale:
                 self._session = _open_session(self._login())
@@ -151,7 +157,7 @@ async def _send(
 
 
 async def _error_message(answer: aiohttp.ClientResponse) -> str:
-    """The message of a ``Status``, or whatever there was in its place."""
+    """Return the message of a ``Status``; for any other answer, the HTTP status line."""
     try:
         status = await answer.json()
         return str(status["message"])
@@ -168,7 +174,7 @@ def _open_session(info: kopf.ConnectionInfo) -> aiohttp.ClientSession:
 
 
 def _tls_context(info: kopf.ConnectionInfo) -> ssl.SSLContext:
-    """Whom we trust, and with what we prove who we are."""
+    """Return the TLS context: the trusted CA and the client certificate, if there is one."""
     data = _decode_base64(info.ca_data)
     context = ssl.create_default_context(cafile=info.ca_path or None, cadata=data or None)
     if info.insecure:
@@ -187,5 +193,5 @@ def _tls_context(info: kopf.ConnectionInfo) -> ssl.SSLContext:
 
 
 def _decode_base64(data: bytes | str | None) -> str:
-    """What a kubeconfig has in base64."""
+    """Decode a base64 value of a kubeconfig; return empty text for none."""
     return base64.b64decode(data).decode() if data else ""

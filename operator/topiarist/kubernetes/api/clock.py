@@ -1,8 +1,8 @@
-"""The time of day, as Kubernetes writes it down. It is for people, with one exception.
+"""Wall-clock time in the formats of Kubernetes.
 
-That is the budget of deletions, which is for a day and has to outlive a restart: a clock that jumps ahead by a day,
-ours or that of a ZooKeeper server, gives a cluster one more budget. Whatever else waits or ends by time is measured by
-the clock that never jumps.
+Times in statuses, Events and Leases are for display, with one exception. The budget of deletions covers one day and
+has to survive a restart, so it uses wall-clock time: if the clock of the operator or of a ZooKeeper server jumps ahead
+by a day, the cluster gets one more budget. All other timeouts and intervals use the monotonic clock.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ DAY = timedelta(days=1)
 
 
 def now() -> datetime:
-    """The time now."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 def from_milliseconds(milliseconds: int) -> datetime:
-    """A time that is given in ms since the epoch, as ZooKeeper gives it."""
+    """Return the time for ms since the epoch, the unit of ZooKeeper."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 def format_time(time: datetime) -> str:
-    """As in conditions: ``2026-01-31T12:00:00Z``."""
+    """Return a time in the format of conditions: ``2026-01-31T12:00:00Z``."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def format_micro_time_now() -> str:
-    """The time now, as in Events and Leases: with microseconds."""
+    """Return the current time in the format of Events and Leases, with microseconds."""
     return now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def is_within_a_day(text: str, time: datetime) -> bool:
-    """Whether a time that was written down is less than a day before ``time``."""
+    """Return whether the RFC 3339 time ``text`` is less than a day before ``time``."""
     return time - datetime.fromisoformat(text) < DAY

@@ -1,9 +1,9 @@
-"""Leader election among several replicas of the operator, by a Lease and the rules of controller-runtime.
+"""Leader election among replicas of the operator, by a Lease and the rules of controller-runtime.
 
-Only the leader runs passes; the others wait and hold no watches. Time is measured here, from the moment at which a
-change of the Lease was seen, so clocks need not agree. A leader that cannot renew in time must not go on: ``hold``
-returns, and the process ends. That a leader which was stopped for longer writes nothing is not the Lease's doing but
-that of the lock in ZooKeeper.
+``main`` acquires and renews the Lease. Only the leader reconciles; the other replicas wait and hold no watches. Time is
+measured locally from the moment a change of the Lease is observed, so clocks need not agree. A leader that cannot renew
+in time must stop: ``renew_until_lost`` returns, and the process exits. The Lease does not prevent writes of a leader
+that was suspended for longer: the lock in ZooKeeper does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimings:
-    """Seconds: how long a Lease counts, for how long its holder tries to renew it, and how often it is looked at."""
+    """The timings of a Lease, in seconds.
+
+    ``duration``: validity of the Lease. ``renew_deadline``: time the holder has to renew it. ``retry_period``: interval
+    between two attempts.
+    """
 
     duration: float = 15.0
     renew_deadline: float = 10.0
@@ -29,7 +33,7 @@ class LeaseTimings:
 
 
 class Lease:
-    """One Lease; ``identity`` is unique to this process."""
+    """A Lease that this process acquires and renews; ``identity`` is unique to the process."""
 
     def __init__(
         self, api: KubernetesClient, namespace: str, name: str, identity: str, timings: LeaseTimings = LeaseTimings()
@@ -43,7 +47,10 @@ class Lease:
         self._observed_at = 0.0
 
     async def acquire(self, on_waiting: Callable[[str], None]) -> None:
-        """Return when the Lease is ours; ``on_waiting`` hears who holds it, at each change."""
+        """Wait until this process holds the Lease.
+
+        ``on_waiting`` is called with the holder's identity each time that the holder changes.
+        """
         told = None
         while not await self._try_acquire():
             holder = (self._observed_spec or {}).get("holderIdentity") or ""
@@ -53,12 +60,12 @@ class Lease:
             await asyncio.sleep(self._retry_delay())
 
     async def renew_until_lost(self) -> None:
-        """Renew the Lease for as long as that succeeds in time; returns when it is lost."""
+        """Renew the Lease until it is lost, or was not renewed within ``renew_deadline``."""
         renewed = time.monotonic()
         while time.monotonic() - renewed < self._timings.renew_deadline:
             await asyncio.sleep(self._timings.retry_period)
             left = self._timings.renew_deadline - (time.monotonic() - renewed)
-            if left <= 0.0:  # we slept: whatever else waits to be sent must not go before we end
+            if left <= 0.0:  # the process was suspended: end before any pending write is sent
                 return
             try:
                 async with asyncio.timeout(left):
@@ -70,7 +77,10 @@ class Lease:
                 return
 
     async def release(self) -> None:
-        """Give the Lease up, if it is ours, so that nobody has to wait for its end."""
+        """Release the Lease if this process holds it.
+
+        Without this, another replica would wait for its expiry. Errors of the API server are ignored.
+        """
         try:
             found = await self._api.get(f"{self._collection_path}/{self._name}")
             if found["spec"].get("holderIdentity") == self._identity:
@@ -82,10 +92,13 @@ class Lease:
                 }
                 await self._api.replace(f"{self._collection_path}/{self._name}", {**found, "spec": spec})
         except ApiError:
-            return  # it ends by itself
+            return  # the Lease expires by itself
 
     async def _try_acquire(self) -> bool:
-        """Take the Lease or renew it, if nobody else holds it; False also if the API server cannot be asked."""
+        """Acquire or renew the Lease, unless another replica holds it.
+
+        Return whether this process holds the Lease now; False also if a request to the API server failed.
+        """
         try:
             try:
                 found = await self._api.get(f"{self._collection_path}/{self._name}")

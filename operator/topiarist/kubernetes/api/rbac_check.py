@@ -1,6 +1,7 @@
-"""What the operator may do, asked before it works: a missing right is named then, not met in the middle of work.
+"""The RBAC rights that the operator needs, and the check for missing rights at startup.
 
-What one watched namespace lacks keeps the others from nothing: ``places`` asks for it there.
+``main`` checks the rights without which the operator cannot work. ``namespaces`` checks the rights in each other
+watched namespace, so a right that is missing in one namespace does not affect the others.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from topiarist.schema import load
 
 
 class AccessRight(NamedTuple):
-    """Verbs on a kind of object: in a namespace (empty: in all), on one object only if it has a ``name``."""
+    """A right to use verbs on a resource type.
+
+    ``namespace`` is empty for all namespaces. With a ``name``, the right is for that object only.
+    """
 
     group: str
     resource: str
@@ -30,28 +34,28 @@ class AccessRight(NamedTuple):
 
 
 IDENTITY_RIGHT = AccessRight("", "namespaces", ("get",), "kube-system", "kube-system")
-"""What an operator needs to find out in which Kubernetes cluster it is."""
+"""The right that the operator needs to identify its Kubernetes cluster, by the uid of ``kube-system``."""
 
 
 def required_rights(operator_namespace: str, namespaces: Sequence[str], *, lease: str) -> Iterator[AccessRight]:
-    """The rights without which the operator cannot work, but for the Secrets that Clusters name.
+    """Yield the rights without which the operator cannot work, except for Secrets that Clusters name.
 
-    ``namespaces`` are those that are watched, ``operator_namespace`` among them; none: all. Of each other one
-    ``of_namespace`` has the rights. ``lease`` is the name of the Lease that it waits for, if there is one.
+    ``namespaces`` are the watched namespaces including ``operator_namespace``; empty: all. The rights in each other
+    namespace come from ``namespace_rights``. ``lease`` is the name of the Lease; empty without leader election.
     """
     yield AccessRight(load.API_GROUP, "clusters/status", ("patch",), operator_namespace)
     yield AccessRight(load.API_GROUP, "policies/status", ("patch",), operator_namespace)
     if lease:
         yield AccessRight(
             "coordination.k8s.io", "leases", ("create",), operator_namespace
-        )  # which cannot be limited by name
+        )  # RBAC cannot limit "create" by name
         yield AccessRight("coordination.k8s.io", "leases", ("get", "update"), operator_namespace, lease)
     yield AccessRight("apiextensions.k8s.io", "customresourcedefinitions", ("get",), name=f"topics.{load.API_GROUP}")
     yield from namespace_rights(operator_namespace if namespaces else "")
 
 
 def namespace_rights(name: str) -> Iterator[AccessRight]:
-    """The rights that the operator needs in a namespace that it watches; empty: in all."""
+    """Yield the rights that the operator needs in a watched namespace; empty: in all."""
     yield (
         AccessRight("", "namespaces", ("get",), name, name)
         if name
@@ -75,7 +79,7 @@ async def require_rights(api: KubernetesClient, rights: Sequence[AccessRight]) -
 
 
 async def missing_rights(api: KubernetesClient, rights: Sequence[AccessRight]) -> list[str]:
-    """Every right that is missing, in words."""
+    """Return each missing right as text, one per verb."""
     single = [right._replace(verbs=(verb,)) for right in rights for verb in right.verbs]
     answers = await asyncio.gather(*(_is_allowed(api, right) for right in single))
     return [str(right) for right, there in zip(single, answers, strict=True) if not there]

@@ -1,8 +1,9 @@
-"""Custom resources as manifests: the same documents as in git, as the API server gives them.
+"""Custom resources of the API server, parsed into the same manifests as documents in git.
 
-It has checked them against their definitions, but kubectl has read their YAML before: as YAML 1.1, with floats. What
-has lost digits there is refused here. So is what an older definition, or none, let through: a reference to a file or a
-variable above all. A body is read once for each generation: most events change only a status.
+``informer`` and ``status.writer`` call ``parse_resource`` for each body that the API server returns. The API server has
+validated the body against its definition, but kubectl has parsed the YAML as YAML 1.1 with floats, so numbers that may
+have lost digits are refused here. The schema is checked again, because an older definition may accept more, above all
+references to files and environment variables. A body is parsed once per generation: most events only change a status.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ PLURALS = {"Topic": "topics", "Cluster": "clusters", "Policy": "policies"}
 
 
 def collection_path(kind: str, namespace: str = "") -> str:
-    """The path of the collection of a kind, in one namespace or in all."""
+    """Return the API path of a kind, in one namespace or (empty) in all."""
     where = f"/namespaces/{namespace}" if namespace else ""
     return f"/apis/{load.API_VERSION}{where}/{PLURALS[kind]}"
 
@@ -31,40 +32,40 @@ FINALIZER = f"{load.API_GROUP}/finalizer"
 _EMPTY: Mapping[str, Any] = {}
 
 _INT64_RANGE = range(-(2**63), 2**63)
-"""A whole number outside has been a float on its way here: nobody takes it as an integer."""
+"""The integers of the API. An integer outside of this range was a float in transit, so its digits are not exact."""
 
 _MAX_EXACT_INTEGER = 2**53
-"""Up to here a float holds every whole number."""
+"""The limit up to which a float holds every integer exactly."""
 
 _MAX_EXACT_DIGITS = 15
-"""So many digits of a fraction a float keeps, whatever they are."""
+"""The number of significant decimal digits that a float always keeps."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceSource:
-    """The source of a resource's manifest: places are paths in it, since it has no file."""
+    """The source of a resource's manifest; locations are field paths, because there is no file."""
 
     annotations: Mapping[str, str]
 
     def locate(self, path: FieldPath = ()) -> Location:
-        """The path itself."""
+        """Return the location of a field: its path."""
         return Location(format_path(path))
 
 
 def format_path(path: FieldPath) -> str:
-    """A path as people write it: ``spec.overrides[0].config[retention.ms]``."""
+    """Return a path as text, such as ``spec.overrides[0].config[retention.ms]``."""
     steps = (f".{step}" if isinstance(step, str) and step.isalnum() else f"[{step}]" for step in path)
     return "".join(steps).removeprefix(".") or "metadata.name"
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One custom resource as last seen. ``manifest`` is None if there are ``problems``, which then say why; ``unread``
-    has its spec then.
+    """A custom resource as last read from the API server.
 
-    ``version`` is the resource version, which grows; ``created`` is an RFC 3339 time. ``deleting``: somebody has asked
-    for its deletion. ``status`` is what the API server has. ``key``, namespace and name, is what all passes look up
-    every resource by.
+    ``manifest`` is None if the resource cannot be read; ``errors`` then has the reasons and ``raw_spec`` the spec as
+    received. ``resource_version`` only increases. ``created`` is an RFC 3339 time. ``deleting``: the resource has a
+    deletion timestamp. ``status`` is the status in the API server. ``key`` is namespace and name, computed once because
+    every reconciliation looks up every resource by it.
     """
 
     kind: str
@@ -89,55 +90,62 @@ class Resource:
 
     @property
     def age_key(self) -> tuple[str, str]:
-        """Sorts the older before the younger."""
+        """The sort key that puts older resources first."""
         return self.created, self.uid
 
     def status_on(self, cluster: str) -> Mapping[str, Any]:
-        """What the status of a Topic says of a cluster; empty if it says nothing."""
+        """Return the part of a Topic's status for a cluster; empty if there is none."""
         return next((each for each in self.status.get("clusters", ()) if each["name"] == cluster), _EMPTY)
 
     @property
     def declared_spec(self) -> Mapping[str, Any]:
-        """Its spec: as the API server has it where it cannot be read, which still tells names from one another."""
+        """The spec of the manifest, or the raw spec if the resource cannot be read."""
         return self.manifest.spec if self.manifest else self.raw_spec
 
     @property
     def topic_name(self) -> str:
-        """Of a Topic, the name in Kafka that it claims."""
+        """The name in Kafka that a Topic claims."""
         return str(self.declared_spec.get("topicName", self.name))
 
     @property
     def operator_class(self) -> str:
-        """The class of the operator that serves it; empty: one without a class."""
+        """The class of the operator that serves the resource; empty for an operator without a class."""
         return str(self.declared_spec.get("class", ""))
 
     @property
     def serving_owner(self) -> str:
-        """The release that serves it, by the owner in its records; empty if none has yet."""
+        """The owner name of the serving release, from the status; empty if not set."""
         return str(self.status.get("operator", ""))
 
     @property
     def has_cluster_selection(self) -> bool:
-        """Whether a Topic says for which clusters it is meant."""
+        """Return whether a Topic selects its clusters, by name or by label."""
         return not {"clusters", "clusterSelector"}.isdisjoint(self.declared_spec)
 
     @property
     def applied_clusters(self) -> Sequence[str]:
-        """Of a Topic, the clusters on which it was applied, by its status: those that name the generation."""
+        """The clusters on which a Topic was applied.
+
+        These are the parts of its status that have a generation.
+        """
         return [part["name"] for part in self.status.get("clusters", ()) if "generation" in part]
 
     @property
     def is_released(self) -> bool:
-        """Whether it is being deleted, and no longer by us: whatever it asked for, it asks no more."""
+        """Return whether the resource is being deleted without topiarist's finalizer, so its spec no longer counts."""
         return self.deleting and FINALIZER not in self.finalizers
 
     def annotation(self, name: str) -> str:
-        """The value of one of our annotations; empty if it is not there."""
+        """Return the value of one of topiarist's annotations; empty if it is not set."""
         return self.source.annotations.get(f"{load.API_GROUP}/{name}", "")
 
 
 def parse_resource(body: Mapping[str, Any], previous: Resource | None = None) -> Resource:
-    """A body as a resource; of ``previous``, an earlier sight of it, is kept what has not changed."""
+    """Parse a body of the API server into a ``Resource``.
+
+    The parsed manifest of ``previous``, the same resource as read before, is reused if uid, generation, labels and
+    annotations are equal. An invalid body raises nothing: its problems are the resource's ``errors``.
+    """
     metadata = body["metadata"]
     uid, generation, labels = metadata["uid"], metadata["generation"], metadata.get("labels") or {}
     source = ResourceSource(metadata.get("annotations") or {})
@@ -171,13 +179,13 @@ def parse_resource(body: Mapping[str, Any], previous: Resource | None = None) ->
 
 
 def manifest_annotations(manifest: Manifest) -> Mapping[str, str]:
-    """All annotations of the resource that a manifest was read from."""
+    """Return all annotations of the resource that a manifest was read from."""
     assert isinstance(manifest.source, ResourceSource)
     return manifest.source.annotations
 
 
 def _parse_manifest(body: Mapping[str, Any], source: ResourceSource) -> tuple[Manifest | None, tuple[SchemaError, ...]]:
-    """The manifest in a body, or what is wrong with it."""
+    """Return the manifest in a body, or None and the errors."""
     lost: list[SchemaError] = []
     plain = {**body, "spec": _restore_decimals(body.get("spec", {}), ("spec",), lost)}
     if found := (*lost, *check.check(plain, custom_resource=True)):
@@ -186,7 +194,10 @@ def _parse_manifest(body: Mapping[str, Any], source: ResourceSource) -> tuple[Ma
 
 
 def _restore_decimals(value: Any, path: FieldPath, errors: list[SchemaError]) -> Any:
-    """``value`` with fractions as decimals; what has lost digits on its way here is added to ``errors``."""
+    """Return ``value`` with floats as decimals.
+
+    An error is added to ``errors`` for each number that may have lost digits.
+    """
     if isinstance(value, dict):
         return {key: _restore_decimals(each, (*path, key), errors) for key, each in value.items()}
     if isinstance(value, list):
@@ -209,6 +220,6 @@ def _lost_digits_error(path: FieldPath, number: str) -> SchemaError:
 
 
 def error_texts(resource: Resource) -> Iterator[str]:
-    """What is wrong with a resource, one text for each problem."""
+    """Yield one text for each error of a resource, with its hint."""
     for problem in resource.errors:
         yield problem.message + (f": {problem.hint}" if problem.hint else "")

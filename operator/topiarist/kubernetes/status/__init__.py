@@ -1,1 +1,1 @@
-"""What the operator writes to the API: statuses, conditions, Events, finalizers."""
+"""Output of the operator to the API server: statuses, conditions, Events, finalizers."""

@@ -1,6 +1,7 @@
-"""What the operator writes below ``status`` of a Cluster and of a Policy: how its topics stand, whether it can be used.
+"""The statuses of Clusters and Policies: conditions, topic counts, recent deletions.
 
-As ``statuses`` for Topics: nothing in it changes on a pass that changes nothing.
+``manager`` calls ``cluster_status`` after each reconciliation, and ``policy_status`` for each Policy. As with
+``status.topic``, a reconciliation without changes yields an equal status.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from topiarist.model.state import ClusterState
 from topiarist.text import format_count
 
 INVALID_RULE = "InvalidRule"
-"""The reason of a Policy that can be read and has a rule that cannot be judged."""
+"""The reason of a Policy that can be read but has a rule that cannot be evaluated."""
 
 _MAX_DELETIONS = 1000
-"""Deletions that a status has room for: the latest."""
+"""Maximum number of deletions in a status; the latest are kept."""
 
 
 def cluster_status(
@@ -32,10 +33,10 @@ def cluster_status(
     now: datetime,
     unavailable_namespaces: Mapping[str, str] = {},
 ) -> Status:
-    """The status of a Cluster after a pass; after one that an error ended, the counts are those of before.
+    """Return the status of a Cluster after a reconciliation.
 
-    ``deletions`` are those of the last day; ``unavailable_namespaces`` are the watched namespaces that are away, and
-    why.
+    If an error ended the reconciliation, the topic counts are kept from the previous status. ``deletions`` are those
+    of the last day. ``unavailable_namespaces`` maps each unavailable watched namespace to the reason.
     """
     counts = (
         _topic_counts(result.topic_results)
@@ -53,8 +54,8 @@ def cluster_status(
 
 
 def policy_status(resource: Resource, rule_errors: Sequence[str], now: datetime) -> Status:
-    """The status of a Policy; ``rule_errors`` say what is wrong with its rules."""
-    standing = ReadyCondition(True, "Judging", "its rules are judged by")
+    """Return the status of a Policy; ``rule_errors`` has one text for each error in its rules."""
+    standing = ReadyCondition(True, "Active", "its rules are judged by")
     if resource.errors:
         standing = invalid_condition(error_texts(resource))
     elif rule_errors:

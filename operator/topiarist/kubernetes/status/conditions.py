@@ -1,8 +1,9 @@
-"""What became of a resource as conditions, which people, ``kubectl wait`` and whatever reads kstatus understand.
+"""Conditions of a resource, in the form that ``kubectl wait`` and kstatus read.
 
-``Ready`` says whether all is as asked; ``Reconciling`` that something is under way and will come by itself, ``Stalled``
-that somebody has to do something, ``DriftDetected`` that the cluster was changed outside. All are always there. A time
-of transition is kept as long as the status is the same, so that nothing changes on a pass that changes nothing.
+``status.topic`` and ``status.cluster`` build a ``ReadyCondition``; this module turns it into the list of conditions.
+``Ready``: the resource is as specified. ``Reconciling``: work is in progress and needs no user. ``Stalled``: the user
+has to act. ``DriftDetected``: the cluster has external changes. All four are always present. ``lastTransitionTime`` is
+kept while the status is the same, so a reconciliation without changes yields equal conditions.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ from topiarist.kubernetes.api.resources import Resource
 Condition = Mapping[str, Any]
 
 NAMESPACE_UNAVAILABLE = "NamespaceAway"
-"""The condition of a Cluster, and its reason, while a namespace that the operator watches is away."""
+"""The condition of a Cluster, and its reason, while a watched namespace is unavailable."""
 
 MAX_MESSAGE_BYTES = 1024
-"""Bytes of a message, which is as much as an Event takes. The status of each cluster has what is more."""
+"""Maximum bytes of a message: the limit of an Event. A Topic's parts by cluster have the full text."""
 
 
 class ReadyCondition(NamedTuple):
-    """How a resource stands: ``ready`` None if that is not known. ``reason`` is a CamelCase word.
+    """The values from which the conditions of a resource are built.
 
-    ``drift`` says what was changed on the cluster; empty if nothing was.
+    ``ready`` is None if unknown. ``reason`` is in CamelCase. ``drift`` describes the external changes on the cluster;
+    empty if there are none.
     """
 
     ready: bool | None
@@ -38,22 +40,23 @@ class ReadyCondition(NamedTuple):
 
 
 def invalid_condition(errors: Iterable[str]) -> ReadyCondition:
-    """How a resource stands that cannot be used as it is; ``errors`` has one text for each problem."""
+    """Return the condition of an invalid resource; ``errors`` has one text for each problem."""
     return ReadyCondition(False, Reason.INVALID_MANIFEST.value, "\n".join(errors), stalled=True)
 
 
 def common_status(
     resource: Resource, ready_condition: ReadyCondition, now: str, unavailable_namespaces: Mapping[str, str] = {}
 ) -> Mapping[str, Any]:
-    """What every status has: the generation that it speaks of, its conditions, and what is wrong with annotations.
+    """Return the fields that every status has: observed generation, conditions, annotation errors.
 
-    ``now`` is an RFC 3339 time, ``unavailable_namespaces`` are the watched namespaces that are away, and why.
+    ``now`` is an RFC 3339 time. ``unavailable_namespaces`` maps each unavailable watched namespace to the reason.
+    ``annotations`` is left out if there are no annotation errors.
     """
     generation, old = resource.generation, resource.status.get("conditions", ())
     wrong = annotation_errors(resource)
     if wrong:
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        # In front: a message may end with a command that is copied.
+        # Prepend the error: a message may end with a command that the user copies.
         ready_condition = ready_condition._replace(message=f"annotation {wrong[0]}{more}. {ready_condition.message}")
     status = {
         "observedGeneration": generation,
@@ -69,9 +72,10 @@ def build_conditions(
     now: str,
     unavailable_namespaces: Mapping[str, str] = {},
 ) -> Sequence[Condition]:
-    """The conditions for a resource; ``old`` are those that it has, ``now`` an RFC 3339 time.
+    """Return the conditions of a resource.
 
-    ``NamespaceAway`` is there only as long as a watched namespace is ``unavailable_namespaces``.
+    ``old`` are its present conditions, ``now`` is an RFC 3339 time. ``NamespaceAway`` is present only if
+    ``unavailable_namespaces`` is not empty.
     """
     known = {condition.get("type"): condition for condition in old}
     ready, message = _condition_status(ready_condition.ready), truncate_message(ready_condition.message)
@@ -106,7 +110,7 @@ def build_conditions(
 
 
 def truncate_message(text: str) -> str:
-    """Return a text that a condition or an Event can hold, cut between two characters if it is too long."""
+    """Return the text cut to ``MAX_MESSAGE_BYTES`` bytes of UTF-8, never within a character."""
     whole = text.encode()
     return text if len(whole) <= MAX_MESSAGE_BYTES else f"{whole[: MAX_MESSAGE_BYTES - 3].decode(errors='ignore')}..."
 

@@ -1,7 +1,7 @@
-"""Kubernetes Events for what a person should notice: once when it happens, never again on each pass.
+"""Kubernetes Events for the user: one when a change happens, none on later reconciliations.
 
-What happened is told from one Topic on one cluster, or a Cluster, before and after a pass. Before is what its status
-says, which is still known after a restart.
+``manager`` calls these functions after each reconciliation. They compare a Topic on one cluster, a Cluster or a Policy
+before and after. The state before is taken from the resource's status, which survives a restart.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from topiarist.output.change_details import describe_changes
 
 
 class Event(NamedTuple):
-    """What to tell; ``warning`` if somebody has to do something."""
+    """A Kubernetes Event; ``warning`` if the user has to act."""
 
     reason: str
     message: str
@@ -42,15 +42,15 @@ _WARNING_REASONS = {
     Reason.UNREACHABLE.value: "ClusterUnavailable",
     Reason.SESSION_LOST.value: "ClusterUnavailable",
 }
-"""Reasons that other operators have a word for; all others are their own."""
+"""Event reasons that other operators use too; every other reason is used unchanged."""
 
 
 _UNUSABLE_REASONS = (Reason.INVALID_MANIFEST.value, Reason.UNKNOWN_CLUSTER.value, INVALID_RULE)
-"""Reasons for which no cluster's pass looks at a Topic, or a Policy holds back changes."""
+"""Reasons for which no cluster's reconciliation includes a Topic, or a Policy withholds changes."""
 
 
 def cluster_events(cluster_resource: Resource, status: Mapping[str, Any]) -> Iterator[Event]:
-    """What happened to a Cluster whose next status is ``status``: it can be used no more, or again."""
+    """Yield an Event if a Cluster became unusable, or usable again; ``status`` is its next status."""
     before, after = _find_ready_condition(cluster_resource.status), _find_ready_condition(status)
     if after is None or (before and _event_reason(after["reason"]) == _event_reason(before["reason"])):
         return
@@ -61,7 +61,7 @@ def cluster_events(cluster_resource: Resource, status: Mapping[str, Any]) -> Ite
 
 
 def annotation_events(resource: Resource, status: Mapping[str, Any]) -> Iterator[Event]:
-    """Yield a warning for each annotation that is not understood, and that the status did not have before."""
+    """Yield a warning for each annotation error that the previous status did not have."""
     known = resource.status.get("annotations", ())
     for wrong in status.get("annotations", ()):
         if wrong not in known:
@@ -69,9 +69,10 @@ def annotation_events(resource: Resource, status: Mapping[str, Any]) -> Iterator
 
 
 def unusable_events(resource: Resource, status: Mapping[str, Any]) -> Iterator[Event]:
-    """Yield warnings if a Topic or a Policy cannot be used, or has wrong annotations, and its status did not say so.
+    """Yield warnings for a newly unusable Topic or Policy, and for annotation errors.
 
-    ``status`` is the next status. No cluster's pass looks at such a Topic, so ``topic_events`` never does either.
+    ``status`` is the next status. No cluster's reconciliation includes an unusable Topic, so ``topic_events`` is never
+    called for it.
     """
     yield from annotation_events(resource, status)
     before, after = _find_ready_condition(resource.status), _find_ready_condition(status)
@@ -82,7 +83,10 @@ def unusable_events(resource: Resource, status: Mapping[str, Any]) -> Iterator[E
 
 
 def topic_events(cluster: str, previous: Mapping[str, Any], result: TopicResult) -> Iterator[Event]:
-    """What happened to a Topic on a cluster; ``previous`` is what its status says of it, before."""
+    """Yield the Events of a Topic on a cluster.
+
+    ``previous`` is the cluster's part of the Topic's previous status.
+    """
     if result.plan and result.outcome and result.outcome.result is Result.DONE:
         for change in result.plan.changes:
             if type(change) in _CHANGE_REASONS and not (
@@ -97,13 +101,13 @@ def topic_events(cluster: str, previous: Mapping[str, Any], result: TopicResult)
 
 
 def _is_already_owned(plan: TopicPlan) -> bool:
-    """Whether a topic has had our record before, which now says more."""
+    """Return whether the ownership record had the same owner before the plan."""
     before = plan.before.valid_record if plan.before else None
     return before is not None and plan.record_after is not None and before.owner == plan.record_after.owner
 
 
 def _is_reported(refusal: Issue, before: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether a status has this refusal already; what to do about it may have changed since."""
+    """Return whether a status has this refusal already; hints are not compared."""
     found = describe_issue(refusal)
     return any(known["reason"] == refusal.reason and known["message"].startswith(found) for known in before)
 
@@ -114,5 +118,5 @@ def _find_ready_condition(status: Mapping[str, Any]) -> Mapping[str, Any] | None
 
 
 def _event_reason(reason: str) -> str:
-    """What a reason is called here; it may be what several are called, as the ways in which a server is away."""
+    """Return the Event reason for a condition's reason; several reasons may share one Event reason."""
     return _WARNING_REASONS.get(reason, reason)

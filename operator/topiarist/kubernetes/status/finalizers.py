@@ -1,8 +1,9 @@
-"""Which Topics carry our finalizer, and which are let go: it keeps a resource until its topic has gone, no longer.
+"""The finalizer of Topics: keeps a resource until its topic is deleted, and no longer.
 
-Only ``deletionPolicy: Delete`` needs one. It goes when the topic has gone from every cluster that the Topic is meant
-for, and wherever there is nothing that we may delete: another Topic has the claim, the topic was never ours or is only
-observed, there is no such Cluster any more, or ``topiarist.dev/retain`` says so.
+``manager`` calls ``required_finalizers`` for each Topic. Only ``deletionPolicy: Delete`` needs a finalizer. It is
+removed when the topic is deleted from every target cluster of the Topic. A cluster without a topic that the operator
+may delete does not count: another Topic claims the topic, the topic was never owned by the operator or is only
+observed, or the Cluster no longer exists. ``topiarist.dev/retain: "true"`` removes the finalizer at once.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ _NOT_DELETABLE_REASONS = {Reason.NOT_OWNED, Reason.NOT_ADOPTED, Reason.RESOURCE_
 def required_finalizers(
     resource: Resource, results: Mapping[str, TopicResult | None], *, all_clusters_known: bool
 ) -> tuple[str, ...]:
-    """The finalizers that a Topic should have.
+    """Return the finalizers that a Topic should have; finalizers of other controllers are kept.
 
-    ``results`` are those of all clusters that it is meant for, None of those that have not been seen;
-    ``all_clusters_known`` if it is known which these are.
+    ``results`` maps each target cluster of the Topic to its result, None if the cluster has not been read.
+    ``all_clusters_known`` is False if the target clusters cannot be determined: the finalizer is then left as it is.
     """
     others = tuple(each for each in resource.finalizers if each != FINALIZER)
     return (
@@ -38,7 +39,7 @@ def _needs_finalizer(
         return False
     there = FINALIZER in resource.finalizers
     if resource.deleting and not there:
-        return False  # nobody may add one any more
+        return False  # the API server accepts no new finalizer on a resource that is being deleted
     if resource.manifest is None or not all_clusters_known:
         return there
     if resource.manifest.spec.get("deletionPolicy") != "Delete":
@@ -48,7 +49,7 @@ def _needs_finalizer(
 
 
 def _is_final(result: TopicResult) -> bool:
-    """Whether there is nothing, or nothing more, that we might delete on a cluster."""
+    """Return whether the operator has nothing (left) to delete on a cluster."""
     return result.state in (SyncState.ABSENT, SyncState.OBSERVED) or any(
         refusal.reason in _NOT_DELETABLE_REASONS for refusal in result.refusals
     )

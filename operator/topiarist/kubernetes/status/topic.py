@@ -1,8 +1,9 @@
-"""What the operator writes below ``status`` of a Topic: how it stands on each cluster, and so as a whole.
+"""The status of a Topic: its state on each cluster, and its conditions as a whole.
 
-Made from the views of the last pass of each cluster, or, of a cluster that has not been looked at since, from what the
-status says already: a restart and an outage change nothing in it. Nothing changes on a pass that changes nothing, so a
-status is written only if it differs from what the API server has. ``summaries`` has Clusters and Policies.
+``manager`` calls ``topic_status`` with the results of the last reconciliation of each cluster. The part of a cluster
+that was not read since is copied from the existing status, so a restart or an outage changes nothing. A reconciliation
+without changes yields an equal status, so a status is written only if it differs from the API server's. The statuses
+of Clusters and Policies are in ``status.cluster``.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ _SEVERITY_ORDER = (
     SyncState.SYNCED,
     SyncState.ABSENT,
 )
-"""The state that a Topic has as a whole is the first of these that it has on any of its clusters."""
+"""States, worst first: the state of a Topic as a whole is the first one that it has on any cluster."""
 
 READY_STATES = frozenset({SyncState.OBSERVED, SyncState.SYNCED, SyncState.ABSENT})
-"""The states in which nothing is left to do, for us or for anybody."""
+"""The states in which neither the operator nor the user has anything left to do."""
 
 _SELF_EXPLANATORY_STATES = READY_STATES | {SyncState.PAUSED}
-"""The states that are their own reason, whatever is refused besides."""
+"""The states that are used as the condition's reason even if the topic has refusals."""
 
 _STATE_MESSAGES = {
     SyncState.CHANGED: "written, the controller takes it over",
@@ -49,7 +50,7 @@ _STATE_MESSAGES = {
 }
 
 _RETAINED_FIELDS = ("partitions", "replicationFactor", "topicId", "generation", "applied", "consent")
-"""What stays true of a cluster that cannot be looked at, as far as anybody knows."""
+"""Fields that are kept from the previous status while a cluster cannot be read."""
 
 _CLUSTER_UNREAD_REASONS = {
     Reason.NOT_SENT,
@@ -63,24 +64,24 @@ _CLUSTER_UNREAD_REASONS = {
     Reason.CREDENTIALS_INVALID,
     Reason.NO_PERMISSION,
 }
-"""Why a cluster cannot be seen, and so nothing of a topic on it."""
+"""Reasons for which a cluster, and so a topic on it, cannot be read."""
 
 _MAX_ITEMS = 100
-"""Refusals, and pending changes, of a topic on a cluster that a status has room for."""
+"""Maximum number of refusals, and of pending changes, that a status lists for a topic on one cluster."""
 
 _MAX_FIELDS = 50
-"""Fields held back, of a topic on a cluster, that a status has room for."""
+"""Maximum number of withheld fields that a status lists for a topic on one cluster."""
 
 _MAX_NAMES = 10
-"""Clusters that a message names."""
+"""Maximum number of clusters that a message names."""
 
 _MAX_COLUMN_NAMES = 3
-"""Clusters that a column names."""
+"""Maximum number of clusters that a printer column names."""
 
 _HINT_NAME_CLUSTERS = "Name those that are meant in spec.clusters"
 
 _MAX_PLAN_LENGTH = 65_536
-"""Characters of a plan's text that a status has room for."""
+"""Maximum number of characters of a plan's text in a status."""
 
 
 def topic_status(
@@ -90,10 +91,11 @@ def topic_status(
     now: str,
     clusters: Collection[str],
 ) -> Status:
-    """The status of a Topic.
+    """Return the status of a Topic.
 
-    ``results`` are those of all clusters that it is meant for, None where the last pass saw nothing of it,
-    ``read_errors`` says why; ``now`` is an RFC 3339 time; ``clusters`` are the names of all Clusters.
+    ``results`` maps each target cluster of the Topic to its result, None if the last reconciliation did not read the
+    topic; ``read_errors`` has the reason by cluster. ``now`` is an RFC 3339 time. ``clusters`` are the names of all
+    Clusters. The status has no ``topicName`` if the Topic cannot be read.
     """
     old = {name: resource.status_on(name) for name in results}
     new = [
@@ -115,7 +117,11 @@ def topic_status(
 
 
 def _printer_columns(parts: Sequence[Status]) -> Status:
-    """Return what ``kubectl get`` shows in its columns: no column can list the values of several clusters."""
+    """Return the values of the ``kubectl get`` columns.
+
+    A printer column cannot list the values of several clusters, so the status holds them as text. A value that is not
+    known is left out.
+    """
     names, sizes = [part["name"] for part in parts], {part["partitions"] for part in parts if "partitions" in part}
     line: dict[str, Any] = {}
     if names:
@@ -129,9 +135,9 @@ def _printer_columns(parts: Sequence[Status]) -> Status:
 def _removed_cluster_parts(
     resource: Resource, results: Collection[str], clusters: Collection[str], now: str
 ) -> Iterator[Status]:
-    """Return the parts of clusters that are gone, for a Topic that selects no cluster.
+    """Yield the parts of removed clusters, for a Topic that selects no cluster.
 
-    They say where the Topic was applied. Without them the next Cluster, whatever it is, would get its topic.
+    These parts record where the Topic was applied. Without them, any Cluster that is created next would get its topic.
     """
     if resource.has_cluster_selection:
         return
@@ -146,7 +152,7 @@ def _removed_cluster_parts(
 
 
 def _format_cluster_names(clusters: Collection[str]) -> str:
-    """Return a text that names the Clusters, as many as there is room for."""
+    """Return a text that names the Clusters, at most ``_MAX_NAMES`` of them."""
     if not clusters:
         return "The operator's namespace has no Cluster"
     names = sorted(clusters)
@@ -155,7 +161,7 @@ def _format_cluster_names(clusters: Collection[str]) -> str:
 
 
 def _no_cluster_message(resource: Resource, clusters: Collection[str]) -> str:
-    """Return why a Topic is meant for no cluster, and what to do."""
+    """Return the message for a Topic without a target cluster: the cause and the remedy."""
     if resource.has_cluster_selection:
         return f"no Cluster matches spec.clusters or spec.clusterSelector. {_format_cluster_names(clusters)}"
     if not clusters:
@@ -166,7 +172,7 @@ def _no_cluster_message(resource: Resource, clusters: Collection[str]) -> str:
 
 
 def _topic_condition(resource: Resource, parts: Sequence[Status], clusters: Collection[str]) -> ReadyCondition:
-    """How a Topic stands, from its parts by cluster."""
+    """Return the ready condition of a Topic from its parts by cluster."""
     if resource.errors:
         return invalid_condition(error_texts(resource))
     if not parts:
@@ -182,7 +188,10 @@ def _topic_condition(resource: Resource, parts: Sequence[Status], clusters: Coll
 
 
 def _condition_from_parts(clusters: Sequence[Status]) -> ReadyCondition:
-    """Return how a Topic with a part for each of its clusters stands."""
+    """Return the ready condition of a Topic that has a part for each of its clusters.
+
+    The cluster with the worst state decides; a paused Topic has the status ``Unknown``.
+    """
     worst = min((SyncState(part["state"]) for part in clusters), key=_SEVERITY_ORDER.index)
     affected = [part for part in clusters if part["state"] == worst]
     refusals = [refusal for part in affected for refusal in part.get("refusals", ())]
@@ -216,7 +225,7 @@ def _condition_message(worst: SyncState, clusters: Sequence[Status], affected: S
 
 
 def _cluster_part(name: str, result: TopicResult, old: Status, now: str) -> Status:
-    """One cluster's part of a Topic's status; ``old`` is the one before."""
+    """Return one cluster's part of a Topic's status; ``old`` is the previous part."""
     found, plan = result.actual, result.plan
     status: dict[str, Any] = {"name": name, "state": result.state.value}
     if found:
@@ -229,7 +238,7 @@ def _cluster_part(name: str, result: TopicResult, old: Status, now: str) -> Stat
     if plan and result.state in (SyncState.OBSERVED, SyncState.PAUSED) and (shown := plan_.format_topic_plan(plan)):
         status["plan"] = dedent(shown)[:_MAX_PLAN_LENGTH]
     if result.refusals:
-        # Those first that the state comes from.
+        # Refusals that caused the state come first: the condition takes its reason from the first refusal.
         refusals = sorted(result.refusals, key=lambda each: result.state is SyncState.REFUSED and each.reason.retryable)
         status["refusals"] = _refusal_entries(refusals[:_MAX_ITEMS], old, now)
     if result.state in (SyncState.SYNCED, SyncState.CHANGED) and not result.candidate.spec.absent:
@@ -245,9 +254,9 @@ def _cluster_part(name: str, result: TopicResult, old: Status, now: str) -> Stat
 
 
 def _refusal_entries(refusals: Sequence[Issue], old: Status, now: str) -> Sequence[Status]:
-    """Return refusals with the fields that they hold back, each with the time since when it stands.
+    """Return the status entries of refusals, each with its withheld fields and its ``since`` time.
 
-    A refusal stands since its reason does, a field since these values do.
+    ``since`` is kept from ``old`` while a refusal has the same reason, and while a field has the same values.
     """
     before = {refusal["reason"]: refusal for refusal in old.get("refusals", ())}
     room, found = _MAX_FIELDS, []
@@ -269,8 +278,10 @@ def _field_entry(field: FieldChange, since: str) -> Status:
 
 
 def _unread_cluster_part(name: str, resource: Resource, old: Status, error: TopiaristError | None, now: str) -> Status:
-    """The part of a cluster of which the last pass saw nothing: as it was, unless the Topic asks for something new, or
-    nothing was known but why the cluster could not be seen. One that cannot be read asks for nothing.
+    """Return the part of a cluster that the last reconciliation could not read.
+
+    The part is ``old`` if there is one, unless the Topic has a new generation, or ``old`` only has a read error
+    that was superseded. The generation of a Topic that cannot be read does not count as new.
     """
     new = resource.manifest is not None and resource.status.get("observedGeneration") != resource.generation
     known = bool(old) and not new
@@ -284,13 +295,16 @@ def _unread_cluster_part(name: str, resource: Resource, old: Status, error: Topi
 
 
 def _is_superseded(old: Status, reason: Reason) -> bool:
-    """Whether a part says no more than why its cluster could not be seen, and that reason is another one by now."""
+    """Return whether a part has a read error of its cluster with an outdated reason."""
     was = next((refusal["reason"] for refusal in old.get("refusals", ())), None)
     return was in _CLUSTER_UNREAD_REASONS and was != reason
 
 
 def _applied_spec(result: TopicResult) -> Status | None:
-    """What the record in ZooKeeper remembers of the spec that the topic met last: a view of it, which nothing asks."""
+    """Return the spec that was last applied, from the ownership record in ZooKeeper.
+
+    Return None if there is no record, or the record has no applied spec. The result is for display only.
+    """
     done = result.outcome is not None and result.outcome.result in (Result.DONE, Result.UNCHANGED)
     record = result.plan.record_after if result.plan and done else result.actual.valid_record if result.actual else None
     if record is None or record.applied is None:

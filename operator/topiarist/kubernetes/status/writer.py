@@ -1,7 +1,7 @@
-"""Everything that the operator writes to the API server about our resources: statuses, finalizers, Events.
+"""The writer of statuses, finalizers and Events to the API server.
 
-Several at a time, each by itself: one that fails is logged and tried again after the next pass, since what is to be
-written follows from that pass alone.
+``manager`` hands the writes of a reconciliation to ``StatusWriter.run_all``, which runs several at a time. A write that
+fails is logged and not repeated here: the next reconciliation computes again what has to be written.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from topiarist.kubernetes.status.topic import Status
 from topiarist.schema import load
 
 FIELD_MANAGER = "topiarist"
-"""Our name as a field manager: what we write below ``status`` is ours, whoever else writes there."""
+"""The field manager of server-side apply, so that other writers of ``status`` keep their own fields."""
 
 log = logging.getLogger(__name__)
 
 
 class StatusWriter:
-    """Writes, and hands what the API server made of it to ``seen``. ``instance`` names this process in Events."""
+    """A writer of statuses, finalizers and Events.
+
+    ``on_written`` receives each resource as the API server returned it. ``instance`` names this process in Events.
+    """
 
     def __init__(self, api: KubernetesClient, on_written: Callable[[Resource], None], instance: str) -> None:
         self._api = api
@@ -34,7 +37,10 @@ class StatusWriter:
         self._instance = instance
 
     async def run_all(self, works: Iterable[Coroutine[Any, Any, None]]) -> None:
-        """Do all of these, as many at a time as the API server is asked; each is made only when it is its turn."""
+        """Run all writes, at most ``2 * MAX_IN_FLIGHT_REQUESTS`` at a time.
+
+        ``works`` is read lazily: each coroutine is created only when there is room for it.
+        """
         tasks: set[asyncio.Task[None]] = set()
         for work in works:
             tasks.add(asyncio.create_task(work))
@@ -45,9 +51,9 @@ class StatusWriter:
         await asyncio.gather(*tasks)
 
     async def write_topic(self, of: Resource, status: Status, wanted: Sequence[str]) -> None:
-        """Write finalizers and status of a Topic, whatever of both is new.
+        """Write the finalizers and the status of a Topic, each only if it has changed.
 
-        In this order: a status that is written moves the resource version that the finalizers are written at.
+        Finalizers come first: a status write changes the resource version that the write of finalizers requires.
         """
         if wanted != of.finalizers:
             await self.write_finalizers(of, wanted)
@@ -55,20 +61,23 @@ class StatusWriter:
             await self.write_status(of, status)
 
     async def write_status(self, of: Resource, status: Status) -> None:
-        """Write a status, whole."""
+        """Write a whole status by server-side apply."""
         metadata = {"name": of.name, "namespace": of.namespace, "uid": of.uid}
         body = {"apiVersion": load.API_VERSION, "kind": of.kind, "metadata": metadata, "status": status}
         path = f"{collection_path(of.kind, of.namespace)}/{of.name}/status"
         await self._patch(of, "the status", path, body, APPLY_PATCH, fieldManager=FIELD_MANAGER, force="true")
 
     async def write_finalizers(self, of: Resource, wanted: Sequence[str]) -> None:
-        """Write the finalizers, unless the resource has changed meanwhile: then a pass comes anyway."""
+        """Write the finalizers, unless the resource has changed meanwhile.
+
+        A changed resource triggers a reconciliation anyway, so the conflict is ignored.
+        """
         metadata = {"finalizers": [*wanted], "resourceVersion": str(of.resource_version)}
         path = f"{collection_path(of.kind, of.namespace)}/{of.name}"
         await self._patch(of, "the finalizers", path, {"metadata": metadata}, fieldManager=FIELD_MANAGER)
 
     async def create_event(self, about: Resource, event: Event) -> None:
-        """Tell what happened to a resource."""
+        """Create a Kubernetes Event about a resource; a failure is only logged."""
         body = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",

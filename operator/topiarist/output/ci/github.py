@@ -1,7 +1,8 @@
-"""Plans and complaints as annotations: GitHub shows each at its line of the manifest, in the change that is reviewed.
+"""Plans and errors as GitHub annotations, shown at the line of the manifest in the reviewed change.
 
-A workflow command is a line of output, so nothing from outside may begin one: text is escaped as the runner undoes it.
-GitHub shows only the first ten errors, warnings and notices of a step: what is alike is said once, the worst first.
+``plan --format github`` and ``validate`` print them. A workflow command is a line of output, so no text from outside
+may start one: text is escaped the way the runner unescapes it. GitHub shows only the first ten errors, warnings and
+notices of a step, so equal annotations are combined and the most severe come first.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _MAX_NAMES = 10
 
 
 class _Annotation(NamedTuple):
-    """One annotation but for the topics it is about; sorts the worst first, then by place."""
+    """An annotation without its topics; sorts by priority (most severe first), then by location."""
 
     priority: int
     location: Location
@@ -47,9 +48,9 @@ class _Annotation(NamedTuple):
 
 
 def format_plans(plans: Sequence[Plan], failed_clusters: Sequence[str], root: str) -> str:
-    """An annotation for each refusal (error), risk (warning) and notice.
+    """Return an annotation for each refusal (error), risk (warning) and notice.
 
-    ``failed_clusters`` clusters are errors without a place; places in files are given from the folder ``root``.
+    ``failed_clusters`` are reported as errors without a location. File locations are relative to the folder ``root``.
     """
     lines = [
         _format_command(ERROR, _NO_LOCATION, f"Cluster {name}", "not planned: the log of the run says why")
@@ -58,14 +59,14 @@ def format_plans(plans: Sequence[Plan], failed_clusters: Sequence[str], root: st
     topics: dict[_Annotation, list[str]] = {}
     for plan in plans:
         for topic in plan.topics:
-            for note in _build_annotations(plan, topic, root):
-                topics.setdefault(note, []).append(topic.topic)
-    for note, names in sorted(topics.items()):
-        who = names[0] if len(names) == 1 else format_count(len(names), "topic")
-        title = f"{who}{f' on {note.cluster}' if note.cluster else ''}: {note.kind}"
+            for annotation in _build_annotations(plan, topic, root):
+                topics.setdefault(annotation, []).append(topic.topic)
+    for annotation, names in sorted(topics.items()):
+        subject = names[0] if len(names) == 1 else format_count(len(names), "topic")
+        title = f"{subject}{f' on {annotation.cluster}' if annotation.cluster else ''}: {annotation.kind}"
         more = ", ..." if len(names) > _MAX_NAMES else ""
         listed = f"\ntopics: {', '.join(names[:_MAX_NAMES])}{more}" if len(names) > 1 else ""
-        lines.append(_format_command(note.level, note.location, title, note.message + listed))
+        lines.append(_format_command(annotation.level, annotation.location, title, annotation.message + listed))
     for plan in plans:
         lines.extend(_format_cluster_notices(plan))
     return "".join(lines)
@@ -74,42 +75,45 @@ def format_plans(plans: Sequence[Plan], failed_clusters: Sequence[str], root: st
 def format_diagnostics(
     errors: Sequence[Diagnostic], warnings: Sequence[Diagnostic], suppressed_count: int, root: str
 ) -> str:
-    """An annotation for each complaint (error) and warning; ``suppressed_count`` complaints were only counted."""
+    """Return an annotation for each error and each warning.
+
+    ``suppressed_count`` is the number of errors that were counted but not kept.
+    """
     lines = []
     for level, listed in ((ERROR, errors), (WARNING, warnings)):
         for place, message, hint, *_ in listed:
             words = f"{message}\n{hint}" if hint else message
             lines.append(_format_command(level, _relative_location(place, root), "topiarist", words))
     if suppressed_count:
-        lines.append(_format_command(ERROR, _NO_LOCATION, "topiarist", f"{suppressed_count:,} more complaints"))
+        lines.append(_format_command(ERROR, _NO_LOCATION, "topiarist", f"{suppressed_count:,} more errors"))
     return "".join(lines)
 
 
 def _build_annotations(plan: Plan, topic: TopicPlan, root: str) -> Iterator[_Annotation]:
-    for finding in topic.refusals:
-        place = _NO_LOCATION if finding.reason in CLUSTER_WIDE_REASONS else _field_location(topic, finding.field, root)
+    for issue in topic.refusals:
+        place = _NO_LOCATION if issue.reason in CLUSTER_WIDE_REASONS else _field_location(topic, issue.field, root)
         order, level = (3, NOTICE) if topic.observe_only else (0, ERROR)
         yield _Annotation(
-            order, place, level, plan.cluster, f"refused ({finding.reason})", _format_refusal(topic, finding, root)
+            order, place, level, plan.cluster, f"refused ({issue.reason})", _format_refusal(topic, issue, root)
         )
     for change in topic.changes if topic.is_actionable else ():
-        for field, words, verdict in _list_risks(change):
-            order = Risk.DATA_LOSS - verdict.risk + 1
+        for field, words, assessment in _list_risks(change):
+            order = Risk.DATA_LOSS - assessment.risk + 1
             place = _field_location(topic, field, root)
             yield _Annotation(
-                order, place, WARNING, plan.cluster, verdict.risk.label, f"{words}: {verdict.explanation}"
+                order, place, WARNING, plan.cluster, assessment.risk.label, f"{words}: {assessment.explanation}"
             )
-    for finding in topic.notices:
-        place = _field_location(topic, finding.field, root)
-        words = "\n".join([finding.message, *_format_rule_location(finding, root)])
-        yield _Annotation(3, place, NOTICE, plan.cluster, finding.reason.value, words)
+    for issue in topic.notices:
+        place = _field_location(topic, issue.field, root)
+        words = "\n".join([issue.message, *_format_rule_location(issue, root)])
+        yield _Annotation(3, place, NOTICE, plan.cluster, issue.reason.value, words)
 
 
 def _format_refusal(topic: TopicPlan, issue: Issue, root: str) -> str:
-    """The message of a refusal, the same for topics that are refused alike."""
+    """Return the message of a refusal; equal for topics that are refused for the same reason."""
     lines = [issue.message]
     if issue.hint:
-        lines.append(f"instead: {issue.hint.replace(f'={topic.topic}', '=TOPIC')}")
+        lines.append(f"fix: {issue.hint.replace(f'={topic.topic}', '=TOPIC')}")
     lines.extend(_format_rule_location(issue, root))
     if issue.withheld and issue.reason not in CLUSTER_WIDE_REASONS:
         lines.append(f"held back: {summarize_changes(issue.withheld)}")
@@ -117,18 +121,18 @@ def _format_refusal(topic: TopicPlan, issue: Issue, root: str) -> str:
 
 
 def _format_rule_location(issue: Issue, root: str) -> Iterator[str]:
-    """Where the rule of a policy stands that decided it."""
+    """Yield the location of the policy rule that caused the issue, if known."""
     if place := issue.rule_origin and issue.rule_origin.locate():
         yield f"rule at {place._replace(file=relative_path(place.file, root))}"
 
 
 def _list_risks(change: Change) -> Iterator[tuple[tuple[str, ...], str, RiskAssessment]]:
-    """What of a change is not safe: the field that asks for it, what happens, and why that may hurt."""
+    """Yield each unsafe part of a change: the field that requests it, the action, the assessment."""
     if isinstance(change, UpdateConfig):
         for item in change.items:
             before = "not set" if item.before is None else item.before
-            words = f"{item.key} {before} -> {BROKER_DEFAULT if item.after is None else item.after}"
-            yield from [(("config", item.key), words, item.assessment)] if item.assessment.risk else ()
+            action = f"{item.key} {before} -> {BROKER_DEFAULT if item.after is None else item.after}"
+            yield from [(("config", item.key), action, item.assessment)] if item.assessment.risk else ()
     elif change.assessment.risk:
         fields = {AddPartitions: ("partitions",), DeleteTopic: ("ensure",)}
         yield fields.get(type(change), ()), summarize_changes([change]), change.assessment
@@ -137,15 +141,18 @@ def _list_risks(change: Change) -> Iterator[tuple[tuple[str, ...], str, RiskAsse
 def _format_cluster_notices(plan: Plan) -> Iterator[str]:
     title = f"Cluster {plan.cluster}".strip()
     if plan.orphans:
-        words = f"{format_count(len(plan.orphans), 'owned topic')} {NOT_IN_PATHS}"
-        words += f": {', '.join(plan.orphans)}" if len(plan.orphans) <= _MAX_NAMES else ""
-        yield _format_command(NOTICE, _NO_LOCATION, title, words)
+        message = f"{format_count(len(plan.orphans), 'owned topic')} {NOT_IN_PATHS}"
+        message += f": {', '.join(plan.orphans)}" if len(plan.orphans) <= _MAX_NAMES else ""
+        yield _format_command(NOTICE, _NO_LOCATION, title, message)
     for warning in plan.warnings:
         yield _format_command(NOTICE, _NO_LOCATION, title, warning)
 
 
 def _field_location(topic: TopicPlan, field: Sequence[str], root: str) -> Location:
-    """Where a field was written; config as a whole is the topic's, though the cluster may have defaults for it."""
+    """Return the location of a field in the manifest.
+
+    ``config`` as a whole has the location of the topic, although the cluster may have defaults for it.
+    """
     if topic.spec is None:
         return _NO_LOCATION
     place = (
@@ -156,7 +163,10 @@ def _field_location(topic: TopicPlan, field: Sequence[str], root: str) -> Locati
 
 
 def _relative_location(location: Location, root: str) -> Location:
-    """The place as git has it, or none where the file is not below the root: GitHub could not show it."""
+    """Return the location relative to ``root``, as in git.
+
+    A file outside ``root`` has no location: GitHub could not show it.
+    """
     file = relative_path(location.file, root)
     return _NO_LOCATION if file.startswith(("/", "../", "<")) else location._replace(file=file)
 

@@ -1,4 +1,7 @@
-"""Complaints as SARIF 2.1.0, the format in which code scanners report: for whoever shows them beside other findings."""
+"""Errors as SARIF 2.1.0, the report format of code scanners.
+
+``validate --format sarif`` prints it for tools that show the errors beside the findings of other scanners.
+"""
 
 from __future__ import annotations
 
@@ -31,29 +34,30 @@ _RULE_DESCRIPTIONS = {
 def to_sarif(
     errors: Sequence[Diagnostic], warnings: Sequence[Diagnostic] = (), *, suppressed_count: int = 0, root: str
 ) -> str:
-    """A log with one run. Files are given from the folder ``root``; ``suppressed_count`` complaints were only counted.
+    """Return a SARIF log with one run.
 
-    A result's fingerprint depends on no line, neither its own nor one that its message names: it stays the same when
-    lines are added above.
+    File locations are relative to the folder ``root``. ``suppressed_count`` is the number of errors that were counted
+    but not kept. A result's fingerprint depends on no line number, neither its own nor one in its message: the
+    fingerprint stays the same when lines are added above.
     """
-    judged = [(complaint.reason, "error", complaint) for complaint in errors]
-    judged += [(_warning_rule(complaint), "warning", complaint) for complaint in warnings]
-    rules = sorted({rule for rule, _, _ in judged})
+    results = [(diagnostic.reason, "error", diagnostic) for diagnostic in errors]
+    results += [(_warning_rule(diagnostic), "warning", diagnostic) for diagnostic in warnings]
+    rules = sorted({rule for rule, _, _ in results})
     run: dict[str, Any] = {
         "tool": {"driver": {"name": "topiarist", "version": __version__, "rules": [*map(_build_rule, rules)]}},
         "originalUriBaseIds": {_BASE_ID: {"description": {"text": "The folder in which topiarist was run."}}},
         "columnKind": "unicodeCodePoints",
-        "results": list(_build_results(judged, rules, root)),
+        "results": list(_build_results(results, rules, root)),
     }
     if suppressed_count:
-        text = f"{suppressed_count:,} more complaints were counted and not kept."
+        text = f"{suppressed_count:,} more errors were counted and not kept."
         note = {"level": "warning", "message": {"text": text}}
         run["invocations"] = [{"executionSuccessful": True, "toolExecutionNotifications": [note]}]
     return dumps({"version": "2.1.0", "runs": [run]})
 
 
 def _warning_rule(diagnostic: Diagnostic) -> str:
-    """The rule of a warning: that nothing is wrong with the manifest is what makes it one."""
+    """Return the rule id of a warning; an invalid manifest would be an error, so its rule is ``_DOUBTFUL_RULE``."""
     return _DOUBTFUL_RULE if diagnostic.reason == Reason.INVALID_MANIFEST.value else diagnostic.reason
 
 
@@ -66,24 +70,28 @@ def _build_results(
     diagnostics: Sequence[tuple[str, str, Diagnostic]], rules: Sequence[str], root: str
 ) -> Iterator[dict[str, Any]]:
     seen: Counter[str] = Counter()
-    for rule, level, complaint in diagnostics:
-        file = relative_path(complaint.location.file, root)
-        identity = "\0".join((rule, file, _LINE_NUMBERS.sub("", complaint.message)))
+    for rule, level, diagnostic in diagnostics:
+        file = relative_path(diagnostic.location.file, root)
+        identity = "\0".join((rule, file, _LINE_NUMBERS.sub("", diagnostic.message)))
+        # Equal errors in one file need different fingerprints, so their ordinal is part of the hash.
         seen[identity] += 1
-        print_ = sha256(f"{identity}\0{seen[identity]}".encode()).hexdigest()
-        text = f"{complaint.message}\n{complaint.hint}" if complaint.hint else complaint.message
+        fingerprint = sha256(f"{identity}\0{seen[identity]}".encode()).hexdigest()
+        text = f"{diagnostic.message}\n{diagnostic.hint}" if diagnostic.hint else diagnostic.message
         yield {
             "ruleId": rule,
             "ruleIndex": rules.index(rule),
             "level": level,
             "message": {"text": _escape_markup(text)},
-            "locations": [_build_location(complaint, file)],
-            "partialFingerprints": {"topiarist/v1": print_},
+            "locations": [_build_location(diagnostic, file)],
+            "partialFingerprints": {"topiarist/v1": fingerprint},
         }
 
 
 def _build_location(diagnostic: Diagnostic, file: str) -> dict[str, Any]:
-    """Where it is; a file that does not lie below the root is named and not linked."""
+    """Return the location of an error.
+
+    A file outside the root is named but not linked.
+    """
     place = diagnostic.location
     if file.startswith(("/", "../", "<")):
         return {"message": {"text": file.rpartition("/")[2]}}
@@ -94,7 +102,7 @@ def _build_location(diagnostic: Diagnostic, file: str) -> dict[str, Any]:
 
 
 def _escape_markup(text: str) -> str:
-    """Text that a viewer takes as it is: neither links (``[a](b)``) nor placeholders (``{0}``)."""
+    """Escape links (``[a](b)``) and placeholders (``{0}``), which SARIF viewers interpret."""
     if "](" in text:
         text = text.replace("[", "\\[").replace("]", "\\]")
     return re.sub(r"[{]([0-9]+)[}]", r"{{\1}}", text)

@@ -1,7 +1,7 @@
-"""One topic of each cluster as a document for machines: the same to the byte for the same manifests and cluster.
+"""One topic of each cluster as a JSON document: ``describe --format json``.
 
-``schemas/describe.json`` describes each field. Unlike a plan's, it has places in files and the controller: it says how
-things are, and nobody applies it.
+The same manifests and cluster give the same bytes. ``schemas/describe.json`` describes each field. Unlike a plan's
+document it contains file locations and the controller: it reports a state and is never applied.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ FORMAT_VERSION = 1
 
 
 def encode_descriptions(query: str, descriptions: Iterable[Description]) -> dict[str, Any]:
-    """The document: what was ``query`` for, and the topic on each cluster; plain values only."""
+    """Return the document with the ``query`` and the topic on each cluster.
+
+    All values are plain JSON values.
+    """
     return {
         "formatVersion": FORMAT_VERSION,
         "asked": query,
@@ -43,7 +46,7 @@ def _encode_cluster(description: Description) -> dict[str, Any]:
         "controller": None
         if state.controller is None
         else {"broker": state.controller, "epoch": state.controller_epoch},
-        "gate": {"reason": state.write_block.reason.value, "message": state.write_block.message}
+        "writeBlock": {"reason": state.write_block.reason.value, "message": state.write_block.message}
         if state.write_block.reason
         else None,
         "topic": description.topic,
@@ -51,18 +54,18 @@ def _encode_cluster(description: Description) -> dict[str, Any]:
         "document": _encode_manifest(description),
         "phase": description.phase.phase.value,
         "message": description.phase.message,
-        "waitsFor": description.phase.blocked_by,
+        "blockedBy": description.phase.blocked_by,
         "brokersMissing": list(build_topic_progress(state, description.topic).missing_brokers),
         "record": _encode_record(description),
         "placement": _encode_placement(description.placement) if description.placement else None,
         "unknownFields": list(topic.unknown_fields) if topic else [],
-        "faults": [_encode_fault(fault) for fault in description.read_errors],
+        "faults": [_encode_fault(read_error) for read_error in description.read_errors],
         "statesKnown": description.states_known,
         "conditions": {condition.value: number for condition, number in count_issues(description.partitions).items()},
         "replicaCounts": {
             str(width): number for width, number in sorted(_count_widths(description.partitions).items())
         },
-        "partitions": [_encode_partition(one) for one in description.partitions],
+        "partitions": [_encode_partition(partition) for partition in description.partitions],
         "values": [_encode_value(value) for value in description.values],
         "planned": description.manifests_given,
         "orphaned": description.is_orphan,
@@ -94,7 +97,7 @@ def _encode_record(description: Description) -> dict[str, Any] | None:
 
 
 def _count_widths(partitions: Iterable[Partition]) -> Mapping[int, int]:
-    return Counter(one.replica_count for one in partitions if one.listed)
+    return Counter(partition.replica_count for partition in partitions if partition.listed)
 
 
 def _encode_placement(placement: InferredPlacement) -> dict[str, Any]:
@@ -126,22 +129,20 @@ def _encode_partition(partition: Partition) -> dict[str, Any]:
         }
         if state
         else None,
-        "conditions": [
-            {"condition": ailment.issue_type.value, "message": ailment.message} for ailment in partition.issues
-        ],
+        "conditions": [{"condition": issue.issue_type.value, "message": issue.message} for issue in partition.issues],
     }
 
 
 def _encode_value(value: ValueSource) -> dict[str, Any]:
     return {
         "field": value.field,
-        "held": value.actual,
-        "heldBy": value.actual_source.value if value.actual_source else None,
+        "actual": value.actual,
+        "actualSource": value.actual_source.value if value.actual_source else None,
         "setting": value.broker_setting,
-        "heldAt": _encode_location(value.actual_location),
+        "actualLocation": _encode_location(value.actual_location),
         "ours": value.in_record,
-        "wanted": value.desired,
-        "wantedBy": value.desired_source.value if value.desired_source else None,
+        "desired": value.desired,
+        "desiredSource": value.desired_source.value if value.desired_source else None,
         "wantedAt": _encode_location(value.desired_location),
         "differs": value.differs,
         "ignored": value.ignored,
@@ -154,16 +155,16 @@ def _encode_pending(plan: TopicPlan) -> dict[str, Any]:
         "risk": plan.risk.label,
         "recordAfter": encode_record(plan.record_after),
         "changes": [encode_change(change) for change in plan.changes],
-        "refusals": [_encode_refusal(finding) for finding in plan.refusals],
-        "notices": [_encode_notice(finding) for finding in plan.notices],
+        "refusals": [_encode_refusal(issue) for issue in plan.refusals],
+        "notices": [_encode_notice(issue) for issue in plan.notices],
     }
 
 
 def _encode_refusal(issue: Issue) -> dict[str, Any]:
     return {
         **_encode_notice(issue),
-        "instead": issue.hint,
-        "held": [encode_change(change) for change in issue.withheld],
+        "hint": issue.hint,
+        "withheld": [encode_change(change) for change in issue.withheld],
     }
 
 
@@ -172,7 +173,7 @@ def _encode_notice(issue: Issue) -> dict[str, Any]:
 
 
 def _encode_fault(fault: ReadError) -> dict[str, str]:
-    return {"where": fault.path, "why": fault.message}
+    return {"path": fault.path, "message": fault.message}
 
 
 def _encode_location(location: Location | None) -> dict[str, Any] | None:

@@ -1,4 +1,7 @@
-"""Renders the lists of topics as a document for machines; ``schemas/list.json`` describes each field."""
+"""Lists of topics as a JSON document: ``list --format json``.
+
+``schemas/list.json`` describes each field.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ FORMAT_VERSION = 1
 
 
 def encode_lists(listings: Iterable[TopicList]) -> dict[str, Any]:
-    """Return the document: the chosen topics of each cluster; plain values only."""
+    """Return the document with the selected topics of each cluster; plain JSON values only."""
     return {"formatVersion": FORMAT_VERSION, "clusters": [_encode_cluster(each) for each in listings]}
 
 

@@ -1,7 +1,8 @@
-"""The report of an apply as lines of JSON: what was about to be done, what became of each topic, and how it ended.
+"""The report of an ``apply`` as lines of JSON: a header, one line per topic, and a summary.
 
-Written line by line while things happen, so that an audit has it even where the run was cut off. Times are those of the
-clock that the caller reads. ``schemas/report.json`` describes each field. No addresses, no secrets, no paths.
+``apply --report`` writes each line when its event happens, so that an audit has the lines even if the run was
+interrupted. The caller supplies all times. ``schemas/report.json`` describes each field. The report contains no
+addresses, secrets or paths.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ FORMAT_VERSION = 1
 
 
 def format_header(plans: Sequence[Plan], *, at: str, owner: str, mode: str, fingerprint: str | None) -> str:
-    """The first line: who is about to do what, and from where. ``mode`` is ``Manifests``, ``Plan`` or ``Reviewed``."""
+    """Return the first line: owner, version, mode and clusters of the run.
+
+    ``mode`` is ``manifests``, ``plan`` or ``reviewed``.
+    """
     clusters = [{"name": plan.cluster, "clusterId": plan.cluster_id, "chroot": plan.chroot} for plan in plans]
     return _format_line(
         "header",
@@ -36,7 +40,7 @@ def format_header(plans: Sequence[Plan], *, at: str, owner: str, mode: str, fing
 
 
 def format_topic(plan: Plan, topic_plan: TopicPlan, outcome: Outcome, *, at: str) -> str:
-    """The line of a topic: what became of it, with everything that was to be done, before and after."""
+    """Return the line of a topic: its outcome and all planned changes, before and after."""
     return _format_line(
         "topic",
         at=at,
@@ -55,21 +59,21 @@ def format_topic(plan: Plan, topic_plan: TopicPlan, outcome: Outcome, *, at: str
 
 
 def make_refused_outcome(topic_plan: TopicPlan) -> Outcome:
-    """What became of a topic of which nothing but refusals is left."""
+    """Return the outcome of a topic that has only refusals."""
     first = topic_plan.refusals[0]
     return Outcome(topic_plan.topic, Result.REFUSED, first.reason, first.message)
 
 
 def format_summary(results: Iterable[Result], *, at: str, code: int, reasons: Sequence[Reason]) -> str:
-    """The last line: how many topics there were of each result, the exit code, and what ended the run too early."""
+    """Return the last line: topic counts by result, exit code, reasons of errors that ended the run."""
     counted = Counter(results)
     counts = {result.value: counted[result] for result in Result if counted[result]}
     return _format_line("summary", at=at, exit=int(code), results=counts, errors=[reason.value for reason in reasons])
 
 
 def _encode_refusal(issue: Issue) -> dict[str, Any]:
-    held = list(map(encode_change, issue.withheld))
-    return {"reason": issue.reason.value, "message": issue.message, "instead": issue.hint, "held": held}
+    withheld = list(map(encode_change, issue.withheld))
+    return {"reason": issue.reason.value, "message": issue.message, "hint": issue.hint, "withheld": withheld}
 
 
 def _format_line(row: str, **fields: Any) -> str:

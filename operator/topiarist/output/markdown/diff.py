@@ -1,4 +1,7 @@
-"""Changes as the lines of a diff: replica lists and config before and after, coloured wherever a diff is."""
+"""Changes as the lines of a diff: replica lists and config before and after.
+
+``markdown.plan`` puts the lines into a ``diff`` code block, which viewers colour.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from topiarist.output.text.values import BROKER_DEFAULT, format_replica_lists, f
 from topiarist.text import format_count
 
 COMMENT_LAYOUT = TextLayout(width=107)
-"""How wide a comment shows fixed text without a bar to move it."""
+"""The layout of fixed-width text in a comment: the widest that needs no horizontal scroll bar."""
 
 
 def format_diff(changes: Iterable[Change], shared_defaults: SharedDefaults) -> list[str]:
-    """What changes, as a diff: new replica lists under their partitions, config before and after."""
+    """Return the changes as a diff: new replica lists by partition, config before and after."""
     lines: list[str] = []
     for change in changes:
         match change:
@@ -48,14 +51,14 @@ def _format_config(items: Sequence[ConfigItem], shared_defaults: SharedDefaults)
 
 
 def format_config_item(item: ConfigItem, note: str) -> Iterator[str]:
-    """A key before and after, a line each, with units beside bare numbers."""
+    """Yield a key's values before and after, one line each, with units beside bare numbers."""
     for sign, text in (("-", item.before), ("+", item.after)):
         if text is not None:
-            words = ", ".join(
+            remark = ", ".join(
                 filter(None, [humanize_config_value(item.key, text), note if sign == "+" or item.after is None else ""])
             )
             yield f"{sign} {sanitize(item.key)} = {format_value(COMMENT_LAYOUT, text)}" + (
-                f"  ({words})" if words else ""
+                f"  ({remark})" if remark else ""
             )
     if item.after is None:
         yield f"+ {sanitize(item.key)}: {BROKER_DEFAULT}"

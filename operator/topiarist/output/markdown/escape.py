@@ -1,8 +1,8 @@
-"""Text from outside as Markdown that holds it as text and nothing else, on GitHub and wherever else Markdown is shown.
+"""Escaping of untrusted text for Markdown, so that it is shown as plain text on GitHub and elsewhere.
 
-Escaping alone does not do: mentions, references to other work (``#12``, ``GH-12``, commit ids) and addresses are made
-into links after the Markdown has been read. They are left alone in code only, so whatever is not a plain word of ours
-stands in a code span or a fence.
+Escaping alone is not sufficient: mentions, references (``#12``, ``GH-12``, commit ids) and URLs become links after the
+Markdown was parsed, except in code. Therefore everything but plain words is put into a code span or a fence.
+``markdown.plan`` and ``markdown.diff`` call this module; ``relative_path`` is used for CI output too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _COMMIT = re.compile(r"[0-9A-Fa-f]{7,}")
 
 
 def format_code(text: str) -> str:
-    """A code span that shows ``text`` on one line; empty text is shown as two quotes, very long text is cut."""
+    """Return a code span that shows ``text`` on one line.
+
+    Empty text is shown as two quotes; very long text is cut.
+    """
     text = _truncate(sanitize(text), _MAX_CODE_LENGTH) or '""'
     runs = {len(run) for run in re.findall("`+", text)}
     ticks = "`" * next(length for length in range(1, len(runs) + 2) if length not in runs)
@@ -35,26 +38,35 @@ def format_code(text: str) -> str:
 
 
 def format_table_cell(text: str) -> str:
-    """``code`` for a table, where a bar would end the cell even within a code span: it stands between two of them."""
+    """Return ``text`` as code for a table cell.
+
+    A bar ends a cell even within a code span, so each bar is put between two code spans.
+    """
     return "&#124;".join(
         format_code(part) if part else "" for part in _truncate(sanitize(text), _MAX_CODE_LENGTH).split("|")
     ) or format_code("")
 
 
 def format_code_list(texts: Sequence[str], max_items: int) -> str:
-    """Return texts as code with commas between them; of more than ``max_items`` the first ones and how many more."""
+    """Return texts as code with commas between them.
+
+    Of more than ``max_items`` texts the first are listed and the rest counted.
+    """
     shown = texts if len(texts) <= max_items else texts[: max_items - 1]
     more = f" and {len(texts) - len(shown):,} more" if len(shown) < len(texts) else ""
     return ", ".join(map(format_code, shown)) + more
 
 
 def format_html_code(text: str) -> str:
-    """``text`` as code within a line of HTML, where Markdown is not read."""
+    """Return ``text`` as code within a line of HTML, where Markdown is not parsed."""
     return f"<code>{escape(_truncate(sanitize(text), _MAX_CODE_LENGTH)) or '&quot;&quot;'}</code>"
 
 
 def escape_prose(text: str) -> str:
-    """A sentence in which plain words stay as they are and everything else is code: keys, values, names, paths."""
+    """Return a sentence with its plain words unchanged and everything else as code.
+
+    Keys, values, names and paths become code.
+    """
     return " ".join(map(_escape_token, _TOKEN.findall(_truncate(sanitize(text), _MAX_PROSE_LENGTH))))
 
 
@@ -69,8 +81,8 @@ def _escape_token(token: str) -> str:
     if _WORD.fullmatch(core) and not _COMMIT.fullmatch(core):
         return f"{before}{core}{after}"
     if _NUMBER.fullmatch(core):
-        core = core.replace("~", "\\~")  # two of them would strike through what stands between
-        # At the beginning of a line "1." and "1)" would begin a list.
+        core = core.replace("~", "\\~")  # two tildes strike through the text between them
+        # At the start of a line "1." and "1)" begin a list.
         return f"{before}{core}\\{after}" if after[:1] in (".", ")") and after else f"{before}{core}{after}"
     return f"{before}{format_code(core)}{after}"
 
@@ -80,13 +92,17 @@ def _truncate(text: str, max_length: int) -> str:
 
 
 def format_code_block(lines: Iterable[str], language: str = "") -> str:
-    """A fenced block of ``lines``, which have to be plain; ``diff`` colours those that begin with a sign."""
+    """Return a fenced block of ``lines``, which must be sanitized.
+
+    The language ``diff`` colours the lines that start with a sign.
+    """
     text = "\n".join(lines)
+    # A fence must be longer than any run of backticks within it.
     ticks = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{ticks}{language}\n{text}\n{ticks}"
 
 
 def relative_path(file: str, root: str) -> str:
-    """``file`` as git names it from the folder ``root``; as it is where it does not lie below."""
+    """Return ``file`` relative to the folder ``root``, as in git; unchanged if outside ``root``."""
     path = normpath(join(root, file))
     return path.removeprefix(f"{root}/") if path.startswith(f"{root}/") else file

@@ -1,13 +1,11 @@
-"""Plans as a comment under a pull request: a table of all clusters, then what a reviewer has to see of each.
+"""The comment on a pull request: a table of all clusters, then sections for each cluster.
 
-A comment has a limit. What does not fit is left out section by section, what matters least first, and is counted; so
-there is never half a topic, an unclosed fence or an open tag. No connect string, controller or error message of a
-cluster is shown: a comment may be read by more people than a run's log.
+A comment has a size limit. Whole sections are omitted, the least important first, and the omitted topics are counted.
+So the comment never contains half a topic, an unclosed fence or an open tag. No connect string, controller or error
+message of a cluster is shown: more people can read a comment than the log of a run.
 
-The plan of one cluster as Markdown, in sections that can each be left out where a comment has no room for them.
-
-``groups`` has found what many topics share; a section is about one topic, or about one thing that they share. Names
-and values pass through ``markup`` on their way here. ``markdown`` chooses the sections and puts them together.
+The module builds each section from one topic or from one group of ``groups``. Names and values are escaped by
+``markdown.escape``; diffs come from ``markdown.diff``. ``plan --format markdown`` prints the result.
 """
 
 from __future__ import annotations
@@ -54,10 +52,10 @@ from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS
 from topiarist.text import format_count
 
 COMMENT_MARKER = "<!-- topiarist plan -->"
-"""The first line: whoever looks for an earlier comment to update looks for this at its very beginning."""
+"""First line of the comment. A bot finds the earlier comment to update by this prefix."""
 
 MAX_COMMENT_BYTES = 65_000
-"""Bytes. GitHub takes 65,536 characters, GitLab more; the rest is for what a bot adds."""
+"""Bytes. GitHub accepts 65,536 characters, GitLab more; the difference is reserved for text that a bot adds."""
 
 FULL_PLAN_HINT = "The whole plan is in the artifact of this run; `topiarist plan -v` prints it too."
 
@@ -69,30 +67,32 @@ _COLUMNS = {
     "record": ("to adopt", "record only"),
     "refused": ("refused",),
 }
+# A Markdown heading is one line, so the summary line in it must not be wrapped.
 _UNWRAPPED_LAYOUT = TextLayout(width=10_000)
 _MAX_TABLE_BYTES = 16_000
 _MAX_CRITICAL_BYTES = 6_000
-"""Bytes for the names of topics that are refused or may lose data, above the sections."""
+"""Bytes for the names of refused topics and of topics that may lose data, above the sections."""
 
 _MAX_OMITTED_BYTES = 6_000
-"""Bytes for lines on clusters whose topics have no room."""
+"""Bytes for the lines about clusters without a shown section."""
 
 _FOOTER_BYTES = 400
 _MAX_ATTEMPTS = 50
 _MAX_ATTEMPTS_PER_CLUSTER = 5
 _MIN_SHARE_BYTES = 500
-"""Bytes below which no section of a cluster would find room."""
+"""Bytes; with a smaller share per cluster no section would fit."""
 
 _OMITTED_LINE_BYTES = 120
-"""Bytes for the words on what is cut of a cluster."""
+"""Bytes for the text of one line about the omitted topics of a cluster."""
 
 _MAX_NAMES = 20
 
 
 def format_plans(plans: Sequence[Plan], failed_clusters: Sequence[str], root: str) -> str:
-    """The comment for the plans of a run; ``failed_clusters`` are the clusters that could not be planned.
+    """Return the pull request comment for the plans of a run.
 
-    Places in files are given from the folder ``root``, as git has them.
+    ``failed_clusters`` are the names of the clusters that could not be planned. File locations are relative to the
+    folder ``root``, as in git.
     """
     top = f"{COMMENT_MARKER}\n### {_format_title(plans, failed_clusters)}\n\n{_format_table(plans, failed_clusters)}"
     if len(plans) > 1:
@@ -114,15 +114,18 @@ def format_plans(plans: Sequence[Plan], failed_clusters: Sequence[str], root: st
 
 
 def format_diagnostics(errors: Sequence[Diagnostic], suppressed_count: int, root: str) -> str:
-    """The comment for a run that made no plan, since its manifests are wrong."""
+    """Return the comment for a run that made no plan because of manifest errors.
+
+    Errors that do not fit are counted, together with ``suppressed_count``. File locations are relative to ``root``.
+    """
     lines = [
         f"{COMMENT_MARKER}\n### No plan: {format_count(len(errors) + suppressed_count, 'error')} in the manifests\n"
     ]
-    left = MAX_COMMENT_BYTES - _byte_size(lines[0]) - _FOOTER_BYTES
+    remaining_bytes = MAX_COMMENT_BYTES - _byte_size(lines[0]) - _FOOTER_BYTES
     for number, (place, message, hint, *_) in enumerate(errors):
         line = f"- {format_code(str(place._replace(file=relative_path(place.file, root))))}: {escape_prose(message)}"
         line += f"\n  {escape_prose(hint)}" if hint else ""
-        if (left := left - _byte_size(line) - 1) < 0:
+        if (remaining_bytes := remaining_bytes - _byte_size(line) - 1) < 0:
             suppressed_count += len(errors) - number
             break
         lines.append(line)
@@ -132,28 +135,32 @@ def format_diagnostics(errors: Sequence[Diagnostic], suppressed_count: int, root
 
 
 def _format_title(plans: Sequence[Plan], failed_clusters: Sequence[str]) -> str:
-    words = (
+    summary_text = (
         escape_prose(summary.format_summary_line(_UNWRAPPED_LAYOUT, summary.count_plans(plans)))
         if plans or not failed_clusters
         else "No plan"
     )
     if not failed_clusters:
-        return words
+        return summary_text
     failed = format_count(len(failed_clusters), "cluster")
-    return f"{words}\n\n**{failed} could not be planned: the log of the run says why.**"
+    return f"{summary_text}\n\n**{failed} could not be planned: the log of the run says why.**"
 
 
 def _format_table(plans: Sequence[Plan], failed_clusters: Sequence[str]) -> str:
-    """A row for each cluster; of very many those that a reviewer needs most, and how many more there are."""
-    needed = {name: (Risk.DATA_LOSS + 2, _format_failed_row(name)) for name in failed_clusters}
-    needed |= {plan.cluster: (_review_priority(plan), _format_row(plan)) for plan in plans}
-    chosen, left = set(), _MAX_TABLE_BYTES
-    for name, (_, row) in sorted(needed.items(), key=lambda item: -item[1][0]):
-        if (left := left - _byte_size(row) - 1) < 0:
+    """Return the table with one row per cluster.
+
+    If the rows exceed ``_MAX_TABLE_BYTES``, the clusters with the highest review priority are shown and the rest
+    counted.
+    """
+    rows_by_cluster = {name: (Risk.DATA_LOSS + 2, _format_failed_row(name)) for name in failed_clusters}
+    rows_by_cluster |= {plan.cluster: (_review_priority(plan), _format_row(plan)) for plan in plans}
+    chosen, remaining_bytes = set(), _MAX_TABLE_BYTES
+    for name, (_, row) in sorted(rows_by_cluster.items(), key=lambda item: -item[1][0]):
+        if (remaining_bytes := remaining_bytes - _byte_size(row) - 1) < 0:
             break
         chosen.add(name)
-    rows = [row for name, (_, row) in sorted(needed.items()) if name in chosen]
-    if hidden := len(needed) - len(chosen):
+    rows = [row for name, (_, row) in sorted(rows_by_cluster.items()) if name in chosen]
+    if hidden := len(rows_by_cluster) - len(chosen):
         rows.append(f"| and {hidden:,} more | {' | ' * len(_COLUMNS)}|")
     if len(plans) > 1:
         rows.append(
@@ -164,12 +171,14 @@ def _format_table(plans: Sequence[Plan], failed_clusters: Sequence[str]) -> str:
 
 
 def _format_row(plan: Plan) -> str:
-    found = summary.count_plan(plan)
+    plan_counts = summary.count_plan(plan)
     risk = [
         _format_risk(_highest_risk([plan])),
-        f"(held back: {format_table_cell(found.withheld_reason)})" if found.withheld else "",
+        f"(held back: {format_table_cell(plan_counts.withheld_reason)})" if plan_counts.withheld else "",
     ]
-    return f"| {format_table_cell(_cluster_name(plan))} | {_format_counts(found)} | {' '.join(filter(None, risk))} |"
+    return (
+        f"| {format_table_cell(_cluster_name(plan))} | {_format_counts(plan_counts)} | {' '.join(filter(None, risk))} |"
+    )
 
 
 def _format_failed_row(name: str) -> str:
@@ -178,7 +187,7 @@ def _format_failed_row(name: str) -> str:
 
 
 def _format_counts(plan_counts: summary.PlanCounts) -> str:
-    """Return the cells of a row: what is to be done, and in parentheses what is held back."""
+    """Return the count cells of a row, with withheld changes in parentheses."""
     cells = []
     for words in _COLUMNS.values():
         number, held = (
@@ -197,7 +206,7 @@ def _highest_risk(plans: Sequence[Plan]) -> Risk | None:
 
 
 def _review_priority(plan: Plan) -> int:
-    """How much a reviewer needs to see this cluster in the table."""
+    """Return how important this cluster is to a reviewer; higher is more important."""
     if plan.has_refusals or plan.write_block.reason is not None:
         return Risk.DATA_LOSS + 1
     return 0 if (risk := _highest_risk([plan])) is None else risk + 1
@@ -208,7 +217,10 @@ def _cluster_name(plan: Plan) -> str:
 
 
 def _format_critical(plans: Sequence[Plan]) -> str:
-    """Return the topics that may lose data or are refused, by name: in sight although sections may be folded."""
+    """Return the names of topics that may lose data or are refused.
+
+    The names stay visible above the sections, which may be folded.
+    """
     return _format_critical_list(
         "May lose data", {_cluster_name(plan): _list_data_loss_topics(plan) for plan in plans}
     ) + _format_critical_list("Refused", {_cluster_name(plan): _list_refused_topics(plan) for plan in plans})
@@ -219,14 +231,20 @@ def _list_data_loss_topics(plan: Plan) -> tuple[str, ...]:
 
 
 def _list_refused_topics(plan: Plan) -> tuple[str, ...]:
-    """Return the topics that are refused for themselves: those of a closed cluster have the table's word for all."""
+    """Return the topics with a refusal of their own.
+
+    Refusals with one of ``CLUSTER_WIDE_REASONS`` do not count: the table states that reason once for the cluster.
+    """
     return tuple(
         topic.topic for topic in plan.topics if any(each.reason not in CLUSTER_WIDE_REASONS for each in topic.refusals)
     )
 
 
 def _format_critical_list(title: str, topics: Mapping[str, tuple[str, ...]]) -> str:
-    """Return a list with a line for all clusters that have the same topics; what has no room is counted."""
+    """Return a list with one line for all clusters that share the same topics.
+
+    Topics that do not fit are counted. Empty if no cluster has a topic.
+    """
     alike: dict[tuple[str, ...], list[str]] = {}
     for cluster, names in topics.items():
         if names:
@@ -235,6 +253,7 @@ def _format_critical_list(title: str, topics: Mapping[str, tuple[str, ...]]) -> 
     hidden: list[tuple[int, int]] = []
     for names, clusters in alike.items():
         line = f"- on {format_code_list(clusters, _MAX_NAMES)}: {format_code_list(names, _MAX_NAMES)}"
+        # A shorter line may still fit after one that does not, so all lines are tried.
         if (left := room - _byte_size(line)) >= 0:
             lines.append(line)
             room = left
@@ -248,7 +267,10 @@ def _format_critical_list(title: str, topics: Mapping[str, tuple[str, ...]]) -> 
 
 @dataclass(frozen=True, slots=True)
 class _ClusterSections:
-    """One cluster's sections, and the text of those that have found room, by number."""
+    """The sections of one cluster.
+
+    ``included`` holds the text of the sections that fit, by their index in ``sections``.
+    """
 
     plan: Plan
     heading: str
@@ -266,15 +288,15 @@ class _ClusterSections:
 
     @property
     def has_critical(self) -> bool:
-        """Whether something is refused or may lose data: what a reviewer must not have to look for."""
+        """Return whether a topic is refused or may lose data; the cluster is then shown unfolded."""
         return any(section.priority == PRIORITY_CRITICAL for section in self.sections)
 
     def list_omitted_sections(self, rank: int) -> Iterator[int]:
-        """The numbers of sections of this rank that are not shown yet."""
+        """Yield the indexes of the sections with this priority that are not included yet."""
         return (at for at, each in enumerate(self.sections) if each.priority == rank and at not in self.included)
 
     def omitted_topics(self) -> Mapping[str, int]:
-        """The topics of sections that have found no room, each with its lowest rank."""
+        """Return the topics of omitted sections, each with the lowest priority number among its sections."""
         return {
             topic: section.priority
             for number, section in reversed(list(enumerate(self.sections)))
@@ -290,10 +312,11 @@ class _ClusterSections:
 
 
 def _fill_comment(clusters: Sequence[_ClusterSections], max_bytes: int) -> None:
-    """Write the sections that have room: each cluster has half of an even share for its own, the most needed first.
+    """Include as many sections as fit into ``max_bytes``.
 
-    The rest goes to what is needed most, of the cluster that has had least so far. Where a section has no room a
-    smaller one may have; but most of a long plan are alike, so only so many are tried.
+    First each cluster fills half of an even share with its own sections, the most important first. The rest goes, by
+    priority, to the cluster with the fewest bytes so far. If a section does not fit, a smaller one may. But most
+    sections of a long plan have similar sizes, so the number of failed attempts is limited.
     """
     filling = _SpaceAllocator(clusters, max_bytes)
     share = max_bytes // (2 * max(len(clusters), 1))
@@ -308,7 +331,7 @@ def _fill_comment(clusters: Sequence[_ClusterSections], max_bytes: int) -> None:
 
 
 class _SpaceAllocator:
-    """The room of a comment, given away section by section; ``spent`` is what each cluster has of it."""
+    """An allocator of the comment's bytes to sections; ``used_bytes`` is what each cluster has so far."""
 
     def __init__(self, clusters: Sequence[_ClusterSections], max_bytes: int) -> None:
         self._clusters = clusters
@@ -317,9 +340,10 @@ class _SpaceAllocator:
         self.used_bytes = [0] * len(clusters)
 
     def try_add(self, at: int, number: int, most: int) -> bool:
-        """Show a section of a cluster if it takes at most ``most`` bytes; return whether it is shown."""
+        """Include a section if it needs at most ``most`` bytes; return whether it was included."""
         cluster = self._clusters[at]
         written = cluster.sections[number].write()
+        # The first section of a cluster also needs bytes for the cluster's heading and for its omitted line.
         frame = 0 if cluster.included else _byte_size(cluster.format_text(opened=True)) + _OMITTED_LINE_BYTES
         cost = _byte_size(written) + 2 + frame
         if cost > min(most, self._remaining_bytes):
@@ -331,9 +355,10 @@ class _SpaceAllocator:
         return True
 
     def distribute_remaining(self) -> None:
-        """Give away what is left, by rank, to the cluster that has had least.
+        """Distribute the remaining bytes by priority, to the cluster with the fewest bytes first.
 
-        A cluster whose sections are too large for what is left comes after those that have not failed as often.
+        A cluster with more failed attempts comes after a cluster with fewer: its sections are too large for the
+        remaining bytes.
         """
         tries = _MAX_ATTEMPTS + len(self._clusters)
         self._failed_attempts = [0] * len(self._clusters)
@@ -354,10 +379,10 @@ class _SpaceAllocator:
 
 
 def _describe_omitted(priorities: Collection[int]) -> str:
-    """Return in words how many topics are not shown, from the rank of each."""
-    grave = sum(rank == PRIORITY_CRITICAL for rank in priorities)
-    words = f"{format_count(len(priorities), 'topic')} not shown"
-    return f"{words}, {grave:,} of them refused or with DataLoss" if grave else words
+    """Return the number of hidden topics as text, from the priority of each."""
+    critical_count = sum(rank == PRIORITY_CRITICAL for rank in priorities)
+    text = f"{format_count(len(priorities), 'topic')} not shown"
+    return f"{text}, {critical_count:,} of them refused or with DataLoss" if critical_count else text
 
 
 def _omitted_line_size(cluster: _ClusterSections) -> int:
@@ -365,7 +390,10 @@ def _omitted_line_size(cluster: _ClusterSections) -> int:
 
 
 def _format_omitted_clusters(clusters: Sequence[_ClusterSections]) -> str:
-    """Return the clusters that have found no room at all, those with the gravest topics first, and what they hold."""
+    """Return the topic counts of the clusters without a shown section.
+
+    Clusters with the most critical topics come first. Lines that do not fit are combined into one.
+    """
     cut = [(cluster, hidden) for cluster in clusters if not cluster.included and (hidden := cluster.omitted_topics())]
     cut.sort(key=lambda pair: -sum(rank == PRIORITY_CRITICAL for rank in pair[1].values()))
     lines, room = [], _MAX_OMITTED_BYTES - 2 * _OMITTED_LINE_BYTES
@@ -380,32 +408,38 @@ def _format_omitted_clusters(clusters: Sequence[_ClusterSections]) -> str:
 
 
 def _format_footer(clusters: Sequence[_ClusterSections]) -> str:
-    """What has been left out, and where it is."""
+    """Return the number of omitted topics and where to find the full plan."""
     hidden = {
         (cluster.plan.cluster, topic): rank for cluster in clusters for topic, rank in cluster.omitted_topics().items()
     }
-    cut, grave = len(hidden), sum(rank == PRIORITY_CRITICAL for rank in hidden.values())
-    if not cut:
+    omitted_count, critical_count = len(hidden), sum(rank == PRIORITY_CRITICAL for rank in hidden.values())
+    if not omitted_count:
         return FULL_PLAN_HINT if clusters else ""
-    words = f"**{format_count(cut, 'topic')} left out, for which a comment has no room"
-    words += f"; {grave:,} of them refused or with DataLoss" if grave else ""
-    return f"{words}.** {FULL_PLAN_HINT}"
+    text = f"**{format_count(omitted_count, 'topic')} left out, for which a comment has no room"
+    text += f"; {critical_count:,} of them refused or with DataLoss" if critical_count else ""
+    return f"{text}.** {FULL_PLAN_HINT}"
 
 
 def _byte_size(text: str) -> int:
-    """Bytes: never less than characters, however those are counted."""
+    """Return the size in bytes, which is never less than the number of characters."""
     return len(text.encode())
 
 
 PRIORITY_CRITICAL, PRIORITY_HIGH, PRIORITY_BROKERS, PRIORITY_LOW, PRIORITY_INFO = range(5)
-"""How much a reviewer needs a section: refusals and what may lose data, the disruptive, the brokers, the rest."""
+"""Section priorities, most important first.
+
+Refusals and possible data loss; disruptive changes; broker effects and warnings; safe changes; information.
+"""
 
 _MAX_SECTION_NAMES = 20
 _MAX_KINDS = 10
 
 
 class Section(NamedTuple):
-    """How much it is needed, the topics it is about, and what writes it: most sections of a long plan are not shown."""
+    """A section with its priority, its topics and the function that formats it.
+
+    The function is called only for sections that are tried: most sections of a long plan are not shown.
+    """
 
     priority: int
     topics: Sequence[str]
@@ -413,16 +447,18 @@ class Section(NamedTuple):
 
 
 def build_sections(plan: Plan, grouped: GroupedItems, root: str) -> list[Section]:
-    """The sections in the order to show them in; places in files are given from the folder ``root``."""
-    found = [*_build_budget_section(plan), *_build_group_sections(grouped, root)]
+    """Return the sections in display order; file locations are relative to the folder ``root``."""
+    sections = [*_build_budget_section(plan), *_build_group_sections(grouped, root)]
     for topic in plan.topics:
         if topic_block.has_own_block(topic, grouped):
-            found.append(Section(_topic_priority(topic), (topic.topic,), partial(_format_topic, topic, grouped, root)))
-    found.sort(key=lambda section: section.priority)
+            sections.append(
+                Section(_topic_priority(topic), (topic.topic,), partial(_format_topic, topic, grouped, root))
+            )
+    sections.sort(key=lambda section: section.priority)
     if table := list(brokers.format_broker_table(COMMENT_LAYOUT, plan)):
-        found.append(Section(PRIORITY_BROKERS, (), partial(_format_brokers, table)))
+        sections.append(Section(PRIORITY_BROKERS, (), partial(_format_brokers, table)))
     if plan.warnings:
-        found.append(
+        sections.append(
             Section(
                 PRIORITY_BROKERS,
                 (),
@@ -430,21 +466,19 @@ def build_sections(plan: Plan, grouped: GroupedItems, root: str) -> list[Section
             )
         )
     if plan.orphans:
-        words = format_count(len(plan.orphans), "owned topic")
-        words += f": {_format_names(plan.orphans)}" if len(plan.orphans) <= _MAX_SECTION_NAMES else ""
-        found.append(
-            Section(PRIORITY_INFO, (), partial(_format_bullet_section, summary.NOT_IN_PATHS.capitalize(), [words]))
+        text = format_count(len(plan.orphans), "owned topic")
+        text += f": {_format_names(plan.orphans)}" if len(plan.orphans) <= _MAX_SECTION_NAMES else ""
+        sections.append(
+            Section(PRIORITY_INFO, (), partial(_format_bullet_section, summary.NOT_IN_PATHS.capitalize(), [text]))
         )
     if notices := list(_format_unlisted_notices(plan, grouped)):
-        found.append(Section(PRIORITY_INFO, (), partial(_format_bullet_section, "Notices", notices)))
-    return found
+        sections.append(Section(PRIORITY_INFO, (), partial(_format_bullet_section, "Notices", notices)))
+    return sections
 
 
 def _build_budget_section(plan: Plan) -> Iterator[Section]:
     lines = [
-        escape_prose(words)
-        for message, instead in list_exceeded_budgets(plan)
-        for words in (message, f"instead: {instead}")
+        escape_prose(words) for message, hint in list_exceeded_budgets(plan) for words in (message, f"fix: {hint}")
     ]
     if lines:
         yield Section(PRIORITY_CRITICAL, (), partial(_format_bullet_section, "Over budget", lines))
@@ -484,19 +518,22 @@ def _format_record_group(ownership_action: str, topics: Sequence[str]) -> str:
 
 
 def _format_refusal_group(members: Sequence[tuple[TopicPlan, Issue]], root: str) -> str:
-    topic, finding = members[0]
-    general = finding._replace(hint=finding.hint.replace(f"={topic.topic}", "=TOPIC"))
+    topic, issue = members[0]
+    # The hint names the first topic only; a placeholder makes it valid for all topics of the group.
+    general = issue._replace(hint=issue.hint.replace(f"={topic.topic}", "=TOPIC"))
     listed = f"topics: {_format_names([member.topic for member, _ in members])}"
     name = format_count(len(members), "topic")
-    if finding.reason in topic_block.CLUSTER_WIDE_REASONS:
-        return _format_withheld(name, finding, [listed])
+    if issue.reason in topic_block.CLUSTER_WIDE_REASONS:
+        return _format_withheld(name, issue, [listed])
     return _format_refusal(name, topic, general, root, [listed])
 
 
 def _format_default_group(default: ClusterDefault, touched: Sequence[tuple[TopicPlan, ConfigItem]], root: str) -> str:
     key, _ = default
-    verdicts = Counter(item.assessment for _, item in touched).most_common()
-    lines = _format_risks([(format_count(times, "topic"), verdict) for verdict, times in verdicts], topics=True)
+    assessments = Counter(item.assessment for _, item in touched).most_common()
+    lines = _format_risks(
+        [(format_count(times, "topic"), assessment) for assessment, times in assessments], topics=True
+    )
     lines.append(f"topics: {_format_names([topic.topic for topic, _ in touched])}")
     lines.extend(_format_field_location(touched[0][0], ("config", key), root))
     befores = Counter(item for _, item in touched).most_common(_MAX_KINDS)
@@ -509,39 +546,37 @@ def _format_default_group(default: ClusterDefault, touched: Sequence[tuple[Topic
 
 
 def _format_topic(topic: TopicPlan, grouped: GroupedItems, root: str) -> str:
-    """Everything about one topic: its changes under one head, each refusal under another."""
+    """Return one topic's section: all changes under one heading, each refusal under another."""
     parts = []
     if topic_block.has_ungrouped_changes(topic, grouped):
         parts.append(_format_changed_topic(topic, grouped.defaults))
-    for finding in topic_block.list_ungrouped_refusals(topic, grouped):
+    for issue in topic_block.list_ungrouped_refusals(topic, grouped):
         name = format_code(topic.topic)
-        closed = finding.reason in topic_block.CLUSTER_WIDE_REASONS
-        parts.append(_format_withheld(name, finding) if closed else _format_refusal(name, topic, finding, root))
-    notices = [finding for finding in topic.notices if finding.reason is not Reason.UNMANAGED]
+        closed = issue.reason in topic_block.CLUSTER_WIDE_REASONS
+        parts.append(_format_withheld(name, issue) if closed else _format_refusal(name, topic, issue, root))
+    notices = [issue for issue in topic.notices if issue.reason is not Reason.UNMANAGED]
     if notices:
-        parts.append(
-            _format_bullets([f"{_notice_label(finding)}: {escape_prose(finding.message)}" for finding in notices])
-        )
+        parts.append(_format_bullets([f"{_notice_label(issue)}: {escape_prose(issue.message)}" for issue in notices]))
     return "\n\n".join(parts)
 
 
 def _format_changed_topic(topic: TopicPlan, shared_defaults: SharedDefaults) -> str:
-    words, record = summarize_changes(topic.changes), describe_ownership_action(topic)
+    action, record = summarize_changes(topic.changes), describe_ownership_action(topic)
     if is_record_only(topic):
-        words = topic_block.describe_record_only(record)
+        action = topic_block.describe_record_only(record)
     lines = _format_risks(list_risk_assessments(topic.changes))
     if record and not is_record_only(topic):
         lines.append(f"record: {escape_prose(record)}, the topic becomes ours")
     if topic.observe_only:
-        words = f"observed, not done: {words}"
-    return _format_section(format_code(topic.topic), words, lines, format_diff(topic.changes, shared_defaults))
+        action = f"observed, not done: {action}"
+    return _format_section(format_code(topic.topic), action, lines, format_diff(topic.changes, shared_defaults))
 
 
 def _format_refusal(name: str, topic: TopicPlan, issue: Issue, root: str, extra_lines: Sequence[str] = ()) -> str:
-    """A refusal: why, where it was asked for, what to do, and the changes that it holds back."""
+    """Return a refusal with its message, location, hint and withheld changes."""
     lines = [escape_prose(issue.message), *_format_field_location(topic, issue.field, root)]
     if issue.hint:
-        lines.append(f"instead: {escape_prose(issue.hint)}")
+        lines.append(f"fix: {escape_prose(issue.hint)}")
     lines.extend(_format_rule_location(issue, root))
     if issue.withheld:
         lines.append(f"held back: {escape_prose(summarize_changes(issue.withheld))}")
@@ -554,7 +589,10 @@ def _format_refusal(name: str, topic: TopicPlan, issue: Issue, root: str, extra_
 
 
 def _format_withheld(name: str, issue: Issue, extra_lines: Sequence[str] = ()) -> str:
-    """What is held back for a reason that is the cluster's: why, its head or a section says once."""
+    """Return the changes that are withheld for a cluster-wide reason.
+
+    The cluster's heading or a section of its own gives the reason once.
+    """
     lines = [*_format_risks(list_risk_assessments(issue.withheld)), *extra_lines]
     return _format_section(
         name, f"held back: {summarize_changes(issue.withheld)}", lines, format_diff(issue.withheld, ())
@@ -575,13 +613,18 @@ def _format_bullets(lines: Iterable[str]) -> str:
 
 
 def _format_risks(assessments: Iterable[tuple[str, RiskAssessment]], *, topics: bool = False) -> list[str]:
-    """The risk with its reasons, the worst first; what a reason is about is named unless it is one thing alone."""
+    """Return one line per risk and reason, the highest risk first.
+
+    Each reason names its subjects, except when there is only one assessment and it is about one topic.
+    """
     pairs = list(assessments)
-    given = group_risks(pairs)
-    if not given:
+    grouped_risks = group_risks(pairs)
+    if not grouped_risks:
         return [f"**{Risk.SAFE.label}**"]
     alone = len(pairs) == 1 and not topics
-    reasons = [(each, each.explanation if alone else f"{subjects}: {each.explanation}") for each, subjects in given]
+    reasons = [
+        (each, each.explanation if alone else f"{subjects}: {each.explanation}") for each, subjects in grouped_risks
+    ]
     return [f"**{each.risk.label}**: {escape_prose(reason)}" for each, reason in reasons]
 
 
@@ -592,7 +635,7 @@ def _format_field_location(topic: TopicPlan, field: Sequence[str], root: str) ->
 
 
 def _format_rule_location(issue: Issue, root: str) -> Iterator[str]:
-    """Where the rule of a policy stands that decided it."""
+    """Yield the location of the policy rule that caused the issue, if known."""
     if place := issue.rule_origin and issue.rule_origin.locate():
         yield f"rule at {_format_location(place, root)}"
 
@@ -614,13 +657,16 @@ def _format_brokers(table: Sequence[str]) -> str:
 
 
 def _format_unlisted_notices(plan: Plan, grouped: GroupedItems) -> Iterator[str]:
-    """Notices of topics that have no section: each kind once, faults first, then the most frequent."""
+    """Yield the notices of topics without a section, grouped by message.
+
+    Warnings come before notes, the most frequent first; the rest is counted after ``_MAX_KINDS`` groups.
+    """
     kinds: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for topic in plan.topics:
         alone = topic_block.has_own_block(topic, grouped)
-        for finding in topic.notices:
-            if finding.reason is Reason.UNMANAGED or not alone:
-                kinds[_notice_label(finding), finding.message].append(topic.topic)
+        for issue in topic.notices:
+            if issue.reason is Reason.UNMANAGED or not alone:
+                kinds[_notice_label(issue), issue.message].append(topic.topic)
     ordered = sorted(kinds.items(), key=lambda kind: (kind[0][0] == "note", -len(kind[1])))
     for (label, message), topics in ordered[:_MAX_KINDS]:
         yield f"{label}: {_format_names(topics)}: {escape_prose(message)}"

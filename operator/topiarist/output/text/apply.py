@@ -1,4 +1,7 @@
-"""What became of a plan, as text: what went well in a few lines, everything else topic by topic."""
+"""The result of an ``apply`` as text: successful topics in a few lines, every other topic by itself.
+
+``apply``, ``nudge`` and ``unmanage`` print it; ``text.short`` uses the summary line.
+"""
 
 from __future__ import annotations
 
@@ -39,15 +42,15 @@ _SUMMARY_ORDER = (*(result.value for result in Result), _WITHHELD)
 _RESULT_HINTS = {
     Result.CONFLICT: "conflict: the topic changed since it was planned, so nothing was written; plan again",
     Result.UNKNOWN: "unknown: the connection broke before the answer came; the next run sees whether it was done",
-    Result.PENDING: "not finished: written; the controller goes on by itself",
-    Result.SKIPPED: "not sent: the run ended before; the next run goes on",
+    Result.PENDING: "pending: written; the controller goes on by itself",
+    Result.SKIPPED: "skipped: the run ended before; the next run goes on",
 }
 
 
 def format_report(report: ReconcileReport, layout: TextLayout) -> str:
-    """What became of one cluster's plan: results, what to do about the worse ones, one line that adds up.
+    """Return the outcomes of one cluster's plan, hints for unfinished results, and a summary line.
 
-    An error that ended the run is not part of it: whoever catches it says it.
+    An error that ended the run is not included: the caller that catches the error prints it.
     """
     return "\n".join(_format_lines(report, layout)) + "\n"
 
@@ -56,14 +59,14 @@ def _format_lines(report: ReconcileReport, layout: TextLayout) -> Iterator[str]:
     results: dict[Result, list[Outcome]] = {}
     for outcome in sorted(report.outcomes):
         results.setdefault(outcome.result, []).append(outcome)
-    loud = [outcome for outcome in sorted(report.outcomes) if _has_details(outcome)]
-    layout = replace(layout, action_column=choose_action_column(outcome.topic for outcome in loud))
+    detailed = [outcome for outcome in sorted(report.outcomes) if _has_details(outcome)]
+    layout = replace(layout, action_column=choose_action_column(outcome.topic for outcome in detailed))
     if name := sanitize(report.plan.cluster):
         yield from (layout.colorize(part, BOLD) for part in wrap(name, layout.width))
     for result in _CONDENSED_RESULTS:
         if result in results:
             yield from _format_condensed(layout, result, [each for each in results[result] if not _has_details(each)])
-    for outcome in loud:
+    for outcome in detailed:
         yield from _format_detailed(layout, outcome)
     for result, words in _RESULT_HINTS.items():
         if result in results:
@@ -72,12 +75,12 @@ def _format_lines(report: ReconcileReport, layout: TextLayout) -> Iterator[str]:
 
 
 def _has_details(outcome: Outcome) -> bool:
-    """Whether there is something to say of this very topic."""
+    """Return whether the topic needs a block of its own."""
     return outcome.result in _DETAILED_RESULTS or bool(outcome.message)
 
 
 def _format_condensed(layout: TextLayout, result: Result, outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Results that need no words of their own: the topics, in a row."""
+    """Yield a list of topic names for a result that needs no explanation."""
     sign, tone = _CONDENSED_RESULTS[result]
     if outcomes:
         listed = format_names(layout, [outcome.topic for outcome in outcomes])
@@ -93,13 +96,16 @@ def _format_detailed(layout: TextLayout, outcome: Outcome) -> Iterator[str]:
 
 
 def format_summary(report: ReconcileReport) -> str:
-    """``Applied: 3 done, 1 already so, 1 failed, 2 refused.``; topics that the plan refused in part count too."""
+    """Return ``Applied: 3 done, 1 unchanged, 1 failed, 2 refused.``
+
+    Topics that the plan refused in part count as refused too.
+    """
     results = Counter(outcome.result.value for outcome in report.outcomes)
-    reasons = {topic.topic: {finding.reason for finding in topic.refusals} for topic in report.plan.topics}
-    refused = {topic for topic, of_topic in reasons.items() if of_topic - CLUSTER_WIDE_REASONS}
+    reasons = {topic.topic: {issue.reason for issue in topic.refusals} for topic in report.plan.topics}
+    refused = {topic for topic, topic_reasons in reasons.items() if topic_reasons - CLUSTER_WIDE_REASONS}
     refused.update(outcome.topic for outcome in report.outcomes_with(Result.REFUSED))
-    held = {topic for topic, of_topic in reasons.items() if of_topic & CLUSTER_WIDE_REASONS}
+    withheld = {topic for topic, topic_reasons in reasons.items() if topic_reasons & CLUSTER_WIDE_REASONS}
     results[Result.REFUSED.value] = len(refused)
-    results[_WITHHELD] = len(held)
+    results[_WITHHELD] = len(withheld)
     listed = ", ".join(f"{results[word]:,} {word}" for word in _SUMMARY_ORDER if results[word])
     return f"Applied: {listed}." if listed else "Applied: nothing was to be done."

@@ -1,4 +1,7 @@
-"""The effect of a plan on the brokers: leaders and replicas before and after, per broker or, if many, per rack."""
+"""The effect of a plan on the brokers: leaders and replicas before and after, per broker or per rack.
+
+``text.plan`` and ``markdown.plan`` show the table. Many brokers are combined by rack, unless the layout is verbose.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ class _LoadRow(NamedTuple):
 
 
 def format_broker_table(layout: TextLayout, plan: Plan) -> Iterator[str]:
-    """The table, or nothing where no replica is placed. A leader is a preferred one: the first of a replica list."""
+    """Yield the table; nothing if the plan places no replica.
+
+    "Leaders" counts preferred leaders: the first broker of each replica list.
+    """
     if not any(topic.new_replicas() for topic in plan.actionable_topics()):
         return
     rows = _build_broker_rows(plan)
@@ -30,16 +36,19 @@ def format_broker_table(layout: TextLayout, plan: Plan) -> Iterator[str]:
         rows = _build_rack_rows(plan)
     leaders = [(row.before.leaders, row.after.leaders) for row in rows]
     replicas = [(row.before.replicas, row.after.replicas) for row in rows]
-    first, second = _format_column(leaders), _format_column(replicas)
+    leader_texts, replica_texts = _format_column(leaders), _format_column(replicas)
     start = max(TEXT_COLUMN, *(len(row.label) + 8 for row in rows))
-    width = max(_MIN_LEADERS_WIDTH, *(len(text) + 2 for text in first))
+    width = max(_MIN_LEADERS_WIDTH, *(len(text) + 2 for text in leader_texts))
     yield layout.colorize(f"{'  brokers':<{start}}{'leaders':<{width}}replicas", DIM)
-    for row, one, other in zip(rows, first, second, strict=True):
-        yield f"      {row.label}".ljust(start) + one.ljust(width) + other
+    for row, leader_text, replica_text in zip(rows, leader_texts, replica_texts, strict=True):
+        yield f"      {row.label}".ljust(start) + leader_text.ljust(width) + replica_text
 
 
 def _format_column(pairs: list[tuple[int, int]]) -> list[str]:
-    """Before and after, right-aligned below each other; what stays is said once."""
+    """Return the values before and after, right-aligned.
+
+    An unchanged value is shown once.
+    """
     befores = max(len(f"{before:,}") for before, _ in pairs)
     afters = max(len(f"{after:,}") for _, after in pairs)
     return [
@@ -77,16 +86,16 @@ def _build_rack_rows(plan: Plan) -> list[_LoadRow]:
     racks: dict[str | None, list[int]] = defaultdict(list)
     for broker in plan.brokers:
         racks[broker.rack].append(broker.id)
-    named = [(_describe_rack(rack), racks[rack]) for rack in sorted(racks, key=lambda rack: (rack is None, rack or ""))]
-    known = {broker.id for broker in plan.brokers}
-    if missing := [broker for broker in after if broker not in known]:
-        named.append(("not registered", missing))
+    rows = [(_describe_rack(rack), racks[rack]) for rack in sorted(racks, key=lambda rack: (rack is None, rack or ""))]
+    registered = {broker.id for broker in plan.brokers}
+    if missing := [broker for broker in after if broker not in registered]:
+        rows.append(("not registered", missing))
     return [
         _LoadRow(f"{name} ({format_count(len(ids), 'broker')})", _sum_load(plan.load, ids), _sum_load(after, ids))
-        for name, ids in named
+        for name, ids in rows
     ]
 
 
 def _sum_load(loads: Mapping[int, Load], brokers: list[int]) -> Load:
-    found = [loads.get(broker, Load()) for broker in brokers]
-    return Load(sum(load.leaders for load in found), sum(load.replicas for load in found))
+    broker_loads = [loads.get(broker, Load()) for broker in brokers]
+    return Load(sum(load.leaders for load in broker_loads), sum(load.replicas for load in broker_loads))

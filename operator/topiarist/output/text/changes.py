@@ -1,6 +1,7 @@
-"""Changes in words and fields: what happens, why that may hurt, the replica lists and the config before and after.
+"""Changes as text: the action, the risk with its reason, replica lists and config before and after.
 
-Used for changes that will be done and for those that a refusal holds back; ``blocks`` puts them under a head.
+The module formats both planned changes and the changes that a refusal withholds. ``topic_block`` puts a heading above
+them; ``markdown.plan`` and ``ci.github`` use the summaries and risks.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from topiarist.output.text.values import ConfigRow, format_config_lines, format_
 from topiarist.text import format_count
 
 RISK_STYLES = (DIM, YELLOW, BOLD_RED)
-"""The tone of each risk's word, safest first."""
+"""The style of each risk's label, safest first."""
 
 FROM_CLUSTER_DEFAULTS = "from the cluster's defaults"
 
 SharedDefaults = Collection[tuple[str, str | None]]
-"""Keys and values of the cluster's defaults that are shown once for many topics."""
+"""Keys and values of cluster defaults that are shown once for many topics."""
 
 _CHANGE_SUBJECTS = {
     CreateTopic: "creation",
@@ -45,7 +46,7 @@ _MAX_SUBJECTS = 3
 
 
 def summarize_changes(changes: Iterable[Change]) -> str:
-    """What the changes do, in a few words: ``grow 6 -> 12 partitions, configure``."""
+    """Return the changes in a few words: ``grow 6 -> 12 partitions, configure``."""
     return ", ".join(_summarize_change(change) for change in changes)
 
 
@@ -64,29 +65,29 @@ def _summarize_change(change: Change) -> str:
         case TakeOwnership():
             return "record only"
         case ReleaseOwnership():
-            return "release: only our record goes"
+            return "unmanage: only the ownership record is removed"
         case Nudge(partitions):
             return f"nudge: {format_count(len(partitions), 'partition')} without a state"
 
 
 def highest_risk(changes: Iterable[Change]) -> Risk:
-    """The highest risk among changes."""
+    """Return the highest risk among the changes; ``Risk.SAFE`` if there are none."""
     return max((change.assessment.risk for change in changes), default=Risk.SAFE)
 
 
 def format_changes(
     layout: TextLayout, changes: Sequence[Change], *, shared_defaults: SharedDefaults = (), already_shown: str = ""
 ) -> Iterator[str]:
-    """The fields of changes: why they may hurt, replica lists, config before and after.
+    """Yield the fields of changes: risk reasons, replica lists, config before and after.
 
-    Keys in ``shared_defaults`` are only counted. A reason that is part of ``already_shown`` has been given already.
+    Keys in ``shared_defaults`` are only counted. A reason that is part of ``already_shown`` is not repeated.
     """
     reasons = [
         pair
         for pair in list_risk_assessments(changes)
         if not pair[1].explanation or pair[1].explanation not in already_shown
     ]
-    yield from format_field(layout, "because", format_risk_reasons(layout, reasons))
+    yield from format_field(layout, "reason", format_risk_reasons(layout, reasons))
     for change in changes:
         match change:
             case CreateTopic(replicas, config):
@@ -116,7 +117,7 @@ def _format_config(layout: TextLayout, items: Sequence[ConfigItem], shared_defau
 
 
 def filter_own_items(items: Iterable[ConfigItem], shared_defaults: SharedDefaults) -> list[ConfigItem]:
-    """The items that are shown with their topic: all but those that are shown once for many topics."""
+    """Return the config items that are shown with their topic, without the shared defaults."""
     return [item for item in items if not _is_shared_default(item, shared_defaults)]
 
 
@@ -125,14 +126,14 @@ def _is_shared_default(item: ConfigItem, shared_defaults: SharedDefaults) -> boo
 
 
 def is_fully_shared(changes: Sequence[Change], shared_defaults: SharedDefaults) -> bool:
-    """Whether nothing is left to show of these changes beyond what is shown for all topics together."""
+    """Return whether the changes consist only of shared defaults."""
     return all(
         isinstance(change, UpdateConfig) and not filter_own_items(change.items, shared_defaults) for change in changes
     )
 
 
 def list_risk_assessments(changes: Iterable[Change]) -> Iterator[tuple[str, RiskAssessment]]:
-    """Each thing that changes with its verdict."""
+    """Yield each subject of a change (a config key or a noun) with its assessment."""
     for change in changes:
         if isinstance(change, UpdateConfig):
             yield from ((item.key, item.assessment) for item in change.items)
@@ -141,32 +142,36 @@ def list_risk_assessments(changes: Iterable[Change]) -> Iterator[tuple[str, Risk
 
 
 def format_risk_reasons(layout: TextLayout, assessments: Iterable[tuple[str, RiskAssessment]]) -> list[str]:
-    """Why changes are not safe, the worst first; one line or more for each distinct reason.
+    """Return the reasons why changes are not safe, the highest risk first.
 
-    What changes is named unless it is one thing alone, the risk where it differs from reason to reason.
+    Each distinct reason has one line or more. A reason names its subjects, except when there is only one assessment.
+    The risk is shown if it differs between the reasons.
     """
-    found = list(assessments)
-    given = group_risks(found)
-    if len(found) == 1:
-        return wrap(given[0][0].explanation, layout.text_width) if given else []
-    differ = len({verdict.risk for verdict, _ in given}) > 1
+    pairs = list(assessments)
+    grouped = group_risks(pairs)
+    if len(pairs) == 1:
+        return wrap(grouped[0][0].explanation, layout.text_width) if grouped else []
+    differ = len({assessment.risk for assessment, _ in grouped}) > 1
     lines = []
-    for verdict, subjects in given:
-        word = verdict.risk.label if differ else ""
-        first, *rest = wrap(f"{subjects}: {verdict.explanation}", layout.text_width - len(word) - 2)
-        painted = layout.colorize(word, RISK_STYLES[verdict.risk])
-        lines += [right_align(first, word, layout.text_width, painted), *rest]
+    for assessment, subjects in grouped:
+        label = assessment.risk.label if differ else ""
+        first, *rest = wrap(f"{subjects}: {assessment.explanation}", layout.text_width - len(label) - 2)
+        colorized_label = layout.colorize(label, RISK_STYLES[assessment.risk])
+        lines += [right_align(first, label, layout.text_width, colorized_label), *rest]
     return lines
 
 
 def group_risks(assessments: Iterable[tuple[str, RiskAssessment]]) -> list[tuple[RiskAssessment, str]]:
-    """The verdicts that have a reason, each once, the worst first, with what they are about: a list in words."""
+    """Return each distinct assessment that has an explanation, with its subjects as text.
+
+    The highest risk comes first.
+    """
     subjects: dict[RiskAssessment, list[str]] = {}
-    for subject, verdict in assessments:
-        if verdict.explanation:
-            subjects.setdefault(verdict, []).append(subject)
-    worst_first = sorted(subjects, key=lambda verdict: -verdict.risk)
-    return [(verdict, _join_subjects(subjects[verdict])) for verdict in worst_first]
+    for subject, assessment in assessments:
+        if assessment.explanation:
+            subjects.setdefault(assessment, []).append(subject)
+    worst_first = sorted(subjects, key=lambda assessment: -assessment.risk)
+    return [(assessment, _join_subjects(subjects[assessment])) for assessment in worst_first]
 
 
 def _join_subjects(subjects: Sequence[str]) -> str:

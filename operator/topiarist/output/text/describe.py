@@ -1,13 +1,9 @@
-"""One topic of each cluster as text: where it is in its life, its partitions, its values, what is pending.
+"""One topic of each cluster as text for a terminal: phase, partitions, values and pending changes.
 
-What is pending is shown by the blocks of a plan, so that it reads as there. ``partition_lines`` and ``value_lines``
-have the tables. A cluster after the other, in 80 columns, without a legend.
-
-The partitions of a topic as a table: a line of counts, then leader, replicas, ISR and what is not well.
-
-Of many partitions only those that are not well are shown, and of many of these the first; a verbose page has all.
-
-The values of a topic as a table: each with what holds on the cluster, what is asked for, and by which line.
+``describe`` prints it, one cluster after the other, in 80 columns and without a legend. Pending changes are formatted
+by ``topic_block``, so that they look the same as in a plan. The partition table has a line of counts, then leader,
+replicas, ISR and issues of each partition. Of many partitions only those with issues are shown, unless the layout is
+verbose. The value table has the value on the cluster, the desired value and the place that it comes from.
 """
 
 from __future__ import annotations
@@ -63,7 +59,7 @@ _MAX_SHOWN_NUMBERS = 12
 
 
 def format_descriptions(descriptions: Sequence[Description], layout: TextLayout) -> str:
-    """The topic on each cluster, in the order given."""
+    """Return the text for the topic on each cluster, in the order given; empty without descriptions."""
     texts = ["\n".join(_format_lines(each, layout)) for each in descriptions]
     return "\n\n".join(texts) + "\n" if texts else ""
 
@@ -85,7 +81,7 @@ def _format_lines(description: Description, layout: TextLayout) -> Iterator[str]
 
 
 def _make_header_plan(description: Description) -> Plan:
-    """The cluster as the head of a plan has it."""
+    """Return a plan with only the fields that a cluster header shows."""
     state = description.state
     return Plan(
         cluster=description.cluster.name,
@@ -98,14 +94,18 @@ def _make_header_plan(description: Description) -> Plan:
 
 
 def _format_topic(description: Description, layout: TextLayout) -> Iterator[str]:
-    """The topic's name and phase, and what it is known by."""
-    life, tone, name = description.phase, _PHASE_STYLES.get(description.phase.phase, BOLD), sanitize(description.topic)
+    """Yield the topic's name, phase, identity, placement, notes and read errors."""
+    topic_phase, style, name = (
+        description.phase,
+        _PHASE_STYLES.get(description.phase.phase, BOLD),
+        sanitize(description.topic),
+    )
     if len(name) + 4 <= TEXT_COLUMN:
-        yield from format_section(layout, name, wrap(life.message, layout.text_width), tone)
+        yield from format_section(layout, name, wrap(topic_phase.message, layout.text_width), style)
     else:
-        yield from (f"  {layout.colorize(part, tone)}" for part in wrap(name, layout.width - 2))
-        yield from format_field(layout, "", wrap(life.message, layout.text_width))
-    yield from format_text_field(layout, "waits for", life.blocked_by)
+        yield from (f"  {layout.colorize(part, style)}" for part in wrap(name, layout.width - 2))
+        yield from format_field(layout, "", wrap(topic_phase.message, layout.text_width))
+    yield from format_text_field(layout, "waits for", topic_phase.blocked_by)
     yield from format_text_field(layout, "topic id", description.topic_id or "")
     yield from format_text_field(layout, "document", _describe_document(description))
     yield from format_text_field(layout, "record", _describe_record(description))
@@ -123,28 +123,28 @@ def _describe_document(description: Description) -> str:
         return ""
     name = f"{spec.manifest.namespace}/{spec.manifest.name}" if spec.manifest.namespace else spec.manifest.name
     place = find_origin(spec).locate()
-    words = f"Topic {name}" + (f", {place}" if place else "")
-    return f"{words}; its topicName is {description.topic}" if description.resolved.by_document_name else words
+    text = f"Topic {name}" + (f", {place}" if place else "")
+    return f"{text}; its topicName is {description.topic}" if description.resolved.by_document_name else text
 
 
 def _describe_record(description: Description) -> str:
-    """Our record in words: whose it is, what it says, whether it counts."""
+    """Return the ownership record as text: its owner, its config keys, and whether it is valid."""
     record, topic = description.record, description.state.topics.get(description.topic)
     if record is None:
         return "none: topiarist has neither made nor adopted the topic" if topic else ""
-    whose = f"of owner {record.owner}" + (
+    owner_text = f"of owner {record.owner}" + (
         "" if record.owner == description.owner else f" (this run is {description.owner})"
     )
     if topic and not topic.record_valid:
-        return f"{whose}, stale: it belongs to an earlier topic of this name and counts as none"
+        return f"{owner_text}, stale: it belongs to an earlier topic of this name and counts as none"
     if record.deleted:
-        return f"{whose}: a note that the topic was deleted by topiarist"
+        return f"{owner_text}: a note that the topic was deleted by topiarist"
     keys = ", ".join(record.config_keys)
-    return f"{whose}, sets {keys}" if keys else f"{whose}, sets no config"
+    return f"{owner_text}, sets {keys}" if keys else f"{owner_text}, sets no config"
 
 
 def _describe_placement(placement: InferredPlacement | None, state: ClusterState, name: str) -> str:
-    """Return the words for a topic's placement; empty if there are no replica lists."""
+    """Return the text for a topic's placement; empty if there are no replica lists."""
     topic = state.topics.get(name)
     if placement is None:
         return "lists do not follow Kafka's algorithm" if topic and any(topic.replicas) else ""
@@ -171,15 +171,15 @@ def _describe_placement(placement: InferredPlacement | None, state: ClusterState
 
 
 def _shorten_numbers(numbers: Sequence[int]) -> str:
-    """Return numbers as a list: the first twelve, and how many more there are."""
+    """Return the first twelve numbers as text, and how many more there are."""
     shown = ", ".join(map(str, numbers[:_MAX_SHOWN_NUMBERS]))
     left = len(numbers) - _MAX_SHOWN_NUMBERS
     return f"{shown} and {left:,} more" if left > 0 else shown
 
 
 def _list_notes(description: Description) -> Iterator[str]:
-    """What else a person should know of the topic as it stands."""
-    topic, now = (
+    """Yield further facts about the topic's current state that a user needs to know."""
+    topic, progress = (
         description.state.topics.get(description.topic),
         build_topic_progress(description.state, description.topic),
     )
@@ -191,20 +191,23 @@ def _list_notes(description: Description) -> Iterator[str]:
         yield describe_external_changes(topic.valid_record, topic.config)
     if topic and topic.unknown_fields:
         yield f"its znode has fields that Kafka does not write: {', '.join(topic.unknown_fields)}"
-    if now.missing_brokers and description.phase.phase is not Phase.MARKED_FOR_DELETION:
-        yield blocking_reason(TopicProgress(None, False, now.missing_brokers))
+    if progress.missing_brokers and description.phase.phase is not Phase.MARKED_FOR_DELETION:
+        yield blocking_reason(TopicProgress(None, False, progress.missing_brokers))
+    # The pending plan may report the unequal replication factors already; report them once.
     noticed = {notice.message for notice in description.pending_plan.notices} if description.pending_plan else set()
     if topic and (unequal := describe_unequal_replication_factors(topic)) and unequal not in noticed:
         yield f"its {unequal}"
     if description.phase.blocked_by == IN_PROGRESS and description.phase.phase is not Phase.MARKED_FOR_DELETION:
         yield f"if it stays so, the controller has overlooked the topic: topiarist nudge {sanitize(description.topic)}"
-    asked = description.topic in description.state.reassigning_topics
-    if asked and not any(one.has_issue(IssueType.REASSIGNING) for one in description.partitions):
+    reassignment_requested = description.topic in description.state.reassigning_topics
+    if reassignment_requested and not any(
+        partition.has_issue(IssueType.REASSIGNING) for partition in description.partitions
+    ):
         yield "a reassignment that is asked for names it"
 
 
 def _format_faults(description: Description, layout: TextLayout) -> Iterator[str]:
-    """Znodes of the topic that are odd; of many the first."""
+    """Yield the read errors of the topic's znodes; of many only the first ones."""
     whole = layout.verbose or len(description.read_errors) <= _MAX_SHOWN_FAULTS
     shown = description.read_errors if whole else description.read_errors[: _MAX_SHOWN_FAULTS - 1]
     for fault in shown:
@@ -219,7 +222,7 @@ def _format_warnings(description: Description, layout: TextLayout) -> Iterator[s
 
 
 def _format_pending(description: Description, layout: TextLayout) -> Iterator[str]:
-    """What a plan says of this topic, in its words."""
+    """Yield the plan of this topic in the format of a plan."""
     plan = description.pending_plan
     if description.phase.phase is Phase.UNKNOWN:
         return
@@ -228,16 +231,16 @@ def _format_pending(description: Description, layout: TextLayout) -> Iterator[st
         return
     if topic_block.has_own_block(plan, _NO_GROUPS):
         yield from topic_block.format_topic(layout, plan, _NO_GROUPS)
-        # Of a budget the blocks only say that it holds something back; a plan says the rest at its end.
-        for message, instead in list_exceeded_budgets(replace(_make_header_plan(description), topics=(plan,))):
+        # A block only marks changes as withheld by a budget; a plan explains the budget once, at its end.
+        for message, hint in list_exceeded_budgets(replace(_make_header_plan(description), topics=(plan,))):
             yield ""
             yield from format_section(layout, "over budget", wrap(message, layout.text_width), BOLD_RED)
-            yield from format_section(layout, "instead", wrap(instead, layout.text_width))
+            yield from format_section(layout, "fix", wrap(hint, layout.text_width))
         return
-    said_too = [notice for notice in plan.notices if layout.verbose or notice.reason is not Reason.UNMANAGED]
-    ending = "nothing is to be done" if said_too else "nothing: it is as its manifest says"
+    shown_notices = [notice for notice in plan.notices if layout.verbose or notice.reason is not Reason.UNMANAGED]
+    ending = "nothing is to be done" if shown_notices else "nothing: it is as its manifest says"
     yield from format_section(layout, "pending", wrap(ending, layout.text_width))
-    for notice in said_too:
+    for notice in shown_notices:
         label = "warning" if notice.reason is Reason.EXISTING_PROBLEM else "note"
         yield from format_section(layout, label, wrap(notice.message, layout.text_width))
 
@@ -246,7 +249,7 @@ def _explain_missing_plan(description: Description) -> str:
     if not description.manifests_given:
         return "no manifests were given"
     if description.is_orphan:
-        return f"not in the given paths; to give the topic up: topiarist release {sanitize(description.topic)}"
+        return f"not in the given paths; to give the topic up: topiarist unmanage {sanitize(description.topic)}"
     return "not in the given paths"
 
 
@@ -263,20 +266,20 @@ class _PartitionRow(NamedTuple):
 
 
 def format_partition_table(layout: TextLayout, description: Description) -> Iterator[str]:
-    """The counts and the table; nothing for a topic without partitions."""
+    """Yield the counts and the table of partitions; nothing for a topic without partitions."""
     if not description.partitions:
         return
     yield from format_section(layout, "partitions", wrap(_describe_counts(description), layout.text_width))
-    unwell = [one for one in description.partitions if one.issues]
+    with_issues = [partition for partition in description.partitions if partition.issues]
     whole = layout.verbose or len(description.partitions) <= _MAX_SHOWN_PARTITIONS
-    shown = description.partitions if whole else unwell
+    shown = description.partitions if whole else with_issues
     if not layout.verbose and len(shown) > _MAX_SHOWN_PARTITIONS:
         shown = shown[: _MAX_SHOWN_PARTITIONS - 1]
     if shown:
         yield from _format_table(layout, shown, description.states_known)
     if len(shown) < len(description.partitions):
-        left = len(unwell) - sum(bool(one.issues) for one in shown)
-        words = (
+        left = len(with_issues) - sum(bool(partition.issues) for partition in shown)
+        hidden_text = (
             f"{left:,} more that are not well"
             if left
             else "the others are well"
@@ -284,29 +287,34 @@ def format_partition_table(layout: TextLayout, description: Description) -> Iter
             else "the others"
         )
         tail = "-v shows them" if left or not description.states_known else "-v shows all"
-        yield f"{'':{_TABLE_INDENT}}... {words} ({tail})" if shown else f"{'':{_TABLE_INDENT}}(-v shows them)"
+        yield f"{'':{_TABLE_INDENT}}... {hidden_text} ({tail})" if shown else f"{'':{_TABLE_INDENT}}(-v shows them)"
 
 
 def _describe_counts(description: Description) -> str:
-    """``12 x 3 replicas: 10 well, 1 offline, 2 under-replicated``."""
-    ill = [f"{number:,} {condition.label}" for condition, number in count_issues(description.partitions).items()]
-    listed = [one for one in description.partitions if one.listed]
+    """Return the counts, as in ``12 x 3 replicas: 10 well, 1 offline, 2 under-replicated``."""
+    issue_counts = [
+        f"{number:,} {condition.label}" for condition, number in count_issues(description.partitions).items()
+    ]
+    listed = [partition for partition in description.partitions if partition.listed]
     if not listed:
-        return ", ".join(["their replica lists cannot be read", *ill])
-    widths = sorted({one.replica_count for one in listed})
+        return ", ".join(["their replica lists cannot be read", *issue_counts])
+    widths = sorted({partition.replica_count for partition in listed})
     width = format_count(widths[0], "replica") if len(widths) == 1 else f"{widths[0]} to {widths[-1]} replicas"
     if not description.states_known:
-        return ", ".join([f"{len(listed):,} x {width}", *ill, "leaders and ISR are not known"])
-    well = sum(not one.issues for one in description.partitions)
-    # Leaders and ISRs are well, but not all is: the number of replicas is a note of the topic.
-    whole = "all well" if len(widths) == 1 else "all in sync"
-    return f"{len(listed):,} x {width}: " + ", ".join([f"{well:,} well" if ill else whole, *ill])
+        return ", ".join([f"{len(listed):,} x {width}", *issue_counts, "leaders and ISR are not known"])
+    healthy_count = sum(not partition.issues for partition in description.partitions)
+    # Not "all well" with unequal replication factors: a note of the topic reports them.
+    healthy_text = "all well" if len(widths) == 1 else "all in sync"
+    return f"{len(listed):,} x {width}: " + ", ".join(
+        [f"{healthy_count:,} well" if issue_counts else healthy_text, *issue_counts]
+    )
 
 
 def _format_table(layout: TextLayout, partitions: Sequence[Partition], states_known: bool) -> Iterator[str]:
-    rows = [_make_partition_row(one, states_known) for one in partitions]
+    rows = [_make_partition_row(partition, states_known) for partition in partitions]
     heads = ("id", "leader", "replicas", "ISR") if states_known else ("id", "replicas")
     widths = [max(len(head), *(len(row.cells[at]) for row in rows)) for at, head in enumerate(heads)]
+    # Align the second column with the text of the fields above the table.
     widths[0] = max(widths[0], TEXT_COLUMN - _TABLE_INDENT - 2)
     yield layout.colorize(_align_cells(heads, widths), DIM)
     beside = sum(widths) + 2 * len(widths) + _TABLE_INDENT
@@ -315,7 +323,7 @@ def _format_table(layout: TextLayout, partitions: Sequence[Partition], states_kn
 
 
 def _format_row(layout: TextLayout, row: _PartitionRow, text: str, note_column: int) -> Iterator[str]:
-    """A row with what is said of it beside or, where there is no room for that, beneath."""
+    """Yield a row with its note beside it or, if there is not enough room, below it."""
     if not row.note:
         yield text
         return
@@ -362,7 +370,10 @@ _OTHER_CONFIGS_NOTE = "configs not named here are the brokers', who alone know t
 
 
 def format_value_table(layout: TextLayout, description: Description) -> Iterator[str]:
-    """One row for each value that somebody has given; nothing where nobody has."""
+    """Yield one row for each value that is set or desired.
+
+    Yield nothing if there is no such value. Topiarist's own defaults are shown only in a verbose layout.
+    """
     exists = description.topic in description.state.topics
     rows = [
         value for value in description.values if layout.verbose or value.desired_source is not DesiredSource.TOPIARIST
@@ -389,7 +400,10 @@ def _display_key(value: ValueSource) -> str:
 
 
 def _format_actual(layout: TextLayout, value: ValueSource) -> str:
-    """What holds; what is asked for, where there is no topic or where the value is none of Kafka's."""
+    """Return the value on the cluster.
+
+    If the topic does not exist, or the field is not one of Kafka's, return the desired value.
+    """
     if value.actual_source is None:
         return _format_with_unit(layout, value, value.desired or "")
     return "not set" if value.actual is None else _format_with_unit(layout, value, value.actual)
@@ -403,7 +417,7 @@ def _format_with_unit(layout: TextLayout, value: ValueSource, text: str) -> str:
 def _format_value_row(
     layout: TextLayout, description: Description, value: ValueSource, column_widths: tuple[int, int], text: str
 ) -> Iterator[str]:
-    """A key with its value, and beside or beneath it where that comes from."""
+    """Yield a key with its value, and the value's source beside or below it."""
     widest, column = column_widths
     start, room = _VALUE_INDENT + widest + 2, layout.width - _VALUE_INDENT - widest - 2
     key = sanitize(_display_key(value))
@@ -425,7 +439,7 @@ def _format_value_row(
 
 
 def _format_desired(layout: TextLayout, value: ValueSource) -> str:
-    """What is asked for in place of what holds; empty where that is the same."""
+    """Return the desired value if it differs from the actual one; empty otherwise."""
     if not value.differs or value.actual_source is None or value.desired is None:
         return ""
     ignored = ", ignored" if value.ignored else ""
@@ -433,7 +447,7 @@ def _format_desired(layout: TextLayout, value: ValueSource) -> str:
 
 
 def _describe_source(description: Description, value: ValueSource) -> str:
-    """Where what holds comes from."""
+    """Return the source of the actual value."""
     if value.actual_source is None or (value.desired is not None and not value.differs):
         return _describe_desired_source(value)
     if value.actual_source is ActualSource.BROKERS:
@@ -450,15 +464,15 @@ def _describe_source(description: Description, value: ValueSource) -> str:
 
 
 def _describe_desired_source(value: ValueSource) -> str:
-    """Who asks for a value, and where."""
+    """Return the source of the desired value, with its location if known."""
     if value.desired_source is DesiredSource.TOPIARIST:
         return "topiarist's default"
-    words = {DesiredSource.OVERRIDE: "override", DesiredSource.CLUSTER_DEFAULTS: "the Cluster's defaults"}
+    labels = {DesiredSource.OVERRIDE: "override", DesiredSource.CLUSTER_DEFAULTS: "the Cluster's defaults"}
     if value.desired_source is DesiredSource.BROKER_CONFIG:
-        words[DesiredSource.BROKER_CONFIG] = f"brokerConfig, {BROKER_SIZE_SETTINGS[value.field]}"
+        labels[DesiredSource.BROKER_CONFIG] = f"brokerConfig, {BROKER_SIZE_SETTINGS[value.field]}"
     parts = [
         str(value.desired_location) if value.desired_location else "",
-        words.get(value.desired_source, "") if value.desired_source else "",
+        labels.get(value.desired_source, "") if value.desired_source else "",
     ]
     return ", ".join(sanitize(part) for part in parts if part)
 

@@ -1,4 +1,7 @@
-"""What an export has written and left out, as text: each topic and config value that no manifest has, and why."""
+"""The summary of an export as text: omitted topics and config values, each with the reason.
+
+``export`` prints it after it has written the manifests.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ _MAX_SHOWN_REASONS = 20
 def format_summary(
     result: ExportResult, state: ClusterState, cluster: ClusterSpec, *, folder: str, layout: TextLayout
 ) -> str:
-    """What a person has to know who will live with ``folder``; names and reasons are cut short unless verbose."""
+    """Return the summary for the user who will maintain ``folder``.
+
+    Names and reasons are shortened unless the layout is verbose.
+    """
     remarks = [
         *_format_reason_groups(layout, "left out", result.omitted),
         *_format_reason_groups(layout, "unmanaged", result.unmanaged),
@@ -44,7 +50,7 @@ def _format_warnings(layout: TextLayout, state: ClusterState, cluster: ClusterSp
 
 
 def _format_reason_groups(layout: TextLayout, label: str, omitted: Sequence[OmittedItem]) -> Iterator[str]:
-    """Each reason once, the most frequent first, with the topics that it is the reason for."""
+    """Yield each reason once, the most frequent first, with its topics."""
     topics: defaultdict[str, list[str]] = defaultdict(list)
     for topic, why in omitted:
         topics[why].append(topic)
@@ -59,5 +65,5 @@ def _format_reason_groups(layout: TextLayout, label: str, omitted: Sequence[Omit
                 *format_names(layout, topics[why]),
             ]
         yield from format_section(layout, label, lines)
-    if left := sum(len(topics[why]) for why in reasons[len(shown) :]):
-        yield from format_section(layout, label, [f"{left:,} more (-v shows them)"])
+    if hidden_count := sum(len(topics[why]) for why in reasons[len(shown) :]):
+        yield from format_section(layout, label, [f"{hidden_count:,} more (-v shows them)"])

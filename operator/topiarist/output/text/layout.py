@@ -1,8 +1,8 @@
-"""The page that a person reads: its width and colours, and the few shapes that every text is made of.
+"""The text layout for terminals: width, colours, and the few shapes of lines that all text output uses.
 
-A block has a head (sign, name, what happens, one word at the right end) and fields (a label, then lines in one column).
-Whatever comes from a manifest or a cluster passes through ``plain`` on its way here: a terminal obeys what it is sent.
-Colour is put on last, around text that is already laid out, so that it never changes a layout.
+A block has a heading (sign, name, action, one word at the right end) and fields (a label, then lines in one column).
+All text from a manifest or a cluster passes through ``sanitize`` first: a terminal executes control sequences. Colours
+are added last, around text that is already laid out, so that they never change the layout.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 GREEN, YELLOW, BOLD_RED, DIM, BOLD = "32", "33", "1;31", "2", "1"
-"""Tones: what a terminal is told to make text green, yellow, bold red, dim or bold."""
+"""Styles: the ANSI codes for green, yellow, bold red, dim and bold text."""
 
 TEXT_COLUMN = 19
-"""The column (from 0) where fields have their text."""
+"""The column (from 0) at which the text of a field starts."""
 
 _LABEL_COLUMN = 6
 _MAX_NAME_WIDTH = 34
@@ -24,9 +24,10 @@ _MAX_SHOWN_NAMES = 12
 
 @dataclass(frozen=True, slots=True)
 class TextLayout:
-    """How to write: ``width`` in columns, ``verbose`` to shorten nothing and leave nothing out.
+    """A text layout.
 
-    ``column`` is where heads have their action; longer names push it away.
+    ``width`` is in columns. ``use_color`` adds ANSI styles. ``verbose`` shortens and omits nothing. ``action_column``
+    is the column of a heading's action; a longer name shifts the action to the right.
     """
 
     width: int = 80
@@ -36,18 +37,19 @@ class TextLayout:
 
     @property
     def text_width(self) -> int:
-        """Columns for the text of a field."""
+        """Return the columns for the text of a field."""
         return max(self.width - TEXT_COLUMN, 20)
 
     def colorize(self, text: str, tone: str) -> str:
-        """``text`` in a tone, or as it is where there is no colour."""
+        """Return ``text`` in a style; unchanged if colours are off."""
         return f"\x1b[{tone}m{text}\x1b[0m" if self.use_color and tone and text else text
 
 
 def sanitize(text: str) -> str:
-    r"""``text`` with everything escaped that does not print: control characters, ANSI, direction marks, surrogates.
+    r"""Return ``text`` with every non-printable character escaped.
 
-    What is escaped reads as in Python and JSON: ``\x1b``, ``\u202e``.
+    These are control characters, ANSI sequences, direction marks and surrogates. The escapes are those of Python and
+    JSON: ``\x1b``, ``\u202e``.
     """
     if text.isprintable():
         return text
@@ -55,7 +57,10 @@ def sanitize(text: str) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """``text`` made plain, in lines of at most ``width``; breaks at spaces, and within a word longer than a line."""
+    """Return ``text``, sanitized, in lines of at most ``width``.
+
+    Lines break at spaces, and within a word that is longer than a line.
+    """
     text = sanitize(text)
     if len(text) <= width:
         return [text]
@@ -75,7 +80,10 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def _split_words(text: str) -> list[str]:
-    """The words to break between; a field to copy at the end, as in "add clusterId: 7sYk", is one of them."""
+    """Return the words to break lines between.
+
+    A final field to copy, as in "add clusterId: 7sYk", is one word.
+    """
     words = text.split(" ")
     if len(words) > 1 and words[-2].endswith(":"):
         words[-2:] = [f"{words[-2]} {words[-1]}"]
@@ -83,7 +91,10 @@ def _split_words(text: str) -> list[str]:
 
 
 def fill_lines(pieces: Iterable[str], width: int) -> list[str]:
-    """Pieces of text joined by spaces into lines of at most ``width``; only a piece longer than that is broken."""
+    """Return pieces of text, joined by spaces into lines of at most ``width``.
+
+    Only a piece that is longer than a line is broken.
+    """
     lines: list[str] = []
     for piece in pieces:
         if lines and len(lines[-1]) + 1 + len(piece) <= width:
@@ -96,9 +107,9 @@ def fill_lines(pieces: Iterable[str], width: int) -> list[str]:
 def format_heading(
     layout: TextLayout, sign: str, name: str, *, action: str, right_text: str = "", styles: tuple[str, str] = ("", "")
 ) -> Iterator[str]:
-    """The first line of a block; more lines where the name or the action is long.
+    """Yield the heading of a block; several lines if the name or the action is long.
 
-    ``right_text`` stands at the right end. ``styles`` are those of sign and name, and of the word.
+    ``right_text`` is put at the right end. ``styles`` are those of sign and name, and of ``right_text``.
     """
     name = sanitize(name)
     start = max(layout.action_column, len(name) + 6)
@@ -106,7 +117,7 @@ def format_heading(
     lines = wrap(action, space) if space >= _MIN_ACTION_WIDTH else []
     left = f"{sign} {name}".ljust(start - 2)
     if not lines or (len(lines) > 1 and start > layout.action_column):
-        # A long name has a line of its own, or several.
+        # A long name gets lines of its own: beside it the action would have too few columns.
         for part in wrap(name, layout.width - 4):
             yield f"  {layout.colorize(f'{sign} {part}', styles[0])}"
             sign = " "
@@ -119,12 +130,15 @@ def format_heading(
 
 
 def right_align(line: str, right_text: str, width: int, colorized_text: str) -> str:
-    """``line`` with ``right_text`` at the right end of ``width`` columns."""
+    """Return ``line`` with ``right_text`` at the right end of ``width`` columns."""
     return f"{line.ljust(width - len(right_text))}{colorized_text}" if right_text else line
 
 
 def format_field(layout: TextLayout, label: str, lines: Iterable[str]) -> Iterator[str]:
-    """Lines in the column of fields, the first one behind its label. Lines have to be plain and fit."""
+    """Yield lines in the column of fields, the first one with its label.
+
+    The lines must be sanitized and fit into the text width.
+    """
     start = f"{'':{_LABEL_COLUMN}}{layout.colorize(label, DIM)}{'':{TEXT_COLUMN - _LABEL_COLUMN - len(label)}}"
     for line in lines:
         yield f"{start}{line}"
@@ -132,7 +146,7 @@ def format_field(layout: TextLayout, label: str, lines: Iterable[str]) -> Iterat
 
 
 def format_section(layout: TextLayout, label: str, lines: Iterable[str], style: str = "") -> Iterator[str]:
-    """Lines about a whole: as a field, but the label stands where heads have their sign."""
+    """Yield a field about a whole cluster or topic, its label in the column of signs."""
     start = f"  {layout.colorize(label, style)}{'':{TEXT_COLUMN - 2 - len(label)}}"
     for text in lines:
         yield f"{start}{text}"
@@ -140,12 +154,15 @@ def format_section(layout: TextLayout, label: str, lines: Iterable[str], style: 
 
 
 def format_text_field(layout: TextLayout, label: str, text: str) -> Iterator[str]:
-    """A field of running text; nothing if there is none."""
+    """Return a field of running text; no lines if the text is empty."""
     return format_field(layout, label, wrap(text, layout.text_width) if text else ())
 
 
 def format_names(layout: TextLayout, names: Sequence[str]) -> list[str]:
-    """A list of names as lines: the first dozen and how many more, or all of them on a verbose page."""
+    """Return a list of names as lines.
+
+    At most the first dozen are listed and the rest counted; a verbose layout lists all.
+    """
     shown = names if layout.verbose or len(names) <= _MAX_SHOWN_NAMES else names[: _MAX_SHOWN_NAMES - 1]
     pieces = [f"{sanitize(name)}," for name in shown]
     if len(shown) < len(names):
@@ -156,7 +173,7 @@ def format_names(layout: TextLayout, names: Sequence[str]) -> list[str]:
 
 
 def format_grid(cells: Sequence[str], width: int) -> list[str]:
-    """Cells in even columns, with about as many in each line."""
+    """Return cells in even columns, with about the same number in each line."""
     cell = max(map(len, cells), default=0)
     most = max((width + 2) // (cell + 2), 1)
     lines = -(-len(cells) // most)
@@ -166,13 +183,19 @@ def format_grid(cells: Sequence[str], width: int) -> list[str]:
 
 
 def choose_action_column(names: Iterable[str]) -> int:
-    """Where heads of blocks with these names have their action: beside most of them, not beside a very long one."""
+    """Return the column of the action for headings with these names.
+
+    The column is beside most names; a very long name does not count.
+    """
     widest = max((len(name) + 6 for name in names if len(name) + 6 <= _MAX_NAME_WIDTH), default=TEXT_COLUMN)
     return max(widest, TEXT_COLUMN)
 
 
 def format_progress_bar(done: int, total: int, width: int) -> str:
-    """A line that says how far a run is: ``[########--------]  6 of 12``; it fits ``width`` if that is 20 or more."""
+    """Return the progress of a run as one line: ``[########--------] 6 of 12``.
+
+    The line fits ``width`` if that is 20 or more.
+    """
     whole = f"{total:,}"
     figures = f"  {done:>{len(whole)},} of {whole}"
     space = min(width - len(figures) - 3, 60)

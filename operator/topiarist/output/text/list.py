@@ -1,6 +1,7 @@
-"""Renders the lists of topics as text: a table for each cluster, a line for each topic, and a line of totals.
+"""Lists of topics as text: a table for each cluster, a line for each topic, and a line of totals.
 
-On a terminal a line that is too long is cut and ends with ``...``; elsewhere it is whole, for programs that read it.
+``list`` prints them. On a terminal a line that is too long is cut and ends with ``...``; elsewhere the line is
+complete, for programs that read it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _MARK_LABELS = {
 
 
 def format_lists(listings: Sequence[TopicList], layout: TextLayout, *, truncate: bool) -> str:
-    """Return the tables of all clusters, in the order given; ``truncate`` lines to the width of the page."""
+    """Return the tables of all clusters, in the order given; ``truncate`` cuts lines to the layout's width."""
     return "\n".join(
         "".join(f"{line}\n" for line in _format_cluster(each, layout, truncate=truncate)) for each in listings
     )
@@ -60,7 +61,7 @@ def _align_cell(heading: str, cell: str, width: int) -> str:
 
 
 def _format_cells(row: TopicRow) -> tuple[str, ...]:
-    """Return the cells of a row; no blank within a word that a program would read."""
+    """Return the cells of a row; cells that programs read contain no blank within a word."""
     widths = sorted(row.partitions_by_replicas)
     place = find_origin(row.spec).locate() if row.spec else None
     return (
@@ -75,7 +76,7 @@ def _format_cells(row: TopicRow) -> tuple[str, ...]:
 
 
 def describe_state(row: TopicRow) -> str:
-    """Return the states of a row in words, with the number of partitions in each condition."""
+    """Return the flags of a row as text, with the number of partitions for each issue."""
     marks = [_MARK_LABELS[mark] for mark in row.flags if mark in _MARK_LABELS]
     return ", ".join([*marks, *(f"{number:,} {condition.label}" for condition, number in row.issues.items())])
 
@@ -97,10 +98,10 @@ def _format_totals(listing: TopicList) -> str:
         "undeclared": sum(TopicFlag.UNDECLARED in row.flags for row in rows),
         "of unknown state": sum(not row.states_known and _CRITICAL.isdisjoint(row.flags) for row in rows),
     }
-    there = sum(TopicFlag.MISSING not in row.flags for row in rows)
-    whole = (
-        format_count(there, "topic")
-        if there == listing.topic_count
-        else f"{there:,} of {format_count(listing.topic_count, 'topic')}"
+    present_count = sum(TopicFlag.MISSING not in row.flags for row in rows)
+    topic_text = (
+        format_count(present_count, "topic")
+        if present_count == listing.topic_count
+        else f"{present_count:,} of {format_count(listing.topic_count, 'topic')}"
     )
-    return ", ".join([whole, *(f"{number:,} {words}" for words, number in counts.items() if number)]) + "."
+    return ", ".join([topic_text, *(f"{number:,} {words}" for words, number in counts.items() if number)]) + "."

@@ -1,6 +1,7 @@
-"""Plans and reports as text for a person: one cluster after the other, everything that matters, in 80 columns.
+"""Plans as text for a terminal: one cluster after the other, in 80 columns and without a legend.
 
-``blocks`` has the topics, ``brokers`` the table, ``summary`` the end; here is their order. Nothing needs a legend.
+``plan`` and ``apply`` print it; the operator writes the text of one topic into the Topic's status. This module has the
+order of the parts: ``topic_block`` formats the topics, ``brokers`` the broker table, ``summary`` the last lines.
 """
 
 from __future__ import annotations
@@ -45,9 +46,10 @@ format_report = apply.format_report
 
 
 def format_plans(plans: Sequence[Plan], layout: TextLayout, *, applying: bool = False) -> str:
-    """Plans of a run, in the order given; several end with a line about them all.
+    """Return the text of a run's plans, in the order given.
 
-    ``applying`` is for plans about to be carried out: what that would ask for is then not said.
+    Several plans end with one summary line for all. Set ``applying`` if the plans are about to be applied: the advice
+    on what ``apply`` requires is then omitted.
     """
     lines: list[str] = []
     for plan in plans:
@@ -64,26 +66,26 @@ def format_plans(plans: Sequence[Plan], layout: TextLayout, *, applying: bool = 
 
 
 def format_topic_plan(plan: TopicPlan) -> str:
-    """The plan of one topic by itself; empty if there is nothing to say of it."""
+    """Return the plan of one topic by itself; empty if the plan is empty."""
     page = TextLayout(action_column=choose_action_column([plan.topic]))
     return "\n".join(line.rstrip() for line in topic_block.format_topic(page, plan, groups.GroupedItems()))
 
 
 def format_plan(plan: Plan, layout: TextLayout, *, applying: bool = False) -> Iterator[str]:
-    """One plan, line by line."""
-    common = groups.group_items(plan)
+    """Yield the lines of one plan."""
+    grouped = groups.group_items(plan)
     layout = replace(layout, action_column=choose_action_column(topic.topic for topic in plan.topics))
     yield from format_cluster_header(plan, layout)
-    yield from _prepend_blank_line(_format_topic_blocks(plan, layout, common))
+    yield from _prepend_blank_line(_format_topic_blocks(plan, layout, grouped))
     yield from _prepend_blank_line(brokers.format_broker_table(layout, plan))
-    yield from _prepend_blank_line(_format_cluster_sections(plan, layout, common))
+    yield from _prepend_blank_line(_format_cluster_sections(plan, layout, grouped))
     yield ""
     yield summary.format_summary_line(layout, summary.count_plan(plan))
     yield from summary.format_data_losses(layout, plan, advice="" if applying else summary.DATA_LOSS_ADVICE)
 
 
 def _prepend_blank_line(lines: Iterable[str]) -> Iterator[str]:
-    """Lines with an empty one before them, if there are any."""
+    """Yield an empty line and the given lines; nothing if there are none."""
     for number, text in enumerate(lines):
         if number == 0:
             yield ""
@@ -91,9 +93,10 @@ def _prepend_blank_line(lines: Iterable[str]) -> Iterator[str]:
 
 
 def format_cluster_header(plan: Plan, layout: TextLayout) -> Iterator[str]:
-    """Which cluster it is, who controls it, and whether it may be written to."""
+    """Yield the cluster's identity, its brokers, its controller and its write block."""
     name = sanitize(plan.cluster)
     start = f"{name}   " if name else ""
+    # A long name gets lines of its own, so that enough columns remain for the facts.
     at = len(start) if len(start) <= layout.width // 2 else 4
     controller = f"controller {plan.controller} at epoch {plan.controller_epoch}"
     facts = (
@@ -115,7 +118,7 @@ def format_cluster_header(plan: Plan, layout: TextLayout) -> Iterator[str]:
 
 
 def describe_brokers(plan: Plan) -> str:
-    """How many brokers there are, in how many racks."""
+    """Return the number of brokers and racks as text."""
     racks = {broker.rack for broker in plan.brokers}
     without = sum(broker.rack is None for broker in plan.brokers)
     words = format_count(len(plan.brokers), "broker")
@@ -126,7 +129,7 @@ def describe_brokers(plan: Plan) -> str:
 
 
 def _format_topic_blocks(plan: Plan, layout: TextLayout, grouped: groups.GroupedItems) -> Iterator[str]:
-    """The blocks; those of more than one line stand apart from their neighbours."""
+    """Yield the blocks, with an empty line around each block of more than one line."""
     height = 0
     own = (topic_block.format_topic(layout, topic, grouped) for topic in plan.topics)
     for block in chain(topic_block.format_group_blocks(layout, grouped), own):
@@ -138,16 +141,20 @@ def _format_topic_blocks(plan: Plan, layout: TextLayout, grouped: groups.Grouped
 
 
 def _format_cluster_sections(plan: Plan, layout: TextLayout, grouped: groups.GroupedItems) -> Iterator[str]:
-    """What concerns the cluster as a whole: notices that have no block, orphans, warnings."""
-    quiet = () if layout.verbose else tuple(_list_unlisted_notices(plan, grouped))
-    counted = Counter(notice.reason for _, notice in quiet if notice.reason is not Reason.EXISTING_PROBLEM)
+    """Yield the sections about the whole cluster.
+
+    These are notices without a block, owned topics that are not in the given paths, exceeded budgets and warnings.
+    """
+    # A verbose layout shows every notice below its topic.
+    unlisted_notices = () if layout.verbose else tuple(_list_unlisted_notices(plan, grouped))
+    counted = Counter(notice.reason for _, notice in unlisted_notices if notice.reason is not Reason.EXISTING_PROBLEM)
     if counted:
         listed = ", ".join(
             f"{number:,} {_choose_notice_noun(reason, number)}" for reason, number in sorted(counted.items())
         )
         yield from format_section(layout, "notices", wrap(f"{listed} (-v shows them)", layout.text_width))
     yield from _format_existing_problems(
-        layout, [(topic, notice) for topic, notice in quiet if notice.reason is Reason.EXISTING_PROBLEM]
+        layout, [(topic, notice) for topic, notice in unlisted_notices if notice.reason is Reason.EXISTING_PROBLEM]
     )
     if plan.orphans:
         words = f"{format_count(len(plan.orphans), 'owned topic')} {summary.NOT_IN_PATHS}"
@@ -155,15 +162,15 @@ def _format_cluster_sections(plan: Plan, layout: TextLayout, grouped: groups.Gro
         yield from format_section(
             layout, "others", lines if layout.verbose else wrap(f"{words} (-v lists them)", layout.text_width)
         )
-    for message, instead in groups.list_exceeded_budgets(plan):
+    for message, hint in groups.list_exceeded_budgets(plan):
         yield from format_section(layout, "over budget", wrap(message, layout.text_width), BOLD_RED)
-        yield from format_section(layout, "instead", wrap(instead, layout.text_width))
+        yield from format_section(layout, "fix", wrap(hint, layout.text_width))
     for warning in plan.warnings:
         yield from format_section(layout, "warning", wrap(warning, layout.text_width), YELLOW)
 
 
 def _list_unlisted_notices(plan: Plan, grouped: groups.GroupedItems) -> Iterator[tuple[str, Issue]]:
-    """Topics and their notices that stand in no block."""
+    """Yield each notice that no block shows, with its topic."""
     for topic in plan.topics:
         if topic.notices:
             shown = topic_block.has_own_block(topic, grouped)
@@ -173,7 +180,10 @@ def _list_unlisted_notices(plan: Plan, grouped: groups.GroupedItems) -> Iterator
 
 
 def _format_existing_problems(layout: TextLayout, notices: Sequence[tuple[str, Issue]]) -> Iterator[str]:
-    """Faults that stand on the cluster: each kind once, the most frequent first, and only some of many kinds."""
+    """Yield the existing problems of the cluster, grouped by message.
+
+    The most frequent message comes first; of more than ``_MAX_SHOWN_PROBLEMS`` messages the rest is counted.
+    """
     kinds: dict[str, list[str]] = {}
     for topic, notice in notices:
         kinds.setdefault(notice.message, []).append(topic)

@@ -1,4 +1,7 @@
-"""Plans in fewer lines: one for each topic (``-q``), or nothing but how each plan ends (``--summary``)."""
+"""Plans in fewer lines: one per topic (``-q``), or only the summary of each plan (``--summary``).
+
+``plan`` and ``apply`` print them in place of ``text.plan``.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from topiarist.text import format_count
 
 
 def format_topic_lines(plans: Sequence[Plan], layout: TextLayout, *, applying: bool = False) -> str:
-    """Return the plans of a run with one line for each topic that has a change or a refusal."""
+    """Return the plans with one line for each topic with a change or refusal."""
     parts: list[str] = []
     for plan in plans:
         column = choose_action_column(topic.topic for topic in plan.topics)
@@ -30,7 +33,10 @@ def format_topic_lines(plans: Sequence[Plan], layout: TextLayout, *, applying: b
 
 
 def format_summaries(plans: Sequence[Plan], layout: TextLayout, *, applying: bool = False) -> str:
-    """Return how the plans of a run end, and nothing of what is in them; a closed cluster is named as such."""
+    """Return only the summary of each plan.
+
+    A cluster with a write block has a line with its reason.
+    """
     parts: list[str] = []
     for plan in plans:
         if plan.write_block.reason is not None:
@@ -45,7 +51,7 @@ def format_summaries(plans: Sequence[Plan], layout: TextLayout, *, applying: boo
 
 
 def format_report_summary(report: ReconcileReport, layout: TextLayout) -> str:
-    """Return the last line about what became of a plan."""
+    """Return the summary line of a report."""
     label = f"{sanitize(report.plan.cluster)}: " if report.plan.cluster else ""
     return layout.colorize(f"{label}{apply.format_summary(report)}", BOLD) + "\n"
 
@@ -56,7 +62,7 @@ def _format_summary(plan: Plan, layout: TextLayout, label: str, *, applying: boo
 
 
 def _join_lines(lines: Sequence[str], plans: Sequence[Plan], layout: TextLayout) -> str:
-    """Return the lines as a text that ends with a line about all plans, if there are several."""
+    """Return the lines as text, with a summary line for all plans if there are several."""
     total = (
         [summary.format_summary_line(layout, summary.count_plans(plans), f"All {format_count(len(plans), 'cluster')}")]
         if len(plans) > 1
@@ -67,7 +73,7 @@ def _join_lines(lines: Sequence[str], plans: Sequence[Plan], layout: TextLayout)
 
 
 def _format_topic(topic: TopicPlan, layout: TextLayout) -> Iterator[str]:
-    """Return one line for the topic, or none where there is nothing but notices."""
+    """Yield one line for the topic; nothing if the topic has only notices."""
     refused = "; ".join(
         filter(None, [_join_reasons(topic, cluster_wide=False), _join_reasons(topic, cluster_wide=True)])
     )
@@ -75,22 +81,29 @@ def _format_topic(topic: TopicPlan, layout: TextLayout) -> Iterator[str]:
         if refused:
             yield _format_line(layout, "!", topic.topic, refused)
         return
-    words = describe_ownership_action(topic)
-    done = topic_block.describe_record_only(words) if is_record_only(topic) else summarize_changes(topic.changes)
-    done = f"observed, not done: {done}" if topic.observe_only else done
-    mark = "." if topic.observe_only else topic_block.choose_sign(topic.changes)
+    ownership_action = describe_ownership_action(topic)
+    action = (
+        topic_block.describe_record_only(ownership_action)
+        if is_record_only(topic)
+        else summarize_changes(topic.changes)
+    )
+    action = f"observed, not done: {action}" if topic.observe_only else action
+    sign = "." if topic.observe_only else topic_block.choose_sign(topic.changes)
     risk = layout.colorize(topic.risk.label, RISK_STYLES[topic.risk])
-    yield _format_line(layout, mark, topic.topic, f"{done}; {refused}" if refused else done, risk)
+    yield _format_line(layout, sign, topic.topic, f"{action}; {refused}" if refused else action, risk)
 
 
 def _join_reasons(topic: TopicPlan, *, cluster_wide: bool) -> str:
-    """Return the reasons of the topic's refusals, or of what a closed cluster or a budget holds back."""
-    found = dict.fromkeys(
+    """Return the reasons of the topic's refusals.
+
+    ``cluster_wide`` selects the refusals by a write block or a budget; otherwise the topic's own refusals.
+    """
+    reasons = dict.fromkeys(
         each.reason.value
         for each in topic.refusals
         if (each.reason in topic_block.CLUSTER_WIDE_REASONS) is cluster_wide
     )
-    return f"{'held back' if cluster_wide else 'refused'}: {', '.join(found)}" if found else ""
+    return f"{'held back' if cluster_wide else 'refused'}: {', '.join(reasons)}" if reasons else ""
 
 
 def _format_line(layout: TextLayout, sign: str, name: str, action: str, risk: str = "") -> str:

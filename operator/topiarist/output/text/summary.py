@@ -1,4 +1,7 @@
-"""How a plan ends: what there is to do, in one line that adds up, and what applying it would ask for."""
+"""The last lines of a plan: one line of counts that add up, and the topics that may lose data.
+
+``text.plan`` and ``text.short`` print them; ``markdown.plan`` uses the counts for its table and title.
+"""
 
 from __future__ import annotations
 
@@ -28,22 +31,26 @@ _ACTION_LABELS = {
     AddPartitions: "to grow",
     UpdateConfig: "to configure",
     DeleteTopic: "to delete",
-    ReleaseOwnership: "to release",
+    ReleaseOwnership: "to unmanage",
     Nudge: "to nudge",
 }
 _ACTIONABLE_LABELS = (*_ACTION_LABELS.values(), "to adopt", "record only")
 PLAN_LABEL = "Plan"
 NOT_IN_PATHS = "not in the given paths"
-"""Said of topics with a record of this owner that the run's manifests do not name: other paths may have theirs."""
+"""Label for topics that this owner has a record of, but that the run's manifests do not name.
+
+Manifests in other paths may declare them.
+"""
 
 DATA_LOSS_ADVICE = " apply asks, or wants --allow-risk DataLoss"
 _LABEL_ORDER = (*_ACTIONABLE_LABELS, "refused", "observed", "unchanged", NOT_IN_PATHS)
 
 
 class PlanCounts(NamedTuple):
-    """How many topics there are of each kind, in the order in which to say it; a topic may be of several kinds.
+    """The number of topics of each kind, in display order; a topic may be of several kinds.
 
-    ``held`` counts changes that wait for the cluster or its budgets (``CLOSED``), ``why`` says for what.
+    ``withheld`` counts the changes that are withheld by the cluster or its budgets (``CLUSTER_WIDE_REASONS``).
+    ``withheld_reason`` is the reason, empty if nothing is withheld.
     """
 
     counts: Mapping[str, int]
@@ -53,19 +60,19 @@ class PlanCounts(NamedTuple):
 
 def count_plan(plan: Plan) -> PlanCounts:
     """Count the topics of a plan."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     held: Counter[str] = Counter()
     for topic in plan.topics:
         if topic.observe_only:
-            found["unchanged" if is_record_only(topic) else "observed"] += bool(topic.changes)
+            counts["unchanged" if is_record_only(topic) else "observed"] += bool(topic.changes)
         else:
-            found.update(_change_labels(topic))
-        found["refused"] += any(finding.reason not in CLUSTER_WIDE_REASONS for finding in topic.refusals)
+            counts.update(_change_labels(topic))
+        counts["refused"] += any(issue.reason not in CLUSTER_WIDE_REASONS for issue in topic.refusals)
         held.update(_withheld_labels(topic))
-    found["unchanged"] += plan.unchanged
-    found[NOT_IN_PATHS] += len(plan.orphans)
-    why = (plan.write_block.summary or "over budget") if held else ""
-    return PlanCounts(_sort_counts(found), _sort_counts(held), why)
+    counts["unchanged"] += plan.unchanged
+    counts[NOT_IN_PATHS] += len(plan.orphans)
+    reason = (plan.write_block.summary or "over budget") if held else ""
+    return PlanCounts(_sort_counts(counts), _sort_counts(held), reason)
 
 
 def _sort_counts(counts: Mapping[str, int]) -> Mapping[str, int]:
@@ -79,33 +86,39 @@ def _change_labels(topic: TopicPlan) -> set[str]:
 
 
 def _withheld_labels(topic: TopicPlan) -> set[str]:
-    changes = [
-        change for finding in topic.refusals if finding.reason in CLUSTER_WIDE_REASONS for change in finding.withheld
-    ]
+    changes = [change for issue in topic.refusals if issue.reason in CLUSTER_WIDE_REASONS for change in issue.withheld]
     if changes and all(isinstance(change, TakeOwnership) for change in changes):
         return {"record only" if topic.before and topic.before.valid_record else "to adopt"}
     return {_ACTION_LABELS[type(change)] for change in changes if type(change) in _ACTION_LABELS}
 
 
 def count_plans(plans: Sequence[Plan]) -> PlanCounts:
-    """Count the topics of several plans together; a cluster that alone holds changes back is named."""
-    found: Counter[str] = Counter()
+    """Count the topics of several plans together.
+
+    If only one cluster withholds changes, ``withheld_reason`` names that cluster.
+    """
+    counts: Counter[str] = Counter()
     held: Counter[str] = Counter()
-    whys = []
+    reasons = []
     for plan in plans:
-        each = count_plan(plan)
-        found.update(each.counts)
-        held.update(each.withheld)
-        if each.withheld:
-            whys.append(
-                f"{plan.cluster}: {each.withheld_reason}" if plan.cluster and len(plans) > 1 else each.withheld_reason
+        plan_counts = count_plan(plan)
+        counts.update(plan_counts.counts)
+        held.update(plan_counts.withheld)
+        if plan_counts.withheld:
+            reasons.append(
+                f"{plan.cluster}: {plan_counts.withheld_reason}"
+                if plan.cluster and len(plans) > 1
+                else plan_counts.withheld_reason
             )
-    why = whys[0] if len(whys) == 1 else f"on {format_count(len(whys), 'cluster')}"
-    return PlanCounts(_sort_counts(found), _sort_counts(held), why if whys else "")
+    reason = reasons[0] if len(reasons) == 1 else f"on {format_count(len(reasons), 'cluster')}"
+    return PlanCounts(_sort_counts(counts), _sort_counts(held), reason if reasons else "")
 
 
 def format_summary_line(layout: TextLayout, plan_counts: PlanCounts, label: str = PLAN_LABEL) -> str:
-    """The summary: ``Plan: 1 to create, 812 unchanged.``, or that there are no changes; ``label`` says of what."""
+    """Return the summary: ``Plan: 1 to create, 812 unchanged.``, or that there are no changes.
+
+    ``label`` names the plan or the cluster; the line is wrapped to the layout's width.
+    """
     text = _format_sentence(plan_counts, label)
     *before, last = text.split(", ")
     lines = (
@@ -139,7 +152,10 @@ def _join_counts(counts: Mapping[str, int]) -> str:
 
 
 def format_data_losses(layout: TextLayout, plan: Plan, advice: str) -> Iterator[str]:
-    """What may lose data, by name, with ``advice`` (may be empty) on what that takes; nothing where nothing may."""
+    """Yield the names of the topics that may lose data; nothing if there are none.
+
+    ``advice`` (may be empty) explains what ``apply`` requires for them.
+    """
     risky = [topic for topic in plan.actionable_topics() if topic.risk is Risk.DATA_LOSS]
     if not risky:
         return

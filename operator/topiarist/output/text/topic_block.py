@@ -1,10 +1,11 @@
-"""The blocks of a plan: one per topic with its changes, one per refusal, and one for whatever many topics share.
+"""The blocks of a plan as text: one per topic with changes, one per refusal, one per group of topics.
 
-Every block reads alike: a sign, a name, what happens, and at the right end what it may cost. ::
+Every block has the same heading: a sign, a name, the action, and the risk at the right end.
 
-    +  create      ~  grow, configure      -  delete      =  only our record      !  refused      .  only said
+    +  create      ~  grow, configure      -  delete      =  ownership record only      !  refused      .  not applied
 
-The blocks for what many topics of a plan have in common, as ``groups`` found it: said once, with all their names.
+``text.plan``, ``text.short``, ``text.describe`` and ``markdown.plan`` call this module. ``groups`` finds the changes
+and refusals that many topics share; their block lists the topic names.
 """
 
 from __future__ import annotations
@@ -61,17 +62,17 @@ from topiarist.text import format_count
 CLUSTER_WIDE_REASONS = frozenset(
     {Reason.KRAFT_CONTROLLER, Reason.KRAFT_MIGRATION, Reason.NO_CONTROLLER, Reason.FROZEN, Reason.BUDGET_EXCEEDED}
 )
-"""Reasons that are about the cluster, not the topic: its header gives them, or a remark at the end."""
+"""Reasons about the cluster rather than a topic: the header or a remark at the end explains them."""
 
 _SIGN_STYLES = {"+": GREEN, "~": YELLOW, "-": BOLD_RED, "!": BOLD_RED, "=": "", ".": DIM}
 
 
 def format_topic(layout: TextLayout, plan: TopicPlan, grouped: GroupedItems) -> Iterator[str]:
-    """Everything about one topic that is not shown for many topics together."""
+    """Yield the blocks of one topic, without anything that a group's block shows."""
     if has_ungrouped_changes(plan, grouped):
         yield from _format_changed_topic(layout, plan, grouped)
-    for finding in list_ungrouped_refusals(plan, grouped):
-        yield from format_refusal(layout, plan, finding)
+    for issue in list_ungrouped_refusals(plan, grouped):
+        yield from format_refusal(layout, plan, issue)
     if has_own_block(plan, grouped):
         yield from _format_notices(layout, plan)
     elif layout.verbose and plan.notices:
@@ -82,18 +83,21 @@ def format_topic(layout: TextLayout, plan: TopicPlan, grouped: GroupedItems) -> 
 
 
 def has_own_block(plan: TopicPlan, grouped: GroupedItems) -> bool:
-    """Whether a topic has a block of its own for a change or a refusal; its notices stand there too."""
+    """Return whether a topic has its own block for a change or refusal; its notices are shown there too."""
     return has_ungrouped_changes(plan, grouped) or bool(list_ungrouped_refusals(plan, grouped))
 
 
 def list_ungrouped_refusals(plan: TopicPlan, grouped: GroupedItems) -> Sequence[Issue]:
     if not grouped.refusals:
         return plan.refusals
-    return [finding for finding in plan.refusals if refusal_group_key(finding) not in grouped.refusals]
+    return [issue for issue in plan.refusals if refusal_group_key(issue) not in grouped.refusals]
 
 
 def has_ungrouped_changes(plan: TopicPlan, grouped: GroupedItems) -> bool:
-    """Whether the changes need a block: all but what is grouped, and the record of an observed topic, which stays."""
+    """Return whether the changes need a block of their own.
+
+    Grouped changes do not, nor does the ownership record of an observed topic, which stays unchanged.
+    """
     if is_record_only(plan):
         return not plan.observe_only and describe_ownership_action(plan) not in grouped.ownership_actions
     if plan.observe_only or describe_ownership_action(plan):
@@ -102,20 +106,20 @@ def has_ungrouped_changes(plan: TopicPlan, grouped: GroupedItems) -> bool:
 
 
 def _format_changed_topic(layout: TextLayout, plan: TopicPlan, grouped: GroupedItems) -> Iterator[str]:
-    words, record = summarize_changes(plan.changes), describe_ownership_action(plan)
+    action, record = summarize_changes(plan.changes), describe_ownership_action(plan)
     if plan.observe_only:
-        yield from format_block_heading(layout, ".", plan.topic, f"observed, not done: {words}", plan.risk)
+        yield from format_block_heading(layout, ".", plan.topic, f"observed, not done: {action}", plan.risk)
         yield from format_changes(layout, plan.changes)
     elif is_record_only(plan):
         yield from format_block_heading(layout, "=", plan.topic, describe_record_only(record), Risk.SAFE)
     else:
-        yield from format_block_heading(layout, choose_sign(plan.changes), plan.topic, words, plan.risk)
+        yield from format_block_heading(layout, choose_sign(plan.changes), plan.topic, action, plan.risk)
         yield from format_changes(layout, plan.changes, shared_defaults=grouped.defaults)
         yield from format_text_field(layout, "record", f"{record}: the topic becomes ours" if record else "")
 
 
 def choose_sign(changes: Sequence[Change]) -> str:
-    """The sign of a topic's changes."""
+    """Return the sign for a topic's changes."""
     if any(isinstance(change, CreateTopic) for change in changes):
         return "+"
     if any(isinstance(change, DeleteTopic) for change in changes):
@@ -126,7 +130,7 @@ def choose_sign(changes: Sequence[Change]) -> str:
 def format_block_heading(
     layout: TextLayout, sign: str, name: str, action: str, risk: Risk | None = None
 ) -> Iterator[str]:
-    """The head of a block, in the tones of its sign and its risk."""
+    """Yield the heading of a block, in the styles of its sign and its risk."""
     if risk is None:
         return format_heading(layout, sign, name, action=action, styles=(_SIGN_STYLES[sign], ""))
     return format_heading(
@@ -135,7 +139,10 @@ def format_block_heading(
 
 
 def describe_record_only(ownership_action: str) -> str:
-    """What happens where only our record is written; ``ownership_action`` are those of ``groups.record_words``."""
+    """Return the action of a topic of which only the ownership record is written.
+
+    ``ownership_action`` is a result of ``describe_ownership_action``.
+    """
     return (
         f"{ownership_action}: only our record is written"
         if ownership_action
@@ -152,17 +159,17 @@ def _format_notices(layout: TextLayout, plan: TopicPlan) -> Iterator[str]:
 
 
 def format_refusal(layout: TextLayout, plan: TopicPlan, issue: Issue) -> Iterator[str]:
-    """One refusal: what, where it was asked for, what to do, and the changes that it holds back."""
+    """Yield one refusal: message, location, hint and withheld changes."""
     yield from format_refusal_heading(layout, plan.topic, issue)
     if issue.reason not in CLUSTER_WIDE_REASONS:
         yield from format_field_location(layout, plan, issue)
-        yield from format_text_field(layout, "instead", issue.hint)
+        yield from format_text_field(layout, "fix", issue.hint)
         yield from format_rule_location(layout, issue)
     yield from format_withheld_changes(layout, issue)
 
 
 def format_refusal_heading(layout: TextLayout, name: str, issue: Issue) -> Iterator[str]:
-    """The head of a refusal; that the whole cluster is closed is not said again for each topic."""
+    """Yield the heading of a refusal; cluster-wide reasons are not repeated for each topic."""
     if issue.reason in CLUSTER_WIDE_REASONS:
         return format_block_heading(
             layout, "!", name, f"held back: {summarize_changes(issue.withheld)}", highest_risk(issue.withheld)
@@ -171,7 +178,7 @@ def format_refusal_heading(layout: TextLayout, name: str, issue: Issue) -> Itera
 
 
 def format_field_location(layout: TextLayout, plan: TopicPlan, issue: Issue, other_topics: int = 0) -> Iterator[str]:
-    """Where a refused value was written; the reason's word at the right end."""
+    """Yield the location of the refused value, with the reason at the right end."""
     place = find_origin(plan.spec, *issue.field).locate() if plan.spec else None
     text = sanitize(str(place)) if place else ""
     text += f" and {other_topics:,} more" if text and other_topics else ""
@@ -184,13 +191,13 @@ def format_field_location(layout: TextLayout, plan: TopicPlan, issue: Issue, oth
 
 
 def format_rule_location(layout: TextLayout, issue: Issue) -> Iterator[str]:
-    """Where the rule of a policy stands that decided it."""
+    """Yield the location of the policy rule that caused the issue, if known."""
     place = issue.rule_origin.locate() if issue.rule_origin else None
     yield from format_text_field(layout, "rule", str(place) if place else "")
 
 
 def format_withheld_changes(layout: TextLayout, issue: Issue) -> Iterator[str]:
-    """The changes that a refusal holds back, with their fields."""
+    """Yield the changes that a refusal withholds, with their fields."""
     if issue.withheld and issue.reason not in CLUSTER_WIDE_REASONS:
         risk = highest_risk(issue.withheld)
         end = right_align(
@@ -207,7 +214,7 @@ _MAX_SHOWN_OLD_VALUES = 6
 
 
 def format_group_blocks(layout: TextLayout, grouped: GroupedItems) -> Iterator[Iterator[str]]:
-    """One block for each default of the cluster, each thing that happens to records, and each refusal."""
+    """Yield one block for each shared default, each ownership action and each shared refusal."""
     yield from (_format_default_group(layout, default, touched) for default, touched in grouped.defaults.items())
     yield from (_format_record_group(layout, words, topics) for words, topics in grouped.ownership_actions.items())
     yield from (_format_refusal_group(layout, members) for members in grouped.refusals.values())
@@ -221,32 +228,32 @@ def _format_record_group(layout: TextLayout, ownership_action: str, topics: Sequ
 
 
 def _format_refusal_group(layout: TextLayout, members: Sequence[tuple[TopicPlan, Issue]]) -> Iterator[str]:
-    """One refusal that many topics share; what to do is said with TOPIC in place of each name."""
-    plan, finding = members[0]
-    yield from format_refusal_heading(layout, format_count(len(members), "topic"), finding)
-    if finding.reason not in CLUSTER_WIDE_REASONS:
-        yield from format_field_location(layout, plan, finding, len(members) - 1)
-        yield from format_text_field(layout, "instead", finding.hint.replace(f"={plan.topic}", "=TOPIC"))
-        yield from format_rule_location(layout, finding)
-    yield from format_withheld_changes(layout, finding)
+    """Yield one refusal that many topics share; its hint has TOPIC in place of each name."""
+    plan, issue = members[0]
+    yield from format_refusal_heading(layout, format_count(len(members), "topic"), issue)
+    if issue.reason not in CLUSTER_WIDE_REASONS:
+        yield from format_field_location(layout, plan, issue, len(members) - 1)
+        yield from format_text_field(layout, "fix", issue.hint.replace(f"={plan.topic}", "=TOPIC"))
+        yield from format_rule_location(layout, issue)
+    yield from format_withheld_changes(layout, issue)
     yield from format_field(layout, "topics", format_names(layout, [member.topic for member, _ in members]))
 
 
 def _format_default_group(
     layout: TextLayout, default: ClusterDefault, touched: Sequence[tuple[TopicPlan, ConfigItem]]
 ) -> Iterator[str]:
-    """One default of the cluster, once for all the existing topics that it changes."""
+    """Yield one default of the cluster, with all the existing topics that it changes."""
     key, _ = default
     risk = max(item.assessment.risk for _, item in touched)
     yield from format_block_heading(
         layout, "~", key, f"{FROM_CLUSTER_DEFAULTS}, {format_count(len(touched), 'topic')}", risk
     )
     befores = Counter(item for _, item in touched).most_common()
-    verdicts = Counter(item.assessment for _, item in touched).most_common()
+    assessments = Counter(item.assessment for _, item in touched).most_common()
     yield from format_field(
         layout,
-        "because",
-        format_risk_reasons(layout, [(format_count(times, "topic"), verdict) for verdict, times in verdicts]),
+        "reason",
+        format_risk_reasons(layout, [(format_count(times, "topic"), assessment) for assessment, times in assessments]),
     )
     rows = [ConfigRow(item, f"in {format_count(times, 'topic')}") for item, times in befores[:_MAX_SHOWN_OLD_VALUES]]
     yield from format_field(layout, "config", format_config_lines(layout, rows))

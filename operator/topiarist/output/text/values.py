@@ -1,4 +1,7 @@
-"""Config values and replica lists as a reviewer wants them: exact, aligned, and with units beside bare numbers."""
+"""Config values and replica lists as text: exact, aligned, and with units beside bare numbers.
+
+``text.changes``, ``text.describe`` and ``markdown.diff`` call this module.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from topiarist.output.text.layout import BOLD_RED, GREEN, YELLOW, TextLayout, fi
 from topiarist.text import humanize_bytes, humanize_duration
 
 BROKER_DEFAULT = "brokers' default"
-"""What holds where a topic has no override."""
+"""Text for the value of a topic without an override."""
 
 _MAX_LONG = str((1 << 63) - 1)
 _MAX_SHOWN_LISTS = 16
@@ -20,7 +23,10 @@ _MAX_KEY_WIDTH = 37
 
 
 def humanize_config_value(key: str, text: str) -> str:
-    """A value in units: ``7 days``, ``1 GiB``, ``unlimited``; empty where its digits say it as well."""
+    """Return a value in units: ``7 days``, ``1 GiB``, ``unlimited``.
+
+    Empty if the key has no unit, or if the digits are as readable.
+    """
     unit = humanize_duration if key.endswith(".ms") else humanize_bytes if key.endswith("bytes") else None
     if unit is None:
         return ""
@@ -35,14 +41,17 @@ def humanize_config_value(key: str, text: str) -> str:
 
 
 class ConfigRow(NamedTuple):
-    """A config key to show, and a word about it (empty: none)."""
+    """A config key to show, with a note (may be empty)."""
 
     item: ConfigItem
     note: str = ""
 
 
 def format_config_lines(layout: TextLayout, rows: Sequence[ConfigRow]) -> list[str]:
-    """One line per key, or more where a value is long: sign, key, before and after, units, note."""
+    """Return one line per key, or more if a value is long.
+
+    A line has a sign, the key, the values before and after, units and the note.
+    """
     widest = max(min(len(sanitize(row.item.key)), _MAX_KEY_WIDTH) for row in rows)
     lines = []
     for row in rows:
@@ -57,7 +66,7 @@ def _format_config_line(layout: TextLayout, row: ConfigRow, widest: int) -> list
     column = len(key) + 4
     pieces = _format_pieces(layout, row)
     if any(column + len(piece) > layout.text_width for piece in pieces):
-        # Too long to stand beside its key: the value goes beneath.
+        # The value is too long to fit beside its key, so it goes on the next line.
         first, *rest = wrap(key.rstrip(), layout.text_width - 2)
         return [
             f"{sign} {first}",
@@ -69,7 +78,7 @@ def _format_config_line(layout: TextLayout, row: ConfigRow, widest: int) -> list
 
 
 def _format_pieces(layout: TextLayout, row: ConfigRow) -> list[str]:
-    """The parts of a line that should not be broken: before, after, units, note."""
+    """Return the unbreakable parts of a line: before, after, units, note."""
     key, before, after = row.item.key, row.item.before, row.item.after
     note = [f" {row.note}"] if row.note else []
     if after is None:
@@ -91,12 +100,15 @@ def _parenthesize(text: str) -> list[str]:
 
 
 def _append_unit(key: str, text: str) -> str:
-    """A value that ``human`` has nothing to say of, fit to stand beside one that has a unit."""
+    """Return a value that has no other unit with ``ms`` or ``bytes``.
+
+    It is shown beside a value that ``humanize_config_value`` converts.
+    """
     return f"{text} {'ms' if key.endswith('.ms') else 'bytes'}" if text.isascii() and text.isdigit() else text
 
 
 def format_value(layout: TextLayout, text: str) -> str:
-    """A value as a page has it: plain, two quotes where it is empty, and cut where it is long."""
+    """Return a value for display: sanitized, ``""`` if empty, cut if long."""
     text = sanitize(text)
     if not text:
         return '""'
@@ -106,7 +118,10 @@ def format_value(layout: TextLayout, text: str) -> str:
 
 
 def format_replica_lists(layout: TextLayout, lists: Sequence[Replicas], first_partition: int) -> list[str]:
-    """Replica lists under their partition ids, the preferred leader first; of many the first ones and how many more."""
+    """Return replica lists with their partition ids, the preferred leader first.
+
+    Of many lists only the first are shown and the rest counted.
+    """
     whole = layout.verbose or len(lists) <= _MAX_SHOWN_LISTS
     shown = lists if whole else lists[: _MAX_SHOWN_LISTS - 1]
     digits = len(str(first_partition + len(shown) - 1))

@@ -60,7 +60,7 @@ def test_tag_directives_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"topiarist.adapters.manifests.{module}.make_event_reader", read)
     directives = [f"%TAG !t{number}! x\n" for number in range(2_000)]
     loaded = text("".join(directives))
-    assert [complaint.location.line for complaint in loaded.errors] == [MAX_TAG_DIRECTIVES + 1]
+    assert [diagnostic.location.line for diagnostic in loaded.errors] == [MAX_TAG_DIRECTIVES + 1]
     assert "found more than 100 %TAG directives" in loaded.errors[0].message
     assert read.given == []
     few = text("".join(directives[:MAX_TAG_DIRECTIVES]) + "--- {apiVersion: v1}\n")
@@ -148,7 +148,7 @@ def test_a_list_is_not_compared_item_by_item_with_itself() -> None:
 
 
 def test_what_nobody_is_told_is_not_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Documents beyond the complaints of a file are judged and counted; those that are valid count as ever."""
+    """Documents beyond the errors of a file are judged and counted; those that are valid count as ever."""
     explained = Remembering(explain.explain_errors)
     monkeypatch.setattr(explain, "explain_errors", explained)
     wrong = [TOPIC % (number, "x: 1") for number in range(150)]
@@ -183,7 +183,7 @@ def test_a_document_is_read_no_third_time_for_its_places(monkeypatch: pytest.Mon
     again = Remembering(source.compose_document)
     monkeypatch.setattr("topiarist.adapters.manifests.source.compose_document", again)
     loaded = text("a: b: c\n# d\n" + TOPIC % (1, "x: 1") + TOPIC % (2, "y: 1") + TOPIC % (3, "replicationFactor: 1"))
-    assert [complaint.location.line for complaint in loaded.errors] == [1, 7, 12]
+    assert [diagnostic.location.line for diagnostic in loaded.errors] == [1, 7, 12]
     assert again.given == []
     (manifest,) = loaded.manifests
     assert isinstance(manifest.source, source.Document)

@@ -1,4 +1,4 @@
-"""From paths to manifests and complaints: what is read, what is not, and where everything stands."""
+"""From paths to manifests and errors: what is read, what is not, and where everything stands."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def text(content: str) -> Loaded:
 
 
 def said(loaded: Loaded) -> list[str]:
-    """The first line of each complaint."""
-    return [str(complaint).partition("\n")[0] for complaint in loaded.errors]
+    """The first line of each error."""
+    return [str(diagnostic).partition("\n")[0] for diagnostic in loaded.errors]
 
 
 def test_a_folder_means_its_yaml_files_at_any_depth_sorted(folder: Path) -> None:
@@ -93,7 +93,7 @@ def test_no_link_leads_out(folder: Path) -> None:
 
 
 def test_circles_of_links_end(folder: Path) -> None:
-    """A folder that holds a link to itself is read once; a link to itself, and one to nothing, are complaints."""
+    """A folder that holds a link to itself is read once; a link to itself, and one to nothing, are errors."""
     write(folder / "m/a/t.yaml", TOPIC % "t")
     (folder / "m/a/up").symlink_to("..")
     (folder / "m/self.yaml").symlink_to("self.yaml")
@@ -120,7 +120,7 @@ def test_only_regular_files_are_opened(folder: Path) -> None:
     ]
 
 
-def test_an_error_of_the_system_is_a_complaint(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_system_is_a_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the system says about one file, the others are still read."""
     write(folder / "m/a.yaml", TOPIC % "a")
     write(folder / "m/b.yaml", TOPIC % "b")
@@ -138,7 +138,7 @@ def test_an_error_of_the_system_is_a_complaint(folder: Path, monkeypatch: pytest
 
 
 def test_sizes_and_counts_are_limited(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is too large, files beyond the limit, and folders nested too deep are complaints."""
+    """A file that is too large, files beyond the limit, and folders nested too deep are errors."""
     monkeypatch.setattr(files, "MAX_BYTES", 2**20)
     monkeypatch.setattr(files, "MAX_FILES", 2)
     monkeypatch.setattr(files, "MAX_FOLDER_DEPTH", 2)
@@ -158,7 +158,7 @@ def test_a_name_that_cannot_be_printed_is_escaped(folder: Path) -> None:
     """A file's name cannot move the cursor or break the output."""
     write(folder / "m/a\x1b[2J\n.yaml", "x")
     (folder / "m" / os.fsdecode(b"\xff.yaml")).write_text("x")
-    assert {complaint.location.file for complaint in load_manifests(["m"]).errors} == {
+    assert {diagnostic.location.file for diagnostic in load_manifests(["m"]).errors} == {
         r"m/a\x1b[2J\n.yaml",
         r"m/\udcff.yaml",
     }
@@ -216,7 +216,7 @@ def test_documents_of_others_are_passed_over_and_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "complaint"),
+    ("document", "diagnostic"),
     [
         ("x: 1", "<stdin>:1:1: found a document without apiVersion"),
         ("y: yes", "<stdin>:1:1: found a document without apiVersion"),
@@ -240,20 +240,20 @@ def test_documents_of_others_are_passed_over_and_counted() -> None:
         ),
     ],
 )
-def test_what_may_be_meant_for_us_does_not_pass_as_a_stranger(document: str, complaint: str) -> None:
-    """A document without a group, or with ours misspelt, is a complaint and is not skipped in silence."""
+def test_what_may_be_meant_for_us_does_not_pass_as_a_stranger(document: str, diagnostic: str) -> None:
+    """A document without a group, or with ours misspelt, is an error and is not skipped in silence."""
     loaded = text(document)
-    assert (said(loaded), loaded.foreign_count, loaded.manifests) == ([complaint], 0, ())
+    assert (said(loaded), loaded.foreign_count, loaded.manifests) == ([diagnostic], 0, ())
 
 
-def test_all_complaints_at_once_each_with_its_place(folder: Path) -> None:
+def test_all_errors_at_once_each_with_its_place(folder: Path) -> None:
     """Broken YAML, ambiguous scalars and wrong fields, in several documents and files: all reported, sorted."""
     write(folder / "a.yaml", TOPIC % "A" + "  # no\n---\na: [1\n---\n" + TOPIC % "yes" + "---\nb: 'c\n")
     write(folder / "b.yaml", (TOPIC % "b").replace("1}", "012, config: {y: 1, retention.ms: , x: [1]}}"))
     write(folder / "c.yaml", TOPIC % "c")
     loaded = load_manifests(["."])
     assert [
-        (complaint.location.file, complaint.location.line, complaint.location.column) for complaint in loaded.errors
+        (diagnostic.location.file, diagnostic.location.line, diagnostic.location.column) for diagnostic in loaded.errors
     ] == [
         ("a.yaml", 3, 18),
         ("a.yaml", 8, 1),
@@ -267,10 +267,10 @@ def test_all_complaints_at_once_each_with_its_place(folder: Path) -> None:
     assert [manifest.name for manifest in loaded.manifests] == ["c"]
 
 
-def test_a_complaint_about_a_scalar_is_the_only_one_about_it() -> None:
+def test_a_error_about_a_scalar_is_the_only_one_about_it() -> None:
     """A scalar without a meaning is not also reported as text where a number was wanted."""
     loaded = text((TOPIC % "a").replace("replicationFactor: 1", "replicationFactor: 010"))
-    assert [str(complaint) for complaint in loaded.errors] == [
+    assert [str(diagnostic) for diagnostic in loaded.errors] == [
         "<stdin>:4:42: found 010 without quotes, a number with a sign, a leading zero or underscores: "
         'YAML versions differ on it\n    quote it: "010", or write the number plainly'
     ]
@@ -320,7 +320,7 @@ def last_source(content: str) -> Document:
     return last.source
 
 
-def test_complaints_of_a_file_are_limited_and_counted() -> None:
+def test_errors_of_a_file_are_limited_and_counted() -> None:
     """A file with very many faults gives the first hundred and the number of the others."""
     loaded = text("---\nx: 1\n" * 500)
     assert (len(loaded.errors), loaded.suppressed_count) == (limits.MAX_ERRORS, 400)
@@ -338,7 +338,7 @@ def test_a_changed_file_does_not_matter(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "complaint"),
+    ("content", "diagnostic"),
     [
         (b"a: \xff", "<stdin>:1:4: found the byte 0xff, which is not UTF-8"),
         (b"\xef\xbb\xbfa: \xff", "<stdin>:1:4: found the byte 0xff, which is not UTF-8"),
@@ -356,9 +356,9 @@ def test_a_changed_file_does_not_matter(folder: Path) -> None:
         (b"%FOO\n---\na: b", "<stdin>:1:5: found a % directive"),
     ],
 )
-def test_what_is_no_yaml_is_said_in_plain_words(content: bytes, complaint: str) -> None:
+def test_what_is_no_yaml_is_said_in_plain_words(content: bytes, diagnostic: str) -> None:
     """What the reader stops at is located, and said in words that do not ask for knowledge of YAML's grammar."""
-    assert said(load_manifests(["-"], io.BytesIO(content)))[0] == complaint
+    assert said(load_manifests(["-"], io.BytesIO(content)))[0] == diagnostic
 
 
 def test_characters_that_break_lines_for_some_readers_are_found_in_our_files_only() -> None:

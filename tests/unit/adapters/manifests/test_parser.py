@@ -1,4 +1,4 @@
-"""The strict loader: one meaning for every scalar, plain data only; any bytes give documents or complaints."""
+"""The strict loader: one meaning for every scalar, plain data only; any bytes give documents or errors."""
 
 from __future__ import annotations
 
@@ -249,14 +249,14 @@ def test_the_fast_pass_and_the_thorough_one_agree(text: str) -> None:
 
 
 @given(st.one_of(st.binary(max_size=200), YAMLISH.map(str.encode), YAMLISH.map(lambda text: (HEAD + text).encode())))
-def test_any_bytes_give_documents_or_located_complaints(data: bytes) -> None:
-    """Nothing that is in a file raises, and every complaint lies inside the file."""
+def test_any_bytes_give_documents_or_located_errors(data: bytes) -> None:
+    """Nothing that is in a file raises, and every error lies inside the file."""
     loaded = load_manifests(["-"], io.BytesIO(data))
     lines = re.split("\r\n|[\r\n\x85\u2028\u2029]", data.decode("utf-8", "replace"))
-    for complaint in loaded.errors:
-        assert complaint.location.file == "<stdin>"
-        assert 1 <= complaint.location.line <= len(lines) + 1
-        assert complaint.location.column >= 1
+    for diagnostic in loaded.errors:
+        assert diagnostic.location.file == "<stdin>"
+        assert 1 <= diagnostic.location.line <= len(lines) + 1
+        assert diagnostic.location.column >= 1
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=12)
@@ -296,7 +296,7 @@ def floats(value: Any) -> Any:
 @pytest.mark.parametrize(
     "bomb", ["[" * 100_000, "{a: " * 50_000, "- " * 100_000, "a: &a [x,x]\nb: &b [*a,*a]\n" * 10_000]
 )
-def test_bombs_end_in_a_complaint(bomb: str) -> None:
+def test_bombs_end_in_a_error(bomb: str) -> None:
     """Deep nesting neither crashes the process nor takes libyaml's quadratic time, and aliases expand to nothing."""
     assert load_manifests(["-"], io.BytesIO((HEAD + "    a:\n      " + bomb).encode())).errors
     assert load_manifests(["-"], io.BytesIO(bomb.encode())).errors

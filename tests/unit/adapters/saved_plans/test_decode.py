@@ -239,7 +239,7 @@ def _held(content: dict[str, Any]) -> None:
     """Growth by nothing, not to be done, as it says."""
     change = deepcopy(of("clicks", "changes", 0)(content))
     change["after"]["newReplicas"] = []
-    refusal = {"reason": "Frozen", "message": "", "field": [], "instead": "", "held": [change]}
+    refusal = {"reason": "Frozen", "message": "", "field": [], "hint": "", "withheld": [change]}
     of("clicks", "refusals")(content).append(refusal)
 
 
@@ -293,12 +293,12 @@ FORGED = {
     "a safe change with a reason": (
         _all(
             put("clicks", "changes", 1, "config", 1, "risk", to="Safe"),
-            put("clicks", "changes", 1, "config", 1, "because", to="all is well"),
+            put("clicks", "changes", 1, "config", 1, "explanation", to="all is well"),
         ),
         "a risk of Safe where",
     ),
     "safe growth": (
-        _all(put("clicks", "changes", 0, "risk", to="Safe"), put("clicks", "changes", 0, "because", to="")),
+        _all(put("clicks", "changes", 0, "risk", to="Safe"), put("clicks", "changes", 0, "explanation", to="")),
         "a risk of Safe where",
     ),
     "a key that does not change": (put("clicks", "changes", 1, "config", 0, "before", to="compact"), "no change"),
@@ -308,7 +308,7 @@ FORGED = {
         "topics[0].changes[1] is not what schemas/plan.json says",
     ),
     "a safe deletion": (
-        _all(put("gone", "changes", 0, "risk", to="Safe"), put("gone", "changes", 0, "because", to="")),
+        _all(put("gone", "changes", 0, "risk", to="Safe"), put("gone", "changes", 0, "explanation", to="")),
         "a deletion whose risk",
     ),
     "a deletion of what is not ours": (put("gone", "record", "before", "owner", to="team"), "that is not ours"),
@@ -323,7 +323,7 @@ FORGED = {
         put("clicks", "record", "after", "config", to=["segment.ms", "retention.ms", "cleanup.policy"]),
         "keys that are not set",
     ),
-    "a record of a key that nobody saw": (put("clicks", "vouched", to={}), "values that are not what"),
+    "a record of a key that nobody saw": (put("clicks", "retainedConfig", to={}), "values that are not what"),
     "a record that remembers another value than is set": (
         put("clicks", "record", "after", "applied", "config", "retention.ms", to="8"),
         "values that are not what its changes leave",
@@ -347,7 +347,7 @@ FORGED = {
         "topics[3].changes[0] is not what schemas/plan.json says",
     ),
     "an unknown reason": (
-        lambda content: cluster_of(content).update(gate={"reason": "Tired", "message": ""}),
+        lambda content: cluster_of(content).update(writeBlock={"reason": "Tired", "message": ""}),
         'found the reason "Tired"',
     ),
     "an unknown release": (

@@ -86,26 +86,26 @@ IN_FULL = {
         "beforeValid": True,
         "after": {"owner": "default", "config": ["flush.ms", "retention.ms"], "absent": False},
     },
-    "vouched": {"flush.ms": "7"},
+    "retainedConfig": {"flush.ms": "7"},
     "changes": [
         {
             "kind": "AddPartitions",
             "risk": "Disruptive",
-            "because": "keys will map to other partitions",
+            "explanation": "keys will map to other partitions",
             "before": {"partitions": 2, "firstReplicas": [1, 2, 3]},
             "after": {"partitions": 3, "newReplicas": [[3, 4, 5]]},
         },
         {
             "kind": "UpdateConfig",
             "risk": "DataLoss",
-            "because": "messages older than 1 hour will be deleted",
+            "explanation": "messages older than 1 hour will be deleted",
             "config": [
                 {
                     "key": "retention.ms",
                     "before": "86400000",
                     "after": "3600000",
                     "risk": "DataLoss",
-                    "because": "messages older than 1 hour will be deleted",
+                    "explanation": "messages older than 1 hour will be deleted",
                     "inherited": True,
                 }
             ],
@@ -141,7 +141,7 @@ def test_a_topic_in_full() -> None:
                 "allowUnknownConfigs": [],
                 "brokerConfig": {},
             },
-            "gate": None,
+            "writeBlock": None,
             "topics": [IN_FULL],
             "unchanged": 812,
             "orphans": [],
@@ -168,7 +168,7 @@ def test_the_bytes_of_a_plan() -> None:
         '      "brokers": [{"id": 1, "rack": "a"}, {"id": 2, "rack": "b"}, {"id": 3, "rack": "c"}],\n'
         '      "configRules": {"kafkaVersion": null, "releaseAtLeast": "2.4", "allowUnknownConfigs": [], '
         '"brokerConfig": {}},\n'
-        '      "gate": null,\n'
+        '      "writeBlock": null,\n'
         '      "topics": [\n'
         "        {\n"
         '          "topic": "\\u00fc",\n'
@@ -178,12 +178,12 @@ def test_the_bytes_of_a_plan() -> None:
         '          "risk": "Safe",\n'
         '          "record": {"before": null, "beforeValid": null, '
         '"after": {"owner": "default", "config": [], "absent": false}},\n'
-        '          "vouched": {},\n'
+        '          "retainedConfig": {},\n'
         '          "changes": [\n'
         "            {\n"
         '              "kind": "CreateTopic",\n'
         '              "risk": "Safe",\n'
-        '              "because": "",\n'
+        '              "explanation": "",\n'
         '              "before": null,\n'
         '              "after": {"replicas": [[1, 2], [2, 3]], "config": {"flush.ms": "7"}}\n'
         "            }\n"
@@ -325,4 +325,4 @@ def test_safe_changes_have_no_reason() -> None:
     found = encode_plans([plan(TopicPlan("a", topic("a"), changes=(update,)))])["clusters"][0]["topics"][0]["changes"][
         0
     ]
-    assert (found["risk"], found["because"], found["config"][0]["before"]) == ("Safe", "", None)
+    assert (found["risk"], found["explanation"], found["config"][0]["before"]) == ("Safe", "", None)

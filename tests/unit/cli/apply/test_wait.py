@@ -327,7 +327,7 @@ def paced(
 ) -> throttle.ControllerWait:
     """The pace of a run."""
     return wait.make_controller_wait(
-        played, Settings(wait_timeout=seconds, wait_ahead=ahead, verbosity=loud), stop, untold
+        played, Settings(wait_timeout=seconds, max_inflight_replicas=ahead, verbosity=loud), stop, untold
     )
 
 

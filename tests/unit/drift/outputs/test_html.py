@@ -198,7 +198,7 @@ def test_what_is_said_of_a_fleet_is_bounded(tmp_path: Path, monkeypatch: pytest.
     found = read_summary(out)
     names = [f"c{number}" for number in range(50)]
     values = [{"value": str(number), "number": len(names), "clusters": names} for number in range(9)]
-    found["uneven"] = {
+    found["crossClusterDifferences"] = {
         "total": 4000,
         "topics": [{"topic": "t", "manifest": "t", "field": "f", "values": values}] * 1000,
     }
@@ -206,9 +206,9 @@ def test_what_is_said_of_a_fleet_is_bounded(tmp_path: Path, monkeypatch: pytest.
     assert made["heat"]["total"] == sum(one["findings"] > 0 for one in found["byCluster"])
     worst = sorted((one["findings"] for one in found["byCluster"]), reverse=True)[:5]
     assert [one["findings"] for one in made["heat"]["rows"]] == worst
-    assert (made["uneven"]["total"], len(made["uneven"]["rows"])) == (4000, 100)
+    assert (made["crossClusterDifferences"]["total"], len(made["crossClusterDifferences"]["rows"])) == (4000, 100)
     four = [{"value": str(number), "clusters": 50} for number in range(4)]
-    assert made["uneven"]["rows"][0] == {"topic": "t", "field": "f", "values": four, "more": 5}
+    assert made["crossClusterDifferences"]["rows"][0] == {"topic": "t", "field": "f", "values": four, "more": 5}
 
 
 def test_a_line_of_another_form_is_not_passed_over() -> None:

@@ -124,7 +124,7 @@ def test_a_policy_says_whether_it_judges() -> None:
     """And if not, what is wrong with its rules; twice the same is the same."""
     policy = resource_bodies.policy("law", {"expression": "true"}, meta={"generation": 3})
     status = checked(policy_status(policy, [], NOON), "policy")
-    assert told(status) == ("True", "False", "False", "Judging")
+    assert told(status) == ("True", "False", "False", "Active")
     assert status["observedGeneration"] == 3
     assert policy_status(resource_bodies.updated_body(policy, status=status), [], NOON + timedelta(1)) == status
     faulty = checked(policy_status(policy, ["policy law, rule r0: one", "two"], NOON), "policy")

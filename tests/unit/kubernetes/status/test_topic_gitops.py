@@ -215,7 +215,7 @@ CASES = {
     "a cluster with drift": (of_cluster(None, STANDS[SyncState.DRIFTED][0]), "Healthy", "DriftDetected, Reachable: "),
     "a cluster that is away": (of_cluster(AWAY), "Progressing", "Unreachable: nobody answers"),
     "a cluster that locks us out": (of_cluster(LOCKED_OUT), "Degraded", "AuthenticationFailed: the password is wrong"),
-    "a good policy": (of_policy(), "Healthy", "Judging: "),
+    "a good policy": (of_policy(), "Healthy", "Active: "),
     "a policy with a fault": (of_policy("rule a does not compile"), "Degraded", "InvalidRule: rule a does not"),
 }
 

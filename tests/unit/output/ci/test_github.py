@@ -31,7 +31,7 @@ def test_the_worst_comes_first_each_at_its_line() -> None:
     assert text.splitlines() == [
         "::error title=Cluster prod-us::not planned: the log of the run says why",
         "::error file=topics/d.yaml,line=9,col=15,title=d on prod-eu%3A refused (FewerPartitions)"
-        "::48 -> 12 partitions%0Ainstead: set partitions: 48",
+        "::48 -> 12 partitions%0Afix: set partitions: 48",
         "::warning file=topics/a.yaml,line=1,col=1,title=a on prod-eu%3A DataLoss"
         "::retention.ms 86400000 -> 3600000: messages older than 1 hour will be deleted",
         "::warning file=topics/e.yaml,line=1,col=1,title=e on prod-eu%3A DataLoss"
@@ -64,7 +64,7 @@ def test_what_is_only_observed_is_only_noticed() -> None:
     assert line.startswith("::notice file=topics/a.yaml,line=9,col=15,title=a on prod-eu%3A refused")
 
 
-def test_complaints_and_warnings_stand_at_their_place() -> None:
+def test_errors_and_warnings_stand_at_their_place() -> None:
     """Files below the folder of the run are named as git names them, others not at all; a file may be meant whole."""
     found = [
         Diagnostic(Location("/repo/topics/a,b.yaml", 9, 15), "found 100%, wanted 1", "leave it out\nnow"),
@@ -80,18 +80,18 @@ def test_complaints_and_warnings_stand_at_their_place() -> None:
         "::error title=topiarist::found x",
         "::error title=topiarist::found y",
         "::warning file=d.yaml,line=2,col=3,title=topiarist::no effect",
-        "::error title=topiarist::7 more complaints",
+        "::error title=topiarist::7 more errors",
     ]
 
 
 @given(outside, outside)
 def test_no_text_begins_a_command_or_ends_one(name: str, message: str) -> None:
     """Whatever a name or a message is, there is one line, and it has the fields that it should."""
-    complaint = Diagnostic(Location("a.yaml", 1, 2), message)
+    diagnostic = Diagnostic(Location("a.yaml", 1, 2), message)
     finding = Issue(Reason.CONFIG_INVALID, message, ("partitions",))
     refused = replace(existing_topic_plan("a", findings=(finding,)), topic=name)
     for text in (
-        github.format_diagnostics([complaint], [], 0, ROOT),
+        github.format_diagnostics([diagnostic], [], 0, ROOT),
         github.format_plans([replace(plan(refused), cluster=name)], [], ROOT),
         github.format_plans([], [name], ROOT),
     ):

@@ -30,7 +30,7 @@ def log(*found: Diagnostic, warnings: tuple[Diagnostic, ...] = (), more: int = 0
     return run
 
 
-def test_each_complaint_is_a_result_at_its_region() -> None:
+def test_each_error_is_a_result_at_its_region() -> None:
     """Rule, level, text, file as git names it, line and column; a file as a whole has no region."""
     run = log(ZERO, WHOLE, warnings=(ZERO._replace(hint=""),))
     assert [(result["ruleId"], result["level"], result["message"]["text"]) for result in run["results"]] == [
@@ -100,10 +100,10 @@ def test_nothing_wrong_is_a_log_without_results() -> None:
 
 
 def test_what_was_only_counted_is_said() -> None:
-    """That there are more complaints than results."""
+    """That there are more errors than results."""
     (invocation,) = log(ZERO, more=9_900)["invocations"]
     (note,) = invocation["toolExecutionNotifications"]
-    assert note["message"]["text"] == "9,900 more complaints were counted and not kept."
+    assert note["message"]["text"] == "9,900 more errors were counted and not kept."
 
 
 def test_a_message_holds_neither_links_nor_placeholders() -> None:

@@ -34,7 +34,7 @@ VALIDATOR = Draft7Validator(SCHEMA)
 SHARED = (
     "record",
     "risk",
-    "because",
+    "explanation",
     "replicas",
     "CreateTopic",
     "AddPartitions",
@@ -148,8 +148,8 @@ def test_the_words_of_the_schema_are_those_of_the_code() -> None:
     assert definitions["topic"]["properties"]["phase"]["enum"] == [phase.value for phase in Phase]
     assert definitions["condition"]["enum"] == [condition.value for condition in IssueType]
     assert definitions["topic"]["properties"]["conditions"]["propertyNames"]["enum"] == definitions["condition"]["enum"]
-    assert value["wantedBy"]["oneOf"][1]["enum"] == [layer.value for layer in DesiredSource]
-    assert value["heldBy"]["oneOf"][1]["enum"] == [holder.value for holder in ActualSource]
+    assert value["desiredSource"]["oneOf"][1]["enum"] == [layer.value for layer in DesiredSource]
+    assert value["actualSource"]["oneOf"][1]["enum"] == [holder.value for holder in ActualSource]
 
 
 def test_a_word_means_the_topic_before_the_document() -> None:

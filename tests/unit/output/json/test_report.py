@@ -71,7 +71,7 @@ def test_a_summary_counts_results() -> None:
     """How many of each, the exit code, and what ended the work on a cluster."""
     results = [Result.DONE, Result.CONFLICT, Result.DONE]
     found = parsed(report.format_summary(results, at=AT, code=130, reasons=[Reason.SESSION_LOST]))
-    assert (found["results"], found["exit"], found["errors"]) == ({"done": 2, "moved": 1}, 130, ["SessionLost"])
+    assert (found["results"], found["exit"], found["errors"]) == ({"done": 2, "conflict": 1}, 130, ["SessionLost"])
 
 
 @settings(max_examples=200)

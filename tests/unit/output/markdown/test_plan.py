@@ -161,7 +161,7 @@ def test_a_refusal_has_its_place_and_what_to_do_and_what_it_holds_back() -> None
     ) == (
         "- 48 -&gt; 12 partitions, Kafka cannot remove any\n"
         "- at `topics/audit.yaml:9:15`\n"
-        "- instead: set partitions: 48, or create a new topic"
+        "- fix: set partitions: 48, or create a new topic"
     )
     held = Issue(Reason.NOT_ADOPTED, "exists and differs", (), "--adopt=clicks", (UpdateConfig((RETENTION_CHANGE,)),))
     assert below(
@@ -169,7 +169,7 @@ def test_a_refusal_has_its_place_and_what_to_do_and_what_it_holds_back() -> None
     ).startswith(
         "- exists and differs\n"
         "- at `topics/clicks.yaml:1:1`\n"
-        "- instead: `--adopt=clicks`\n"
+        "- fix: `--adopt=clicks`\n"
         "- held back: configure\n"
         "- **DataLoss**: messages older than 1 hour will be deleted\n"
         "\n"
@@ -241,7 +241,7 @@ def test_a_closed_cluster_says_so() -> None:
 
 def test_what_the_head_of_a_closed_cluster_says_is_not_said_again() -> None:
     """A topic that is held back for that reason only shows its changes, and what they would risk."""
-    held = Issue(Reason.FROZEN, "frozen by somebody", (), "thaw it", (UpdateConfig((RETENTION_CHANGE,)),))
+    held = Issue(Reason.FROZEN, "frozen by somebody", (), "unfreeze it", (UpdateConfig((RETENTION_CHANGE,)),))
     found = plan(existing_topic_plan("a", findings=(held,)))
     closed = shown(replace(found, write_block=WriteBlock(Reason.FROZEN, "frozen by somebody")))
     assert below(closed, "`a`: held back: configure").startswith(
@@ -268,7 +268,7 @@ def test_what_a_budget_holds_back_is_said_once() -> None:
     """The numbers and what to do stand above the topics, which only show what is held back."""
     held = Issue(Reason.BUDGET_EXCEEDED, "9 deletions, 1 allowed", (), "raise it", (DeleteTopic(1, 3, DATA_LOSS_RISK),))
     text = shown(plan(*(existing_topic_plan(name, findings=(held,)) for name in "ab")))
-    assert below(text, "Over budget") == "- 9 deletions, 1 allowed\n- instead: raise it"
+    assert below(text, "Over budget") == "- 9 deletions, 1 allowed\n- fix: raise it"
     assert below(text, "`b`: held back: delete 1 partition and all messages").startswith("- **DataLoss**: messages")
     assert (text.count("9 deletions"), text.index("Over budget") < text.index("`a`")) == (1, True)
 
@@ -279,7 +279,7 @@ def test_a_policys_rule_is_named_with_its_place() -> None:
     assert rule is not None
     denied = FEWER._replace(reason=Reason.POLICY_DENIED, rule_origin=find_origin(rule, "partitions"))
     lines = below(shown(plan(existing_topic_plan("a", findings=(denied,)))), "`a`: refused (PolicyDenied)").splitlines()
-    assert lines[1:3] == ["- at `topics/a.yaml:9:15`", "- instead: set partitions: 48, or create a new topic"]
+    assert lines[1:3] == ["- at `topics/a.yaml:9:15`", "- fix: set partitions: 48, or create a new topic"]
     assert "- rule at `topics/rules.yaml:9:15`" in lines
 
 
@@ -479,7 +479,7 @@ def _tags(name: str) -> dict[str, int]:
     return {tag: times for tag, times in read.tags.items() if tag != "code"}
 
 
-def test_complaints_are_a_comment_too() -> None:
+def test_errors_are_a_comment_too() -> None:
     """Where manifests are wrong there is no plan, and a reviewer sees why and where."""
     found = [Diagnostic(Location("/repo/topics/a.yaml", 9, 15), "partitions: found 0, wanted 1", "ask @team")]
     assert plan_.format_diagnostics(found, 2, ROOT) == (

@@ -19,7 +19,7 @@ def shown(*outcomes: Outcome, verbose: bool = False) -> str:
 def test_success_is_short() -> None:
     """Topics that were done or needed nothing take one line each kind."""
     assert shown(Outcome("b", Result.DONE), Outcome("a", Result.DONE), Outcome("c", Result.UNCHANGED)) == (
-        "prod-eu\n  + done           a, b\n  = already so     c\nApplied: 2 done, 1 already so.\n"
+        "prod-eu\n  + done           a, b\n  = unchanged      c\nApplied: 2 done, 1 unchanged.\n"
     )
 
 
@@ -47,8 +47,8 @@ def test_what_went_wrong_is_told_topic_by_topic() -> None:
     ) == (
         "prod-eu\n"
         "  + done           a\n"
-        "  . not sent       f\n"
-        "  ~ b              moved: had 6 partitions, and has 9 now\n"
+        "  . skipped        f\n"
+        "  ~ b              conflict: had 6 partitions, and has 9 now\n"
         "  ! c              failed: no permission to write /brokers/topics/c\n"
         "      reason       NoPermission\n"
         "  ? d              unknown: the session was lost before the answer\n"
@@ -59,8 +59,8 @@ def test_what_went_wrong_is_told_topic_by_topic() -> None:
         "  again\n"
         "  unknown: the connection broke before the answer came; the next run sees\n"
         "  whether it was done\n"
-        "  not sent: the run ended before; the next run goes on\n"
-        "Applied: 1 done, 1 moved, 1 refused, 1 failed, 1 unknown, 1 not sent.\n"
+        "  skipped: the run ended before; the next run goes on\n"
+        "Applied: 1 done, 1 conflict, 1 refused, 1 failed, 1 unknown, 1 skipped.\n"
     )
 
 

@@ -70,7 +70,7 @@ def test_a_topic_reads_from_its_life_to_what_is_pending() -> None:
         "                         -> 2000  (2 seconds)  topics/orders.yaml:1:1",
         "",
         "  ~ orders         grow 2 -> 3 partitions, configure                  Disruptive",
-        "      because      growth: keys will map to other partitions",
+        "      reason       growth: keys will map to other partitions",
         "                   retention.ms: more is kept: up to 2 seconds",
         "      partitions   + 2 [3,4,5]",
         "      config       ~ retention.ms  1000 -> 2000  (1 second -> 2 seconds)",

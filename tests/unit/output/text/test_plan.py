@@ -63,7 +63,7 @@ def test_growth_shows_the_new_replica_lists_and_why_it_hurts() -> None:
     text = render_plan(plan(existing_topic_plan("payments", grow)))
     assert text.startswith(
         "  ~ payments       grow 6 -> 12 partitions                            Disruptive\n"
-        "      because      keys will map to other partitions\n"
+        "      reason       keys will map to other partitions\n"
         "      partitions   +  6 [1,2,3]  +  7 [2,3,4]  +  8 [3,4,5]\n"
         "                   +  9 [4,5,6]  + 10 [5,6,1]  + 11 [6,1,2]\n"
         "\n"
@@ -85,7 +85,7 @@ def test_config_shows_before_and_after_aligned_with_units() -> None:
     )
     assert render_plan(plan(existing_topic_plan("clicks", update))) == (
         "  ~ clicks         configure                                            DataLoss\n"
-        "      because      retention.ms: messages older than 1 hour will be     DataLoss\n"
+        "      reason       retention.ms: messages older than 1 hour will be     DataLoss\n"
         "                   deleted\n"
         "                   segment.bytes, segment.ms: many more files:        Disruptive\n"
         "                   memory and open files on the brokers\n"
@@ -105,7 +105,7 @@ def test_a_deletion_is_counted_and_named_at_the_end() -> None:
     delete = DeleteTopic(12, 36, RiskAssessment(Risk.DATA_LOSS, "all messages are deleted"))
     assert render_plan(plan(existing_topic_plan("old", delete))) == (
         "  - old            delete 12 partitions and all messages                DataLoss\n"
-        "      because      all messages are deleted\n"
+        "      reason       all messages are deleted\n"
         "\n"
         "Plan: 1 to delete, 812 unchanged.\n"
         "1 change may lose data: apply asks, or wants --allow-risk DataLoss\n"
@@ -131,7 +131,7 @@ def test_a_refusal_has_its_place_and_what_to_do() -> None:
     assert render_plan(plan(existing_topic_plan("audit", findings=(finding,)))) == (
         "  ! audit          refused: 48 -> 12 partitions, Kafka cannot remove any\n"
         "      at           topics/audit.yaml:9:15                        FewerPartitions\n"
-        "      instead      set partitions: 48, or create a new topic\n"
+        "      fix          set partitions: 48, or create a new topic\n"
         "\n"
         "No changes: 1 refused, 812 unchanged.\n"
     )
@@ -145,9 +145,9 @@ def test_a_refusal_shows_what_it_holds_back() -> None:
     assert render_plan(plan(existing_topic_plan("clicks", findings=(finding,)))) == (
         "  ! clicks         refused: exists already and differs\n"
         "      at           topics/clicks.yaml:1:1                             NotAdopted\n"
-        "      instead      --adopt=clicks\n"
+        "      fix          --adopt=clicks\n"
         "      held back    configure                                            DataLoss\n"
-        "      because      messages older than 1 hour will be deleted\n"
+        "      reason       messages older than 1 hour will be deleted\n"
         "      config       ~ retention.ms  86400000 -> 3600000  (1 day -> 1 hour)\n"
         "\n"
         "No changes: 1 refused, 812 unchanged.\n"
@@ -155,11 +155,11 @@ def test_a_refusal_shows_what_it_holds_back() -> None:
 
 
 def test_a_reason_that_the_refusal_gives_is_not_repeated() -> None:
-    """Where the message has the reason of the change already, no "because" repeats it."""
+    """Where the message has the reason of the change already, no "explanation" repeats it."""
     finding = Issue(
         Reason.DATA_LOSS, f"may lose data: {DATA_LOSS_RISK.explanation}", withheld=(UpdateConfig((RETENTION_CHANGE,)),)
     )
-    assert "because" not in render_plan(plan(existing_topic_plan("clicks", findings=(finding,))))
+    assert "explanation" not in render_plan(plan(existing_topic_plan("clicks", findings=(finding,))))
 
 
 def test_what_is_done_and_what_is_refused_of_one_topic_stand_together() -> None:

@@ -72,7 +72,7 @@ def test_a_default_that_touches_many_topics_is_shown_once() -> None:
     topics = [touched(f"t{i}", None) for i in range(6)] + [touched(f"u{i}", "1") for i in range(2)]
     assert render_plan(plan(*topics)) == (
         "  ~ min.insync.replicas  from the cluster's defaults, 8 topics        Disruptive\n"
-        "      because      6 topics: replicas that confirm a write: unknown to 2\n"
+        "      reason       6 topics: replicas that confirm a write: unknown to 2\n"
         "                   2 topics: replicas that confirm a write: 1 to 2\n"
         "      config       + min.insync.replicas  2  in 6 topics\n"
         "                   ~ min.insync.replicas  1 -> 2  in 2 topics\n"
@@ -113,7 +113,7 @@ def test_equal_refusals_of_many_topics_are_one_block() -> None:
     assert render_plan(plan(*topics)) == (
         "  ! 5 topics       refused: may lose data\n"
         "      at           topics/t0.yaml:1:1 and 4 more                        DataLoss\n"
-        "      instead      --allow-risk DataLoss=TOPIC\n"
+        "      fix          --allow-risk DataLoss=TOPIC\n"
         "      topics       t0, t1, t2, t3, t4\n"
         "\n"
         "No changes: 5 refused, 812 unchanged.\n"
@@ -136,7 +136,7 @@ def test_a_closed_cluster_is_said_once() -> None:
         "  nothing is written\n"
         "\n"
         "  ! clicks         held back: configure                                 DataLoss\n"
-        "      because      messages older than 1 hour will be deleted\n"
+        "      reason       messages older than 1 hour will be deleted\n"
         "      config       ~ retention.ms  86400000 -> 3600000  (1 day -> 1 hour)\n"
         "\n"
         "Plan: 1 to configure, held back: a migration to KRaft has begun; 812 unchanged.\n"

@@ -1,4 +1,7 @@
-"""The znodes of the cluster as a whole: id, brokers, controller, migration, reassignments (contract 4 and 7)."""
+"""Decode the znodes of the whole cluster: id, brokers, controller, migration, reassignments (contract 4 and 7).
+
+``read.cluster_metadata`` and ``read.partition_states`` call these functions.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _ANY_VERSION = MAX_ID
 
 
 class BrokerRegistration(NamedTuple):
-    """A broker's registration. ``rack`` None: none; the empty string is a rack."""
+    """The registration of a broker. ``rack`` is None if it has none; the empty string is a rack."""
 
     id: int
     rack: str | None
@@ -30,7 +33,7 @@ class BrokerRegistration(NamedTuple):
 
 
 class ActiveController(NamedTuple):
-    """Who the controller is. ``kraft_epoch`` is -1 for a controller in ZooKeeper mode."""
+    """The active controller. ``kraft_epoch`` is -1 for a controller in ZooKeeper mode."""
 
     broker: int
     kraft_epoch: int
@@ -38,17 +41,20 @@ class ActiveController(NamedTuple):
 
     @property
     def is_kraft(self) -> bool:
-        """Whether a KRaft controller is in charge: then nothing may be written."""
+        """Return True if a KRaft controller is in charge; then nothing may be written."""
         return self.kraft_epoch >= 0
 
 
 def decode_cluster_id(raw: bytes) -> str:
-    """The cluster's id, an opaque text (its ``version`` is a string, and nobody reads it)."""
+    """Return the cluster id, an opaque text; its ``version`` is a string that no Kafka release reads."""
     return require_text(load_object(raw), "id")
 
 
 def decode_broker(broker: int, raw: bytes) -> BrokerRegistration:
-    """The registration of ``broker``. Any version from 1 is read, unknown fields are ignored, as Kafka does."""
+    """Return the registration of ``broker``.
+
+    As in Kafka, any version from 1 is accepted and unknown fields are ignored.
+    """
     fields = load_object(raw)
     version = require_version(fields, _ANY_VERSION)
     rack = fields.get("rack")
@@ -59,7 +65,7 @@ def decode_broker(broker: int, raw: bytes) -> BrokerRegistration:
 
 
 def decode_controller(raw: bytes) -> ActiveController:
-    """The controller; a node without ``kraftControllerEpoch`` is of a release that knows no KRaft."""
+    """Return the controller; a znode without ``kraftControllerEpoch`` is of a release without KRaft."""
     fields = load_object(raw)
     version = require_version(fields, _ANY_VERSION)
     epoch = require_integer(fields, "kraftControllerEpoch") if "kraftControllerEpoch" in fields else -1
@@ -67,7 +73,7 @@ def decode_controller(raw: bytes) -> ActiveController:
 
 
 def decode_controller_epoch(raw: bytes) -> int:
-    """The controller's epoch: decimal text, not JSON."""
+    """Return the controller epoch: decimal text, not JSON."""
     try:
         return parse_id(raw.decode("ascii"))
     except UnicodeDecodeError:
@@ -75,12 +81,12 @@ def decode_controller_epoch(raw: bytes) -> int:
 
 
 def decode_feature_version(raw: bytes) -> int:
-    """The version of ``/feature``, a hint at the release (contract 4.9)."""
+    """Return the version of ``/feature``, a hint at the Kafka version (contract 4.9)."""
     return require_version(load_object(raw), _ANY_VERSION)
 
 
 def decode_migration_copied(raw: bytes) -> bool:
-    """Whether ZooKeeper's content has been copied to KRaft (``kraft_metadata_offset`` above 0)."""
+    """Return True if ZooKeeper's content was copied to KRaft (``kraft_metadata_offset`` above 0)."""
     offset = load_object(raw).get("kraft_metadata_offset")
     if type(offset) is not int:
         raise ZnodeError(f'"kraft_metadata_offset" must be an integer, not {format_value(offset)}')
@@ -88,7 +94,10 @@ def decode_migration_copied(raw: bytes) -> bool:
 
 
 def decode_requested_reassignments(raw: bytes) -> tuple[tuple[str, int, Replicas], ...]:
-    """What ``/admin/reassign_partitions`` asks for: topic, partition and target of each, in the order given."""
+    """Return the requested reassignments of ``/admin/reassign_partitions``.
+
+    Each has topic, partition and target replicas, in the order of the request.
+    """
     fields = load_object(raw)
     require_version(fields, 1)
     entries = fields.get("partitions")
@@ -115,7 +124,7 @@ def _decode_endpoint_v1(fields: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def _decode_endpoints(fields: Mapping[str, object]) -> tuple[str, ...]:
-    found = fields.get("endpoints")
-    if type(found) is not list or not all(type(endpoint) is str for endpoint in found):
-        raise ZnodeError(f'"endpoints" must be a list of texts, not {format_value(found)}')
-    return tuple(found)
+    endpoints = fields.get("endpoints")
+    if type(endpoints) is not list or not all(type(endpoint) is str for endpoint in endpoints):
+        raise ZnodeError(f'"endpoints" must be a list of texts, not {format_value(endpoints)}')
+    return tuple(endpoints)

@@ -1,4 +1,7 @@
-"""The znodes of overrides: ``/config/topics/T``, and ``/config/brokers/N``, which has the same form; contract 4.5."""
+"""Decode and encode config znodes: ``/config/topics/T``, and ``/config/brokers/N`` of the same form.
+
+Contract 4.5. ``read`` decodes them, ``write.transaction`` encodes them.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +22,24 @@ CONFIG_VERSION = 1
 
 
 def decode_config(raw: bytes) -> Mapping[str, str]:
-    """Overrides as they stand, raw, from ``/config/topics/T`` or ``/config/brokers/N``."""
+    """Return the overrides of a config znode, as raw text; raise ``ZnodeError`` if it is malformed."""
     fields = load_object(raw)
     require_version(fields, CONFIG_VERSION)
     config = require_object(fields, "config")
     if not set(map(type, config.values())) <= {str}:
         name, value = next((name, value) for name, value in config.items() if type(value) is not str)
         raise ZnodeError(f"the value of {format_value(name)} must be text, not {format_value(value)}")
-    # Ten thousand topics have the same few names.
+    # Intern the names: ten thousand topics share a few of them.
     return cast("dict[str, str]", dict(zip(map(intern, config), config.values(), strict=True)))
 
 
 def encode_config(config: Mapping[str, str]) -> bytes:
-    """The znode of these overrides, which may be none, sorted by name."""
+    """Return the znode of these overrides, sorted by name; there may be none."""
     return dump_object({"version": CONFIG_VERSION, "config": _validate_and_sort(config)})
 
 
 def replace_config(raw: bytes, config: Mapping[str, str]) -> bytes:
-    """The znode ``raw`` with ``config`` in place of its overrides, unknown top-level fields kept."""
+    """Return the znode ``raw`` with its overrides replaced by ``config``, and unknown top-level fields kept."""
     decode_config(raw)
     kept = {name: value for name, value in load_object(raw).items() if name not in ("version", "config")}
     return dump_object({"version": CONFIG_VERSION, "config": _validate_and_sort(config)} | kept)

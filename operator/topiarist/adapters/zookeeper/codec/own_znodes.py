@@ -1,4 +1,8 @@
-"""The znodes below ``/topiarist``, and the config notification that goes with our writes."""
+"""Encode and decode the znodes below ``/topiarist``, and encode Kafka's config change notification.
+
+The znodes are the ownership records and the freeze znode. ``read`` decodes them; ``write`` encodes them, and sends a
+notification with every config change.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +28,12 @@ _ABSENT = "Absent"
 _REMOVE = "Remove"
 
 _VERSION_WITH_VALUES = 2
-"""The version of a record that knows what was applied: version 1 has the names of config keys alone."""
+"""The version of a record with the applied values; version 1 has only the names of config keys."""
 
 
 @lru_cache(maxsize=4096)
 def encode_record(record: OwnershipRecord) -> bytes:
-    """The record's bytes: equal records have equal bytes, whoever writes them and when."""
+    """Return the bytes of an ownership record: equal records always have equal bytes."""
     applied = record.applied
     fields: dict[str, object] = {"version": _VERSION, "owner": record.owner, "config": list(record.config_keys)}
     if applied is not None:
@@ -45,12 +49,12 @@ def encode_record(record: OwnershipRecord) -> bytes:
 
 
 def decode_record(raw: bytes) -> OwnershipRecord:
-    """A record as ``encode_record`` wrote it: keys sorted, nothing else in it."""
+    """Return the ownership record; raise ``ZnodeError`` on content that ``encode_record`` would not write."""
     fields = load_object(raw)
     version = require_version(fields, _VERSION_WITH_VALUES)
-    known = {"version", "owner", "config", "ensure"}
+    known_fields = {"version", "owner", "config", "ensure"}
     _reject_unknown_fields(
-        fields, known | {"partitions", "unmanagedConfig"} if version == _VERSION_WITH_VALUES else known
+        fields, known_fields | {"partitions", "unmanagedConfig"} if version == _VERSION_WITH_VALUES else known_fields
     )
     for field, word in (("ensure", _ABSENT), ("unmanagedConfig", _REMOVE)):
         if fields.get(field, word) != word:
@@ -66,7 +70,7 @@ def decode_record(raw: bytes) -> OwnershipRecord:
 
 
 def _decode_applied(fields: Mapping[str, object]) -> AppliedSpec:
-    """What a record says of the spec that its topic met."""
+    """Return the applied spec that a record contains."""
     config = require_object(fields, "config")
     if [*config] != sorted(config) or not all(value is None or type(value) is str for value in config.values()):
         raise ZnodeError(f'"config" must have sorted config names with text or null, not {format_value(config)}')
@@ -78,33 +82,39 @@ def _decode_applied(fields: Mapping[str, object]) -> AppliedSpec:
 
 
 def encode_freeze(freeze: Freeze | None) -> bytes:
-    """The gate: open for None, else frozen."""
-    said = {} if freeze is None else {name: text for name, text in freeze._asdict().items() if text}
-    return dump_object({"version": _VERSION, "state": "open" if freeze is None else "frozen", **said})
+    """Return the bytes of the freeze znode; None means not frozen."""
+    texts = {} if freeze is None else {name: text for name, text in freeze._asdict().items() if text}
+    return dump_object({"version": _VERSION, "state": "open" if freeze is None else "frozen", **texts})
 
 
 def decode_freeze(raw: bytes) -> Freeze | None:
-    """None if the gate is open, else who froze it, why and since when (each may be empty)."""
+    """Return the user, reason and time of the freeze, None if the cluster is not frozen.
+
+    Each of the three may be empty. Raises ``ZnodeError`` on malformed content.
+    """
     fields = load_object(raw)
     require_version(fields, _VERSION)
     _reject_unknown_fields(fields, {"version", "state", *Freeze._fields})
     state = fields.get("state")
-    said = {name: text for name in Freeze._fields if type(text := fields.get(name, "")) is str}
-    if state not in ("open", "frozen") or len(said) < len(Freeze._fields) or (state == "open" and any(said.values())):
+    texts = {name: text for name in Freeze._fields if type(text := fields.get(name, "")) is str}
+    if state not in ("open", "frozen") or len(texts) < len(Freeze._fields) or (state == "open" and any(texts.values())):
         raise ZnodeError(f'"state" must be "open", or "frozen" with a "reason", not {format_value(fields)}')
-    return None if state == "open" else Freeze(**said)
+    return None if state == "open" else Freeze(**texts)
 
 
 def decode_freeze_fail_closed(raw: bytes) -> Freeze | None:
-    """What the gate says, safely: one that cannot be read is closed, as it may have meant that."""
+    """Return the freeze; a malformed znode counts as frozen, since a freeze may have been intended."""
     try:
         return decode_freeze(raw)
     except ZnodeError as error:
-        return Freeze(f"{FREEZE} cannot be read, which counts as that; topiarist thaw mends it: {error}")
+        return Freeze(f"{FREEZE} cannot be read, which counts as that; topiarist unfreeze mends it: {error}")
 
 
 def encode_change_notification(entity_path: str) -> bytes:
-    """Tells the brokers to read a config again; ``entity_path`` is ``topics/T`` or ``brokers/N`` (contract 4.6)."""
+    """Return the notification that makes the brokers read a config again.
+
+    ``entity_path`` is ``topics/T`` or ``brokers/N`` (contract 4.6); raises ``ZnodeError`` for any other.
+    """
     kind, slash, name = entity_path.partition("/")
     if kind not in ("topics", "brokers") or not slash or not name or "/" in name:
         raise ZnodeError(f"a config notification names topics/T or brokers/N, not {format_value(entity_path)}")

@@ -1,6 +1,7 @@
-"""What a controller has made of a topic's partitions: their states, and the replicas that are being moved.
+"""Decode the states of partitions, and the replicas that a reassignment adds and removes.
 
-Contract 4.3, 4.4 and 4.7. Only read, never written. Whoever plans has no use for it; ``describe`` shows it.
+Contract 4.3, 4.4 and 4.7. The controller writes these values; topiarist only reads them. Planning does not use them:
+``read.partition_states`` decodes them for ``describe`` and ``list``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ _RECOVERED, _RECOVERING = 0, 1
 
 
 def decode_partition_state(raw: bytes) -> PartitionState:
-    """The state of a partition; ``ZnodeError`` on anything that Kafka would not have written, unknown fields aside."""
+    """Return the state of a partition.
+
+    Raises ``ZnodeError`` on content that Kafka would not have written; unknown fields are ignored.
+    """
     fields = load_object(raw)
     require_version(fields, _STATE_VERSION)
     leader = require_integer(fields, "leader")
@@ -42,14 +46,14 @@ def decode_partition_state(raw: bytes) -> PartitionState:
 
 
 def decode_reassignments(raw: bytes) -> dict[int, Reassignment]:
-    """The partitions under reassignment, from the znode of their topic: what is added to each, what is taken away."""
+    """Return the added and removed replicas of each partition under reassignment, from its topic's znode."""
     fields = load_object(raw)
     adding, removing = (_decode_replica_lists(fields, name) for name in ("adding_replicas", "removing_replicas"))
-    found = {
+    reassignments = {
         partition: Reassignment(adding.get(partition, ()), removing.get(partition, ()))
         for partition in sorted(adding.keys() | removing.keys())
     }
-    return {partition: moving for partition, moving in found.items() if any(moving)}
+    return {partition: moving for partition, moving in reassignments.items() if any(moving)}
 
 
 def _decode_replica_lists(fields: dict[str, object], name: str) -> dict[int, Replicas]:

@@ -1,4 +1,7 @@
-"""Where everything stands, below the chroot. A name makes exactly one new path component, or an error."""
+"""The paths of znodes, below the chroot.
+
+A name becomes exactly one path component, or ``ZnodeError`` is raised. All modules that read or write use these paths.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ DELETION_REQUESTS = "/admin/delete_topics"
 REASSIGNMENT_REQUEST = "/admin/reassign_partitions"
 
 REQUIRED_PATHS = (CLUSTER_ID, BROKER_IDS, TOPICS, TOPIC_CONFIGS)
-"""Without all of these there is no Kafka cluster (contract 2)."""
+"""Paths that every Kafka cluster has (contract 2)."""
 
 TOPIARIST_ROOT = "/topiarist"
 RECORDS = "/topiarist/topics"
@@ -32,37 +35,37 @@ CONFIG_CHANGE_NAME_BYTES = len("config_change_0000000000")
 
 
 def topic_path(name: str) -> str:
-    """The topic's own znode: its assignment."""
+    """Return the path of the topic's own znode: its assignment."""
     return f"{TOPICS}/{_validate_component(name)}"
 
 
 def config_path(name: str) -> str:
-    """The topic's overrides."""
+    """Return the path of the topic's overrides."""
     return f"{TOPIC_CONFIGS}/{_validate_component(name)}"
 
 
 def record_path(name: str) -> str:
-    """Our own note beside the topic."""
+    """Return the path of the topic's ownership record."""
     return f"{RECORDS}/{_validate_component(name)}"
 
 
 def deletion_request_path(name: str) -> str:
-    """The mark that asks the controller to delete the topic."""
+    """Return the path of the deletion request that makes the controller delete the topic."""
     return f"{DELETION_REQUESTS}/{_validate_component(name)}"
 
 
 def partitions_path(name: str) -> str:
-    """The parent of the partitions' znodes, which the controller makes."""
+    """Return the parent path of the partitions' znodes, which the controller creates."""
     return f"{topic_path(name)}/partitions"
 
 
 def partition_state_path(name: str, partition: int) -> str:
-    """The znode that exists once the controller has taken the partition over."""
+    """Return the path of the state, which exists once the controller has initialized the partition."""
     return f"{partitions_path(name)}/{partition:d}/state"
 
 
 def broker_path(broker: int) -> str:
-    """The broker's registration: exists while it is alive."""
+    """Return the path of the broker's registration, which exists while the broker is online."""
     return f"{BROKER_IDS}/{broker:d}"
 
 

@@ -1,8 +1,8 @@
-"""JSON as znodes may hold it: stricter than Kafka's own parser, so that nothing odd is ever repaired in silence.
+"""Strict JSON for znodes: stricter than Kafka's own parser, so that malformed content is never silently repaired.
 
-Every decoder of this package begins here. Kafka takes trailing text, the last of two equal keys, and reads unparsable
-text as absent; a writer that did the same would write back something else than it found. The one exception that leaves
-this package is ``ZnodeError``.
+Every decoder of this package uses it. Kafka accepts trailing text, takes the last of two equal keys, and treats
+unparsable text as absent. A writer that did the same would write back other content than it read. ``ZnodeError`` is the
+only exception that leaves this package.
 """
 
 from __future__ import annotations
@@ -12,21 +12,24 @@ import math
 from collections.abc import Mapping, Sequence
 
 MAX_ID = 2**31 - 1
-"""Kafka's ids of brokers and partitions are Java ints."""
+"""The largest id of a broker or partition: Kafka's ids are Java ints."""
 
 
 class ZnodeError(ValueError):
-    """A znode that does not hold what Kafka (or this program) writes there; the text says why, without the path."""
+    """Content that neither Kafka nor topiarist writes to a znode; the text says why, without the path."""
 
 
 def load_object(raw: bytes) -> dict[str, object]:
-    """The JSON object in ``raw``: UTF-8, nothing after it, no key twice, no NaN, only whole characters."""
+    """Return the JSON object in ``raw``.
+
+    Raises ``ZnodeError`` unless it is UTF-8 without trailing text, duplicate keys, NaN and lone surrogates.
+    """
     text = _decode_utf8(raw)
     value = _parse(_FAST_DECODER, text)
     if type(value) is not dict:
         raise ZnodeError("it is not a JSON object")
-    # Each key brings one colon. As many colons as keys found: none stands twice, and no string holds one. Only escapes
-    # can make half a character. Everything else takes the slow way, which looks at each object.
+    # Each key has one colon. If there are as many colons as keys, no key is duplicated and no string contains a colon.
+    # Only escapes can produce a lone surrogate. All other text takes the slow path, which checks every object.
     if text.count(":") != _count_keys(value) or "\\" in text:
         value = _parse(_DUPLICATE_CHECKING_DECODER, text)
         dump_object(value)
@@ -34,7 +37,7 @@ def load_object(raw: bytes) -> dict[str, object]:
 
 
 def dump_object(value: Mapping[str, object]) -> bytes:
-    """Compact JSON as Kafka writes it, keys in the order given."""
+    """Return compact JSON as Kafka writes it, keys in the order given; raise ``ZnodeError`` if not encodable."""
     try:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:
@@ -54,7 +57,7 @@ def require_version(fields: Mapping[str, object], max_version: int) -> int:
 
 
 def require_object(fields: Mapping[str, object], name: str) -> dict[str, object]:
-    """The field ``name``, which must be there and be an object."""
+    """Return the field ``name``; raise ``ZnodeError`` unless it is an object."""
     value = fields.get(name)
     if type(value) is not dict:
         raise ZnodeError(f'"{name}" must be an object, not {format_value(value)}')
@@ -62,7 +65,7 @@ def require_object(fields: Mapping[str, object], name: str) -> dict[str, object]
 
 
 def require_text(fields: Mapping[str, object], name: str) -> str:
-    """The field ``name``, which must be there and be text that is not empty."""
+    """Return the field ``name``; raise ``ZnodeError`` unless it is non-empty text."""
     value = fields.get(name)
     if type(value) is not str or not value:
         raise ZnodeError(f'"{name}" must be text, not {format_value(value)}')
@@ -70,7 +73,7 @@ def require_text(fields: Mapping[str, object], name: str) -> str:
 
 
 def require_integer(fields: Mapping[str, object], name: str) -> int:
-    """The field ``name``, which must be there and be an integer of 32 bits."""
+    """Return the field ``name``; raise ``ZnodeError`` unless it is an integer of 32 bits."""
     value = fields.get(name)
     if type(value) is not int or not -MAX_ID - 1 <= value <= MAX_ID:
         raise ZnodeError(f'"{name}" must be an integer of 32 bits, not {format_value(value)}')
@@ -78,7 +81,10 @@ def require_integer(fields: Mapping[str, object], name: str) -> int:
 
 
 def parse_id(text: str) -> int:
-    """A broker's or partition's id as the decimal text that Kafka writes: no sign, no leading zero, 31 bits."""
+    """Return the broker or partition id in ``text``.
+
+    Raises ``ZnodeError`` unless it is decimal as Kafka writes it: no sign, no leading zero, 31 bits.
+    """
     if text.isascii() and text.isdigit() and len(text) <= 10 and (text[0] != "0" or text == "0"):
         number = int(text)
         if number <= MAX_ID:
@@ -87,7 +93,7 @@ def parse_id(text: str) -> int:
 
 
 def format_value(value: object) -> str:
-    """A found value as a person may see it: JSON, short, control characters escaped."""
+    """Return a value for a message: JSON, at most 60 characters, control characters escaped."""
     if value is None:
         return "missing or null"
     try:
@@ -112,7 +118,7 @@ def _parse(decoder: json.JSONDecoder, text: str) -> dict[str, object]:
             value, end = decoder.raw_decode(text)
             if end == len(text):
                 return value  # type: ignore[no-any-return]
-        # Blanks around the value are fine, and rare; this knows them, and names whatever else there is.
+        # Whitespace around the value is valid but rare; decode() accepts it and reports any other extra text.
         return decoder.decode(text)  # type: ignore[no-any-return]
     except ZnodeError:
         raise
@@ -125,7 +131,10 @@ def _parse(decoder: json.JSONDecoder, text: str) -> dict[str, object]:
 
 
 def _count_keys(fields: dict[str, object]) -> int:
-    """Keys of ``fields`` and of the objects right below it: all that Kafka's topic and config znodes have."""
+    """Return the number of keys of ``fields`` and of the objects directly in it.
+
+    Kafka's topic and config znodes have no deeper objects.
+    """
     count = len(fields)
     for value in fields.values():
         if type(value) is dict:
@@ -134,12 +143,12 @@ def _count_keys(fields: dict[str, object]) -> int:
 
 
 def _reject_duplicate_keys(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
+    fields: dict[str, object] = {}
     for key, value in pairs:
-        if key in found:
+        if key in fields:
             raise ZnodeError(f"the key {format_value(key)} stands twice")
-        found[key] = value
-    return found
+        fields[key] = value
+    return fields
 
 
 def _reject_constant(text: str) -> object:

@@ -1,7 +1,8 @@
-"""The znodes of one topic: ``/brokers/topics/T`` (assignment) and ``/config/topics/T`` (overrides); contract 4.3, 4.5.
+"""Decode and encode the znode of a topic, ``/brokers/topics/T``; decode its config and ownership record.
 
-Reading ten thousand of them must cost a tenth of a second, so what repeats is decoded once and shared: a ``Pool`` lives
-as long as one bulk read.
+Contract 4.3 and 4.5. A bulk read of ten thousand topics must decode them in a tenth of a second, so a ``ZnodeDecoder``
+decodes repeated values once and shares them; it lives as long as one bulk read. ``read`` decodes with it, and
+``write.transaction`` encodes with the functions of this module.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ T = TypeVar("T")
 
 
 class TopicAssignment(NamedTuple):
-    """A topic's znode.
+    """The content of a topic's znode.
 
-    ``replicas`` and ``partition_ids`` go together, by ascending id; ``partition_ids`` is a ``range`` if they are 0 to
-    n-1. ``reassigning`` has the ids with adding or removing replicas, ``unknown_fields`` the names of top-level fields
-    that no Kafka release writes.
+    ``replicas`` and ``partition_ids`` are in the same order, by ascending id; ``partition_ids`` is a ``range`` if the
+    ids are 0 to n-1. ``reassigning_partitions`` has the ids with adding or removing replicas, ``unknown_fields`` the
+    names of top-level fields that no Kafka release writes.
     """
 
     version: int
@@ -56,7 +57,7 @@ class TopicAssignment(NamedTuple):
 
 
 class _PartitionIds(dict[str, int]):
-    """Partition ids by their text; each text is checked once."""
+    """A cache of partition ids by their text; each text is validated once."""
 
     def __missing__(self, text: str) -> int:
         number = parse_id(text)
@@ -65,7 +66,7 @@ class _PartitionIds(dict[str, int]):
 
 
 class ZnodeDecoder:
-    """Decoded values that many topics of one cluster share: replica lists, whole assignments, configs, records."""
+    """A decoder that shares values between topics: replica lists, whole assignments, configs, records."""
 
     def __init__(self) -> None:
         self.partition_ids = _PartitionIds()
@@ -77,12 +78,16 @@ class ZnodeDecoder:
         self.config_items: dict[tuple[str, str], tuple[str, str]] = {}
 
     def decode_topic(self, raw: bytes) -> TopicAssignment:
-        """``decode_topic``, once for all topics that differ in their id only (Kafka's placement knows few patterns)."""
+        """Decode a topic's znode, once for all topics that differ only in their topic id.
+
+        Kafka's placement produces few distinct assignments.
+        """
         field = _TOPIC_ID_FIELD.search(raw)
         key = raw if field is None else (raw[: field.start(1)], raw[field.end(1) :])
         node = self.topics.get(key)
         if node is None:
             node = _decode_topic(raw, self)
+            # The key leaves the topic id out, so no other bytes of the znode may be taken for the id.
             if len(self.topics) < _MAX_SHARED_VALUES and (field is None or _is_only_topic_id(raw, field[1], node)):
                 self.topics[key] = node
             return node
@@ -91,7 +96,7 @@ class ZnodeDecoder:
         return TopicAssignment(node[0], node[1], node[2], node[3], field[1].decode(), node[5])
 
     def decode_config(self, raw: bytes) -> Mapping[str, str]:
-        """``decode_config``, once for equal bytes."""
+        """Decode a config znode, once for equal bytes."""
         config = self.configs.get(raw)
         if config is None:
             config = decode_config(raw)
@@ -100,7 +105,7 @@ class ZnodeDecoder:
         return config
 
     def decode_record(self, raw: bytes) -> OwnershipRecord:
-        """``decode_record``, once for equal bytes."""
+        """Decode an ownership record, once for equal bytes."""
         record = self.records.get(raw)
         if record is None:
             record = self._share_values(decode_record(raw))
@@ -109,7 +114,10 @@ class ZnodeDecoder:
         return record
 
     def _share_values(self, record: OwnershipRecord) -> OwnershipRecord:
-        """The same record, of lists of keys, and of keys with a value, that others have: few records are equal."""
+        """Return an equal record that shares its key list and its config items with earlier records.
+
+        Few whole records are equal, but their parts repeat.
+        """
         keys, applied = _share(self.config_keys, record.config_keys), record.applied
         if applied is not None:
             items = tuple(_share(self.config_items, item) for item in applied.config)
@@ -118,17 +126,20 @@ class ZnodeDecoder:
 
 
 def _share(shared: dict[T, T], value: T) -> T:
-    """The equal value that the pool has; else this one, which the pool takes while there is room."""
+    """Return the equal value in ``shared``, else ``value`` itself, which is added if there is space."""
     return shared.setdefault(value, value) if len(shared) < _MAX_SHARED_VALUES else shared.get(value, value)
 
 
 def decode_topic(raw: bytes) -> TopicAssignment:
-    """A topic's assignment from its znode; ``ZnodeError`` on anything that Kafka would not have written."""
+    """Decode a topic's znode; raise ``ZnodeError`` on content that Kafka would not have written."""
     return _decode_topic(raw, ZnodeDecoder())
 
 
 def encode_topic(replicas: Sequence[Replicas], *, version: int = TOPIC_VERSION, topic_id: str | None = None) -> bytes:
-    """The znode of a topic with partitions 0 to n-1. Version 3 without an id fits every release (contract 4.3)."""
+    """Return the znode of a topic with partitions 0 to n-1.
+
+    Version 3 without a topic id is valid for every release (contract 4.3).
+    """
     partitions = ",".join([f'"{partition}":{_encode_replicas(brokers)}' for partition, brokers in enumerate(replicas)])
     moving = ',"adding_replicas":{},"removing_replicas":{}' if version > 1 else ""
     if topic_id is not None:
@@ -138,10 +149,10 @@ def encode_topic(replicas: Sequence[Replicas], *, version: int = TOPIC_VERSION, 
 
 
 def add_partitions(raw: bytes, added: Sequence[Replicas]) -> bytes:
-    """The znode ``raw`` with ``added`` as its next partitions and everything else kept, unknown fields too.
+    """Return the znode ``raw`` with ``added`` as its next partitions, and all other fields kept.
 
-    The version becomes 3 if it was or the topic has an id, else 2. ``ZnodeError`` if ``raw`` is odd or its partition
-    ids are not 0 to n-1 (the new ones would be numbered wrongly).
+    Unknown fields are kept too. The version becomes 3 if it was 3 or the topic has an id, else 2. Raises ``ZnodeError``
+    if ``raw`` is malformed, or if its partition ids are not 0 to n-1 (the new ones would get wrong ids).
     """
     fields, node = load_object(raw), decode_topic(raw)
     if not isinstance(node.partition_ids, range):
@@ -159,7 +170,10 @@ def add_partitions(raw: bytes, added: Sequence[Replicas]) -> bytes:
 
 
 def topic_id_bytes(text: str) -> bytes:
-    """The 16 bytes of a topic id in Kafka's form: 22 characters of base64url. Only the form is checked."""
+    """Return the 16 bytes of a topic id in Kafka's form: 22 characters of base64url.
+
+    Only the form is checked; raises ``ZnodeError`` for any other.
+    """
     if not _TOPIC_ID.fullmatch(text):
         raise _topic_id_error(text)
     return urlsafe_b64decode(text + "==")
@@ -182,19 +196,19 @@ def _decode_topic(raw: bytes, decoder: ZnodeDecoder) -> TopicAssignment:
 
 
 def _sort_partitions(partitions: Mapping[str, object], decoder: ZnodeDecoder) -> tuple[Sequence[int], list[object]]:
-    """The partition ids, ascending (a ``range`` if they are 0 to n-1), and what stands under each."""
-    found = {decoder.partition_ids[text]: value for text, value in partitions.items()}
-    ids: Sequence[int] = range(len(found))
-    if found and max(found) != len(found) - 1:
-        ids = tuple(sorted(found))
-    return ids, [found[partition] for partition in ids]
+    """Return the ascending partition ids (a ``range`` if they are 0 to n-1) and their values."""
+    by_id = {decoder.partition_ids[text]: value for text, value in partitions.items()}
+    ids: Sequence[int] = range(len(by_id))
+    if by_id and max(by_id) != len(by_id) - 1:
+        ids = tuple(sorted(by_id))
+    return ids, [by_id[partition] for partition in ids]
 
 
 def _decode_replica_lists(ids: Sequence[int], lists: list[object], decoder: ZnodeDecoder) -> tuple[Replicas, ...]:
-    # One look at all lists together; only if something is odd, one by one, to name the partition.
+    # Check all lists together; only if one is malformed check them one by one, to name the partition in the error.
     if set(map(type, lists)) <= {list}:
         flat = list(chain.from_iterable(cast("list[list[int]]", lists)))
-        # Types before values: to a dictionary of tuples, true is 1.
+        # Check types before values: as a dictionary key, a tuple with True equals a tuple with 1.
         if set(map(type, flat)) <= {int} and (not flat or (min(flat) >= 0 and max(flat) <= MAX_ID)):
             return tuple(
                 [decoder.replica_lists.setdefault(ids, ids) for ids in map(tuple, cast("list[list[int]]", lists))]
@@ -213,18 +227,18 @@ def _validate_replicas(partition: int | str, value: object) -> Replicas:
 def _decode_reassigning_partitions(
     fields: Mapping[str, object], ids: Sequence[int], decoder: ZnodeDecoder
 ) -> tuple[int, ...]:
-    moving: set[int] = set()
-    known = ids if isinstance(ids, range) else frozenset(ids)
+    reassigning: set[int] = set()
+    existing_ids = ids if isinstance(ids, range) else frozenset(ids)
     for name in ("adding_replicas", "removing_replicas"):
         if name not in fields:
             continue
         for text, value in require_object(fields, name).items():
             partition = decoder.partition_ids[text]
-            if partition not in known:
+            if partition not in existing_ids:
                 raise ZnodeError(f'"{name}" names partition {partition}, which the topic does not have')
             if _validate_replicas(partition, value):
-                moving.add(partition)
-    return tuple(sorted(moving))
+                reassigning.add(partition)
+    return tuple(sorted(reassigning))
 
 
 def _decode_topic_id(fields: Mapping[str, object]) -> str | None:
@@ -243,7 +257,7 @@ def _topic_id_error(text: str) -> ZnodeError:
 
 
 def _is_only_topic_id(raw: bytes, match: bytes, node: TopicAssignment) -> bool:
-    """Whether the bytes found are the topic's id, and no other place of ``raw`` can be taken for it."""
+    """Return True if ``match`` is the topic's id and ``raw`` has no second candidate."""
     return match.decode() == node.topic_id and raw.count(b"topic_id") == 1 and b"\\" not in raw
 
 
@@ -253,5 +267,5 @@ def _encode_partitions(replicas: Sequence[Replicas]) -> dict[str, list[int]]:
 
 @lru_cache(maxsize=_REPLICA_LIST_CACHE_SIZE)
 def _encode_replicas(replicas: Replicas) -> str:
-    """A replica list as JSON; the topics of a cluster share few distinct ones."""
+    """Return a replica list as JSON; cached, since the topics of a cluster share few distinct lists."""
     return f"[{','.join(map(str, _validate_replicas('?', list(replicas))))}]"

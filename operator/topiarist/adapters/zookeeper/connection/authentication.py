@@ -1,8 +1,8 @@
-"""Getting in: a connection to a server, encrypted or not, a login, and what stood in the way, in words.
+"""Connect to a server, log in, and record why a server refuses.
 
-kazoo takes a refusal for a broken network and tries for ever, or says nothing at all. Here a server that refuses us is
-remembered: when all have been tried and its turn comes again, it is over. Below stand ``tls``, ``sasl`` and
-``credentials``; above, ``sockets`` (which connects) and ``session`` (which raises ``refusal``).
+kazoo takes a refusal for a network failure and retries forever, or reports nothing. ``Authenticator`` remembers each
+server that refuses the credentials; once kazoo would try such a server again, connecting ends. This module calls
+``tls``, ``sasl`` and ``secrets``. ``kazoo_io`` calls it to connect, and ``session`` raises ``Authenticator.refusal``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.model.credentials import Credentials, UserPassword
 
 SaslExchange = Callable[[bytes], bytes | None]
-"""Sends a SASL token and gives the server's, None for none."""
+"""A function that sends a SASL token and returns the server's token, None if the server sends none."""
 
 _SASL_XID = 1
 
@@ -32,7 +32,10 @@ _REFUSED_CODES = (AuthFailedError.code, SessionClosedRequireSaslError.code)
 
 
 class Authenticator:
-    """One session's way in. ``refusal`` is what the last server had against us, None as long as none has anything."""
+    """The login of one session.
+
+    ``refusal`` is the error of the last server that refused the credentials, None if no server has.
+    """
 
     def __init__(self, credentials: Credentials) -> None:
         self.credentials = credentials
@@ -42,74 +45,82 @@ class Authenticator:
         self._is_accepted = False
 
     def connect(self, address: tls.Address, hostname: str, timeout: float, no_response: bool) -> socket.socket:
-        """A connection to one server, which was ``no_response`` if it said nothing before it closed the last one.
+        """Return a connection to one server.
 
-        Raises ``RetryFailedError``, which ends kazoo's trying, if it has refused us before, and ``OSError``.
+        ``no_response`` is True if the server sent nothing before it closed the previous connection. Raises
+        ``RetryFailedError``, which ends kazoo's retries, if this server has refused the credentials before, and
+        ``OSError``.
         """
         self._server = f"{hostname}:{address[1]}"
         if address in self._refusing_servers:
             raise RetryFailedError("every server has been tried")
         self._is_accepted = False
         try:
-            found = self._open_socket(address, hostname, timeout, no_response)
+            connection = self._open_socket(address, hostname, timeout, no_response)
         except (tls.AuthRejected, TopiaristError) as error:
             self._refusing_servers.add(address)
             raise OSError(errno.ECONNABORTED, str(self._record_refusal(error))) from None
         except TimeoutError:
             raise OSError(errno.ETIMEDOUT, "no answer in time") from None
-        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return found
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
 
     def on_connected(self) -> None:
-        """Note that a server has let us in: what others had against us before is over."""
+        """Record that a server has accepted the credentials, and clear earlier refusals."""
         self.refusal = None
         self._is_accepted = True
         self._refusing_servers.clear()
 
     def log_in(self, login: UserPassword, exchange: SaslExchange) -> None:
-        """Log in by SASL. Raises kazoo's ``AuthFailedError`` if that was refused."""
+        """Log in by SASL; raise kazoo's ``AuthFailedError`` if the server refuses."""
         challenge = exchange(b"")
         if challenge is None:
             raise self.login_error("it has no SASL: its JAAS configuration knows no users")
         try:
-            ours = sasl.build_response(challenge, login.username, read_password(login), secrets.token_hex(16))
+            response = sasl.build_response(challenge, login.username, read_password(login), secrets.token_hex(16))
         except ValueError as error:
             raise self.login_error(str(error)) from None
         try:
-            reply = exchange(ours.token)
+            reply = exchange(response.token)
         except AuthFailedError:
             reply = None
         if reply is None:
             raise self.login_error(f"it refused SASL user {login.username} or the password, it does not say which")
-        if not sasl.is_server_proof_valid(reply, ours):
+        if not sasl.is_server_proof_valid(reply, response):
             raise self.login_error("it does not know our password: it is not the server that it should be")
 
     def credential_error(self, error: TopiaristError) -> ConnectionDropped:
-        """What to raise where a secret can no longer be read: it may come back before the session is over."""
+        """Return the error for a secret that can no longer be read.
+
+        It is a dropped connection to kazoo, which retries: the secret may return before the session ends.
+        """
         self._record_refusal(error)
         return ConnectionDropped(str(error))
 
     def on_login_required(self) -> None:
-        """Note that the server has ended the session because it wants another login than ours."""
+        """Record that the server has ended the session because it requires another login."""
         self._record_refusal(tls.AuthRejected(f"it wants another login; ours is {self.credentials.principal}"))
 
     def login_error(self, why: str) -> AuthFailedError:
-        """What to raise where a server has refused a login."""
+        """Record that a server has refused a login, and return the error to raise."""
         self._record_refusal(tls.AuthRejected(why))
         return AuthFailedError(why)
 
     def _open_socket(self, address: tls.Address, hostname: str, timeout: float, silent: bool) -> socket.socket:
-        ours = self.credentials.tls
-        if ours:
-            encrypted = tls.connect(address, hostname, timeout, ours)
-            encrypted.on_alert = lambda error: self._on_tls_alert(address, tls.describe_alert(error, ours))
+        tls_settings = self.credentials.tls
+        if tls_settings:
+            encrypted = tls.connect(address, hostname, timeout, tls_settings)
+            encrypted.on_alert = lambda error: self._on_tls_alert(address, tls.describe_alert(error, tls_settings))
             return encrypted
         if silent and tls.accepts_tls(address):
             raise tls.AuthRejected("this port speaks TLS only: add tls, or take the servers' clientPort")
         return socket.create_connection(address, timeout)
 
     def _on_tls_alert(self, address: tls.Address, why: str) -> None:
-        """A server has broken the connection and said why; once it has let us in, it may break as any other."""
+        """Record a TLS alert as a refusal, unless the server had accepted the connection before.
+
+        An accepted connection may break like any other.
+        """
         if not self._is_accepted:
             self._record_refusal(tls.AuthRejected(why))
             self._refusing_servers.add(address)
@@ -123,13 +134,14 @@ class Authenticator:
 
 
 class LoginConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
-    """kazoo's connection with a login of ours.
+    """A kazoo connection with topiarist's own login.
 
-    Its own asks a server that has no SASL again and again, without end, and keeps a password for as long as it lives.
+    kazoo's own login sends requests to a server without SASL in an endless loop, and keeps a password as long as the
+    client exists.
     """
 
     def __init__(self, client: Any, authenticator: Authenticator) -> None:
-        # Options that are not None make kazoo call the method below, at every connection.
+        # With options that are not None, kazoo calls the method below at every connection.
         super().__init__(client, client._conn_retry.copy(), logger=client.logger, sasl_options={})
         self._authenticator = authenticator
 
@@ -156,5 +168,5 @@ class LoginConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no 
             raise AuthFailedError
         if header.err or header.xid != _SASL_XID:
             raise ConnectionDropped(f"unexpected answer to SASL: error {header.err}")
-        found: bytes | None = SASL.deserialize(buffer, offset)[0]
-        return found
+        reply_token: bytes | None = SASL.deserialize(buffer, offset)[0]
+        return reply_token

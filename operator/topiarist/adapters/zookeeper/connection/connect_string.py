@@ -1,6 +1,6 @@
-"""Where servers are: what a connect string says, and what kazoo says of a server that does not answer there.
+"""Parse connect strings, and keep kazoo's last warning about a server that does not answer.
 
-``session`` opens connections with both.
+``open_session`` uses both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from topiarist.text import quote
 
 
 def parse_connect_string(connect: str) -> list[tuple[str, int]]:
-    """The hosts and ports of a connect string; ``WrongUsage`` if it is not one."""
+    """Return the hosts and ports of a connect string; raise ``WrongUsage`` if it is malformed."""
     addresses, slash, chroot = connect.partition("/")
     if "," in chroot:
         raise _connect_string_error(connect, "one chroot, after the last host, is for all of them")
@@ -35,7 +35,10 @@ def _connect_string_error(connect: str, why: str) -> TopiaristError:
 
 
 class LastConnectError(logging.Handler):
-    """Keeps what kazoo last warned of, for the one line that says why a connection failed."""
+    """A log handler that keeps kazoo's last warning, for the message about a failed connection.
+
+    ``unresolved_hosts`` has the host names that have no address.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -45,12 +48,12 @@ class LastConnectError(logging.Handler):
         self.logger.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take a warning; errors are kazoo's own stack traces and say nothing to a person."""
+        """Keep a warning; ignore errors, which are kazoo's own stack traces."""
         if record.levelno != logging.WARNING or not isinstance(record.args, tuple) or not record.args:
             return
-        what = str(record.args[0])
+        detail = str(record.args[0])
         if str(record.msg).startswith("Cannot resolve"):
-            self.unresolved_hosts.add(what)
-            self.text = f"{what} has no address"
+            self.unresolved_hosts.add(detail)
+            self.text = f"{detail} has no address"
         else:
-            self.text = what.removeprefix("socket connection error: ")
+            self.text = detail.removeprefix("socket connection error: ")

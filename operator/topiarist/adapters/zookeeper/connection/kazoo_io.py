@@ -1,9 +1,9 @@
-"""kazoo's sockets and threads, made cheaper through the hooks that it offers, and with an end.
+"""Buffered sockets and threads for kazoo, with a deadline for connections.
 
-kazoo makes a fresh epoll object for every ``select``, calls ``recv`` twice for every reply and ``send`` once for every
-request, and wakes its thread by a byte for every request. All together are most of the cost of a small request: a
-transaction, or a read from a ZooKeeper before 3.6. Here requests that wait together leave together. Above stands
-``session``.
+kazoo creates an epoll object for every ``select``, calls ``recv`` twice for every reply and ``send`` once for every
+request, and wakes its thread by a byte for every request. Together these calls are most of the cost of a small request:
+a transaction, or a read from a ZooKeeper before 3.6. The classes here use kazoo's hooks to send waiting requests
+together. ``open_session`` passes a ``BufferedHandler`` to kazoo.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _BUFFER_BYTES = 65_536
 
 
 class BufferedSocket:
-    """A socket that reads ahead and holds back what is sent until ``flush``.
+    """A socket that reads ahead and buffers writes until ``flush``.
 
-    ``pending`` tells kazoo, as it does for TLS, that there is something to read. ``heard`` is whether anything was
-    read, ``http`` whether that was the answer of a web server. Only kazoo's thread uses it.
+    ``pending`` tells kazoo, as for a TLS socket, that there are bytes to read. ``has_received`` is True once bytes were
+    read, ``is_http`` is True if they were the reply of a web server. Only kazoo's thread uses the socket.
     """
 
     def __init__(self, socket: Any) -> None:
@@ -43,37 +43,37 @@ class BufferedSocket:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is held back that it has to leave."""
+        """Return True if the write buffer has reached its limit and must be flushed."""
         return len(self._write_buffer) >= _BUFFER_BYTES
 
     def pending(self) -> int:
-        """Bytes that ``recv`` has without asking the system; TLS has some of its own."""
+        """Return the number of bytes that ``recv`` returns without a system call, a TLS socket's own included."""
         return len(self._read_buffer) or (self._inner_pending() if self._inner_pending else 0)
 
     def recv(self, size: int) -> bytes:
-        """At most ``size`` bytes; none means that the other side has closed."""
+        """Return at most ``size`` bytes; none means that the server has closed the connection."""
         if not self._read_buffer:
             if size >= _BUFFER_BYTES:
                 return self._socket.recv(size)  # type: ignore[no-any-return]
             self._read_buffer = memoryview(self._socket.recv(_BUFFER_BYTES))
             if self._read_buffer and not self.has_received:
                 self.has_received, self.is_http = True, bytes(self._read_buffer[:5]) == b"HTTP/"
-        found, self._read_buffer = self._read_buffer[:size], self._read_buffer[size:]
-        return bytes(found)
+        data, self._read_buffer = self._read_buffer[:size], self._read_buffer[size:]
+        return bytes(data)
 
     def send(self, data: bytes) -> int:
-        """Take all of ``data``; it leaves with the next ``flush``."""
+        """Buffer all of ``data``; the next ``flush`` sends it."""
         self._write_buffer += data
         return len(data)
 
     def flush(self, timeout: float | None) -> None:
-        """Let go what is held back; ``TimeoutError`` if the other side takes nothing for ``timeout`` seconds."""
+        """Send the buffered bytes; raise ``TimeoutError`` if the server accepts none for ``timeout`` seconds."""
         if not self._write_buffer:
             return
-        rest, self._write_buffer = memoryview(bytes(self._write_buffer)), bytearray()
-        while rest:
+        unsent, self._write_buffer = memoryview(bytes(self._write_buffer)), bytearray()
+        while unsent:
             try:
-                rest = rest[self._socket.send(rest) :]
+                unsent = unsent[self._socket.send(unsent) :]
             except (BlockingIOError, ssl.SSLWantWriteError):
                 self._wait_ready(select.POLLOUT, timeout)
             except ssl.SSLWantReadError:
@@ -87,9 +87,9 @@ class BufferedSocket:
 
 
 class WakeupPipe:
-    """What wakes kazoo's thread: it wants one byte for each request, and takes one after each.
+    """The pipe that wakes kazoo's thread: kazoo writes one byte for each request and reads one after each.
 
-    Only the first of several waiting requests needs a real byte. Every one is a system call that hands the interpreter
+    Only the first of several waiting requests needs a real byte. Every byte is a system call that hands the interpreter
     to the other thread and waits to get it back.
     """
 
@@ -101,11 +101,11 @@ class WakeupPipe:
         self.fileno = reader.fileno
 
     def pending(self) -> int:
-        """How many requests wait."""
+        """Return the number of waiting requests."""
         return self._pending_count
 
     def send(self, data: bytes) -> int:
-        """Count a request; ring if it is the only one."""
+        """Count a request; write a byte if it is the only one."""
         with self._lock:
             if not self._pending_count:
                 self._writer.send(b"\0")
@@ -113,7 +113,7 @@ class WakeupPipe:
         return len(data)
 
     def recv(self, size: int) -> bytes:
-        """Take a request off; be silent after the last one."""
+        """Count a request as taken; read the byte after the last one."""
         with self._lock:
             self._pending_count = max(self._pending_count - size, 0)
             if not self._pending_count:
@@ -121,17 +121,18 @@ class WakeupPipe:
         return b"\0" * size
 
     def close(self) -> None:
-        """Close both ends; kazoo asks for it twice, once for each."""
+        """Close both ends; kazoo calls this twice, once for each end."""
         self._reader.close()
         self._writer.close()
 
 
 class BufferedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """kazoo's threads; after ``deadline`` (of the monotonic clock) no connection is made any more.
+    """kazoo's threading handler, with buffered sockets and a deadline.
 
-    ``patience`` is the longest, in seconds, that one server may take to accept: one that is dead must not use up the
-    time of all. ``entry`` makes the connections; ``given_up`` is whether it has said that there is no way in. ``http``
-    is whether a web server has answered.
+    After ``connect_deadline`` (of the monotonic clock) no connection is made. ``connect_timeout`` is the longest, in
+    seconds, that one server may take to accept, so that an offline server does not use up the time for all.
+    ``authenticator`` makes the connections. ``has_given_up`` is True once the authenticator has tried every server,
+    ``is_http`` is True if a web server has answered.
     """
 
     def __init__(self, authenticator: Authenticator, *, connect_deadline: float, connect_timeout: float) -> None:
@@ -144,51 +145,56 @@ class BufferedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
         self._polls: dict[tuple[int, ...], Any] = {}
 
     def create_socket_pair(self) -> tuple[WakeupPipe, WakeupPipe]:
-        """The two ends of what wakes kazoo's thread."""
-        bell = WakeupPipe(*super().create_socket_pair())
-        return bell, bell
+        """Return the pipe that wakes kazoo's thread, as both ends."""
+        pipe = WakeupPipe(*super().create_socket_pair())
+        return pipe, pipe
 
     def select(
         self, readers: Sequence[Any], writers: Sequence[Any], _errors: Sequence[Any], timeout: float | None = None
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        """What is ready, without asking the system while there is work; before a wait, what is held back leaves.
+        """Return the readers and writers that are ready; flush buffered writes before a wait.
 
-        Asking is poll(2), with one poll object for each set of descriptors. A socket is always ready to be written: it
-        holds back what it is given.
+        While there are requests to send or bytes to read, no system call is made. Otherwise poll(2) is used, with one
+        poll object for each set of descriptors. A socket is always ready for a write, because writes are buffered.
         """
         if writers:
             return [], list(writers), []
-        ready = [one for one in readers if one.pending()]
-        sockets = [one for one in readers if isinstance(one, BufferedSocket)]
-        if ready and not any(one.is_full for one in sockets):
+        ready = [reader for reader in readers if reader.pending()]
+        sockets = [reader for reader in readers if isinstance(reader, BufferedSocket)]
+        if ready and not any(reader.is_full for reader in sockets):
             return ready, [], []
-        for one in sockets:
-            one.flush(timeout)
-        numbers = {one.fileno(): one for one in readers}
-        events = self._poll(tuple(numbers)).poll(0 if ready else None if timeout is None else timeout * 1000)
-        return ready + [numbers[number] for number, _ in events if numbers[number] not in ready], [], []
+        for reader in sockets:
+            reader.flush(timeout)
+        by_descriptor = {reader.fileno(): reader for reader in readers}
+        events = self._poll(tuple(by_descriptor)).poll(0 if ready else None if timeout is None else timeout * 1000)
+        return ready + [by_descriptor[number] for number, _ in events if by_descriptor[number] not in ready], [], []
 
     def _poll(self, readers: tuple[int, ...]) -> Any:
-        # poll(2) keeps nothing in the kernel, so a number that was closed and used again is no trouble.
-        known = self._polls.get(readers)
-        if known is None:
-            known = self._polls[readers] = select.poll()
+        # poll(2), unlike epoll, keeps no state in the kernel: a descriptor that was closed and reused needs no update.
+        poll = self._polls.get(readers)
+        if poll is None:
+            poll = self._polls[readers] = select.poll()
             for number in readers:
-                known.register(number, select.POLLIN)
-        return known
+                poll.register(number, select.POLLIN)
+        return poll
 
     def create_connection(self, address: Any, hostname: str, timeout: float, **_options: Any) -> BufferedSocket:
-        """A socket to one server, unless it is too late."""
-        left = self.connect_deadline - time.monotonic()
-        if left <= 0:
+        """Return a socket to one server.
+
+        Raises ``RetryFailedError`` after the deadline, or if every server has refused the credentials.
+        """
+        remaining_s = self.connect_deadline - time.monotonic()
+        if remaining_s <= 0:
             raise RetryFailedError("the time is over")
-        last = self._last_sockets.pop(address, None)
-        silent = last is not None and not last.has_received
-        self.is_http = self.is_http or (last is not None and last.is_http)
+        previous = self._last_sockets.pop(address, None)
+        no_response = previous is not None and not previous.has_received
+        self.is_http = self.is_http or (previous is not None and previous.is_http)
         try:
-            found = self._authenticator.connect(address, hostname, min(timeout, left, self.connect_timeout), silent)
+            connection = self._authenticator.connect(
+                address, hostname, min(timeout, remaining_s, self.connect_timeout), no_response
+            )
         except RetryFailedError:
             self.has_given_up = True
             raise
-        self._last_sockets[address] = BufferedSocket(found)
+        self._last_sockets[address] = BufferedSocket(connection)
         return self._last_sockets[address]

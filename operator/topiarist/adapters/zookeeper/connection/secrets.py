@@ -1,7 +1,7 @@
-"""From references to what they refer to: passwords, and a TLS context with certificates and key.
+"""Read passwords, certificates and keys from the places that credentials refer to.
 
-Called for each connection, so that what has been replaced since the last one counts. What is read is handed on and
-kept nowhere; no error of ours holds any of it. Above stands ``entry``.
+The functions are called for each connection, so that a replaced secret takes effect. Secrets are returned and never
+kept, and no error message contains one. ``authentication``, ``tls`` and ``session`` call this module.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.model.credentials import Credentials, SecretReference, Tls, UserPassword
 
 MAX_CERTIFICATE_BYTES = 1 << 20
-"""Bytes of a file with certificates."""
+"""Maximum size of a file with certificates, in bytes."""
 
 MAX_PASSWORD_BYTES = 1023
-"""Bytes of a password: what OpenSSL takes for a key, and more than anybody types."""
+"""Maximum size of a password, in bytes: OpenSSL's limit for the password of a key."""
 
 
 class _MissingKeyPassword(Exception):
@@ -25,7 +25,7 @@ class _MissingKeyPassword(Exception):
 
 
 def check_credentials(credentials: Credentials) -> None:
-    """Read everything once, to say at once what is missing. Raises ``CredentialsInvalid``."""
+    """Read all secrets once, to report a missing one before connecting; raise ``CredentialsInvalid``."""
     for login in (credentials.sasl, credentials.digest):
         if login:
             read_password(login)
@@ -34,35 +34,38 @@ def check_credentials(credentials: Credentials) -> None:
 
 
 def read_password(login: UserPassword) -> str:
-    """The password of a login, as of now. Raises ``CredentialsInvalid``."""
+    """Return the current password of a login; raise ``CredentialsInvalid``."""
     return _read_secret(login.password)
 
 
 def build_ssl_context(tls: Tls) -> ssl.SSLContext:
-    """What TLS needs: 1.2 or later, the server's certificate and name checked. Raises ``CredentialsInvalid``."""
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    """Return a context for TLS 1.2 or later that checks the server's certificate and name.
+
+    Raises ``CredentialsInvalid``.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
     if tls.ca is None:
-        made.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     else:
         try:
-            made.load_verify_locations(cadata=_read_pem(tls.ca, "CERTIFICATE"))
+            context.load_verify_locations(cadata=_read_pem(tls.ca, "CERTIFICATE"))
         except ssl.SSLError as error:
             raise _credentials_error(tls.ca, f"is not a certificate: {error.reason}") from None
     if tls.certificate:
-        _load_client_certificate(made, tls, tls.certificate)
-    return made
+        _load_client_certificate(context, tls, tls.certificate)
+    return context
 
 
 def _load_client_certificate(context: ssl.SSLContext, tls: Tls, certificate: SecretReference) -> None:
-    """Take our certificate and its key into a context."""
+    """Load the client certificate and its key into ``context``."""
     key = tls.key or certificate
     _read_pem(certificate, "CERTIFICATE")
     _read_pem(key, "PRIVATE KEY")
     secret = _read_secret(tls.key_password) if tls.key_password else None
 
     def give() -> str:
-        # Without this OpenSSL asks at the terminal.
+        # Without a callback, OpenSSL prompts for the password at the terminal.
         if secret is None:
             raise _MissingKeyPassword
         return secret
@@ -86,14 +89,14 @@ def _describe_key_error(error: ssl.SSLError, encrypted: bool) -> str:
 
 
 def _read_secret(reference: SecretReference) -> str:
-    """One line of text from a file or a variable; a line end after it does not count."""
+    """Return one line of text from a file or an environment variable, without a final line end."""
     data = os.environb.get(reference.env.encode()) if reference.env else _read_file(reference, MAX_PASSWORD_BYTES)
     if data is None:
         raise _credentials_error(reference, "is not set")
     line = data.removesuffix(b"\n").removesuffix(b"\r")
     if not line:
         raise _credentials_error(reference, "is empty")
-    text = line.decode("utf-8", "replace")  # an exception would have the bytes in it
+    text = line.decode("utf-8", "replace")  # a decoding exception would contain the bytes of the secret
     if "\ufffd" in text:
         raise _credentials_error(reference, "is not UTF-8")
     if not text.isprintable():
@@ -102,7 +105,7 @@ def _read_secret(reference: SecretReference) -> str:
 
 
 def _read_pem(reference: SecretReference, kind: str) -> str:
-    """The text of a PEM file that holds something of ``kind``."""
+    """Return the text of a PEM file that contains a block of ``kind``."""
     text = _read_file(reference, MAX_CERTIFICATE_BYTES).decode("ascii", "ignore")  # comments may be in any language
     if not text.strip():
         raise _credentials_error(reference, "is empty")
@@ -112,7 +115,7 @@ def _read_pem(reference: SecretReference, kind: str) -> str:
 
 
 def _read_file(reference: SecretReference, max_bytes: int) -> bytes:
-    """The bytes of a regular file; links are followed, since Kubernetes makes its secrets of them."""
+    """Return the bytes of a regular file; symbolic links are followed, since Kubernetes mounts secrets as links."""
     if reference.secret:
         raise _credentials_error(
             reference, "can be read in Kubernetes only, by the operator", "name a file or a variable here"

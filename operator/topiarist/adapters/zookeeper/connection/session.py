@@ -1,8 +1,8 @@
-"""One ZooKeeper session for one cluster and one run: connect, send requests, know when it is over.
+"""One ZooKeeper session for one cluster and one run: connect, send requests, detect the end of the session.
 
-Below stands kazoo, which opens a new session by itself when the old one has ended and tells nobody. A plan made under
-one session must not be written under another, so this module lets no connection be made after the end. Above stand
-``wire`` (reads) and the writer.
+kazoo opens a new session by itself when the old one has ended, and reports nothing. A plan made under one session must
+not be written under another, so this module allows no connection after the end. ``ZooKeeperCluster`` opens the session;
+``read.bulk_read`` and the modules of ``write`` send requests through it.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.model.credentials import ANONYMOUS, Credentials
 
 SESSION_TIMEOUT_S = 10.0
-"""Seconds: what is asked of the server, and the longest that a lost connection may take to come back."""
+"""Seconds: the timeout requested from the server, and the longest wait for a dropped connection to return."""
 
 MAX_DISCONNECTS = 5
-"""How often in a row the connection may drop under one request before it is given up."""
+"""Consecutive connection drops during one request after which the request fails."""
 
 _POLL_INTERVAL_S = 0.05
 
@@ -48,44 +48,44 @@ _OPERATION_NAMES = {
     **{1: "create", 2: "delete", 3: "exists", 4: "getData", 5: "setData", 8: "getChildren", 9: "sync"},
     **{12: "getChildren2", 14: "multi", 15: "create2", 22: "multiRead"},
 }
-"""ZooKeeper's requests by their opcodes."""
+"""ZooKeeper's operations by opcode."""
 
 _OPCODE_ATTRIBUTE = "topiarist_opcode"
-"""The attribute of a pending answer that says what was asked; what kazoo has sent by itself has none."""
+"""The attribute of a pending reply that holds the opcode; requests that kazoo sends by itself have none."""
 
 
 class ConnectionInterrupted(Exception):
-    """The connection dropped under a request: a read may be sent again, a write has an unknown outcome."""
+    """The connection dropped during a request: a read may be sent again, a write has an unknown outcome."""
 
 
 class Request(Protocol):
-    """A request as kazoo's queue takes it: an opcode, its bytes, and what its answer means."""
+    """A request as kazoo's queue accepts it: an opcode, the bytes, and the decoder of the reply."""
 
     @property
     def type(self) -> int:
-        """ZooKeeper's opcode."""
+        """Return ZooKeeper's opcode."""
 
     def serialize(self) -> bytes | bytearray:
-        """The request's body."""
+        """Return the body of the request."""
 
     def deserialize(self, buffer: bytes, offset: int) -> Any:
-        """The answer, from the body of the reply at ``offset``."""
+        """Return the result, decoded from the body of the reply at ``offset``."""
 
 
 class PendingReply(Protocol):
-    """An answer that is still to come (kazoo's ``AsyncResult``)."""
+    """A reply that has not arrived yet (kazoo's ``AsyncResult``)."""
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """The answer; raises what kazoo raises."""
+        """Return the result; raise kazoo's exceptions."""
 
 
 class Session:
-    """An open session. ``hosts`` and ``chroot`` are for messages and paths; the chroot is empty if there is none.
+    """An open session. Use as a context manager, or call ``close``.
 
-    ``interruptions`` counts dropped connections: whoever sends writes compares it with what it was. ``lost`` says that
-    the session has ended, for good. ``requests`` counts what was asked, by operation and result (ok,
-    error, lost), ``round_trip`` is the shortest time in which an answer came, in seconds. Use as a context manager, or
-    ``close`` it.
+    ``hosts`` is for messages; ``chroot`` is the prefix of all paths, empty if there is none. ``disconnects`` counts
+    dropped connections: a caller that sends writes compares it with an earlier value. ``lost`` is True once the session
+    has ended, for good. ``requests`` counts requests by operation and result (ok, error, lost). ``round_trip_s`` is the
+    shortest time in seconds from a request to its reply. ``supports_multiread`` is None until ``sync`` has detected it.
     """
 
     def __init__(self, client: Any, handler: BufferedHandler, authenticator: Authenticator, hosts: str) -> None:
@@ -111,7 +111,7 @@ class Session:
 
     @property
     def session_id(self) -> str:
-        """The session's number in ZooKeeper, as text: no other session has it. ``SessionLost`` if it has ended."""
+        """Return the session's unique id in ZooKeeper as text; raise ``SessionLost`` if the session has ended."""
         identity = self.client.client_id
         if identity is None:
             raise self._mark_lost()
@@ -119,29 +119,36 @@ class Session:
 
     @property
     def connected(self) -> bool:
-        """Whether requests reach a server right now, under the session that was opened."""
+        """Return True if a server is connected under the session that was opened."""
         return self._connected_event.is_set() and not self.lost
 
     @property
     def principal_text(self) -> str:
-        """Who we are to ZooKeeper, in words that may follow "give ... the right"."""
-        doubt = (
+        """Return the identity of this client, for messages such as "give <identity> the right to read".
+
+        ZooKeeper does not report a wrong digest password, so for a digest login the text mentions that possibility.
+        """
+        caveat = (
             " (or is its password wrong? ZooKeeper never says so of digest)"
             if self.authenticator.credentials.digest
             else ""
         )
-        return self.authenticator.credentials.principal + doubt
+        return self.authenticator.credentials.principal + caveat
 
     def send(self, request: Request) -> PendingReply:
-        """Queue a request; its answer comes with ``result``. Answers come in the order of requests."""
+        """Queue a request and return its pending reply; replies arrive in the order of the requests."""
         pending: PendingReply = self.client.handler.async_result()
         setattr(pending, _OPCODE_ATTRIBUTE, request.type)
-        # The queue is kazoo's own way for requests of any kind; it has no public name for it.
+        # kazoo has no public method for requests of any kind; its own methods use this one.
         self.client._call(request, pending)
         return pending
 
     def result(self, pending: PendingReply) -> Any:
-        """The answer to ``send``. ``Interrupted`` if the connection dropped first; ZooKeeper's errors as kazoo's."""
+        """Return the result of a request that was sent.
+
+        Raises ``ConnectionInterrupted`` if the connection dropped first, ``SessionLost`` if the session has ended, and
+        kazoo's exceptions for ZooKeeper's errors.
+        """
         result = "lost"
         try:
             answer = pending.get(timeout=0.0 if self.lost else 2 * SESSION_TIMEOUT_S)
@@ -162,7 +169,7 @@ class Session:
         return answer
 
     def call_with_retry(self, request: Request) -> Any:
-        """The answer to a request that may be carried out twice: sent again each time the connection drops."""
+        """Send a request that is safe to repeat, again after each dropped connection, and return its result."""
         for _ in range(MAX_DISCONNECTS):
             sent = time.monotonic()
             try:
@@ -175,13 +182,16 @@ class Session:
         raise self.too_many_disconnects_error()
 
     def too_many_disconnects_error(self) -> TopiaristError:
-        """What to raise when the connection has dropped too often."""
+        """Return the error for a connection that dropped too often."""
         return self.authenticator.refusal or TopiaristError(
             Reason.UNREACHABLE, f"the connection to ZooKeeper at {self.hosts} dropped {MAX_DISCONNECTS} times in a row"
         )
 
     def wait_until_reconnected(self) -> None:
-        """Wait after ``Interrupted`` until the same session is connected again; ``SessionLost`` if it is not."""
+        """Wait until the same session is connected again, after ``ConnectionInterrupted``.
+
+        Raises ``SessionLost`` if it is not connected within ``SESSION_TIMEOUT_S`` seconds.
+        """
         deadline = time.monotonic() + SESSION_TIMEOUT_S
         while not self._connected_event.wait(_POLL_INTERVAL_S):
             if self.lost or time.monotonic() > deadline:
@@ -190,7 +200,10 @@ class Session:
             raise self._mark_lost()
 
     def close(self) -> None:
-        """End the session and its threads; its ephemeral nodes go with it. Harmless if it has ended already."""
+        """End the session and its threads; ZooKeeper deletes its ephemeral znodes.
+
+        Closing a session that has ended already has no effect.
+        """
         with contextlib.suppress(KazooException):
             self.client.stop()
             self.client.close()
@@ -209,7 +222,10 @@ class Session:
         )
 
     def _on_state(self, state: str) -> None:
-        """Runs in kazoo's thread, before any further connection is tried."""
+        """Update the session on a change of the connection state.
+
+        kazoo calls this in its own thread, before it tries another connection.
+        """
         if state == KazooState.CONNECTED:
             self.authenticator.on_connected()
             self._handler.connect_deadline = float("inf")
@@ -223,7 +239,7 @@ class Session:
 
 @contextlib.contextmanager
 def translate_errors(session: Session) -> Iterator[None]:
-    """Make an error of ZooKeeper's that nobody has expected one of ours, so that it ends a run as any other."""
+    """Translate an unexpected kazoo exception into a ``TopiaristError``."""
     try:
         yield
     except KazooException as error:
@@ -232,36 +248,39 @@ def translate_errors(session: Session) -> Iterator[None]:
 
 
 def open_session(connect: str, timeout: float, credentials: Credentials = ANONYMOUS) -> Session:
-    """A connected session for a connect string ``host:port,host:port/chroot``; whether the chroot exists is not asked.
+    """Return a connected session for a connect string ``host:port,host:port/chroot``.
 
-    Raises ``Unreachable`` if no server answers within ``timeout`` seconds, or at once if no host has an address;
-    ``CredentialsInvalid`` or, now or at the first request, ``AuthenticationFailed`` if none lets us in.
+    The chroot may be missing: it is not read here. Raises ``Unreachable`` if no server answers within ``timeout``
+    seconds, or at once if no host name resolves; ``CredentialsInvalid``; ``AuthenticationFailed``, here or at the first
+    request, if every server refuses the credentials.
     """
     hosts = parse_connect_string(connect)
     stored.check_credentials(credentials)
-    # A filter of its own, outside the tree of loggers: kazoo's debug messages have credentials in them, and its
-    # warnings would reach the terminal of whoever has set up no logging. What it last complained of is kept.
+    # kazoo gets a logger outside the logger tree: its debug messages contain credentials, and its warnings would reach
+    # the terminal of a process without logging set up. The handler keeps the text of the last warning.
     logging.getLogger("kazoo").addHandler(logging.NullHandler())
-    heard = LastConnectError()
-    entry = Authenticator(credentials)
-    handler = BufferedHandler(entry, connect_deadline=time.monotonic() + timeout, connect_timeout=timeout / len(hosts))
+    last_error = LastConnectError()
+    authenticator = Authenticator(credentials)
+    handler = BufferedHandler(
+        authenticator, connect_deadline=time.monotonic() + timeout, connect_timeout=timeout / len(hosts)
+    )
     client = KazooClient(
         hosts=connect,
         timeout=SESSION_TIMEOUT_S,
         handler=handler,
-        logger=heard.logger,
+        logger=last_error.logger,
         connection_retry={"max_tries": -1, "delay": 0.1, "max_delay": 1.0},
     )
     if credentials.sasl or credentials.digest:
-        client._connection = LoginConnection(client, entry)
-    session = Session(client, handler, entry, ", ".join(f"{host}:{port}" for host, port in hosts))
-    if _wait_connected(session, hosts, heard, time.monotonic() + timeout):
+        client._connection = LoginConnection(client, authenticator)
+    session = Session(client, handler, authenticator, ", ".join(f"{host}:{port}" for host, port in hosts))
+    if _wait_connected(session, hosts, last_error, time.monotonic() + timeout):
         return session
-    # kazoo's stop waits for a thread that may hang in a look-up of names.
+    # Close in a thread: kazoo's stop waits for a thread that may hang in a host name lookup.
     threading.Thread(target=session.close, daemon=True).start()
-    if entry.refusal:
-        raise entry.refusal
-    why = heard.text or f"no answer within {timeout:g} s"
+    if authenticator.refusal:
+        raise authenticator.refusal
+    why = last_error.text or f"no answer within {timeout:g} s"
     if handler.is_http:
         why = "a web server answers there: take the servers' clientPort"
     raise TopiaristError(Reason.UNREACHABLE, f"cannot reach ZooKeeper at {session.hosts}: {why}")
@@ -270,9 +289,9 @@ def open_session(connect: str, timeout: float, credentials: Credentials = ANONYM
 def _wait_connected(
     session: Session, hosts: Sequence[tuple[str, int]], last_error: LastConnectError, deadline: float
 ) -> bool:
-    nameless = {host for host, _ in hosts}
+    host_names = {host for host, _ in hosts}
     while not session._connected_event.wait(_POLL_INTERVAL_S):
         over = session.lost or session._handler.has_given_up
-        if over or time.monotonic() >= deadline or last_error.unresolved_hosts >= nameless:
+        if over or time.monotonic() >= deadline or last_error.unresolved_hosts >= host_names:
             return False
     return True

@@ -1,7 +1,8 @@
-"""TLS with a ZooKeeper server: the handshake, and in words why it failed.
+"""TLS connections to a ZooKeeper server, and explanations of failed handshakes.
 
-With TLS 1.3 a server judges our certificate only after the handshake, from our side, is over: what it then says comes
-as an error of the first read. So a socket keeps listening for it. Above stands ``entry``.
+With TLS 1.3 a server checks the client certificate only after the client has completed the handshake: its alert arrives
+as an error of the first read. ``TlsSocket`` therefore reports alerts after the handshake too. ``authentication`` calls
+this module.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from topiarist.model.credentials import Tls
 Address = tuple[str, int]
 
 _PROBE_TIMEOUT_S = 2.0
-"""Seconds that finding out what a port speaks may take."""
+"""Seconds that a probe of a port's protocol may take."""
 
-# OpenSSL's numbers of what is wrong with a certificate (X509_V_ERR_...).
+# OpenSSL's error codes for certificates (X509_V_ERR_...).
 _NOT_YET_VALID, _EXPIRED = 9, 10
 _UNTRUSTED_CODES = (18, 19, 20, 21)
 _NAME_MISMATCH_CODES = (62, 64)
@@ -28,16 +29,16 @@ _CERTIFICATE_ALERTS = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "ACCESS
 
 
 class AuthRejected(Exception):
-    """There is no way in, for a reason that will not go away by itself; the text says which."""
+    """A refusal that a retry does not resolve; the text says why."""
 
 
 class TlsSocket(ssl.SSLSocket):
-    """A TLS socket that tells ``heard`` what the server says when it breaks the connection."""
+    """A TLS socket that calls ``on_alert`` with the alert of a server that breaks the connection."""
 
     on_alert: Callable[[ssl.SSLError], None]
 
     def recv(self, *args: Any) -> bytes:
-        """As any socket's."""
+        """Return received bytes; report an alert before raising it."""
         try:
             return super().recv(*args)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -47,7 +48,7 @@ class TlsSocket(ssl.SSLSocket):
             raise
 
     def send(self, *args: Any) -> int:
-        """As any socket's; where the server has closed, its last words are still read."""
+        """Send bytes; if the server has closed the connection, read its last alert first."""
         try:
             return super().send(*args)
         except ConnectionError:
@@ -56,9 +57,10 @@ class TlsSocket(ssl.SSLSocket):
 
 
 def connect(address: Address, hostname: str, timeout: float, tls: Tls) -> TlsSocket:
-    """An encrypted connection with a server whose certificate and name are in order.
+    """Return an encrypted connection to a server with a valid certificate and name.
 
-    Raises ``Rejected``; ``CredentialsInvalid`` for what is wrong on our side; ``OSError`` for what may go away.
+    Raises ``AuthRejected`` for a refusal, ``CredentialsInvalid`` for a problem on the client's side, ``OSError`` for a
+    failure that may be temporary.
     """
     context = secrets.build_ssl_context(tls)
     context.sslsocket_class = TlsSocket
@@ -75,13 +77,13 @@ def connect(address: Address, hostname: str, timeout: float, tls: Tls) -> TlsSoc
     except ssl.SSLError as error:
         raise AuthRejected(describe_alert(error, tls)) from None
     finally:
-        plain.close()  # a wrapped socket has taken its descriptor over
+        plain.close()  # the wrapped socket owns the descriptor now
     assert isinstance(wrapped, TlsSocket)
     return wrapped
 
 
 def _describe_certificate_error(error: ssl.SSLCertVerificationError, name: str, tls: Tls) -> str:
-    """Why we do not accept a server's certificate."""
+    """Return why the server's certificate is not accepted."""
     if error.verify_code in _NAME_MISMATCH_CODES:
         return f"its certificate is not for {name}; if it is the right server, tls.serverName says its name"
     if error.verify_code == _EXPIRED:
@@ -89,28 +91,30 @@ def _describe_certificate_error(error: ssl.SSLCertVerificationError, name: str, 
     if error.verify_code == _NOT_YET_VALID:
         return "its certificate is not valid yet"
     if error.verify_code in _UNTRUSTED_CODES:
-        whose = "tls.ca does not have" if tls.ca else "the system does not trust: name it as tls.ca"
-        return f"its certificate is of an authority that {whose} ({error.verify_message})"
+        cause = "tls.ca does not have" if tls.ca else "the system does not trust: name it as tls.ca"
+        return f"its certificate is of an authority that {cause} ({error.verify_message})"
     return f"its certificate is not accepted: {error.verify_message}"
 
 
 def describe_alert(error: ssl.SSLError, tls: Tls) -> str:
-    """What a server meant that broke the connection with an alert."""
+    """Return the meaning of the TLS alert that broke the connection."""
     reason = error.reason or "no reason given"
-    words = reason.lower().replace("_", " ")
+    alert_text = reason.lower().replace("_", " ")
     if reason == "WRONG_VERSION_NUMBER":
         return _NO_TLS_MESSAGE
     if any(alert in reason for alert in _CERTIFICATE_ALERTS):
         if tls.certificate:
-            return f"it refused our certificate ({words}): has it expired, or is its authority unknown there?"
-        return f"it wants a certificate of its clients, and we gave none ({words}): name tls.certificate and tls.key"
+            return f"it refused our certificate ({alert_text}): has it expired, or is its authority unknown there?"
+        return (
+            f"it wants a certificate of its clients, and we gave none ({alert_text}): name tls.certificate and tls.key"
+        )
     if "PROTOCOL" in reason or "VERSION" in reason:
-        return f"it takes no TLS version that we do, 1.2 or later ({words})"
-    return f"TLS failed: {words}"
+        return f"it takes no TLS version that we do, 1.2 or later ({alert_text})"
+    return f"TLS failed: {alert_text}"
 
 
 def accepts_plaintext(address: Address) -> bool:
-    """Whether a port answers to ZooKeeper's four-letter words: then it speaks no TLS."""
+    """Return True if the port answers ZooKeeper's four-letter words, which means that it has no TLS."""
     try:
         with socket.create_connection(address, _PROBE_TIMEOUT_S) as probe:
             probe.sendall(b"srvr")
@@ -120,7 +124,7 @@ def accepts_plaintext(address: Address) -> bool:
 
 
 def accepts_tls(address: Address) -> bool:
-    """Whether a port answers to a TLS greeting. Nothing is checked, and nothing is sent over it."""
+    """Return True if the port answers a TLS handshake; no certificate is checked and no data is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

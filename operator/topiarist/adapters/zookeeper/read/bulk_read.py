@@ -1,8 +1,9 @@
-"""Many reads at once: MultiRead where the server knows it, a pipeline of single reads where not.
+"""Bulk reads: MultiRead if the server supports it, else a pipeline of single reads.
 
-MultiRead (opcode 22, ZooKeeper 3.6 and later) answers hundreds of reads in one reply, at a fortieth of the cost; kazoo
-has no method for it, but its queue takes any request. Answers come as an iterator in the order of the paths, so that a
-caller that decodes them at once never holds all bytes. Above stand ``head`` and ``reading``.
+MultiRead (opcode 22, ZooKeeper 3.6 and later) answers hundreds of reads in one reply, at a fortieth of the cost. kazoo
+has no method for it, but its queue accepts any request. Results are returned as an iterator in the order of the paths,
+so that a caller that decodes them at once never holds all bytes. The other modules of ``read`` and ``write`` call this
+one; it sends its requests through ``Session``.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from topiarist.adapters.zookeeper.connection.session import (
 )
 
 MAX_BATCH_READS = 250
-"""Reads in one request: beyond, other clients of the same ZooKeeper feel it."""
+"""Maximum number of reads in one request: larger batches slow down other clients of the same ZooKeeper."""
 
 INITIAL_BATCH_READS = 40
-"""Reads in the first requests, while nobody knows how large the answers are (a thousand partitions: 25 kB)."""
+"""Reads in each first request, while the size of a reply is unknown (a thousand partitions: 25 kB)."""
 
 MAX_REPLY_BYTES = 1_000_000
-"""What a reply should not exceed."""
+"""Target for the maximum size of a reply, in bytes."""
 
 MAX_MULTIREADS_IN_FLIGHT = 8
 MAX_SINGLE_READS_IN_FLIGHT = 1000
@@ -49,9 +50,9 @@ _STAT = Struct("!qq8xqi20xi8x")  # czxid, mzxid, mtime, version, number of child
 
 
 class Znode(NamedTuple):
-    """A znode as read: its bytes (none for null), and of its stat what tells one state from another.
+    """A znode as read: its bytes, and the fields of its stat that show a change.
 
-    ``mtime`` is when it was last written, in ms since the epoch by the server's clock.
+    ``data`` is empty for null. ``mtime`` is the time of the last write, in ms since the epoch by the server's clock.
     """
 
     data: bytes
@@ -63,7 +64,7 @@ class Znode(NamedTuple):
 
 
 class ReadFailure(Enum):
-    """Why there is no answer for a path."""
+    """The reason why a path has no result."""
 
     MISSING = "missing"
     DENIED = "denied"
@@ -74,7 +75,10 @@ ChildNames = tuple[str, ...]
 
 
 class _ReadType(NamedTuple):
-    """A kind of read: its opcode, and what cuts answers out of a reply: the only one, or all of a MultiRead."""
+    """A kind of read: its opcode and its decoders.
+
+    ``decode_one`` decodes the reply of a single read, ``decode_batch`` all results of a MultiRead.
+    """
 
     opcode: int
     decode_one: Callable[[bytes, int], Any]
@@ -82,20 +86,21 @@ class _ReadType(NamedTuple):
 
 
 def read_znodes(session: Session, paths: Iterable[str]) -> Iterator[Znode | ReadFailure]:
-    """Data and stat of each path, in order."""
+    """Yield data and stat of each path, in order."""
     return _read(session, _READ_DATA, paths)
 
 
 def read_children(session: Session, paths: Iterable[str]) -> Iterator[ChildNames | ReadFailure]:
-    """The names of the children of each path, in order."""
+    """Yield the names of the children of each path, in order."""
     return _read(session, _READ_CHILDREN, paths)
 
 
 def sync(session: Session) -> None:
-    """Bring the server that we talk to up to date: what is read afterwards is no older than this call.
+    """Bring the connected server up to date: later reads are no older than this call.
 
-    The first call of a session also finds out, alone on the connection, whether the server knows MultiRead: one before
-    3.6 says that it does not, and 3.5 then closes the connection, which comes back with the same session.
+    The first call of a session also detects MultiRead support, with no other request in flight. A server before 3.6
+    replies that it does not know the request; 3.5 then closes the connection, and kazoo reconnects with the same
+    session.
     """
     if session.supports_multiread is None:
         session.supports_multiread = _supports_multiread(session)
@@ -120,39 +125,43 @@ def _read(session: Session, kind: _ReadType, paths: Iterable[str]) -> Iterator[A
             yield from answers[0]
     else:
         singles = (_SingleRead(kind, session.chroot + path) for path in paths)
-        # Taken by the hundred: to wake up for each answer would cost as much as the read.
+        # Await results by the hundred: waking up for each reply would cost as much as the read.
         yield from _pipeline(session, singles, MAX_SINGLE_READS_IN_FLIGHT, chunk_size=MAX_SINGLE_READS_IN_FLIGHT // 2)
 
 
 def _pipeline(session: Session, requests: Iterator[Request], max_in_flight: int, chunk_size: int) -> Iterator[Any]:
-    """The answers to ``requests``, in order, ``max_in_flight`` of them under way at any time, ``chunk_size`` taken
-    together.
+    """Yield the results of ``requests`` in order.
+
+    Up to ``max_in_flight`` requests are in flight at any time; ``chunk_size`` results are awaited together. After a
+    dropped connection the unanswered requests are sent again.
     """
-    flying: deque[tuple[Request, PendingReply]] = deque()
-    losses = 0
+    in_flight: deque[tuple[Request, PendingReply]] = deque()
+    disconnects = 0
     while True:
-        flying.extend((request, session.send(request)) for request in islice(requests, max_in_flight - len(flying)))
-        if not flying:
+        in_flight.extend(
+            (request, session.send(request)) for request in islice(requests, max_in_flight - len(in_flight))
+        )
+        if not in_flight:
             return
         try:
-            answers = _await_results(session, [pending for _, pending in islice(flying, chunk_size)])
+            answers = _await_results(session, [pending for _, pending in islice(in_flight, chunk_size)])
         except ConnectionInterrupted as error:
-            losses += 1
-            if losses == MAX_DISCONNECTS:
+            disconnects += 1
+            if disconnects == MAX_DISCONNECTS:
                 raise session.too_many_disconnects_error() from error
             session.wait_until_reconnected()
-            flying = deque((request, session.send(request)) for request, _ in flying)
+            in_flight = deque((request, session.send(request)) for request, _ in in_flight)
             continue
-        losses = 0
+        disconnects = 0
         for answer in answers:
-            flying.popleft()
+            in_flight.popleft()
             yield answer
 
 
 def _await_results(session: Session, pending: Sequence[PendingReply]) -> list[Any]:
-    # Answers come in order: when the last is there, all are.
+    # Replies arrive in order: once the last one has arrived, all have.
     last = _await_result(session, pending[-1])
-    return [*(_await_result(session, one) for one in pending[:-1]), last]
+    return [*(_await_result(session, reply) for reply in pending[:-1]), last]
 
 
 def _await_result(session: Session, pending: PendingReply) -> Any:
@@ -165,7 +174,7 @@ def _await_result(session: Session, pending: PendingReply) -> Any:
 
 
 class _MultiReadBatches(Iterator[Request]):
-    """MultiReads over ``paths``, as large as the answers so far allow."""
+    """An iterator of MultiReads over ``paths``, sized by the replies so far."""
 
     def __init__(self, kind: _ReadType, chroot: str, paths: Iterable[str]) -> None:
         self._kind = kind
@@ -180,13 +189,19 @@ class _MultiReadBatches(Iterator[Request]):
         return _MultiRead(self._kind, self._chroot, paths)
 
     def adapt_batch_size(self, answers: Sequence[object], size: int) -> None:
-        """Take in how many bytes a reply had: as many reads as fit, never more than eight times as many as now."""
+        """Adapt the batch size to a reply of ``size`` bytes.
+
+        The new size is the number of reads that fit into ``MAX_REPLY_BYTES``, at most eight times the last batch.
+        """
         fit = MAX_REPLY_BYTES * len(answers) // size
         self._size = max(1, min(MAX_BATCH_READS, fit, 8 * len(answers)))
 
 
 class _MultiRead:
-    """One MultiRead. Its answer is a pair: what was read, path by path, and the bytes of the reply."""
+    """A MultiRead request.
+
+    Its result is a pair: the results in the order of the paths, and the size of the reply in bytes.
+    """
 
     type = _MULTI_READ
 
@@ -207,7 +222,7 @@ class _MultiRead:
 
 
 class _SingleRead:
-    """One getData or getChildren, for servers before 3.6."""
+    """A getData or getChildren request, for servers before 3.6."""
 
     def __init__(self, kind: _ReadType, path: str) -> None:
         self.type = kind.opcode
@@ -222,9 +237,12 @@ class _SingleRead:
 
 
 def exception_for_code(code: int) -> KazooException:
-    """ZooKeeper's error as kazoo's exception, also one that kazoo does not know: newer servers have newer ones."""
-    known = EXCEPTIONS.get(code)
-    return known() if known else KazooException(f"error {code}")
+    """Return kazoo's exception for a ZooKeeper error code.
+
+    A code that kazoo does not know, from a newer server, becomes a plain ``KazooException``.
+    """
+    exception_class = EXCEPTIONS.get(code)
+    return exception_class() if exception_class else KazooException(f"error {code}")
 
 
 def _failure_for_code(code: int) -> ReadFailure:
@@ -242,7 +260,7 @@ def _decode_znode(buffer: bytes, offset: int) -> Znode:
 
 
 def _decode_znodes(buffer: bytes, offset: int, count: int) -> list[Znode | ReadFailure]:
-    # Tens of thousands of rounds: the same as _cut_node, without calls.
+    # Tens of thousands of iterations: the same as _decode_znode, inlined because calls dominate the cost.
     nodes: list[Znode | ReadFailure] = []
     head, stat, make = _RESULT.unpack_from, _STAT.unpack_from, Znode._make
     for _ in range(count):

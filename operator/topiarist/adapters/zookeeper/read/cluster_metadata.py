@@ -1,6 +1,7 @@
-"""The cluster as a whole: is it Kafka's, who controls it, may it be written to, which brokers are alive.
+"""Read the metadata of a cluster: identity, controller, write block, live brokers, topic names.
 
-Read before any topic, and again whenever a transaction failed its check of the epoch. Writes nothing, never.
+The metadata is read before any topic, and again after a transaction failed its check of the controller epoch. Callers
+are ``read.state``, ``WriteContext``, ``set_freeze`` and ``ZooKeeperCluster``. This module never writes.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ _OPTIONAL_PATHS = {paths.FEATURE, paths.IP_CONFIGS, paths.BROKER_DEFAULTS, paths
 _QUOTED_NAME = re.compile(rb'"([a-zA-Z0-9._-]{1,249})"')
 
 _REQUEST_FIELDS = frozenset({"version", "partitions", "topic", "partition", "replicas", "log_dirs", "any"})
-"""Words of a reassignment request that are hardly topics."""
+"""JSON field names in a reassignment request, which are unlikely to be topic names."""
 
 T = TypeVar("T")
 
 
 class ReassignmentRequest(NamedTuple):
-    """The topics that a reassignment request names, and the version of its znode; None if there is none.
+    """The topics that a reassignment request names, with the version and the czxid of its znode.
 
-    ``since`` is the identity of the request; None also if it cannot be read, and ``topics`` then are all that it could
-    name.
+    ``version`` and ``czxid`` are None if there is no request. ``czxid`` is also None if the request cannot be decoded;
+    ``topics`` then has every name that the request could contain.
     """
 
     topics: frozenset[str] = frozenset()
@@ -55,11 +56,11 @@ class ReassignmentRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """All of a cluster but its topics.
+    """The state of a cluster without its topics.
 
-    ``epoch_version`` and ``gate_version`` are znode versions for the checks of a transaction; None where there is no
-    such znode. ``topic_names`` and ``record_names`` are sorted. ``notifications`` counts the config changes
-    outstanding.
+    ``epoch_version`` and ``freeze_version`` are znode versions for the checks of a transaction, None if the znode is
+    missing. ``topic_names`` and ``record_names`` are sorted. ``pending_deletions`` has the topics with a deletion
+    request. ``notifications`` is the number of outstanding config change notifications.
     """
 
     cluster_id: str
@@ -80,31 +81,35 @@ class ClusterMetadata:
 
 
 def read_metadata(session: Session) -> ClusterMetadata:
-    """The cluster, as of now.
+    """Read the cluster metadata.
 
-    Raises ``NotAKafkaCluster`` (also for a missing chroot), ``NoPermission`` with all paths, ``Unreadable`` for an odd
-    znode without which nothing can be known; what is odd elsewhere becomes a warning.
+    Raises ``NotAKafkaCluster`` (also for a missing chroot), ``NoPermission`` with all paths, ``Unreadable`` for a
+    malformed znode that every plan needs. Any other malformed znode becomes a warning.
     """
     sync(session)
-    # The epoch before the controller: a change after that read then fails the check of the epoch (contract 6.1).
+    # Read the epoch before the controller: a later change then fails the check of the epoch (contract 6.1).
     order = (paths.CONTROLLER_EPOCH, paths.CONTROLLER, *_METADATA_PATHS)
     nodes = dict(zip(order, read_znodes(session, order), strict=True))
-    # Records and marks before topics: a record whose topic is then missing did lose its topic, unless a mark says why.
+    # Read records and deletion requests before topics: a record without a topic then means that the topic was
+    # deleted, with or without a deletion request that explains it.
     listed = (paths.RECORDS, paths.DELETION_REQUESTS, paths.TOPICS, paths.BROKER_IDS)
     lists = dict(zip(listed, read_children(session, listed), strict=True))
     _require_permission(session, {**nodes, **lists})
     _require_kafka(session, {**nodes, **lists})
-    found = _ReadZnodes({path: node for path, node in nodes.items() if isinstance(node, Znode)}, [])
-    found.warnings.extend(f"{path}: no permission to read it" for path in nodes if nodes[path] is ReadFailure.DENIED)
+    znodes = _ReadZnodes({path: node for path, node in nodes.items() if isinstance(node, Znode)}, [])
+    znodes.warnings.extend(f"{path}: no permission to read it" for path in nodes if nodes[path] is ReadFailure.DENIED)
     names = _sorted_child_names(lists[paths.BROKER_IDS])
     brokers, broker_version = _decode_brokers(
-        names, read_znodes(session, map(_registration_path, names)), found.warnings
+        names, read_znodes(session, map(_registration_path, names)), znodes.warnings
     )
-    return _build_metadata(found, lists, brokers, broker_version)
+    return _build_metadata(znodes, lists, brokers, broker_version)
 
 
 def read_reassignment_request(session: Session, names: Sequence[str]) -> ReassignmentRequest:
-    """What a reassignment request names now, ``names`` among it at least: cheap enough to be asked often."""
+    """Read the topics that the reassignment request names now.
+
+    A request that cannot be decoded may name any of ``names``. One read, so that callers can poll it.
+    """
     (node,) = read_znodes(session, [paths.REASSIGNMENT_REQUEST])
     return decode_reassignment_request(session, node, names)
 
@@ -112,7 +117,7 @@ def read_reassignment_request(session: Session, names: Sequence[str]) -> Reassig
 def decode_reassignment_request(
     session: Session, node: Znode | ReadFailure, names: Collection[str]
 ) -> ReassignmentRequest:
-    """What a reassignment request names by its znode; raises ``NoPermission`` if it may not be read."""
+    """Decode the reassignment request in ``node``; raise ``NoPermission`` if it could not be read."""
     _require_permission(session, {paths.REASSIGNMENT_REQUEST: node})
     return _build_reassignment_request(
         _ReadZnodes({paths.REASSIGNMENT_REQUEST: node} if isinstance(node, Znode) else {}, []), names
@@ -120,36 +125,36 @@ def decode_reassignment_request(
 
 
 def refresh_metadata(session: Session, metadata: ClusterMetadata, brokers: Sequence[int]) -> ClusterMetadata:
-    """``metadata`` with what may have changed while nothing else shows it: a migration to KRaft, the brokers' defaults,
-    and the registrations of ``brokers``, without those that are away.
+    """Refresh the parts of ``metadata`` that no transaction can check; return the new metadata.
 
-    Nothing of it can be checked in a transaction: a node that must not be there, or one that was made again and has the
-    same version. Cheap enough to be asked often.
+    The parts are a migration to KRaft, the defaults of the brokers, and the registrations of ``brokers``; an offline
+    broker is left out. A transaction cannot check that a znode is missing, nor see that a recreated znode has the same
+    version. Cheap enough for every batch of writes.
     """
     sync(session)
     names = tuple(map(str, brokers))
     migration, defaults, *registrations = read_znodes(session, [*_REFRESHED_PATHS, *map(_registration_path, names)])
     nodes = dict(zip(_REFRESHED_PATHS, (migration, defaults), strict=True))
     _require_permission(session, nodes)
-    found = _ReadZnodes({path: node for path, node in nodes.items() if isinstance(node, Znode)}, [])
-    registered, _ = _decode_brokers(names, registrations, found.warnings)
-    others = (broker for broker in metadata.brokers if broker.id not in brokers)
+    znodes = _ReadZnodes({path: node for path, node in nodes.items() if isinstance(node, Znode)}, [])
+    registered, _ = _decode_brokers(names, registrations, znodes.warnings)
+    unaffected = (broker for broker in metadata.brokers if broker.id not in brokers)
     return replace(
         metadata,
-        write_block=_migration_block(found) or metadata.write_block,
-        brokers=tuple(sorted((*others, *registered))),
-        broker_defaults=found.decode_optional(paths.BROKER_DEFAULTS, configs.decode_config) or {},
+        write_block=_migration_block(znodes) or metadata.write_block,
+        brokers=tuple(sorted((*unaffected, *registered))),
+        broker_defaults=znodes.decode_optional(paths.BROKER_DEFAULTS, configs.decode_config) or {},
     )
 
 
 class _ReadZnodes(NamedTuple):
-    """The znodes that are there, and what is odd about them so far."""
+    """The znodes that exist, and the warnings about malformed ones so far."""
 
     nodes: Mapping[str, Znode]
     warnings: list[str]
 
     def decode_required(self, path: str, decode: Callable[[bytes], T]) -> T | None:
-        """The value at ``path``, None if it is missing; without its meaning there is no going on."""
+        """Return the value at ``path``, None if it is missing; raise ``Unreadable`` if it is malformed."""
         if path not in self.nodes:
             return None
         try:
@@ -158,7 +163,7 @@ class _ReadZnodes(NamedTuple):
             raise TopiaristError(Reason.UNREADABLE, f"{path} cannot be read: {error}") from error
 
     def decode_optional(self, path: str, decode: Callable[[bytes], T]) -> T | None:
-        """The value at ``path``, None if it is missing or, with a warning, if it is odd."""
+        """Return the value at ``path``, None if it is missing or, with a warning, malformed."""
         try:
             return decode(self.nodes[path].data) if path in self.nodes else None
         except ZnodeError as error:
@@ -166,7 +171,7 @@ class _ReadZnodes(NamedTuple):
             return None
 
     def version(self, path: str) -> int | None:
-        """The znode's version, None if it is missing."""
+        """Return the version of the znode, None if it is missing."""
         return self.nodes[path].version if path in self.nodes else None
 
 
@@ -250,7 +255,7 @@ def _determine_write_block(znodes: _ReadZnodes, controller: cluster.ActiveContro
 
 
 def _migration_block(znodes: _ReadZnodes) -> WriteBlock | None:
-    """The gate that a migration to KRaft closes; None if there is no sign of one."""
+    """Return the write block of a migration to KRaft, None if there is no sign of a migration."""
     if paths.MIGRATION not in znodes.nodes:
         return None
     copied = znodes.decode_optional(paths.MIGRATION, cluster.decode_migration_copied)
@@ -265,7 +270,10 @@ def _migration_block(znodes: _ReadZnodes) -> WriteBlock | None:
 def _infer_min_version(
     znodes: _ReadZnodes, controller: cluster.ActiveController | None, broker_version: int
 ) -> KafkaVersion:
-    """The oldest release that fits (contract 4.9); topic ids, another hint, are the business of who reads topics."""
+    """Return the oldest Kafka version that fits the metadata (contract 4.9).
+
+    Topic ids are another hint; ``read.state.infer_min_version`` uses them.
+    """
     feature = znodes.decode_optional(paths.FEATURE, cluster.decode_feature_version)
     hints: list[tuple[bool, KafkaVersion]] = [
         (controller is not None and controller.version >= 2, (3, 4)),
@@ -283,7 +291,8 @@ def _build_reassignment_request(znodes: _ReadZnodes, topics: Collection[str]) ->
     entries = znodes.decode_optional(paths.REASSIGNMENT_REQUEST, cluster.decode_requested_reassignments)
     if entries is not None:
         return ReassignmentRequest(frozenset(topic for topic, _, _ in entries), node.version, node.czxid)
-    # The controller may understand more of it than we do: every topic that it could name counts, also one to come.
+    # The controller may accept a request that this decoder rejects: count every name that could be a topic, even one
+    # that does not exist yet.
     names = {name.decode() for name in _QUOTED_NAME.findall(node.data)}
     return ReassignmentRequest(frozenset(names - (_REQUEST_FIELDS - frozenset(topics))), node.version)
 
@@ -295,8 +304,8 @@ def _registration_path(name: str) -> str:
 def _decode_brokers(
     names: ChildNames, nodes: Iterable[Znode | ReadFailure], warnings: list[str]
 ) -> tuple[tuple[Broker, ...], int]:
-    """The brokers by id, and the newest version among their znodes (0: none)."""
-    found = []
+    """Return the brokers sorted by id, and the newest version among their znodes (0 if there are none)."""
+    registrations = []
     for name, node in zip(names, nodes, strict=True):
         if node is ReadFailure.MISSING:
             continue
@@ -304,16 +313,16 @@ def _decode_brokers(
         if isinstance(broker, ReadError):
             warnings.append(f"{broker.path} cannot be read, so this broker counts as missing: {broker.message}")
         else:
-            found.append(broker)
-    brokers = sorted(Broker(broker.id, broker.rack) for broker in found)
-    return tuple(brokers), max((broker.version for broker in found), default=0)
+            registrations.append(broker)
+    brokers = sorted(Broker(broker.id, broker.rack) for broker in registrations)
+    return tuple(brokers), max((broker.version for broker in registrations), default=0)
 
 
 def _decode_broker(name: str, node: Znode | ReadFailure) -> cluster.BrokerRegistration | ReadError:
-    where = _registration_path(name)
+    path = _registration_path(name)
     if isinstance(node, ReadFailure):
-        return ReadError(where, "no permission to read it")
+        return ReadError(path, "no permission to read it")
     try:
         return cluster.decode_broker(strict_json.parse_id(name), node.data)
     except ZnodeError as error:
-        return ReadError(where, str(error))
+        return ReadError(path, str(error))

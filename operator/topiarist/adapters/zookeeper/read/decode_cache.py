@@ -1,4 +1,8 @@
-"""What an earlier read of a session made of topics: one that is read again and again decodes only what has changed."""
+"""A cache of decoded topics for a session that reads its cluster repeatedly.
+
+The operator enables it with ``ZooKeeperCluster.enable_decode_cache``; ``read_state`` then decodes only the topics with
+a changed znode.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,10 @@ from topiarist.model.state import ReadError, TopicState
 
 
 class DecodeCache:
-    """What the last read of a session made of each topic, and of which znodes: what has not changed is not read again.
+    """The decoded topics of the last read of a session, with the mzxids of their znodes.
 
-    Every write of a znode gives it another mzxid, and a session never goes back.
+    Every write of a znode changes its mzxid, and the reads of a session never return older data. ``decoded_count`` is
+    the number of topics that the current read had to decode.
     """
 
     def __init__(self) -> None:
@@ -22,22 +27,22 @@ class DecodeCache:
         self.decoded_count = 0
 
     def start_read(self) -> None:
-        """A read begins: what it does not find again is forgotten."""
+        """Start a read: topics that it does not contain are removed from the cache."""
         self._previous, self._current, self.decoded_count = self._current, {}, 0
 
     def decode_topic_state(self, nodes: TopicZnodes, pool: ZnodeDecoder) -> TopicState | ReadError | None:
-        """As ``topic_state``; ``decoded`` counts the topics of which something had changed."""
-        stamp = _mzxid(nodes.topic), _mzxid(nodes.config), _mzxid(nodes.record)
-        found = self._previous.get(nodes.name)
-        if found is None or found.mzxids != stamp:
+        """Return the state as ``read.topic.decode_topic_state`` does; decode it only if a znode has changed."""
+        mzxids = _mzxid(nodes.topic), _mzxid(nodes.config), _mzxid(nodes.record)
+        entry = self._previous.get(nodes.name)
+        if entry is None or entry.mzxids != mzxids:
             self.decoded_count += 1
-            found = _CacheEntry(stamp, decode_topic_state(nodes, pool))
-        self._current[nodes.name] = found
-        return found.state
+            entry = _CacheEntry(mzxids, decode_topic_state(nodes, pool))
+        self._current[nodes.name] = entry
+        return entry.state
 
 
 class _CacheEntry(NamedTuple):
-    """A topic, and the last changes of the znodes that it was made from."""
+    """The state of a topic, and the mzxids of the znodes that it was decoded from."""
 
     mzxids: tuple[int | ReadFailure, ...]
     state: TopicState | ReadError | None

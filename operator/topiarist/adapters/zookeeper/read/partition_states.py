@@ -1,7 +1,7 @@
-"""Topics as their controller has left them: every partition's state, and what is being moved. Reads only, and little.
+"""Read the partition states of topics, and their reassignments, for ``describe`` and ``list``.
 
-What cannot be read or is odd is said with its path; nothing of it ends the look. Above stands
-``inspection.topic_phase``.
+A znode that is malformed or cannot be read becomes an error with its path; it never ends the read. ``ZooKeeperCluster``
+calls this module, and ``inspection.topic_phase`` interprets the result. Reads only.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from topiarist.model.state import PartitionState, ReadError, Reassignment, Topic
 
 
 class _PartitionStates(NamedTuple):
-    """The state nodes of a topic: what they hold, those that cannot be read, and what else stands between them.
+    """The decoded state znodes of a topic.
 
-    ``known`` is false if not even the list of them may be read.
+    ``partition_errors`` has the states that cannot be read, ``other_errors`` the unexpected znodes beside them.
+    ``states_readable`` is False if there is no permission to list the state znodes.
     """
 
     states: Mapping[int, PartitionState]
@@ -33,18 +34,21 @@ class _PartitionStates(NamedTuple):
 
 
 def inspect(session: Session, name: str) -> TopicInspection:
-    """The topic ``name``, as of now; the assignment before the states, so that a state is no older than its list."""
+    """Read the partition states of the topic ``name``.
+
+    The assignment is read before the states, so that a state is no older than its assignment.
+    """
     sync(session)
     (node,) = read_znodes(session, [paths.topic_path(name)])
     states = _read_states(session, name)
-    topic, moving = _decode_topic(node)
+    topic, reassignments = _decode_topic(node)
     return TopicInspection(
         identity=None if isinstance(node, ReadFailure) else node.czxid,
         assignment={} if topic is None else dict(zip(topic.partition_ids, topic.replicas, strict=True)),
         states=states.states,
         partition_errors=states.partition_errors,
         other_errors=states.other_errors,
-        reassignments=moving,
+        reassignments=reassignments,
         requested_replicas=_read_requested_reassignments(session, name),
         topic_id=None if topic is None else topic.topic_id,
         states_readable=states.states_readable,
@@ -54,34 +58,37 @@ def inspect(session: Session, name: str) -> TopicInspection:
 def inspect_all(session: Session, topics: Collection[TopicState]) -> Mapping[str, TopicInspection]:
     """Read the states of all partitions of topics that were just read, in one pipeline.
 
-    A topic that is being moved is read by itself: which replicas are added is not in its ``TopicState``.
+    A topic under reassignment is read by itself, because its ``TopicState`` does not say which replicas are added.
     """
-    moving = [topic.name for topic in topics if topic.reassigning_partitions]
-    still = [topic for topic in topics if not topic.reassigning_partitions]
+    reassigning = [topic.name for topic in topics if topic.reassigning_partitions]
+    stable = [topic for topic in topics if not topic.reassigning_partitions]
     paths_of_states = (
-        paths.partition_state_path(topic.name, partition) for topic in still for partition in topic.partition_ids
+        paths.partition_state_path(topic.name, partition) for topic in stable for partition in topic.partition_ids
     )
     answers = read_znodes(session, paths_of_states)
-    found = {topic.name: _build_inspection(topic, list(islice(answers, len(topic.replicas)))) for topic in still}
-    return found | {name: inspect(session, name) for name in moving}
+    inspections = {topic.name: _build_inspection(topic, list(islice(answers, len(topic.replicas)))) for topic in stable}
+    return inspections | {name: inspect(session, name) for name in reassigning}
 
 
 def _build_inspection(topic: TopicState, answers: Sequence[Znode | ReadFailure]) -> TopicInspection:
-    """Return the inspection of a topic with the states of exactly the partitions that it lists."""
-    states, faults = _decode_states(topic.name, zip(topic.partition_ids, answers, strict=True))
+    """Return the inspection of a topic, with the states of exactly the partitions in its assignment."""
+    states, errors = _decode_states(topic.name, zip(topic.partition_ids, answers, strict=True))
     denied = bool(answers) and all(answer is ReadFailure.DENIED for answer in answers)
     return TopicInspection(
         identity=topic.identity,
         assignment=dict(zip(topic.partition_ids, topic.replicas, strict=True)),
         states=states,
-        partition_errors={} if denied else faults,
+        partition_errors={} if denied else errors,
         topic_id=topic.topic_id,
         states_readable=not denied,
     )
 
 
 def _decode_topic(node: Znode | ReadFailure) -> tuple[TopicAssignment | None, Mapping[int, Reassignment]]:
-    """The topic's assignment; none where it is odd, which whoever reads the whole cluster has said already."""
+    """Return the topic's assignment and its reassignments.
+
+    A malformed znode gives None and no reassignments: the read of the whole cluster reports it.
+    """
     if isinstance(node, ReadFailure):
         return None, {}
     try:
@@ -91,40 +98,40 @@ def _decode_topic(node: Znode | ReadFailure) -> tuple[TopicAssignment | None, Ma
 
 
 def _read_states(session: Session, name: str) -> _PartitionStates:
-    where = paths.partitions_path(name)
-    (children,) = read_children(session, [where])
+    parent = paths.partitions_path(name)
+    (children,) = read_children(session, [parent])
     if children is ReadFailure.DENIED:
-        return _PartitionStates({}, {}, (ReadError(where, NO_PERMISSION_MESSAGE),), states_readable=False)
-    ids, odd = _parse_partition_ids(() if isinstance(children, ReadFailure) else children, where)
+        return _PartitionStates({}, {}, (ReadError(parent, NO_PERMISSION_MESSAGE),), states_readable=False)
+    ids, errors = _parse_partition_ids(() if isinstance(children, ReadFailure) else children, parent)
     answers = read_znodes(session, [paths.partition_state_path(name, partition) for partition in ids])
-    return _PartitionStates(*_decode_states(name, zip(ids, answers, strict=True)), tuple(odd))
+    return _PartitionStates(*_decode_states(name, zip(ids, answers, strict=True)), tuple(errors))
 
 
 def _decode_states(
     name: str, answers: Iterable[tuple[int, Znode | ReadFailure]]
 ) -> tuple[Mapping[int, PartitionState], Mapping[int, ReadError]]:
-    """Return the states of partitions, and the faults of those whose state cannot be read."""
-    found: dict[int, PartitionState] = {}
-    faults: dict[int, ReadError] = {}
+    """Return the states of partitions, and the errors of the states that cannot be read."""
+    states: dict[int, PartitionState] = {}
+    errors: dict[int, ReadError] = {}
     for partition, answer in answers:
         if answer is ReadFailure.MISSING:
             continue
         try:
-            found[partition] = _decode_state(answer)
+            states[partition] = _decode_state(answer)
         except ZnodeError as error:
-            faults[partition] = ReadError(paths.partition_state_path(name, partition), str(error))
-    return found, faults
+            errors[partition] = ReadError(paths.partition_state_path(name, partition), str(error))
+    return states, errors
 
 
 def _parse_partition_ids(children: Iterable[str], where: str) -> tuple[list[int], list[ReadError]]:
-    """The partitions that have a node, and a fault for each node whose name is no partition's."""
-    ids, odd = [], []
+    """Return the partitions that have a znode, and an error for each znode with another name."""
+    ids, errors = [], []
     for child in sorted(children):
         try:
             ids.append(strict_json.parse_id(child))
         except ZnodeError as error:
-            odd.append(ReadError(f"{where}/{child}", str(error)))
-    return sorted(ids), odd
+            errors.append(ReadError(f"{where}/{child}", str(error)))
+    return sorted(ids), errors
 
 
 def _decode_state(answer: Znode | ReadFailure) -> PartitionState:
@@ -134,7 +141,10 @@ def _decode_state(answer: Znode | ReadFailure) -> PartitionState:
 
 
 def _read_requested_reassignments(session: Session, name: str) -> Mapping[int, Replicas]:
-    """What a reassignment request asks for; one that is odd is a warning of whoever reads the whole cluster."""
+    """Return the replicas that a reassignment request asks for, by partition.
+
+    A malformed request gives none: the read of the whole cluster warns about it.
+    """
     (node,) = read_znodes(session, [paths.REASSIGNMENT_REQUEST])
     try:
         entries = () if isinstance(node, ReadFailure) else cluster.decode_requested_reassignments(node.data)

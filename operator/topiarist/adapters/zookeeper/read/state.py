@@ -1,7 +1,8 @@
-"""A cluster's state in one bulk read, and single topics afresh; both through one decoder.
+"""Read the state of a whole cluster in bulk, or the znodes of single topics before a write.
 
-What is read becomes values at once and its bytes are let go. It is many reads, not a snapshot: whoever writes reads the
-topic again, with ``read_topics``, and lets the transaction check the versions. Below stand ``head`` and ``wire``.
+``read_state`` decodes each znode at once and keeps no bytes. The result is many reads, not a snapshot: before a write,
+``Writer`` reads the topic again with ``read_topics``, and the transaction checks the versions.
+``ZooKeeperCluster.read`` calls this module; it calls ``cluster_metadata`` and ``bulk_read``.
 """
 
 from __future__ import annotations
@@ -31,47 +32,51 @@ _TOPIC_IDS_SINCE: KafkaVersion = (2, 8)
 
 
 class ClusterRead(NamedTuple):
-    """A cluster's state, and the head that it was made from, whose znode versions a writer needs."""
+    """The state of a cluster, and the metadata with the znode versions that a writer needs."""
 
     state: ClusterState
     metadata: ClusterMetadata
 
 
 def read_state(session: Session, *, jute_max_buffer: int, cache: DecodeCache | None = None) -> ClusterRead:
-    """Everything that a plan needs. Topics with odd or forbidden znodes are in ``faults``; the others are whole.
+    """Read everything that a plan needs.
 
-    ``jute_max_buffer`` is the smallest ``jute.maxbuffer`` in play, in bytes; ``cache`` is that of the session's reads,
-    if more follow. Raises what ``read_head`` raises.
+    Topics with malformed or forbidden znodes are in ``topic_errors``; all other topics are complete.
+    ``jute_max_buffer`` is the smallest ``jute.maxbuffer`` of brokers and servers, in bytes. ``cache`` keeps decoded
+    topics between the reads of a session. Raises the errors of ``read_metadata``.
     """
-    head = read_metadata(session)
+    metadata = read_metadata(session)
     if cache:
         cache.start_read()
-    found = _TopicCollector(list(head.warnings), cache.decode_topic_state if cache else decode_topic_state)
-    for nodes in _read_all_topics(session, head):
-        found.add(nodes)
-    for name, record in _read_dangling_records(session, head):
-        found.add_record(name, record)
-    return ClusterRead(_build_state(session, head, found, jute_max_buffer), head)
+    collector = _TopicCollector(list(metadata.warnings), cache.decode_topic_state if cache else decode_topic_state)
+    for nodes in _read_all_topics(session, metadata):
+        collector.add(nodes)
+    for name, record in _read_dangling_records(session, metadata):
+        collector.add_record(name, record)
+    return ClusterRead(_build_state(session, metadata, collector, jute_max_buffer), metadata)
 
 
 def read_topics(session: Session, names: Sequence[str]) -> tuple[dict[str, TopicZnodes], Znode | ReadFailure]:
-    """The znodes of single topics as of now, for whoever is about to write them, and the reassignment request.
+    """Read the znodes of single topics directly before a write, and the reassignment request.
 
-    The request is read behind the topics: one that came and went before is in the topic's node, or moves its version.
-    It takes no round trip of its own, in which a topic could be deleted and made again.
+    The request is read after the topics. A request that was created and removed earlier is visible in the topic's
+    znode, or changes its version. One round trip carries both reads: during a second round trip, a topic could be
+    deleted and recreated.
     """
     wanted = [path(name) for name in names for path in (topic_path, config_path, record_path, deletion_request_path)]
     answers = read_znodes(session, [*wanted, paths.REASSIGNMENT_REQUEST])
-    found = {
-        name: TopicZnodes(name, topic, config, record, marked_for_deletion=mark is not ReadFailure.MISSING)
-        for name, topic, config, record, mark in zip(names, answers, answers, answers, answers, strict=False)
+    znodes_by_topic = {
+        name: TopicZnodes(name, topic, config, record, marked_for_deletion=deletion_request is not ReadFailure.MISSING)
+        for name, topic, config, record, deletion_request in zip(
+            names, answers, answers, answers, answers, strict=False
+        )
     }
-    return found, next(answers)
+    return znodes_by_topic, next(answers)
 
 
 @dataclass(slots=True)
 class _TopicCollector:
-    """What the bulk read has brought so far."""
+    """The results of the bulk read so far."""
 
     warnings: list[str]
     decode_topic_state: Callable[[TopicZnodes, ZnodeDecoder], TopicState | ReadError | None]
@@ -82,7 +87,7 @@ class _TopicCollector:
     decoder: ZnodeDecoder = field(default_factory=ZnodeDecoder)
 
     def add(self, nodes: TopicZnodes) -> None:
-        """Decode one topic; it may have gone since its name was read, and leave its record."""
+        """Decode one topic; a topic that was deleted after its name was read may leave its ownership record."""
         state = self.decode_topic_state(nodes, self.decoder)
         if isinstance(state, TopicState):
             self.topics[nodes.name] = state
@@ -93,16 +98,16 @@ class _TopicCollector:
             self.add_record(nodes.name, nodes.record)
 
     def add_record(self, name: str, record: Znode | ReadFailure) -> None:
-        """Decode a record that has no topic."""
+        """Decode an ownership record that has no topic."""
         try:
-            found = decode_optional_record(record, self.decoder)
+            decoded = decode_optional_record(record, self.decoder)
         except ZnodeError as error:
             self.warnings.append(f"{record_path(name)} cannot be read: {error}")
             self.topic_errors[name] = ReadError(record_path(name), str(error))
         else:
-            if found is not None:
-                self.dangling_records[name] = found
-                self._add_deletion_record(name, found, record)
+            if decoded is not None:
+                self.dangling_records[name] = decoded
+                self._add_deletion_record(name, decoded, record)
 
     def _add_deletion_record(self, name: str, found: OwnershipRecord | None, record: Znode | ReadFailure) -> None:
         if found and found.deleted and not isinstance(record, ReadFailure):
@@ -110,18 +115,18 @@ class _TopicCollector:
 
 
 def _read_all_topics(session: Session, metadata: ClusterMetadata) -> Iterator[TopicZnodes]:
-    """The znodes of every topic, in the order of names; records only where there are some."""
-    recorded = frozenset(metadata.record_names)
-    answers = read_znodes(session, _paths_to_read(metadata, recorded))
+    """Yield the znodes of every topic, in the order of the names; read records only if they exist."""
+    names_with_record = frozenset(metadata.record_names)
+    answers = read_znodes(session, _paths_to_read(metadata, names_with_record))
     for name in metadata.topic_names:
         topic, config = next(answers), next(answers)
-        record = next(answers) if name in recorded else ReadFailure.MISSING
+        record = next(answers) if name in names_with_record else ReadFailure.MISSING
         yield TopicZnodes(name, topic, config, record, name in metadata.pending_deletions)
 
 
 def _paths_to_read(metadata: ClusterMetadata, names_with_record: frozenset[str]) -> Iterator[str]:
-    """The paths of all that is read; a large cluster has half a million of them, so they are made as they are used."""
-    # The names are ZooKeeper's own, so there is nothing to check in them.
+    """Yield the paths to read; a generator, because a large cluster has half a million of them."""
+    # ZooKeeper returned the names, so they are valid path components and need no check.
     topics, configs, records = f"{paths.TOPICS}/", f"{paths.TOPIC_CONFIGS}/", f"{paths.RECORDS}/"
     for name in metadata.topic_names:
         yield topics + name
@@ -137,7 +142,10 @@ def _read_dangling_records(session: Session, metadata: ClusterMetadata) -> Itera
 
 
 def infer_min_version(metadata: ClusterMetadata, topics: Iterable[TopicState]) -> KafkaVersion:
-    """The oldest release that fits: a topic with an id is a sign that the head by itself cannot show."""
+    """Return the oldest Kafka version that fits the metadata and the topics.
+
+    A topic id is a hint that the metadata does not contain.
+    """
     if any(topic.topic_id for topic in topics):
         return max(metadata.min_version, _TOPIC_IDS_SINCE)
     return metadata.min_version
@@ -171,7 +179,7 @@ def _build_state(
 
 
 def measure_list_sizes(metadata: ClusterMetadata, jute_max_buffer: int) -> ListSizes:
-    """Bytes of the lists as brokers receive them: a count, then length and text of each name."""
+    """Return the bytes of the lists that brokers receive: a count, then length and text of each name."""
     return ListSizes(
         topics_bytes=4 + sum(4 + len(name.encode()) for name in metadata.topic_names),
         notifications_bytes=4 + metadata.notifications * (4 + paths.CONFIG_CHANGE_NAME_BYTES),

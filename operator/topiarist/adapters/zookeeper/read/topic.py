@@ -1,7 +1,6 @@
-"""A cluster's state in one bulk read, and single topics afresh; both through one decoder.
+"""Decode the znodes of one topic into a ``TopicState``.
 
-What is read becomes values at once and its bytes are let go. It is many reads, not a snapshot: whoever writes reads the
-topic again, with ``read_topics``, and lets the transaction check the versions. Below stand ``head`` and ``wire``.
+``read.state`` decodes every topic of a bulk read with it, ``WriteContext`` a single topic before its write.
 """
 
 from __future__ import annotations
@@ -20,7 +19,10 @@ _NO_CONFIG: Mapping[str, str] = {}
 
 
 class TopicZnodes(NamedTuple):
-    """The znodes of one topic as they stand: raw, with their versions. ``marked``: its deletion has been asked for."""
+    """The znodes of one topic as read: raw, with their versions.
+
+    ``marked_for_deletion`` is True if the topic has a deletion request.
+    """
 
     name: str
     topic: Znode | ReadFailure
@@ -30,7 +32,10 @@ class TopicZnodes(NamedTuple):
 
 
 def decode_topic_state(nodes: TopicZnodes, decoder: ZnodeDecoder) -> TopicState | ReadError | None:
-    """The topic in core's words; None if there is none, a ``Fault`` for the first znode that is odd or forbidden."""
+    """Return the state of the topic.
+
+    Returns None if the topic is missing, a ``ReadError`` for the first znode that is malformed or forbidden.
+    """
     name, topic, config, record, _ = nodes
     if topic is ReadFailure.MISSING:
         return None
@@ -42,9 +47,10 @@ def decode_topic_state(nodes: TopicZnodes, decoder: ZnodeDecoder) -> TopicState 
         where = config_path
         overrides = _decode_config(config, decoder)
         where = record_path
-        ours = decode_optional_record(record, decoder)
+        ownership_record = decode_optional_record(record, decoder)
     except ZnodeError as error:
         return ReadError(where(name), str(error))
+    # A record that was last written before the topic was created belongs to an earlier topic of that name.
     valid = not isinstance(record, ReadFailure) and record.mzxid >= topic.czxid
     return TopicState(
         name=name,
@@ -54,7 +60,7 @@ def decode_topic_state(nodes: TopicZnodes, decoder: ZnodeDecoder) -> TopicState 
         partition_ids=node.partition_ids,
         topic_id=node.topic_id,
         reassigning_partitions=node.reassigning_partitions,
-        record=ours,
+        record=ownership_record,
         record_valid=valid,
         modified_externally=valid and _config_changed_since(config, record),
         unknown_fields=node.unknown_fields,
@@ -62,7 +68,7 @@ def decode_topic_state(nodes: TopicZnodes, decoder: ZnodeDecoder) -> TopicState 
 
 
 def _decode_config(node: Znode | ReadFailure, decoder: ZnodeDecoder) -> Mapping[str, str]:
-    """The overrides; no znode means none, as Kafka has it."""
+    """Return the overrides; a missing znode means none, as in Kafka."""
     if node is ReadFailure.MISSING:
         return _NO_CONFIG
     if node is ReadFailure.DENIED:
@@ -71,6 +77,7 @@ def _decode_config(node: Znode | ReadFailure, decoder: ZnodeDecoder) -> Mapping[
 
 
 def decode_optional_record(node: Znode | ReadFailure, decoder: ZnodeDecoder) -> OwnershipRecord | None:
+    """Return the ownership record, None if it is missing; raise ``ZnodeError`` if it is malformed or forbidden."""
     if node is ReadFailure.MISSING:
         return None
     if node is ReadFailure.DENIED:

@@ -1,8 +1,8 @@
-"""Freezing and thawing: one set of our gate, without the lock, so that it works while another run holds that.
+"""Freeze or unfreeze a cluster: one write of the freeze znode, without the lock.
 
-Every transaction of ours checks the gate's version as its run has read it: from the set on no transaction begun before
-goes through. The set itself is made at the version just read, so that of two people who freeze at once the second is
-told of the first.
+Without the lock, a freeze works while another run holds it. Every transaction of topiarist checks the version of the
+freeze znode that its run has read, so after this write no transaction of an earlier run commits. The write itself is
+made at the version just read: of two users who freeze at once, the second sees the freeze of the first.
 """
 
 from __future__ import annotations
@@ -24,38 +24,40 @@ _KRAFT_REASONS = frozenset({Reason.KRAFT_CONTROLLER, Reason.KRAFT_MIGRATION})
 
 
 def set_freeze(session: Session, freeze: Freeze | None, *, by: str, force: bool) -> FreezeResult:
-    """Freeze the cluster, or thaw it if ``freeze`` is None. What another than ``by`` has frozen takes ``force``.
+    """Freeze the cluster, or unfreeze it if ``freeze`` is None.
 
-    Works without a controller, since it touches nothing of Kafka's. Raises ``TopiaristError`` with the reason if a
-    KRaft controller is, or may soon be, in charge: then nothing at all is written.
+    A freeze of a user other than ``by`` is changed only with ``force``. Works without a controller, since it writes no
+    znode of Kafka. Raises ``TopiaristError`` with the reason if a KRaft controller is, or may soon be, in charge: then
+    nothing is written.
     """
-    head = read_metadata(session)
-    if head.write_block.reason in _KRAFT_REASONS:
+    metadata = read_metadata(session)
+    if metadata.write_block.reason in _KRAFT_REASONS:
         raise TopiaristError(
-            head.write_block.reason, head.write_block.message, "nothing is written here any more, frozen or not"
+            metadata.write_block.reason, metadata.write_block.message, "nothing is written here any more, frozen or not"
         )
     sent = False
     for _ in range(MAX_DISCONNECTS):
         sync(session)
         (node,) = read_znodes(session, [paths.FREEZE])
-        found, readable = _decode_freeze(node)
-        if readable and found == freeze:
-            return FreezeResult(Result.DONE if sent else Result.UNCHANGED, found)
-        if found and freeze and (found.by, found.reason) == (freeze.by, freeze.reason):
-            return FreezeResult(Result.UNCHANGED, found)
-        if found and found.by != by and not force:
-            return FreezeResult(Result.REFUSED, found)
+        current, readable = _decode_freeze(node)
+        if readable and current == freeze:
+            # After a lost reply, the value found may be the one that this call wrote.
+            return FreezeResult(Result.DONE if sent else Result.UNCHANGED, current)
+        if current and freeze and (current.by, current.reason) == (freeze.by, freeze.reason):
+            return FreezeResult(Result.UNCHANGED, current)
+        if current and current.by != by and not force:
+            return FreezeResult(Result.REFUSED, current)
         if not isinstance(node, Znode):
             ensure_own_znodes(session)
             continue
         sent = True
         if _write_freeze(session, freeze, node.version):
-            return FreezeResult(Result.DONE, found)
+            return FreezeResult(Result.DONE, current)
     raise TopiaristError(Reason.STATE_CONFLICT, f"{paths.FREEZE} changed {MAX_DISCONNECTS} times in a row", "run again")
 
 
 def _decode_freeze(node: Znode | ReadFailure) -> tuple[Freeze | None, bool]:
-    """What the gate says, and whether it can be read; one that is not there is open."""
+    """Return the freeze, and whether the znode is readable; a missing znode means not frozen."""
     try:
         return own_znodes.decode_freeze(node.data) if isinstance(node, Znode) else None, True
     except ZnodeError:
@@ -63,7 +65,10 @@ def _decode_freeze(node: Znode | ReadFailure) -> tuple[Freeze | None, bool]:
 
 
 def _write_freeze(session: Session, freeze: Freeze | None, version: int) -> bool:
-    """Set the gate at this version; False if that has to be looked at again."""
+    """Write the freeze znode at ``version``; return False if it must be read again.
+
+    Raises ``NoPermission``.
+    """
     request = SetData(session.chroot + paths.FREEZE, own_znodes.encode_freeze(freeze), version)
     try:
         session.result(session.send(request))

@@ -1,7 +1,8 @@
-"""A transaction on the wire: ZooKeeper's multi (opcode 14), and its answer, operation by operation.
+"""Serialize a transaction as ZooKeeper's multi request (opcode 14), and decode its reply per operation.
 
-kazoo has one of its own; ours is made once, by the caller, and repeats nothing: what stands before every transaction
-of a run (the fence, the brokers) is serialized once. At ten thousand transactions that is a third of the time.
+kazoo has a transaction class of its own. This one serializes the operations that begin every transaction of a run (the
+fence, the brokers) once and caches the bytes. At ten thousand transactions that saves a third of the time. ``Writer``
+sends the requests.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _FRAME_BYTES = 12
 
 
 class MultiRequest:
-    """One transaction. Its answer is a list: for each operation True, or the exception that says why not."""
+    """One transaction. Its result is a list: for each operation True, or the exception that explains the failure."""
 
     type = _MULTI
 
@@ -34,15 +35,15 @@ class MultiRequest:
 
     @property
     def size(self) -> int:
-        """Bytes of the whole frame, its headers included."""
+        """Return the size of the whole frame in bytes, its headers included."""
         return _FRAME_BYTES + len(self._bytes)
 
     def serialize(self) -> bytes:
-        """The request's body."""
+        """Return the body of the request."""
         return self._bytes
 
     def deserialize(self, buffer: bytes, offset: int) -> list[bool | Exception]:
-        """The results, from the body of the reply."""
+        """Return the results, decoded from the body of the reply."""
         results: list[bool | Exception] = []
         while True:
             opcode, done, _ = _HEADER.unpack_from(buffer, offset)

@@ -1,11 +1,10 @@
-"""One topic's plan as one ZooKeeper transaction: its checks and writes in order, and what its results mean.
+"""Build the ZooKeeper transaction of one topic and interpret its results.
 
-Pure: ``writing`` reads the nodes before and sends the operations after. Every write carries the version just read or
-is a create; what is not written, and was compared, is checked at that version too. Every transaction begins with the
-fence (our lock, the controller and its epoch, the gate) and ends with our record.
+Pure: ``Writer`` reads the znodes before and sends the operations after. Every write is a create or carries the version
+just read. A znode that was compared and is not written is checked at that version. Every transaction begins with the
+fence (the lock of this run, the controller and its epoch, the freeze znode) and ends with the ownership record.
 
-What the answer to a transaction means. kazoo's ``commit`` does not raise and calls a rollback committed: each result
-is looked at here.
+kazoo's own ``commit`` does not raise and reports a rollback as committed, so this module examines each result.
 """
 
 from __future__ import annotations
@@ -44,15 +43,15 @@ from topiarist.model.plan import (
 from topiarist.planning.preconditions import is_nudge
 
 Acl = tuple[tuple[int, str, str], ...]
-"""Who may do what with a znode: permissions, scheme and identity of each entry."""
+"""The entries of a znode's access control list: permissions, scheme and identity of each."""
 
 
 _FORBIDDEN_DURING_REASSIGNMENT = CreateTopic | AddPartitions | DeleteTopic
-"""Changes of a topic that a reassignment request must not name."""
+"""Changes that are not sent for a topic that a reassignment request names."""
 
 
 class OperationType(str, Enum):
-    """What an operation does."""
+    """The kinds of operation in a transaction."""
 
     CHECK = "check"
     CREATE = "create"
@@ -61,7 +60,7 @@ class OperationType(str, Enum):
 
 
 class Operation(NamedTuple):
-    """One step of a transaction. ``version`` -1 means any; ``acl`` and ``sequence`` count for a create only."""
+    """One operation of a transaction. ``version`` -1 means any; ``acl`` and ``sequential`` apply to a create only."""
 
     type: OperationType
     path: str
@@ -72,10 +71,11 @@ class Operation(NamedTuple):
 
 
 class TransactionTemplate(NamedTuple):
-    """What every transaction of a run is built on.
+    """The parts that all transactions of a run share.
 
-    ``fence`` are the checks that begin each: our lock, the controller and its epoch, the gate. ``brokers`` has a check
-    for each registered broker, ``acls`` the entries for new nodes by the path of their parent.
+    ``fence`` has the checks that begin each transaction: the lock of this run, the controller and its epoch, the freeze
+    znode. ``broker_checks`` has a check for each registered broker. ``acls`` has the entries for new znodes, by the
+    path of their parent.
     """
 
     fence: tuple[Operation, ...]
@@ -84,7 +84,7 @@ class TransactionTemplate(NamedTuple):
 
 
 def build_fence(lock_path: str, epoch_version: int, freeze_version: int) -> tuple[Operation, ...]:
-    """The checks that must hold when a transaction commits, in the order in which their failures count."""
+    """Return the checks that must hold at commit, in the order in which ZooKeeper reports a failure."""
     return (
         Operation(OperationType.CHECK, lock_path),
         Operation(OperationType.CHECK, paths.CONTROLLER_EPOCH, version=epoch_version),
@@ -100,46 +100,46 @@ def build_operations(
     state_node: Znode | ReadFailure = ReadFailure.MISSING,
     request_version: int | None = None,
 ) -> list[Operation]:
-    """The transaction that does everything ``plan`` wants of its topic, given its ``nodes`` as just read.
+    """Return the operations that carry out ``plan`` on its topic, given the ``nodes`` just read.
 
-    ``state_node`` is partition 0's state node, if it is there and the plan rests on it. A replica list may name brokers
-    that are not registered (an explicit assignment, allowed by the run): those cannot be checked. ``request_version``
-    is the version of the reassignment request; that there is none cannot be checked, since the controller watches its
-    creation.
+    ``state_node`` is the state znode of partition 0, if it exists and the plan depends on it. A replica list may name
+    brokers that are not registered (an explicit assignment, allowed by the run): those cannot be checked.
+    ``request_version`` is the version of the reassignment request. The absence of a request cannot be checked, since
+    the controller watches its creation.
     """
     acls, record = template.acls, paths.record_path(plan.topic)
-    found = list(template.fence)
+    operations = list(template.fence)
     if releases_ownership(plan):
         assert isinstance(nodes.record, Znode)
-        return [*found, Operation(OperationType.DELETE, record, version=nodes.record.version)]
+        return [*operations, Operation(OperationType.DELETE, record, version=nodes.record.version)]
     if is_nudge(plan):
         assert isinstance(nodes.topic, Znode)
-        again = Operation(OperationType.SET, paths.topic_path(plan.topic), nodes.topic.data, nodes.topic.version)
+        nudge = Operation(OperationType.SET, paths.topic_path(plan.topic), nodes.topic.data, nodes.topic.version)
         return [
-            *found,
+            *operations,
             *_check_reassignment_request(request_version),
             *_check_no_deletion_request(plan.topic, acls),
-            again,
+            nudge,
         ]
     brokers = set(chain.from_iterable(plan.new_replicas()))
-    found += [template.broker_checks[broker] for broker in sorted(brokers & template.broker_checks.keys())]
+    operations += [template.broker_checks[broker] for broker in sorted(brokers & template.broker_checks.keys())]
     if isinstance(state_node, Znode):
-        found.append(
+        operations.append(
             Operation(OperationType.CHECK, paths.partition_state_path(plan.topic, 0), version=state_node.version)
         )
     if any(isinstance(change, _FORBIDDEN_DURING_REASSIGNMENT) for change in plan.changes):
-        found += _check_reassignment_request(request_version)
+        operations += _check_reassignment_request(request_version)
     writes: set[str] = set()
     for change in plan.changes:
         steps = _build_change_operations(plan, change, nodes, acls)
         writes.update(step.path for step in steps)
-        found += steps
+        operations += steps
     for path, node in ((paths.topic_path(plan.topic), nodes.topic), (paths.config_path(plan.topic), nodes.config)):
         if path not in writes and isinstance(node, Znode):
-            found.append(Operation(OperationType.CHECK, path, version=node.version))
+            operations.append(Operation(OperationType.CHECK, path, version=node.version))
     if plan.record_after is not None:
-        found.append(_set_or_create(record, own_znodes.encode_record(plan.record_after), nodes.record, acls))
-    return found
+        operations.append(_set_or_create(record, own_znodes.encode_record(plan.record_after), nodes.record, acls))
+    return operations
 
 
 def _check_reassignment_request(version: int | None) -> list[Operation]:
@@ -159,10 +159,10 @@ def _build_change_operations(
             ]
         case AddPartitions(replicas=replicas):
             assert isinstance(nodes.topic, Znode)
-            grown = topics.add_partitions(nodes.topic.data, replicas)
+            topic_data = topics.add_partitions(nodes.topic.data, replicas)
             return [
                 *_check_no_deletion_request(plan.topic, acls),
-                Operation(OperationType.SET, topic, grown, nodes.topic.version),
+                Operation(OperationType.SET, topic, topic_data, nodes.topic.version),
             ]
         case UpdateConfig():
             return [_build_config_update(config, change, nodes, acls), _build_config_notification(plan.topic, acls)]
@@ -176,7 +176,7 @@ def _build_change_operations(
 
 
 def _build_config_update(path: str, change: UpdateConfig, nodes: TopicZnodes, acls: Mapping[str, Acl]) -> Operation:
-    """The whole map, as just read and with our keys changed."""
+    """Return the write of the whole config map: the map just read, with the managed keys changed."""
     if not isinstance(nodes.config, Znode):
         return _set_or_create(path, configs.encode_config(config_after({}, (change,))), nodes.config, acls)
     after = config_after(configs.decode_config(nodes.config.data), (change,))
@@ -191,7 +191,7 @@ def _build_config_notification(topic: str, acls: Mapping[str, Acl]) -> Operation
 
 
 def _check_no_deletion_request(topic: str, acls: Mapping[str, Acl]) -> list[Operation]:
-    """Fails if the topic is marked for deletion, and leaves nothing behind."""
+    """Return two operations that fail if the topic has a deletion request and leave no znode behind."""
     path = paths.deletion_request_path(topic)
     return [
         Operation(OperationType.CREATE, path, acl=acls[paths.DELETION_REQUESTS]),
@@ -200,16 +200,16 @@ def _check_no_deletion_request(topic: str, acls: Mapping[str, Acl]) -> list[Oper
 
 
 def _set_or_create(path: str, data: bytes, node: Znode | ReadFailure, acls: Mapping[str, Acl]) -> Operation:
-    """Set what was seen at its version, or create what was not there."""
+    """Return a set at the version of ``node``, or a create if the znode was missing."""
     if isinstance(node, Znode):
         return Operation(OperationType.SET, path, data, node.version)
     return Operation(OperationType.CREATE, path, data, acl=acls[path.rpartition("/")[0]])
 
 
 class FailedOperation(NamedTuple):
-    """The step at which a transaction failed, and how. Nothing of it was done.
+    """The operation at which a transaction failed, and its error. Nothing of the transaction was applied.
 
-    ``ground``: it is not the topic that moved but what every transaction stands on (the fence, the brokers).
+    ``context_changed`` is True if the fence or a broker changed, not the topic.
     """
 
     operation: Operation
@@ -218,12 +218,12 @@ class FailedOperation(NamedTuple):
 
     @property
     def is_conflict(self) -> bool:
-        """Whether somebody else changed a node: to be read and compared again."""
+        """Return True if another client changed a znode: the topic must be read and compared again."""
         return isinstance(self.error, BadVersionError | NodeExistsError | NoNodeError)
 
     @property
     def message(self) -> str:
-        """What was in the way."""
+        """Return the path of the znode and how it changed."""
         if isinstance(self.error, NodeExistsError):
             return f"{self.operation.path} appeared while it was written"
         if isinstance(self.error, NoNodeError):
@@ -231,7 +231,7 @@ class FailedOperation(NamedTuple):
         return f"{self.operation.path} changed while it was written"
 
     def to_outcome(self, topic: str) -> Outcome:
-        """The topic's outcome where trying again would not help."""
+        """Return the topic's outcome for an error that a retry would not resolve."""
         if isinstance(self.error, NoAuthError) and self.operation.type is OperationType.CHECK:
             return permission_denied_outcome(topic, "read", self.operation.path)
         if isinstance(self.error, NoAuthError):
@@ -246,15 +246,18 @@ class FailedOperation(NamedTuple):
 
 
 def permission_denied_outcome(topic: str, verb: str, path: str) -> Outcome:
-    """The outcome of a right that we do not have."""
+    """Return the outcome of a missing permission."""
     return Outcome(topic, Result.FAILED, Reason.NO_PERMISSION, f"no permission to {verb} {path}")
 
 
 def partitions_requiring_state(plan: TopicPlan) -> range:
-    """Return the partitions that must have a state before ``plan`` is written: all for growth, one for a deletion.
+    """Return the partitions that must have a state before ``plan`` is written.
 
-    The controller sets the node of a new topic from what it has read, at any version, before it makes the states:
-    growth written in between is lost (contract 4.3). It drops a mark for a topic that it does not know (contract 6.5).
+    All existing partitions for growth, partition 0 for a deletion, none for any other change.
+
+    The controller writes the znode of a new topic from its own earlier read, at any version, before it creates the
+    states: growth written in between is lost (contract 4.3). It drops the deletion request of a topic that it does not
+    know (contract 6.5).
     """
     for change in plan.changes:
         if isinstance(change, AddPartitions):
@@ -265,10 +268,11 @@ def partitions_requiring_state(plan: TopicPlan) -> range:
 
 
 def partitions_to_read(plan: TopicPlan) -> Sequence[int]:
-    """Return the partitions whose states are read before ``plan`` is written; the first is checked in the transaction.
+    """Return the partitions for which states are read before ``plan`` is written.
 
-    A change of config does not depend on the controller, but a topic that was made again at equal versions of topic and
-    config seldom has that of the state too.
+    The transaction checks the first of these states. A config change does not depend on the controller, but the state
+    of partition 0 is read for it too: a recreated topic may have equal versions of its topic and config znodes, and
+    seldom also an equal version of that state.
     """
     for change in plan.changes:
         if isinstance(change, Nudge):
@@ -278,18 +282,21 @@ def partitions_to_read(plan: TopicPlan) -> Sequence[int]:
 
 
 def unneeded_nudge_outcome(plan: TopicPlan, states: Sequence[Znode | ReadFailure]) -> Outcome | None:
-    """Return the outcome of a nudge that is not needed any more: the controller has taken the partitions over."""
-    taken = is_nudge(plan) and all(isinstance(state, Znode) for state in states)
-    return Outcome(plan.topic, Result.UNCHANGED) if taken else None
+    """Return the outcome of a nudge that is no longer needed, None for all other plans.
+
+    A nudge is not needed once the controller has initialized all its partitions.
+    """
+    initialized = is_nudge(plan) and all(isinstance(state, Znode) for state in states)
+    return Outcome(plan.topic, Result.UNCHANGED) if initialized else None
 
 
 def uninitialized_outcome(
     plan: TopicPlan, topic: Znode | ReadFailure, states: Sequence[Znode | ReadFailure]
 ) -> Outcome | None:
-    """Return the outcome of a change that the controller would undo or drop, None where it may go on.
+    """Return the outcome of a change that the controller would undo, None if it can be sent.
 
-    ``states`` are the state nodes of ``to_be_read``. A state that is older than the ``topic`` node belongs to an
-    earlier topic of that name.
+    ``states`` are the state znodes of ``partitions_to_read``. A state that is older than the ``topic`` znode belongs to
+    an earlier topic of that name.
     """
     for partition, state in zip(partitions_requiring_state(plan), states, strict=False):
         if state is ReadFailure.DENIED:
@@ -306,7 +313,10 @@ def uninitialized_outcome(
 
 
 def disconnected_outcome(topic: str, times: int, size: int) -> Outcome:
-    """The outcome of a transaction under which the connection broke each time; our record says that it was not done."""
+    """Return the outcome of a transaction that failed because the connection dropped on each attempt.
+
+    The ownership record has shown that the transaction was not applied.
+    """
     message = (
         f"the connection dropped {times} times while it was written, and it was not done; its transaction has {size:,}"
         " bytes. If this happens again: is the servers' jute.maxbuffer smaller than zookeeper.maxBuffer says?"
@@ -315,7 +325,7 @@ def disconnected_outcome(topic: str, times: int, size: int) -> Outcome:
 
 
 def write_failed_outcome(topic: str, error: Exception, path: str = "") -> Outcome:
-    """The outcome of an error that has no words of its own."""
+    """Return the outcome of an error that has no message of its own."""
     where = f" at {path}" if path else ""
     what = str(error) or type(error).__name__
     return Outcome(topic, Result.FAILED, Reason.WRITE_FAILED, f"ZooKeeper answered {what}{where}")
@@ -324,9 +334,10 @@ def write_failed_outcome(topic: str, error: Exception, path: str = "") -> Outcom
 def find_first_failure(
     template: TransactionTemplate, steps: Sequence[Operation], results: Sequence[Any]
 ) -> FailedOperation | None:
-    """The step that made the transaction fail, None if every single one was done; there is a result for each step.
+    """Return the operation that made the transaction fail, None if all operations were applied.
 
-    Steps before it are answered with ``RolledBackError``, steps after it with ``RuntimeInconsistency``.
+    ``results`` has one result for each operation in ``steps``. ZooKeeper answers operations before the failed one with
+    ``RolledBackError``, operations after it with ``RuntimeInconsistency``.
     """
     errors = [(index, result) for index, result in enumerate(results) if isinstance(result, Exception)]
     if not errors:
@@ -334,14 +345,18 @@ def find_first_failure(
     index, error = next(
         (pair for pair in errors if not isinstance(pair[1], RolledBackError | RuntimeInconsistency)), errors[0]
     )
-    stood_on = index < len(template.fence) or steps[index] in template.broker_checks.values()
+    in_context = index < len(template.fence) or steps[index] in template.broker_checks.values()
     return FailedOperation(
-        steps[index], error, context_changed=stood_on and isinstance(error, BadVersionError | NoNodeError)
+        steps[index], error, context_changed=in_context and isinstance(error, BadVersionError | NoNodeError)
     )
 
 
 def committed_outcome(plan: TopicPlan, nodes: TopicZnodes, stat: Any) -> Outcome:
-    """The outcome of a transaction that was done: was it the topic that was meant?"""
+    """Return the outcome of a committed transaction.
+
+    ``stat`` is the topic's stat directly after the write, None if the topic was missing. The outcome is a failure if
+    the topic was deleted or recreated while the transaction was sent.
+    """
     deleted = any(isinstance(change, DeleteTopic) for change in plan.changes)
     if not isinstance(nodes.topic, Znode) or (deleted and stat is None) or releases_ownership(plan):
         return Outcome(plan.topic, Result.DONE)
@@ -352,8 +367,10 @@ def committed_outcome(plan: TopicPlan, nodes: TopicZnodes, stat: Any) -> Outcome
 
 
 def record_proves_commit(record: Znode | ReadFailure, before: Znode | ReadFailure, last: Operation) -> bool:
-    """Whether our record shows that the transaction was done: one version on from what was seen, with the bytes of its
-    ``last`` step; or that it is gone, if that took it away.
+    """Return True if the ownership record proves that the transaction was committed.
+
+    The proof is a record one version after the version read ``before``, with the bytes of the ``last`` operation. If
+    that operation deletes the record, the proof is a missing record.
     """
     if last.type is OperationType.DELETE:
         return record is ReadFailure.MISSING

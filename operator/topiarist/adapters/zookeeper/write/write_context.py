@@ -1,10 +1,8 @@
-"""What a writing run stands on at this moment: controller, gate, brokers, names, and the fence of its transactions.
+"""The context that the transactions of a run depend on: controller, freeze znode, brokers, topic names, ACLs.
 
-``site`` reads it once. Here it is kept while ``writing`` sends one topic after the other, and renewed when the server
-says that it moved. While a new controller is being elected there is none, and the run waits for it.
-
-What a writing run stands on: the fence and the brokers as of now, the ACLs of new nodes, our own root in
-ZooKeeper.
+``Writer`` keeps one ``WriteContext`` while it sends topic after topic, and refreshes it when a check of the fence
+fails. During a controller election there is no controller, and the run waits for it. This module also creates
+topiarist's own root znodes.
 """
 
 from __future__ import annotations
@@ -44,10 +42,10 @@ from topiarist.model.state import ReadError
 from topiarist.planning.preconditions import CurrentTopic
 
 CONTROLLER_ELECTION_TIMEOUT_S = 10.0
-"""Seconds that a run waits for a new controller; there is none for as long as an election takes."""
+"""Seconds that a run waits for a new controller; there is none while an election is in progress."""
 
 CONTEXT_MAX_AGE_S = 1.0
-"""Seconds for which a run that was held back relies on what it stands on; then it looks again before it writes."""
+"""Seconds after which a run that was throttled reads its context again before it writes."""
 
 _POLL_INTERVAL_S = 0.1
 
@@ -55,7 +53,10 @@ T = TypeVar("T")
 
 
 def wait_for_controller(attempt: Callable[[], T], stop: Callable[[], bool]) -> T:
-    """What ``attempt`` gives, asked again for as long as an election may take while it raises ``NoController``."""
+    """Return the result of ``attempt``, calling it again while it raises ``NoController``.
+
+    After ``CONTROLLER_ELECTION_TIMEOUT_S`` seconds, or once ``stop()`` is true, the error is raised.
+    """
     deadline = time.monotonic() + CONTROLLER_ELECTION_TIMEOUT_S
     while True:
         try:
@@ -67,7 +68,10 @@ def wait_for_controller(attempt: Callable[[], T], stop: Callable[[], bool]) -> T
 
 
 class WriteContext:
-    """The ground of one run, read at once. Raises ``TopiaristError`` if nothing may be written."""
+    """The transaction template and the cluster metadata of one run.
+
+    The constructor reads both. Raises ``TopiaristError`` if nothing may be written.
+    """
 
     def __init__(self, session: Session, lock_path: str, stop: Callable[[], bool]) -> None:
         self._session = session
@@ -78,7 +82,7 @@ class WriteContext:
         self._hint = "nothing more is written: what was not sent before is left as it was"
 
     def refresh(self) -> None:
-        """Find out what there is to stand on now; an election is waited for."""
+        """Read the template and the metadata again; wait if an election is in progress."""
         self.template, self.metadata = wait_for_controller(
             lambda: read_transaction_template(self._session, self._lock_path, self._hint), self._stop
         )
@@ -87,45 +91,46 @@ class WriteContext:
         self._refreshed_at = time.monotonic()
 
     def refresh_if_stale(self) -> None:
-        """Find it out anew if brokers, names and the gate have had time to change."""
+        """Refresh the context if it is older than ``CONTEXT_MAX_AGE_S``."""
         if time.monotonic() - self._refreshed_at > CONTEXT_MAX_AGE_S:
             self.refresh()
 
     def refresh_metadata(self, plans: Sequence[TopicPlan]) -> None:
-        """What the topics of ``plans`` rest on and no transaction can check. Raises if a migration to KRaft has begun.
+        """Refresh the metadata that ``plans`` depend on and that no transaction can check.
 
-        A broker that comes back has a new registration of the same version, perhaps in another rack.
+        A broker that restarts has a new registration of the same version, perhaps in another rack. Raises
+        ``TopiaristError`` if a migration to KRaft has begun.
         """
-        named = {broker for plan in plans for replicas in plan.new_replicas() for broker in replicas}
-        self.metadata = refresh_metadata(self._session, self.metadata, sorted(named))
+        broker_ids = {broker for plan in plans for replicas in plan.new_replicas() for broker in replicas}
+        self.metadata = refresh_metadata(self._session, self.metadata, sorted(broker_ids))
         if self.metadata.write_block.reason:
             self.refresh()
 
     def update_reassignment_request(self, node: Znode | ReadFailure, names: Collection[str]) -> None:
-        """Keep what the reassignment request ``node`` names, as it was read with the topics ``names``."""
+        """Keep the topics that the reassignment request ``node`` names, read together with the topics ``names``."""
         self.reassignment_request = decode_reassignment_request(self._session, node, names)
 
     def decode_current_topic(self, nodes: TopicZnodes) -> CurrentTopic | str:
-        """A topic as it stands, for a comparison by value; text if one of its nodes cannot be read."""
-        found = decode_topic_state(nodes, ZnodeDecoder())
-        if isinstance(found, ReadError):
-            return f"{found.path}: {found.message}"
-        record = found.record if found else None
-        if found is None and isinstance(nodes.record, Znode):
+        """Return the topic for a comparison by value, or a message if a znode cannot be read."""
+        topic = decode_topic_state(nodes, ZnodeDecoder())
+        if isinstance(topic, ReadError):
+            return f"{topic.path}: {topic.message}"
+        record = topic.record if topic else None
+        if topic is None and isinstance(nodes.record, Znode):
             try:
                 record = own_znodes.decode_record(nodes.record.data)
             except ZnodeError as error:
                 return f"{paths.record_path(nodes.name)}: {error}"
-        head = self.metadata
+        metadata = self.metadata
         return CurrentTopic(
-            topic=found,
+            topic=topic,
             record=record,
             marked_for_deletion=nodes.marked_for_deletion,
             reassigning=nodes.name in self.reassignment_request.topics,
-            brokers={broker.id: broker for broker in head.brokers},
+            brokers={broker.id: broker for broker in metadata.brokers},
             topics_by_metric_name=self._topics_by_metric_name,
-            broker_defaults=head.broker_defaults,
-            min_version=infer_min_version(head, (found,) if found else ()),
+            broker_defaults=metadata.broker_defaults,
+            min_version=infer_min_version(metadata, (topic,) if topic else ()),
         )
 
 
@@ -134,37 +139,40 @@ _PARENT_PATHS = (paths.TOPICS, paths.TOPIC_CONFIGS, paths.CONFIG_CHANGES, paths.
 HINT_NOTHING_WRITTEN = "nothing was written"
 
 _MASKED_DIGEST_SUFFIX = ":x"
-"""In place of a digest's hash, which is longer."""
+"""The end of a digest entry when ZooKeeper masks its hash, which is longer."""
 
 
 def read_transaction_template(
     session: Session, lock_path: str, hint: str = HINT_NOTHING_WRITTEN
 ) -> tuple[TransactionTemplate, ClusterMetadata]:
-    """The ground for transactions, and the cluster's head as of now.
+    """Return the template for transactions, and the cluster metadata that it was built from.
 
-    Raises ``TopiaristError`` with the reason of the gate, and ``hint``, if nothing may be written.
+    Raises ``TopiaristError`` with the reason of the write block, and ``hint``, if nothing may be written.
     """
-    head = read_metadata(session)
-    require_writable(head, hint)
-    if head.epoch_version is None or head.freeze_version is None:
-        # Not the epoch: without one there is no controller, and the gate is closed.
+    metadata = read_metadata(session)
+    require_writable(metadata, hint)
+    if metadata.epoch_version is None or metadata.freeze_version is None:
+        # It is the freeze znode: without an epoch there is no controller, and the write block above has raised.
         raise TopiaristError(Reason.STATE_CONFLICT, f"{paths.FREEZE} has gone in the middle of the run", "run again")
     acls = {parent: _read_acl(session, parent) for parent in _PARENT_PATHS}
+    # Ownership records get the ACL of Kafka's topics, like the root znodes of ``ensure_own_znodes``.
     acls[paths.RECORDS] = acls[paths.TOPICS]
-    brokers = {broker.id: Operation(OperationType.CHECK, paths.broker_path(broker.id)) for broker in head.brokers}
-    return TransactionTemplate(build_fence(lock_path, head.epoch_version, head.freeze_version), brokers, acls), head
+    brokers = {broker.id: Operation(OperationType.CHECK, paths.broker_path(broker.id)) for broker in metadata.brokers}
+    return TransactionTemplate(
+        build_fence(lock_path, metadata.epoch_version, metadata.freeze_version), brokers, acls
+    ), metadata
 
 
 def require_writable(metadata: ClusterMetadata, hint: str = HINT_NOTHING_WRITTEN) -> None:
-    """Raise if nothing may be written to this cluster; ``hint`` says what was written before."""
+    """Raise ``TopiaristError`` if the cluster has a write block; ``hint`` says what was written before."""
     if metadata.write_block.reason:
         raise TopiaristError(metadata.write_block.reason, metadata.write_block.message, hint)
 
 
 def ensure_own_znodes(session: Session) -> list[ACL]:
-    """Make our own nodes where they are missing, with the ACL of Kafka's topics; gives that ACL.
+    """Create topiarist's missing root znodes with the ACL of Kafka's topics; return that ACL.
 
-    Single creates: a chroot that does not exist is an error here, never created.
+    Each znode is created by a single request: a chroot that does not exist is an error and is never created.
     """
     acl = to_kazoo_acl(_read_acl(session, paths.TOPICS))
     nodes = {
@@ -173,10 +181,10 @@ def ensure_own_znodes(session: Session) -> list[ACL]:
         paths.RECORDS: b"",
         paths.FREEZE: own_znodes.encode_freeze(None),
     }
-    # Looked for first: to be told that a node is there already takes the right to make it.
-    found = dict(zip(nodes, read_znodes(session, nodes), strict=True))
+    # Read before creating: without the permission to create, ZooKeeper does not report that a znode exists.
+    existing = dict(zip(nodes, read_znodes(session, nodes), strict=True))
     for path, data in nodes.items():
-        if found[path] is ReadFailure.MISSING:
+        if existing[path] is ReadFailure.MISSING:
             _create_own_znode(session, path, data, acl)
     return acl
 
@@ -185,7 +193,7 @@ def _create_own_znode(session: Session, path: str, data: bytes, acl: list[ACL]) 
     try:
         session.call_with_retry(Create(session.chroot + path, data, acl, 0))
     except NodeExistsError:
-        return  # another run was faster, or we were, and the answer was lost
+        return  # another run created it, or this run did and the reply was lost
     except NoAuthError:
         message = f"no permission to create {path}, where topiarist keeps its records and its lock"
         raise TopiaristError(
@@ -194,12 +202,15 @@ def _create_own_znode(session: Session, path: str, data: bytes, acl: list[ACL]) 
 
 
 def to_kazoo_acl(acl: Acl) -> list[ACL]:
-    """The entries in kazoo's form."""
+    """Return the entries as kazoo's ``ACL`` objects."""
     return [ACL(permissions, Id(scheme, identity)) for permissions, scheme, identity in acl]
 
 
 def _read_acl(session: Session, path: str) -> Acl:
-    """What new nodes below ``path`` get: the entries of their siblings, which are the parent's."""
+    """Return the ACL for new znodes below ``path``: that of the parent, which their siblings have too.
+
+    Raises ``NotAKafkaCluster`` if ``path`` does not exist, ``NoPermission`` if its ACL cannot be read in full.
+    """
     try:
         entries, _ = session.call_with_retry(GetACL(session.chroot + path))
     except NoNodeError:
@@ -208,7 +219,7 @@ def _read_acl(session: Session, path: str) -> Acl:
         message = f"no permission to read the ACL of {path}: what new nodes should get cannot be told"
         raise TopiaristError(Reason.NO_PERMISSION, message) from None
     if any(entry.id.scheme == "digest" and entry.id.id.endswith(_MASKED_DIGEST_SUFFIX) for entry in entries):
-        # Written back, the mask would lock out whom the entry is for.
+        # Writing the mask back would lock out the user of the entry.
         message = (
             f"the ACL of {path} has digest entries, which ZooKeeper shows only to those with the admin right there"
         )

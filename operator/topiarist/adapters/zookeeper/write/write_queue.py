@@ -1,7 +1,7 @@
-"""What a writing run has still to send: which topics, in which order, how often each of them.
+"""The queue of topics that a run has still to send, with the number of attempts.
 
-``writing`` fills this from a plan, takes the next topics from it, and puts back what has to be sent again. Topics that
-get new partitions are held back for as long as a ``Pace`` says so; all others go first.
+``Writer`` fills the queue from a plan, takes topics from it, and returns topics that must be sent again. Topics that
+get new partitions wait until the ``Throttle`` accepts them; all other topics are sent first.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from topiarist.model.progress import partitions_to_initialize
 from topiarist.ports import Throttle
 
 MAX_ATTEMPTS = 3
-"""How often a topic is read, compared and sent before it counts as moved."""
+"""Attempts to read, compare and send a topic before its outcome is a conflict."""
 
 
 class TopicWrite(NamedTuple):
-    """A topic that is to be written: how often somebody was faster, and how often the connection dropped under it."""
+    """A topic to write.
+
+    ``attempts`` counts conflicts with other clients, ``disconnects`` counts connections that dropped during its write.
+    """
 
     plan: TopicPlan
     attempts: int = 0
@@ -29,7 +32,7 @@ class TopicWrite(NamedTuple):
 
 
 class WriteQueue:
-    """The topics of one run that are neither under way nor settled. After ``close`` nothing more will be sent."""
+    """The topics of one run that are neither in flight nor finished. After ``close`` no topic is sent."""
 
     def __init__(self, throttle: Throttle | None, stop: Callable[[], bool]) -> None:
         self._throttle = throttle
@@ -39,17 +42,21 @@ class WriteQueue:
         self.closed = False
 
     def __len__(self) -> int:
-        """How many may be sent now."""
+        """Return the number of topics that can be sent now."""
         return len(self._ready)
 
     def add(self, plan: TopicPlan) -> None:
-        """A topic that was not sent before."""
-        held = self._throttle is not None and partitions_to_initialize(plan)
-        (self._throttled if held else self._ready).append(TopicWrite(plan))
+        """Add a topic that was not sent before."""
+        throttled = self._throttle is not None and partitions_to_initialize(plan)
+        (self._throttled if throttled else self._ready).append(TopicWrite(plan))
 
     def wait(self) -> bool:
-        """Return when something may be sent, or nothing is left, or ``stop()`` is true; whether that took a rest."""
-        rested = False
+        """Wait until a topic can be sent, the queue is empty, or ``stop()`` is true.
+
+        Returns True if the throttle made the run wait, which means that time has passed since the last read of the
+        context.
+        """
+        waited = False
         while self._throttled and not self._stop():
             assert self._throttle is not None
             while self._throttled and self._throttle.try_acquire(self._throttled[0].plan):
@@ -57,39 +64,39 @@ class WriteQueue:
             if self._ready:
                 break
             self._throttle.wait()
-            rested = True
-        return rested
+            waited = True
+        return waited
 
     def peek(self, count: int) -> list[TopicPlan]:
-        """The next topics, at most ``count``, in the order in which ``take`` gives them."""
+        """Return the next topics, at most ``count``, in the order in which ``pop`` returns them."""
         return [job.plan for job in islice(self._ready, count)]
 
     def pop(self) -> TopicWrite:
-        """The next topic."""
+        """Remove and return the next topic."""
         return self._ready.popleft()
 
     def requeue(self, job: TopicWrite) -> None:
-        """A topic that was taken and has not been sent, or not so that it would count."""
+        """Return a topic to the queue without counting an attempt."""
         self._ready.append(job)
 
     def retry_conflict(self, job: TopicWrite) -> bool:
-        """A topic that somebody else was faster with: whether it is tried again."""
+        """Count a conflict with another client; return True if the topic is tried again."""
         return self._retry(job._replace(attempts=job.attempts + 1))
 
     def retry_disconnect(self, job: TopicWrite) -> bool:
-        """A topic under which the connection dropped: whether it is tried again."""
+        """Count a dropped connection; return True if the topic is tried again."""
         return self._retry(job._replace(disconnects=job.disconnects + 1))
 
     def close(self) -> None:
-        """Nothing more will be sent: what comes back now stays here, however often it was tried."""
+        """Close the queue: topics that are returned now stay in it, however often they were tried."""
         self.closed = True
 
     def remaining(self) -> Iterator[TopicPlan]:
-        """All topics that were not sent."""
+        """Yield all topics that were not sent."""
         yield from (job.plan for job in (*self._ready, *self._throttled))
 
     def _retry(self, job: TopicWrite) -> bool:
-        again = self.closed or (job.attempts < MAX_ATTEMPTS and job.disconnects < MAX_DISCONNECTS)
-        if again:
+        retry = self.closed or (job.attempts < MAX_ATTEMPTS and job.disconnects < MAX_DISCONNECTS)
+        if retry:
             self._ready.append(job)
-        return again
+        return retry

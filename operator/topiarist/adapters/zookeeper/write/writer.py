@@ -1,11 +1,12 @@
-"""Carrying out a plan: one checked transaction a topic, pipelined, every result looked at, every doubt resolved by
-reading.
+"""Apply a plan: one checked transaction per topic, pipelined.
 
-For each window of topics: read their nodes, compare by value with what the plan was made from, send what still is true
-at the versions just read, and settle the answers in order. What the server refused because something moved is read and
-compared again; what a lost connection left open is decided by our record, whose version and bytes nobody else can
-have made. When the run ends before its time, what was under way is still heard out. ``jobs`` says what is next,
-``footing`` what the run stands on, ``transaction`` what is sent, ``verdict`` what an answer means.
+For each batch of topics ``Writer`` reads their znodes, compares them by value with the plan, sends what is still valid
+at the versions just read, and handles the replies in order. A topic that conflicts with a write of another client is
+read and compared again. After a lost reply the ownership record decides: only this transaction can have written its
+version and bytes. When a run ends early, the replies to transactions in flight are still read.
+
+``ZooKeeperCluster.apply`` calls this module. ``write_queue`` orders the topics, ``write_context`` holds the fence and
+the cluster metadata, ``transaction`` builds the operations and interprets their results.
 """
 
 from __future__ import annotations
@@ -47,17 +48,20 @@ BATCH_SIZE = 200
 """Topics that are read together, directly before they are written."""
 
 MAX_IN_FLIGHT = 64
-"""Transactions under way at any time, however far away the server is."""
+"""Maximum number of transactions in flight, however long the round trip."""
 
 MIN_IN_FLIGHT = 16
-"""As many keep a server busy that answers at once."""
+"""Transactions in flight that keep a server busy if it answers without delay."""
 
 SERVER_TX_PER_SECOND = 3_000
-"""Transactions that a server gets through in a second: as many are on their way to one that is a second away."""
+"""Transactions that a server commits in a second, for the number in flight over a long round trip."""
 
 
 class _InFlightWrite(NamedTuple):
-    """A transaction under way: what it was made of, its answer, and the look at the topic that follows it."""
+    """A transaction in flight: its input, its reply, and the read of the topic's stat that follows it.
+
+    ``stat_reply`` is None if the topic did not exist before the write.
+    """
 
     write: TopicWrite
     operations: Sequence[Operation]
@@ -68,7 +72,7 @@ class _InFlightWrite(NamedTuple):
 
 
 class Writer:
-    """Carries out one plan under one lock. ``outcomes`` may be called once."""
+    """A writer that applies one plan under one lock. ``execute`` may be called once."""
 
     def __init__(
         self,
@@ -86,7 +90,7 @@ class Writer:
         self._jute_max_buffer = jute_max_buffer
         self._stop = stop
         self._assumptions = plan.assumptions()
-        # All others who ask this server wait behind what is under way: no more than it takes to keep it busy.
+        # Requests of all other clients wait behind these transactions: send only as many as keep the server busy.
         self._max_in_flight = int(min(MAX_IN_FLIGHT, MIN_IN_FLIGHT + SERVER_TX_PER_SECOND * session.round_trip_s))
         self._queue = WriteQueue(throttle, stop)
         self._in_flight_writes: deque[_InFlightWrite] = deque()
@@ -94,7 +98,10 @@ class Writer:
         self._context = WriteContext(session, lock_path, stop)
 
     def execute(self) -> Iterator[Outcome]:
-        """One outcome for each topic to do, as they become known; raises what ended the run, after the last one."""
+        """Yield one outcome for each actionable topic, in the order in which they become known.
+
+        Raises the error that ended the run, after the last outcome.
+        """
         yield from self._enforce_size_limits()
         try:
             with translate_errors(self._session):
@@ -107,34 +114,41 @@ class Writer:
         yield from self._skipped_outcomes()
 
     def _enforce_size_limits(self) -> Iterator[Outcome]:
-        """Queue what brokers will still be able to read; others may have filled their lists since the plan was made."""
-        head = self._context.metadata
-        there = frozenset(head.topic_names)
-        longer = [plan for plan in self._plan.actionable_topics() if plan.before or plan.topic not in there]
-        fitting = {
-            fits.topic: fits for fits in enforce_size_limits(longer, measure_list_sizes(head, self._jute_max_buffer))[0]
+        """Queue the topics that keep the lists of brokers within their size limits.
+
+        The limits are checked again here, because another client may have created topics since the plan was made.
+        Yields an outcome for each refused topic.
+        """
+        metadata = self._context.metadata
+        existing_names = frozenset(metadata.topic_names)
+        candidates = [
+            plan for plan in self._plan.actionable_topics() if plan.before or plan.topic not in existing_names
+        ]
+        limited_plans = {
+            limited.topic: limited
+            for limited in enforce_size_limits(candidates, measure_list_sizes(metadata, self._jute_max_buffer))[0]
         }
         for plan in self._plan.actionable_topics():
-            fits = fitting.get(plan.topic, plan)
-            if fits.changes == plan.changes:
+            limited = limited_plans.get(plan.topic, plan)
+            if limited.changes == plan.changes:
                 self._queue.add(plan)
             else:
-                refused = fits.refusals[-1]
+                refused = limited.refusals[-1]
                 yield Outcome(plan.topic, Result.REFUSED, refused.reason, refused.message)
 
     def _wait_for_work(self) -> bool:
-        """Whether there is something to send; waits until something may be, if only the pace keeps it back."""
+        """Return True if a topic can be sent; wait while the throttle holds all topics back."""
         if self._queue.wait() and self._queue:
             self._context.refresh_if_stale()
         return bool(self._queue)
 
     def _skipped_outcomes(self) -> Iterator[Outcome]:
-        """The outcomes of what is left when the run ends."""
+        """Yield an outcome for each topic that was not sent when the run ends."""
         for plan in self._queue.remaining():
             yield Outcome(plan.topic, Result.SKIPPED)
 
     def _write_batch(self) -> Iterator[Outcome]:
-        """Read, compare and send the next topics, and settle all that was sent."""
+        """Read, compare and send the next topics, then handle all replies."""
         plans = self._queue.peek(BATCH_SIZE)
         states = self._read_partition_states(plans)
         self._context.refresh_metadata(plans)
@@ -143,7 +157,7 @@ class Writer:
         interruptions = self._session.disconnects
         for plan in plans:
             if self._stop() or self._session.disconnects != interruptions:
-                break  # nothing more is wanted, or would arrive
+                break  # the run was stopped, or the connection dropped and requests would be lost
             outcome = self._send(self._queue.pop(), nodes[plan.topic], states[plan.topic])
             if outcome:
                 yield outcome
@@ -152,65 +166,67 @@ class Writer:
         yield from self._handle_oldest_replies(len(self._in_flight_writes))
 
     def _handle_oldest_replies(self, count: int) -> Iterator[Outcome]:
-        """Settle the first ``count`` of what is under way."""
+        """Handle the replies to the ``count`` oldest transactions in flight."""
         if count:
-            # Answers come in order: to wait for the last of them first is to be woken up once, not for each.
+            # Replies arrive in order: waiting for the last one first wakes this thread once instead of ``count`` times.
             with suppress(ConnectionInterrupted, TopiaristError, KazooException):
                 self._session.result(self._in_flight_writes[count - 1].reply)
         for _ in range(count):
             yield from self._handle_reply(self._in_flight_writes.popleft())
 
     def _read_partition_states(self, plans: Sequence[TopicPlan]) -> Mapping[str, Sequence[Znode | ReadFailure]]:
-        """Read the state nodes of the partitions on which the plans rest, by topic.
+        """Read the state znodes of the partitions that the plans depend on, by topic.
 
-        Read before the topics: a state read after them might be that of another topic, made again in between, for which
-        its check would vouch.
+        The states are read before the topics. A state read after its topic could belong to a topic that was recreated
+        in between, and the check of that state would then pass.
         """
-        wanted = {plan.topic: transaction.partitions_to_read(plan) for plan in plans}
-        paths = [paths_.partition_state_path(name, each) for name, numbers in wanted.items() for each in numbers]
+        partitions_by_topic = {plan.topic: transaction.partitions_to_read(plan) for plan in plans}
+        paths = [
+            paths_.partition_state_path(name, each) for name, numbers in partitions_by_topic.items() for each in numbers
+        ]
         states = read_znodes(self._session, paths)
-        return {name: list(islice(states, len(numbers))) for name, numbers in wanted.items()}
+        return {name: list(islice(states, len(numbers))) for name, numbers in partitions_by_topic.items()}
 
     def _send(self, job: TopicWrite, nodes: TopicZnodes, states: Sequence[Znode | ReadFailure]) -> Outcome | None:
-        """Send the topic's transaction, or say why there is none to send."""
+        """Send the topic's transaction and return None, or return the outcome of a topic that is not sent."""
         topic = job.plan.topic
         for node, path in zip(nodes[1:4], (paths_.topic_path, paths_.config_path, paths_.record_path), strict=True):
             if node is ReadFailure.DENIED:
                 return transaction.permission_denied_outcome(topic, "read", path(topic))
-        now = self._context.decode_current_topic(nodes)
-        if isinstance(now, str):
-            return Outcome(topic, Result.CONFLICT, Reason.ZNODE_UNREADABLE, now)
-        stands = check_preconditions(job.plan, self._assumptions, now)
-        if stands.validity is Validity.ALREADY_APPLIED:
+        current = self._context.decode_current_topic(nodes)
+        if isinstance(current, str):
+            return Outcome(topic, Result.CONFLICT, Reason.ZNODE_UNREADABLE, current)
+        check = check_preconditions(job.plan, self._assumptions, current)
+        if check.validity is Validity.ALREADY_APPLIED:
             return Outcome(topic, Result.UNCHANGED)
-        if stands.validity is Validity.CONFLICT:
-            return Outcome(topic, Result.CONFLICT, Reason.STATE_CONFLICT, stands.message)
-        if settled := transaction.unneeded_nudge_outcome(job.plan, states) or transaction.uninitialized_outcome(
+        if check.validity is Validity.CONFLICT:
+            return Outcome(topic, Result.CONFLICT, Reason.STATE_CONFLICT, check.message)
+        if outcome := transaction.unneeded_nudge_outcome(job.plan, states) or transaction.uninitialized_outcome(
             job.plan, nodes.topic, states
         ):
-            return settled
-        site = self._context.template
+            return outcome
+        template = self._context.template
         try:
             state, request = next(iter(states), ReadFailure.MISSING), self._context.reassignment_request.version
-            steps = build_operations(job.plan, nodes, site, state, request)
+            steps = build_operations(job.plan, nodes, template, state, request)
         except ZnodeError as error:
             return Outcome(topic, Result.FAILED, Reason.ZNODE_UNREADABLE, str(error))
-        multi, most = MultiRequest(self._session.chroot, steps), self._jute_max_buffer * 9 // 10
-        if multi.size > most:
+        multi, max_bytes = MultiRequest(self._session.chroot, steps), self._jute_max_buffer * 9 // 10
+        if multi.size > max_bytes:
             limit = f"the servers read {self._jute_max_buffer:,}, and 90 % is the most"
             message = f"its transaction takes {multi.size:,} bytes; {limit}"
             return Outcome(topic, Result.REFUSED, Reason.TOO_LARGE, message)
-        answer, look = self._session.send(multi), None
+        reply, stat_reply = self._session.send(multi), None
         if isinstance(nodes.topic, Znode):
-            # The same name may have become another topic in the very moment of writing: seen by its identity.
-            look = self._session.send(Exists(self._session.chroot + paths_.topic_path(topic), None))
-        self._in_flight_writes.append(_InFlightWrite(job, steps, nodes, site, answer, look))
+            # Another client may recreate the topic between read and write: its czxid after the write shows that.
+            stat_reply = self._session.send(Exists(self._session.chroot + paths_.topic_path(topic), None))
+        self._in_flight_writes.append(_InFlightWrite(job, steps, nodes, template, reply, stat_reply))
         return None
 
     def _handle_reply(self, sent: _InFlightWrite) -> Iterator[Outcome]:
         try:
             results = self._session.result(sent.reply)
-            looked = self._session.result(sent.stat_reply) if sent.stat_reply else None
+            stat = self._session.result(sent.stat_reply) if sent.stat_reply else None
         except ConnectionInterrupted:
             self._unknown_writes.append(sent)
             return
@@ -221,11 +237,11 @@ class Writer:
             yield transaction.write_failed_outcome(sent.write.plan.topic, error)
             return
         if len(results) != len(sent.operations):
-            self._unknown_writes.append(sent)  # not an answer that can be understood: our record has to say
+            self._unknown_writes.append(sent)  # the reply is not usable: the ownership record decides
             return
         failure = transaction.find_first_failure(sent.template, sent.operations, results)
         if failure is None:
-            yield transaction.committed_outcome(sent.write.plan, sent.nodes, looked)
+            yield transaction.committed_outcome(sent.write.plan, sent.nodes, stat)
         elif failure.context_changed:
             yield from self._handle_context_change(sent, failure)
         elif failure.is_conflict:
@@ -234,8 +250,10 @@ class Writer:
             yield failure.to_outcome(sent.write.plan.topic)
 
     def _handle_context_change(self, sent: _InFlightWrite, failure: transaction.FailedOperation) -> Iterator[Outcome]:
-        """The lock, the controller, the gate or a broker is not what it was: find out once, and end the run or go on
-        from there.
+        """Refresh the context after a change of the lock, the controller, the freeze znode or a broker.
+
+        The topic is tried again. Raises ``SessionLost`` if the lock was deleted, and the errors of
+        ``WriteContext.refresh``.
         """
         if failure.operation.path == self._lock_path:
             self._queue.requeue(sent.write)
@@ -244,6 +262,7 @@ class Writer:
                 Reason.SESSION_LOST, message, "run the same command again: what was done is found done"
             )
         yield from self._retry_conflict(sent.write, failure.message)
+        # Several transactions in flight report the same change: only the first of them refreshes the context.
         if sent.template is self._context.template and not self._queue.closed:
             self._context.refresh()
 
@@ -260,34 +279,35 @@ class Writer:
             )
 
     def _resolve_unknown(self) -> Iterator[Outcome]:
-        """Decide, by our records, what became of transactions whose answer was lost."""
+        """Determine from the ownership records which transactions with a lost reply were committed."""
         if not self._unknown_writes:
             return
         sync(self._session)
         names = [paths_.record_path(sent.write.plan.topic) for sent in self._unknown_writes]
         records = list(read_znodes(self._session, names))
-        doubtful, self._unknown_writes = self._unknown_writes, []
-        suspected = False
-        for sent, record in zip(doubtful, records, strict=True):
+        unknown_writes, self._unknown_writes = self._unknown_writes, []
+        suspect_found = False
+        for sent, record in zip(unknown_writes, records, strict=True):
             if transaction.record_proves_commit(record, sent.nodes.record, sent.operations[-1]):
                 yield Outcome(sent.write.plan.topic, Result.DONE)
-            elif suspected:
+            elif suspect_found:
                 self._queue.requeue(sent.write)
             else:
-                # A request that a server will not read breaks the connection. If it was one, it was this: the first
-                # that was not done. Those behind it never got that far.
-                suspected = True
+                # A server closes the connection on a request that it cannot read. If that happened here, the cause is
+                # the first transaction that was not committed: the server did not read the later ones.
+                suspect_found = True
                 yield from self._retry_disconnect(sent)
 
     def _abort(self, error: TopiaristError) -> Iterator[Outcome]:
-        """Outcomes for what was under way, and for what was never sent, when the run ends before its time."""
+        """Yield outcomes for transactions in flight and for topics that were never sent, when the run ends early."""
+        # Conflicts in the replies below cannot be retried: a closed queue keeps these topics, which end as skipped.
         self._queue.close()
         while self._in_flight_writes:
             with suppress(TopiaristError):
                 yield from self._handle_reply(self._in_flight_writes.popleft())
         if error.reason is not Reason.SESSION_LOST:
             with suppress(TopiaristError, KazooException):
-                yield from self._resolve_unknown()  # a record is a witness only as long as the lock is ours
+                yield from self._resolve_unknown()  # a record proves a commit only while this run holds the lock
         for sent in self._unknown_writes:
             message = "the session ended before its answer came: done or not; the next run sees which"
             yield Outcome(sent.write.plan.topic, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)

@@ -4,7 +4,7 @@
 const report = JSON.parse(document.getElementById("report-data").textContent);
 
 const CHOICES = ["class", "cluster", "status", "planned", "risk", "owner"];
-const SEARCHED = ["cluster", "topic", "class", "field", "expected", "actual", "owner", "reasons", "because", "message"];
+const SEARCHED = ["cluster", "topic", "class", "field", "expected", "actual", "owner", "reasons", "explanation", "message"];
 
 const findings = (() => {
   const texts = [];

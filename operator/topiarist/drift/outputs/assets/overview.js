@@ -17,12 +17,12 @@ const oldest = () => {
 const startTotals = () => {
   const { findings: found, clusters, topics } = report;
   const before = report.previous === null ? "no report before" : `since ${moment(report.previous)}`;
-  const unseen = found.unseen ? `${number(found.unseen)} not looked at again` : before;
+  const unseen = found.notEvaluated ? `${number(found.notEvaluated)} not looked at again` : before;
   const unknown = clusters.unknown ? `${number(clusters.unknown)} unknown` : "all of them";
   byId("totals").append(...[
     ["Findings", number(found.total), `on ${number(report.heat.total)} of ${count(clusters.wanted, "cluster")}`],
     ["New", number(found.new), before, "new"],
-    ["Standing", number(found.standing), "the report before had them"],
+    ["Unchanged", number(found.unchanged), "the report before had them"],
     ["Resolved", number(found.resolved), unseen],
     ["Topics in order", number(topics.inSync), `of ${number(topics.compared)} compared`],
     ["Clusters compared", number(clusters.compared), unknown, "", clusters.unknown ? "loss" : "dim"],
@@ -78,7 +78,7 @@ const startOthers = () => {
     clusterName(one.cluster), outside(one.problem),
   ]);
   other("Owners", report.owners, ["Owner in the record", "Findings"], owner);
-  other("Not the same on all clusters", report.uneven, ["Topic", "Field", "Values"], uneven);
+  other("Not the same on all clusters", report.crossClusterDifferences, ["Topic", "Field", "Values"], uneven);
   other("Brokers with too much", report.unbalanced, ["Cluster", "Load", "Mean", "Most", "Least"], (one) => [
     clusterName(one.cluster), one.load, number(one.mean), broker(one.most), broker(one.least),
   ]);

@@ -46,7 +46,7 @@ const TITLES = {
   field: (row) => row.field,
   expected: (row) => row.expected,
   actual: (row) => row.actual,
-  planned: (row) => row.because,
+  planned: (row) => row.explanation,
 };
 
 const line = (at) => {
@@ -151,10 +151,10 @@ const FIELDS = [
   ["Expected", (row) => [value(row.expected)]],
   ["Actual", (row) => [value(row.actual)]],
   ["A plan would", (row) => [planned(row)]],
-  ["Because", (row) => row.because && [outside(row.because)]],
+  ["Explanation", (row) => row.explanation && [outside(row.explanation)]],
   ["Reasons", (row) => row.reasons && [outside(row.reasons)]],
   ["What it says", (row) => row.message && [outside(row.message)]],
-  ["What to do", (row) => row.instead && [outside(row.instead)]],
+  ["What to do", (row) => row.hint && [outside(row.hint)]],
   ["Owner", (row) => [row.owner === "" ? "none" : outside(row.owner)]],
   ["Changed by others", (row) => row.changedOutside && ["its config, after our last write"]],
   ["Read", (row) => [moment(row.takenAt)]],
