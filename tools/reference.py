@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import chart_files
+import cli_reference
 import fault_matrix
 
 from topiarist.kafka.config_table import MAX_BY_TYPE, TOPIC_CONFIGS, ConfigDef
@@ -368,6 +369,7 @@ def _first_sentence(docstring: str) -> str:
 
 
 PARTS: Mapping[str, Callable[[], str]] = {
+    "commands": cli_reference.commands_part,
     "topic-fields": lambda: schema_part("topic"),
     "cluster-fields": lambda: schema_part("cluster"),
     "policy-fields": lambda: schema_part("policy"),
