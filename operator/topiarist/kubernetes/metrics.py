@@ -98,7 +98,10 @@ class Metrics:
             "topiarist_cluster_requests", "Requests, by answer.", ["cluster", "op", "result"], registry=registry
         )
         self._unavailable_namespaces = Gauge(
-            "topiarist_namespace_away", "1 for a watched namespace that is away.", ["namespace"], registry=registry
+            "topiarist_namespace_away",
+            "1 for a watched namespace that the operator cannot read.",
+            ["watched_namespace"],  # not "namespace": Prometheus gives its targets that label
+            registry=registry,
         )
         self._other_release_resources = Gauge(
             "topiarist_resources_held_by_others",

@@ -117,7 +117,7 @@ def test_a_namespace_that_goes_takes_nobody_with_it(
         assert team not in away()
         remove(api, team)
         place.wait_for(lambda: f"{team}: there is no such namespace" in away(), "it is told")
-        assert place.shared_operator.metric("topiarist_namespace_away", namespace=team) == 1
+        assert place.shared_operator.metric("topiarist_namespace_away", watched_namespace=team) == 1
         place.declare_topic("ours")
         place.wait_until_ready("ours")
         operator.process.stop()
@@ -132,7 +132,7 @@ def test_a_namespace_that_goes_takes_nobody_with_it(
             plain = {key: binding[key] for key in ("roleRef", "subjects")}
             api.create_object(lost, {"metadata": {"name": binding["metadata"]["name"]}, **plain})
         place.wait_for(lambda: not away(), "nothing is away")
-        assert place.shared_operator.metric("topiarist_namespace_away", namespace=team) == 0
+        assert place.shared_operator.metric("topiarist_namespace_away", watched_namespace=team) == 0
         log = operator.process.read_log()
     assert "Traceback" not in log, log
     assert "a watched namespace is away" in log
