@@ -12,7 +12,7 @@ from typing import Any
 
 from topiarist.errors import FieldPath
 from topiarist.kafka.config_values import to_config_text
-from topiarist.kafka.types import KafkaVersion
+from topiarist.kafka.types import parse_version
 from topiarist.model.credentials import Credentials, SecretKeyRef, SecretReference, Tls, UserPassword
 from topiarist.model.policy import Policy, Rule, RuleSubject
 from topiarist.model.spec import Budgets, ClusterSpec, Manifest, RackAwareness
@@ -36,7 +36,7 @@ def parse_cluster_spec(manifest: Manifest) -> ClusterSpec:
         "connect": zookeeper.get("connect"),
         "jute_max_buffer": zookeeper.get("maxBuffer"),
         "cluster_id": spec.get("clusterId"),
-        "version": _parse_version(spec.get("kafkaVersion")),
+        "version": parse_version(spec["kafkaVersion"]) if "kafkaVersion" in spec else None,
         "default_partitions": defaults.get("partitions"),
         "default_replication_factor": defaults.get("replicationFactor"),
         "protected": tuple(spec["protected"]) if "protected" in spec else None,
@@ -95,13 +95,6 @@ def _parse_rule(manifest: Manifest, index: int, rule: Mapping[str, Any]) -> Rule
 
 def _config_texts(config: Mapping[str, Any]) -> dict[str, str]:
     return {key: to_config_text(value) for key, value in config.items()}
-
-
-def _parse_version(version: str | None) -> KafkaVersion | None:
-    if version is None:
-        return None
-    major, minor = version.split(".")
-    return int(major), int(minor)
 
 
 def parse_budgets(given: Mapping[str, Any]) -> Budgets:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from topiarist.errors import Reason
-from topiarist.kafka.types import Broker, KafkaVersion, Replicas
+from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, KafkaVersion, Replicas
 from topiarist.text import printable, shorten_list
 
 NO_LEADER, LEADER_DURING_DELETE = -1, -2
@@ -248,7 +248,7 @@ class ClusterState:
     dangling_records: Mapping[str, OwnershipRecord] = field(default_factory=dict)
     topic_errors: Mapping[str, ReadError] = field(default_factory=dict)
     broker_defaults: Mapping[str, str] = field(default_factory=dict)
-    min_version: KafkaVersion = (2, 4)
+    min_version: KafkaVersion = MIN_KAFKA_VERSION
     list_sizes: ListSizes = ListSizes()
     warnings: tuple[str, ...] = ()
     deletion_records: Mapping[str, DeletionRecord] = field(default_factory=dict, compare=False)

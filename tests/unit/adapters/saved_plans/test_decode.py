@@ -273,7 +273,7 @@ FORGED = {
         put("orders", *CREATED, "replicas", 0, to=[-1, 2]),
         "topics[2].changes[0] is not what schemas/plan.json says",
     ),
-    "an id beyond an int": (put("orders", *CREATED, "replicas", to=[[1 << 31]]), "beyond any that Kafka has"),
+    "an id beyond an int": (put("orders", *CREATED, "replicas", to=[[1 << 31]]), "wanted at most 2147483647"),
     "a replica twice": (put("orders", *CREATED, "replicas", 0, to=[1, 1]), "found broker 1 twice"),
     "lists of different width": (put("orders", *CREATED, "replicas", 0, to=[1]), "different numbers of replicas"),
     "no partitions": (put("orders", *CREATED, "replicas", to=[]), "no partitions"),
