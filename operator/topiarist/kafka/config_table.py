@@ -6,14 +6,16 @@ table. Bounds and defaults are those of Kafka's own ``LogConfig`` (compared with
 To add a topic config of a new Kafka version, such as 4.1:
 
 1. Add a ``ConfigDef`` to ``_CONFIG_DEFS``, sorted by name, with ``since=(4, 1)``.
-2. Add the risks of a change to ``RISK_TABLE`` in ``planning/risk_table.py``, and one row for each to ``MATRIX`` in
+2. Add the risks of its changes to ``RISK_TABLE`` in ``planning/risk_table.py``, and rows to ``MATRIX`` in
    ``tests/unit/planning/test_risk.py``.
 3. Correct the number of configs in the first sentence above and in ``tests/unit/kafka/test_config_table.py``.
-4. Run ``make generate``. It writes the config to ``schemas/topic.json``, ``schemas/cluster.json``, the custom resource
-   definitions in ``manifests/crd`` and the chart, and the tables of ``docs/reference.md``. Then run ``make check``.
+4. Run ``make generate``, which writes the config to ``schemas/topic.json`` and ``cluster.json``, to the resource
+   definitions and the admission policy in ``manifests/`` and ``charts/``, and to ``docs/manifests.md``. Run
+   ``make check``.
 
-The config is refused where ``Cluster.spec.kafkaVersion`` is older or absent. To support the version itself, also raise
-``MAX_KAFKA_VERSION`` in ``kafka/types.py`` and extend the enum of ``kafkaVersion`` in ``schemas/cluster.json``.
+A manifest may use the config where ``Cluster.spec.kafkaVersion`` has it. To support a new version, raise
+``MAX_KAFKA_VERSION`` in ``kafka/types.py`` and add the version to the enum of ``kafkaVersion`` in
+``schemas/cluster.json``.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ class DeletionRecord(NamedTuple):
 
 
 class ReadError(NamedTuple):
-    """An error for a znode that cannot be read as Kafka reads it: the path and the reason."""
+    """An error for a znode that cannot be read as Kafka reads it."""
 
     path: str
     message: str
