@@ -435,7 +435,8 @@ def test_only_a_state_says_that_a_partition_is_taken_over(cluster: SimulatedKafk
         sight = port.poll({"orders": (0, 1, 2)})["orders"]
         client.delete(f"{TOPIC}/partitions", recursive=True)
     assert sight.initialized == {1}
-    assert evaluate_progress(plan.topics[0], sight).message == "the controller has not initialized 2 of 3 new partitions"
+    words = "the controller has not initialized 2 of 3 new partitions"
+    assert evaluate_progress(plan.topics[0], sight).message == words
 
 
 def test_who_may_not_look_any_more_is_told(cluster: SimulatedKafka, client: KazooClient, grown: Path) -> None:

@@ -24,42 +24,35 @@ _PATTERN_CHOICE = re.compile(r"(?<=[(|])[a-zA-Z]+(?=[|)])")
 
 
 def identity_errors(body: Mapping[str, Any]) -> list[SchemaError]:
-    """Return the errors of ``apiVersion`` and ``kind``.
-
-    With such an error there is no schema for the rest of the document.
-    """
+    """Return the errors of ``apiVersion`` and ``kind``; without them there is no schema for the rest."""
     version, kind = body.get("apiVersion"), body.get("kind")
     if version != load.API_VERSION:
-        return [
-            SchemaError(("apiVersion",), f"apiVersion: {messages.describe_found(version)}, wanted {load.API_VERSION}")
-        ]
+        return [_error(("apiVersion",), f"{messages.describe_found(version)}, wanted {load.API_VERSION}")]
     if kind is None:
         return [SchemaError((), "found no kind, wanted one", f"add kind: {' or kind: '.join(load.KINDS)}")]
     if kind not in load.KINDS:
-        return [
-            SchemaError(
-                ("kind",),
-                f"kind: {messages.describe_found(kind)}, wanted {messages.join_with_or(load.KINDS)}",
-                messages.did_you_mean(kind, load.KINDS),
-            )
-        ]
+        message = f"{messages.describe_found(kind)}, wanted {messages.join_with_or(load.KINDS)}"
+        return [_error(("kind",), message, messages.did_you_mean(kind, load.KINDS))]
     return []
 
 
 def explain_errors(schema: Mapping[str, Any], body: Mapping[str, Any]) -> list[SchemaError]:
     """Return all errors of an invalid document, at most one per path; never empty."""
     errors: dict[FieldPath, SchemaError] = {}
-    for problem in islice(
-        (problem for error in iter_errors(schema, body) for problem in _explain_error(error)), MAX_ERRORS
-    ):
+    explained = (problem for error in iter_errors(schema, body) for problem in _explain_error(error))
+    for problem in islice(explained, MAX_ERRORS):
         errors.setdefault(problem.path, problem)
-    return list(errors.values()) or [SchemaError((), "found text that is no Unicode, wanted a plain document")]
+    return list(errors.values()) or [SchemaError((), "found text that is not valid Unicode")]
 
 
 def format_path(path: FieldPath) -> str:
     """Format a path as ``spec.overrides[0].partitions``; empty for the document itself."""
     steps = "".join(f"[{step}]" if isinstance(step, int) else f".{printable(step)}" for step in path)
     return steps.removeprefix(".")
+
+
+def _error(path: FieldPath, message: str, hint: str = "") -> SchemaError:
+    return SchemaError(path, f"{format_path(path)}: {message}", hint)
 
 
 def _explain_error(error: Any) -> Iterable[SchemaError]:
@@ -73,24 +66,18 @@ def _explain_unknown_fields(error: Any, path: FieldPath) -> Iterator[SchemaError
     known = list(error.schema["properties"])
     for name in error.instance:
         if name not in known:
-            here = (*path, FieldKey(name))
-            yield SchemaError(
-                here, f"{format_path(here)}: found an unknown field", _unknown_field_hint(name, known, path)
-            )
+            yield _error((*path, FieldKey(name)), "found an unknown field", _unknown_field_hint(name, known, path))
 
 
 def _unknown_field_hint(name: str, known_fields: list[str], path: FieldPath) -> str:
-    """Return a hint for an unknown field.
-
-    The hint is the closest name, else the right place, else the known fields.
-    """
+    """Return the closest name, else the right place, else the known fields."""
     if guess := messages.did_you_mean(name, known_fields):
         return guess
-    inside = load.load_schema(load.KINDS[0])["properties"]["spec"]["properties"]
-    if path == () and name in inside:
-        return "move it below spec:"
-    if path[:2] == ("spec", "overrides") and name in inside:
-        return "move it below spec: it is the same on all clusters"
+    if name in load.load_schema(load.KINDS[0])["properties"]["spec"]["properties"]:
+        if path == ():
+            return "move it below spec:"
+        if path[:2] == ("spec", "overrides"):
+            return "move it below spec: it is the same on all clusters"
     return _known_fields_hint(known_fields)
 
 
@@ -99,19 +86,16 @@ def _known_fields_hint(fields: Iterable[str]) -> str:
 
 
 def _explain_missing_field(error: Any, path: FieldPath) -> Iterator[SchemaError]:
-    here = (*path, error.message)
-    yield SchemaError(here, f"{format_path(here)}: found no such field, wanted one")
+    # The lenient validator has only the name of the field as message.
+    yield _error((*path, error.message), "this required field is missing")
 
 
 def _explain_type(error: Any, path: FieldPath) -> Iterator[SchemaError]:
-    hint = "" if messages.may_be_secret(error) else _type_hint(error.schema, error.instance)
-    if messages.may_be_secret(error) and "properties" in error.schema:
-        hint = _known_fields_hint(error.schema["properties"])
-    yield SchemaError(
-        path,
-        f"{format_path(path)}: {messages.describe_instance(error)}, wanted {messages.describe_expected(error.schema)}",
-        hint,
-    )
+    if not messages.may_be_secret(error):
+        hint = _type_hint(error.schema, error.instance)
+    else:
+        hint = _known_fields_hint(error.schema["properties"]) if "properties" in error.schema else ""
+    yield _error(path, f"{messages.describe_instance(error)}, wanted {messages.describe_expected(error.schema)}", hint)
 
 
 def _type_hint(schema: Mapping[str, Any], value: object) -> str:
@@ -132,16 +116,13 @@ def _type_hint(schema: Mapping[str, Any], value: object) -> str:
 def _explain_not_allowed(error: Any, path: FieldPath) -> Iterator[SchemaError]:
     wanted = messages.describe_expected(error.schema)
     hint = messages.did_you_mean(error.instance, error.schema["enum"]) if "enum" in error.schema else ""
-    yield SchemaError(path, f"{format_path(path)}: {messages.describe_found(error.instance)}, wanted {wanted}", hint)
+    yield _error(path, f"{messages.describe_found(error.instance)}, wanted {wanted}", hint)
 
 
 def _explain_pattern(error: Any, path: FieldPath) -> Iterator[SchemaError]:
-    wanted, choices = error.schema["patternErrorMessage"], _PATTERN_CHOICE.findall(error.validator_value)
-    yield SchemaError(
-        path,
-        f"{format_path(path)}: {messages.describe_instance(error)}, {wanted}",
-        messages.did_you_mean(error.instance, choices),
-    )
+    message = f"{messages.describe_instance(error)}, {error.schema['patternErrorMessage']}"
+    choices = _PATTERN_CHOICE.findall(error.validator_value)
+    yield _error(path, message, messages.did_you_mean(error.instance, choices))
 
 
 def _explain_length(error: Any, path: FieldPath) -> Iterator[SchemaError]:
@@ -149,33 +130,27 @@ def _explain_length(error: Any, path: FieldPath) -> Iterator[SchemaError]:
     unit = "character" if isinstance(error.instance, str) else "item"
     found = format_count(length, unit) if length else "nothing in it"
     bound = f"at most {limit}" if str(error.validator).startswith("max") else f"at least {format_count(limit, unit)}"
-    yield SchemaError(path, f"{format_path(path)}: found {found}, wanted {bound}")
+    yield _error(path, f"found {found}, wanted {bound}")
 
 
 def _explain_duplicate_item(error: Any, path: FieldPath) -> Iterator[SchemaError]:
-    items = error.instance
-    index = first_duplicate_index(items) or 0
-    here = (*path, index)
-    yield SchemaError(
-        here, f"{format_path(here)}: found {messages.format_value(items[index])} a second time, wanted each item once"
-    )
+    index = first_duplicate_index(error.instance) or 0
+    value = messages.format_value(error.instance[index])
+    yield _error((*path, index), f"found {value} a second time, wanted each item once")
 
 
 def _explain_forbidden(error: Any, path: FieldPath) -> Iterator[SchemaError]:
     if "required" not in error.validator_value:
-        yield SchemaError(
-            path, f"{format_path(path)}: {messages.describe_found(error.instance)}, wanted any other name"
-        )
+        yield _error(path, f"{messages.describe_found(error.instance)}, wanted any other name")
         return
     field, other = error.validator_value["required"]
-    here = (*path, FieldKey(field))
-    yield SchemaError(here, f"{format_path(here)}: found together with {other}, wanted only one of the two")
+    yield _error((*path, FieldKey(field)), f"found together with {other}, wanted only one of the two")
 
 
 def _explain_single_field(error: Any, path: FieldPath) -> Iterator[SchemaError]:
     names = [printable(str(name)) for name in error.instance]
     wanted = "only one of them" if names else messages.join_with_or(error.schema["properties"])
-    yield SchemaError(path, f"{format_path(path)}: found {' and '.join(names) or 'nothing in it'}, wanted {wanted}")
+    yield _error(path, f"found {' and '.join(names) or 'nothing in it'}, wanted {wanted}")
 
 
 def _explain_too_few_fields(error: Any, path: FieldPath) -> Iterator[SchemaError]:
@@ -185,19 +160,16 @@ def _explain_too_few_fields(error: Any, path: FieldPath) -> Iterator[SchemaError
 def _explain_missing_dependency(error: Any, path: FieldPath) -> Iterator[SchemaError]:
     for name, others in error.validator_value.items():
         if name in error.instance and not error.instance.keys() >= set(others):
-            here = (*path, FieldKey(name))
-            yield SchemaError(here, f"{format_path(here)}: found without {', '.join(others)}, wanted both")
+            yield _error((*path, FieldKey(name)), f"found without {', '.join(others)}, wanted both")
 
 
 def _explain_no_alternative(error: Any, path: FieldPath) -> Iterator[SchemaError]:
     if "errorMessage" in error.schema:
         found = " and ".join(printable(str(name)) for name in error.instance)
-        yield SchemaError(
-            path, f"{format_path(path)}: found {found or 'nothing in it'}, {error.schema['errorMessage']}"
-        )
-        return
-    names = [option["required"][0] for option in error.validator_value]
-    yield SchemaError(path, f"{format_path(path)}: found neither {' nor '.join(names)}, wanted one of them")
+        yield _error(path, f"found {found or 'nothing in it'}, {error.schema['errorMessage']}")
+    else:
+        names = [option["required"][0] for option in error.validator_value]
+        yield _error(path, f"found neither {' nor '.join(names)}, wanted one of them")
 
 
 _EXPLAINERS: dict[str, Callable[[Any, FieldPath], Iterable[SchemaError]]] = {

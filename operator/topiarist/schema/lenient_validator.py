@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 import jsonschema_rs
-from jsonschema import Draft7Validator, TypeChecker, ValidationError
+from jsonschema import Draft7Validator, ValidationError
 from jsonschema.validators import extend
 
 from topiarist.schema import load
@@ -92,12 +92,8 @@ def _build_validator(definitions: Schema) -> Any:
             "pattern": _check_pattern,
             "required": _check_required,
         },
-        type_checker=Draft7Validator.TYPE_CHECKER.redefine("integer", _is_integer),
+        type_checker=Draft7Validator.TYPE_CHECKER.redefine("integer", lambda _checker, value: type(value) is int),
     )
-
-
-def _is_integer(_checker: TypeChecker, value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 @cache

@@ -178,7 +178,10 @@ TAKEN = frozenset({3, 4})
         (TopicProgress(None, True), "is marked for deletion now"),
         (TopicProgress(None, False), "does not exist now"),
         (TopicProgress(2, False, replicas=LISTS, initialized=TAKEN), "another client deleted and recreated it"),
-        (TopicProgress(1, False, replicas=LISTS, initialized=TAKEN, record_stale=True), "another client deleted and recreated it"),
+        (
+            TopicProgress(1, False, replicas=LISTS, initialized=TAKEN, record_stale=True),
+            "another client deleted and recreated it",
+        ),
         (TopicProgress(1, False, initialized=TAKEN, read_error="not JSON"), "cannot be read now: not JSON"),
         (
             TopicProgress(1, False, replicas={0: (1,), 1: (2,), 2: (3,)}, initialized=TAKEN),

@@ -180,7 +180,7 @@ def _decode_version(text: str) -> KafkaVersion:
     version = parse_version(text)
     if not MIN_KAFKA_VERSION <= version <= MAX_KAFKA_VERSION:
         supported = f"{format_version(MIN_KAFKA_VERSION)} to {format_version(MAX_KAFKA_VERSION)}"
-        raise UnknownValueError(f"found Kafka version {text}, wanted {supported}")
+        raise UnknownValueError(f"found Kafka release {text}, wanted one from {supported}")
     return version
 
 
