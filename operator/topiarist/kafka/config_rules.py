@@ -106,6 +106,18 @@ def effective_value(
     return value
 
 
+_COMPACTION_LAG_CONFIGS = ("min.compaction.lag.ms", "max.compaction.lag.ms")
+_KRAFT_ONLY_CONFIGS = ("remote.log.copy.disable", "remote.log.delete.on.disable")
+_CONFLICT_TRIGGERS = {
+    *_COMPACTION_LAG_CONFIGS,
+    *_KRAFT_ONLY_CONFIGS,
+    "local.retention.ms",
+    "local.retention.bytes",
+    "remote.storage.enable",
+}
+_CONFLICT_TRIGGER_SETTINGS = {"log.local.retention.ms", "log.local.retention.bytes"}
+
+
 def find_conflicts(
     config: Mapping[str, str], version: KafkaVersion, settings: Mapping[str, str] | None = None
 ) -> list[tuple[str, str]]:
@@ -115,24 +127,60 @@ def find_conflicts(
     cannot be parsed are ignored here: ``check_value`` reports them. A conflict between broker settings alone, without
     an override, is not reported.
     """
-    if config.keys().isdisjoint(_CONFLICT_TRIGGERS) and (
-        not settings or settings.keys().isdisjoint(_CONFLICT_TRIGGER_SETTINGS)
-    ):
+    settings = settings or {}
+    if config.keys().isdisjoint(_CONFLICT_TRIGGERS) and settings.keys().isdisjoint(_CONFLICT_TRIGGER_SETTINGS):
         return []  # fast path for almost every topic: no rule can be violated
-    values = {name: _lookup_value(name, config, settings or {}, version) for name in _CONFLICT_INPUTS}
     found: list[tuple[str, str]] = []
-    if version < (3, 6):  # before 3.6 brokers compared with Kafka's own defaults only
-        lags = {name: _lookup_value(name, config, {}, version) for name in _COMPACTION_LAG_CONFIGS}
-        found += _find_lag_conflicts(lags, config)
-    else:
-        found += _find_lag_conflicts(values, config)
-        found += _find_remote_storage_conflicts(values, config, settings or {})
-    if values["remote.storage.enable"] is True or (3, 0) <= version < (3, 6):
-        found += _find_local_retention_conflicts(values, config, version)
-    if version >= (3, 9):
-        refused = [name for name in _KRAFT_ONLY_CONFIGS if values[name] is True]
-        found += [(name, f"{name}: found true, which Kafka refuses in ZooKeeper mode") for name in refused]
+    # Before 3.6 brokers compared the lags with Kafka's own defaults only.
+    lag_settings = settings if version >= (3, 6) else {}
+    least, most = (_lookup_value(name, config, lag_settings, version) for name in _COMPACTION_LAG_CONFIGS)
+    lag_key = next((name for name in _COMPACTION_LAG_CONFIGS if name in config), None)
+    if lag_key and isinstance(least, int) and isinstance(most, int) and least > most:
+        found.append((lag_key, f"min.compaction.lag.ms is {least}, more than max.compaction.lag.ms, which is {most}"))
+    has_remote_storage = _lookup_value("remote.storage.enable", config, settings, version) is True
+    if has_remote_storage and version >= (3, 6):
+        found += _find_remote_storage_conflicts(config, settings, version)
+    if has_remote_storage or (3, 0) <= version < (3, 6):
+        found += _find_local_retention_conflicts(config, settings, version)
+    for name in _KRAFT_ONLY_CONFIGS if version >= (3, 9) else ():
+        if _lookup_value(name, config, settings, version) is True:
+            found.append((name, f"{name}: found true, which Kafka refuses in ZooKeeper mode"))
     return found
+
+
+def _find_remote_storage_conflicts(
+    config: Mapping[str, str], settings: Mapping[str, str], version: KafkaVersion
+) -> Iterator[tuple[str, str]]:
+    # A broker without remote storage that loads such a topic does not start again. ZooKeeper does not show whether a
+    # broker has remote storage, so the user must declare it.
+    if java_trim(settings.get(REMOTE_STORAGE_SETTING, "false")).lower() != "true":
+        yield (
+            "remote.storage.enable",
+            "remote.storage.enable is true, and brokers without remote storage would not start again: if these brokers "
+            f'have it, set {REMOTE_STORAGE_SETTING}: "true" in the brokerConfig of their Cluster',
+        )
+    policy = _lookup_value("cleanup.policy", config, settings, version)
+    if isinstance(policy, frozenset) and "compact" in policy:
+        key = "cleanup.policy" if "cleanup.policy" in config else "remote.storage.enable"
+        yield key, "remote.storage.enable is true, which a cleanup.policy with compact does not allow"
+
+
+def _find_local_retention_conflicts(
+    config: Mapping[str, str], settings: Mapping[str, str], version: KafkaVersion
+) -> Iterator[tuple[str, str]]:
+    for whole in ("retention.ms", "retention.bytes"):
+        local = f"local.{whole}"
+        kept, here = (_lookup_value(name, config, settings, version) for name in (whole, local))
+        key = next((name for name in (local, whole, "remote.storage.enable") if name in config), None)
+        if key is None or not isinstance(kept, int) or not isinstance(here, int) or here == -2:
+            continue
+        # Before 3.6 Kafka compared -1 ("no limit") as a number: any local limit was larger, and brokers threw.
+        if kept < 0 and (version >= (3, 6) or here == kept):
+            continue
+        if here == -1:
+            yield key, f"{local} is -1 (no limit), but {whole} is {kept}"
+        elif here > kept:
+            yield key, f"{local} is {here}, more than {whole}, which is {kept}"
 
 
 def forbidden_change_reason(
@@ -146,72 +194,6 @@ def forbidden_change_reason(
         return ""
     on, still = (text is not None and is_equivalent(name, text, "true") for text in (before, after))
     return "remote storage cannot be switched off again in ZooKeeper mode" if on and not still else ""
-
-
-_COMPACTION_LAG_CONFIGS = ("min.compaction.lag.ms", "max.compaction.lag.ms")
-_KRAFT_ONLY_CONFIGS = ("remote.log.copy.disable", "remote.log.delete.on.disable")
-_RETENTION_CONFIGS = ("retention.ms", "local.retention.ms", "retention.bytes", "local.retention.bytes")
-_CONFLICT_TRIGGERS = {
-    *_COMPACTION_LAG_CONFIGS,
-    *_KRAFT_ONLY_CONFIGS,
-    "local.retention.ms",
-    "local.retention.bytes",
-    "remote.storage.enable",
-}
-_CONFLICT_TRIGGER_SETTINGS = {"log.local.retention.ms", "log.local.retention.bytes"}
-_CONFLICT_INPUTS = (
-    *_COMPACTION_LAG_CONFIGS,
-    *_KRAFT_ONLY_CONFIGS,
-    *_RETENTION_CONFIGS,
-    "remote.storage.enable",
-    "cleanup.policy",
-)
-
-
-def _find_lag_conflicts(
-    values: Mapping[str, ConfigValue | None], config: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
-    least, most = (values[name] for name in _COMPACTION_LAG_CONFIGS)
-    key = next((name for name in _COMPACTION_LAG_CONFIGS if name in config), None)
-    if key and isinstance(least, int) and isinstance(most, int) and least > most:
-        yield key, f"min.compaction.lag.ms is {least}, more than max.compaction.lag.ms, which is {most}"
-
-
-def _find_remote_storage_conflicts(
-    values: Mapping[str, ConfigValue | None], config: Mapping[str, str], settings: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
-    if values["remote.storage.enable"] is not True:
-        return
-    # A broker without remote storage that loads such a topic does not start again. ZooKeeper does not show whether a
-    # broker has remote storage, so the user must declare it.
-    if java_trim(settings.get(REMOTE_STORAGE_SETTING, "false")).lower() != "true":
-        yield (
-            "remote.storage.enable",
-            "remote.storage.enable is true, and brokers without remote storage would not start again: if these brokers "
-            f'have it, set {REMOTE_STORAGE_SETTING}: "true" in the brokerConfig of their Cluster',
-        )
-    policy = values["cleanup.policy"]
-    if isinstance(policy, frozenset) and "compact" in policy:
-        key = "cleanup.policy" if "cleanup.policy" in config else "remote.storage.enable"
-        yield key, "remote.storage.enable is true, which a cleanup.policy with compact does not allow"
-
-
-def _find_local_retention_conflicts(
-    values: Mapping[str, ConfigValue | None], config: Mapping[str, str], version: KafkaVersion
-) -> Iterator[tuple[str, str]]:
-    for whole in ("retention.ms", "retention.bytes"):
-        local = f"local.{whole}"
-        kept, here = values[whole], values[local]
-        key = next((name for name in (local, whole, "remote.storage.enable") if name in config), None)
-        if key is None or not isinstance(kept, int) or not isinstance(here, int) or here == -2:
-            continue
-        # Before 3.6 Kafka compared -1 ("no limit") as a number: any local limit was larger, and brokers threw.
-        if kept < 0 and (version >= (3, 6) or here == kept):
-            continue
-        if here == -1:
-            yield key, f"{local} is -1 (no limit), but {whole} is {kept}"
-        elif here > kept:
-            yield key, f"{local} is {here}, more than {whole}, which is {kept}"
 
 
 def _lookup_value(
