@@ -1,8 +1,7 @@
 """The desired state as values: manifests, cluster specs, and one ``TopicSpec`` per topic and cluster.
 
-``schema`` validates a document field by field before it becomes a ``Manifest``; ``desired`` builds the specs and
-``planning`` compares them with the state. A spec does not store the location of each value in its file, since few
-values need it: ``find_origin`` finds a location on request.
+``desired`` builds the specs and ``planning`` compares them with the state. A spec does not store the location of each
+value in its file, since few values need it: ``find_origin`` finds a location on request.
 """
 
 from __future__ import annotations
@@ -204,10 +203,7 @@ def layers(manifest: Manifest, cluster: ClusterSpec) -> Iterator[tuple[FieldPath
 
 
 def parse_replica_assignment(assignment: str | Sequence[Sequence[int]]) -> tuple[Replicas, ...]:
-    """Return the replica lists of a valid ``replicaAssignment``: lists, or text such as ``1:2:3,2:3:1``.
-
-    Duplicate brokers and lists of different lengths are not checked here: ``desired/rules.py`` reports them.
-    """
+    """Return the replica lists of a valid ``replicaAssignment``: lists, or text such as ``1:2:3,2:3:1``."""
     lists = [map(int, part.split(":")) for part in assignment.split(",")] if isinstance(assignment, str) else assignment
     return tuple(map(tuple, lists))
 

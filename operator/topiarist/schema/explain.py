@@ -55,10 +55,12 @@ def identity_errors(body: Mapping[str, Any]) -> list[SchemaError]:
 def explain_errors(schema: Mapping[str, Any], body: Mapping[str, Any]) -> list[SchemaError]:
     """Return all errors of an invalid document, at most one per path; never empty."""
     errors: dict[FieldPath, SchemaError] = {}
-    explained = (problem for found in find_violations(schema, body) for problem in _EXPLAINERS[found.keyword](found))
+    explained = ((found, each) for found in find_violations(schema, body) for each in _EXPLAINERS[found.keyword](found))
     try:
-        for problem in islice(explained, MAX_ERRORS):
-            errors.setdefault(problem.path, problem)
+        for found, error in islice(explained, MAX_ERRORS):
+            # A value of the wrong type violates other keywords too; versions of jsonschema-rs differ in the order.
+            if found.keyword == "type" or error.path not in errors:
+                errors[error.path] = error
     except ValueError:  # a lone surrogate in a key or in a config, which JSON can hold
         pass
     return list(errors.values()) or [SchemaError((), "found text that is not valid Unicode")]
