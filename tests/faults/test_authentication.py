@@ -145,7 +145,7 @@ LOCKED_OUT: dict[str, tuple[Callable[[Vault], Fields], str]] = {
     "no login": (_plain, "it wants another login; ours is world:anyone (no Cluster document names credentials)"),
     "no login but a certificate": (
         lambda at: {**_secure(at), **_tls(at, certificate=_certificate(at, "ours"))},
-        "it wants another login; ours is the subject of our TLS certificate",
+        "it wants another login; ours is the subject of topiarist's TLS certificate",
     ),
     "digest in place of sasl": (
         lambda at: {**_plain(at), "digest": {"username": KAFKA, "password": _file(at, WRONG)}},

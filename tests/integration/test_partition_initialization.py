@@ -129,8 +129,8 @@ def garbled(client: KazooClient) -> None:
     [
         (marked, "it was written, and is marked for deletion now"),
         (deleted, "it was written, and is gone now"),
-        (made_again, "deleted and made again by somebody else: it is another topic now"),
-        (shrunk, "partitions 2, 3 were written, and lost again"),
+        (made_again, "another client deleted and recreated it: it is a different topic now"),
+        (shrunk, "partitions 2, 3 were written, and then lost"),
         (garbled, "it was written, and cannot be read now"),
     ],
 )
@@ -163,7 +163,7 @@ def test_without_a_controller_it_is_waited_until_the_time_is_over(cluster: Simul
         out, err = running.communicate(timeout=60)
     assert (running.returncode, err) == (1, "")
     assert (
-        "pending: the controller has not taken over 2 of 2 new partitions; the cluster has no controller"
+        "pending: the controller has not initialized 2 of 2 new partitions; the cluster has no controller"
         in " ".join(out.split())
     )
     results, summary = report(lines)
@@ -435,7 +435,8 @@ def test_only_a_state_says_that_a_partition_is_taken_over(cluster: SimulatedKafk
         sight = port.poll({"orders": (0, 1, 2)})["orders"]
         client.delete(f"{TOPIC}/partitions", recursive=True)
     assert sight.initialized == {1}
-    assert evaluate_progress(plan.topics[0], sight).message == "the controller has not taken over 2 of 3 new partitions"
+    words = "the controller has not initialized 2 of 3 new partitions"
+    assert evaluate_progress(plan.topics[0], sight).message == words
 
 
 def test_who_may_not_look_any_more_is_told(cluster: SimulatedKafka, client: KazooClient, grown: Path) -> None:

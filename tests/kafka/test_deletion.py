@@ -117,7 +117,7 @@ def test_deletion_is_disabled(disabled: KafkaFixture) -> None:
     disabled.declare({"stays": ABSENT})
     said = end(running(disabled))
     assert said.code == Exit.REFUSED, said
-    why = "the mark has gone and the topic is still there: the brokers have delete.topic.enable=false"
+    why = "the controller removed the deletion request and kept the topic: the brokers have delete.topic.enable=false"
     assert f"refused: {why} reason DeletionDisabled" in " ".join(said.out.split())
     assert nodes(disabled, "stays") == {"/brokers/topics/stays", "/config/topics/stays"}
     assert wait_for_agreement(disabled, "stays").phase == "DeletionDisabled"

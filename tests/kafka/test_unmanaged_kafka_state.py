@@ -131,7 +131,7 @@ def test_a_whole_cluster_is_adopted_without_a_word_to_kafka(
     words: tuple[Any, ...] = ("--zookeeper", bed.kafka.connect, "--kafka-version", bed.kafka.version, "--out", folder)
     said = run_in_process("export", *words)
     assert said.code == Exit.DONE, said
-    assert "__consumer_offsets: of Kafka's own" in said.err
+    assert "__consumer_offsets: internal topic of Kafka" in said.err
     found = plan_topics(folder)
     assert {(one.changes, one.refusals) for one in found.values()} <= {(("TakeOwnership",), ()), ((), ())}
     names = write_checker.decode_topics(before).keys() - {"__consumer_offsets"}

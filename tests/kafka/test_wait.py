@@ -112,7 +112,7 @@ def test_it_ends_in_time_when_the_controller_does_nothing(fresh: KafkaFixtureFac
         assert (said.code, said.err) == (Exit.ERROR, waiting_for(2, 2))
         assert "Applied: 2 pending." in said.out
         for new in (3, 5):
-            words = f"pending: the controller has not taken over {new} of {new} new partitions"
+            words = f"pending: the controller has not initialized {new} of {new} new partitions"
             assert words in said.out
             assert f"{words}; the cluster has no controller" not in said.out
         bed.declare({"late": {"partitions": 1, "replicationFactor": 3}})
@@ -122,7 +122,7 @@ def test_it_ends_in_time_when_the_controller_does_nothing(fresh: KafkaFixtureFac
         bed.kafka.client.delete("/controller")
         said = told(running)
         assert said.code == Exit.ERROR
-        assert "the controller has not taken over 1 of 1 new partition; the cluster has no controller" in said.out
+        assert "the controller has not initialized 1 of 1 new partition; the cluster has no controller" in said.out
         for broker in bed.kafka.racks:
             bed.kafka.resume(broker)
         wanted = {"grow": 5, "new": 5, "late": 1}

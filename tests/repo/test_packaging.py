@@ -82,11 +82,11 @@ def test_the_installed_package_finds_its_data() -> None:
 
 
 def test_an_ordinary_installation_brings_neither_spark_nor_kubernetes(metadata: Message) -> None:
-    """The command needs five packages; everything else is behind an extra. The operator judges policies too."""
+    """The command needs four packages; everything else is behind an extra. The operator judges policies too."""
     requires = metadata.get_all("Requires-Dist", [])
     needed = [line for line in requires if "extra ==" not in line]
     names = sorted(line.partition(">")[0] for line in needed)
-    assert names == ["click", "jsonschema", "jsonschema-rs", "kazoo", "pyyaml"]
+    assert names == ["click", "jsonschema-rs", "kazoo", "pyyaml"]
     assert {"drift", "operator", "policy", "dev"} <= set(metadata.get_all("Provides-Extra", []))
     judging = {
         re.sub(r".*extra == ['\"](\w+)['\"]", r"\1", line) for line in requires if line.startswith("cel-expr-python")

@@ -12,14 +12,13 @@ from typing import Any
 from topiarist.kafka import config_rules, config_values, explicit_assignment, names
 from topiarist.kafka.placement import (
     assign_replicas,
-    count_new_partitions,
     derive_start_and_shift,
     expand_assignment,
     expansion_start,
-    partition_zero_replicas,
     prepare_brokers,
 )
 from topiarist.kafka.types import Broker, KafkaVersion, Replicas
+from vectors import explicit_lists
 
 Input = Mapping[str, Any]
 VectorResult = dict[str, object]
@@ -46,7 +45,7 @@ def create(given: Input, release: KafkaVersion) -> VectorResult:
     placed = _place_topic(given, topic) if lists is None else lists
     _check_name(given, topic, release)
     if lists is not None:
-        explicit_assignment.check_create(lists)
+        explicit_lists.check_create(lists)
     stored = config_texts(given.get("configs", {}))
     check_configs(stored, release, {})
     widths = {len(replicas) for replicas in placed.values()}
@@ -71,19 +70,19 @@ def grow(given: Input) -> VectorResult:
         raise RefusedError("unknown_topic_or_partition")
     lists = [tuple(replicas) for replicas in given["assignments"]] if "assignments" in given else None
     if "cli" in given:
-        lists = list(explicit_assignment.parse_cli_assignment(given["cli"]))[len(existing) :]
+        lists = list(explicit_lists.parse_cli_assignment(given["cli"]))[len(existing) :]
     total = int(given["n_partitions"]) if "n_partitions" in given else len(existing) + len(lists or ())
     if lists is not None:
-        return expansion_result(existing, explicit_assignment.check_expand(brokers, existing, lists, total))
+        return expansion_result(existing, explicit_lists.check_expand(brokers, existing, lists, total))
     return expansion(brokers, existing, total)
 
 
 def expansion(brokers: Sequence[Broker], existing: Mapping[int, Replicas], total: int) -> VectorResult:
     """Kafka's own expansion, with where it starts."""
     added = expand_assignment(brokers, existing, total)
-    leader = partition_zero_replicas(existing)[0]
+    leader = existing[0][0]
     start = expansion_start(prepare_brokers(brokers, "enforced"), leader)
-    assert len(added) == count_new_partitions(existing, total)
+    assert len(added) == total - len(existing)
     return {**expansion_result(existing, added), "start_index": start, "start_partition_id": len(existing)}
 
 
@@ -141,7 +140,7 @@ def config_texts(config: Mapping[str, object]) -> dict[str, str]:
 
 def _explicit_lists(given: Input) -> dict[int, Replicas] | None:
     if "cli" in given:
-        return dict(enumerate(explicit_assignment.parse_cli_assignment(given["cli"])))
+        return dict(enumerate(explicit_lists.parse_cli_assignment(given["cli"])))
     if "assignment_entries" in given:
         return {int(partition): tuple(replicas) for partition, replicas in given["assignment_entries"]}
     if "assignment" in given:
@@ -170,7 +169,7 @@ def _check_name(given: Input, topic: str, release: KafkaVersion) -> None:
     if names.has_collision_chars(topic):
         if topic in existing:
             raise RefusedError("topic_exists")
-        if any(names.has_collision(topic, other) for other in existing):
+        if any(names.metric_name(topic) == names.metric_name(other) for other in existing):
             raise RefusedError("invalid_topic")
 
 

@@ -11,10 +11,10 @@ from itertools import product
 from typing import Any, TypeVar
 
 from topiarist.adapters.zookeeper.codec import cluster, configs, own_znodes, paths, strict_json, topics
-from topiarist.kafka import config_rules, config_table, config_values, explicit_assignment, names
+from topiarist.kafka import config_rules, config_table, config_values, names
 from topiarist.kafka.placement import AssignmentError, alternate_racks, assign_replicas
 from topiarist.kafka.types import KafkaVersion, Replicas
-from vectors import admission
+from vectors import admission, explicit_lists
 from vectors.admission import Input, RefusedError, VectorResult, brokers_of, config_texts
 from vectors.properties import PlacementResult
 
@@ -122,7 +122,7 @@ def _topic_name(given: Input, _release: KafkaVersion) -> VectorResult:
         case "unify":
             return {"result": names.metric_name(given["name"])}
         case "collide":
-            return {"result": names.has_collision(given["a"], given["b"])}
+            return {"result": names.metric_name(given["a"]) == names.metric_name(given["b"])}
     raise KeyError(given["op"])
 
 
@@ -158,7 +158,7 @@ def _validate(given: Input, release: KafkaVersion) -> VectorResult:
 
 
 def _parse_cli(given: Input, _release: KafkaVersion) -> VectorResult:
-    return {"valid": True, "assignment": _json(dict(enumerate(explicit_assignment.parse_cli_assignment(given["cli"]))))}
+    return {"valid": True, "assignment": _json(dict(enumerate(explicit_lists.parse_cli_assignment(given["cli"]))))}
 
 
 def _decode_broker(given: Input, _release: KafkaVersion) -> VectorResult:

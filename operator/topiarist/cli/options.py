@@ -20,7 +20,7 @@ from click.core import ParameterSource
 
 from topiarist.cli.settings import Settings
 from topiarist.kafka.names import topic_name_problem
-from topiarist.kafka.types import KafkaVersion
+from topiarist.kafka.types import MAX_KAFKA_VERSION, MIN_KAFKA_VERSION, KafkaVersion, format_version
 from topiarist.model.plan import Risk
 from topiarist.model.run_options import ALL_TOPICS, MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskApproval
 from topiarist.text import quote
@@ -103,8 +103,9 @@ def _parse_kafka_version(_ctx: click.Context, _param: click.Parameter, value: st
         return None
     match = KAFKA_VERSION_REGEX.fullmatch(value)
     release = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not (2, 4) <= release <= (3, 9):
-        raise click.BadParameter(f"found {quote(value)}, wanted a Kafka release from 2.4 to 3.9")
+    if not MIN_KAFKA_VERSION <= release <= MAX_KAFKA_VERSION:
+        oldest, newest = format_version(MIN_KAFKA_VERSION), format_version(MAX_KAFKA_VERSION)
+        raise click.BadParameter(f"found {quote(value)}, wanted a Kafka release from {oldest} to {newest}")
     return release
 
 

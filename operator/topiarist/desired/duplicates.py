@@ -1,6 +1,6 @@
 """Duplicate names: documents with one name, and topics or metric names that collide on one cluster.
 
-``resolve`` calls these checks when all manifests of a run are loaded.
+``cli/load.py`` checks the clusters and ``resolve`` the topics, when all manifests of a run are loaded.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from topiarist.errors import Diagnostic, Location, Reason
 from topiarist.kafka.names import metric_name
-from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec, name_path
-
-_NAME_COLLISION = Reason.NAME_COLLISION.value
+from topiarist.model.spec import ClusterSpec, Manifest, Source, TopicSpec, name_path
 
 
 def index_clusters(specs: Iterable[ClusterSpec]) -> tuple[dict[str, ClusterSpec], list[Diagnostic]]:
@@ -21,37 +19,27 @@ def index_clusters(specs: Iterable[ClusterSpec]) -> tuple[dict[str, ClusterSpec]
     for spec in specs:
         first = clusters.setdefault(spec.name, spec)
         if first is not spec and spec.source and first.source:
-            place, first_place = (source.locate(("metadata", "name")) for source in (spec.source, first.source))
-            errors.append(
-                Diagnostic(
-                    place,
-                    f"Cluster {spec.name}: there is one of this name at {first_place} already",
-                    reason=_NAME_COLLISION,
-                )
-            )
+            errors.append(_duplicate_error("Cluster", spec.name, spec.source, first.source))
     return clusters, errors
 
 
 def duplicate_document_errors(topics: Sequence[Manifest]) -> list[Diagnostic]:
     """Return an error for each Topic document with a namespace and name used before."""
     first: dict[tuple[str, str], Manifest] = {}
-    errors = []
-    for manifest in topics:
-        earlier = first.setdefault((manifest.namespace, manifest.name), manifest)
-        if earlier is not manifest:
-            place = manifest.source.locate(("metadata", "name"))
-            earlier_place = earlier.source.locate(("metadata", "name"))
-            errors.append(
-                Diagnostic(
-                    place,
-                    f"Topic {manifest.name}: there is one of this name at {earlier_place} already",
-                    reason=_NAME_COLLISION,
-                )
-            )
-    return errors
+    return [
+        _duplicate_error("Topic", manifest.name, manifest.source, earlier.source)
+        for manifest in topics
+        if (earlier := first.setdefault((manifest.namespace, manifest.name), manifest)) is not manifest
+    ]
 
 
-def topic_collision_errors(specs: Sequence[TopicSpec]) -> list[Diagnostic]:
+def _duplicate_error(kind: str, name: str, source: Source, first: Source) -> Diagnostic:
+    path = ("metadata", "name")
+    message = f"{kind} {name}: another {kind} has the same name, at {first.locate(path)}"
+    return _collision(source.locate(path), message, "rename one of them, or remove it")
+
+
+def topic_collision_errors(specs: Iterable[TopicSpec]) -> list[Diagnostic]:
     """Return the errors of topics that collide on one cluster.
 
     Two documents declare the same topic, or two topic names have the same metric name in Kafka.
@@ -60,32 +48,22 @@ def topic_collision_errors(specs: Sequence[TopicSpec]) -> list[Diagnostic]:
     errors = []
     for spec in specs:
         earlier = first.setdefault(metric_name(spec.topic), spec)
-        if earlier is spec or _is_same_document(earlier, spec):
-            continue
-        place, other = _name_location(spec), _name_location(earlier)
-        where = f"on cluster {spec.cluster.name}" if spec.cluster.name else "on the cluster"
+        if earlier is spec or _document_name(earlier) == _document_name(spec):
+            continue  # duplicate document names are a separate error
+        place, first_place = (each.manifest.source.locate(name_path(each.manifest)) for each in (spec, earlier))
+        cluster = f"on cluster {spec.cluster.name}" if spec.cluster.name else "on the cluster"
         if earlier.topic == spec.topic:
-            errors.append(
-                Diagnostic(
-                    place, f"{spec.topic}: claimed {where} by {other} too", "one topic, one document", _NAME_COLLISION
-                )
-            )
+            message, hint = f"{spec.topic}: also declared {cluster} at {first_place}", "keep one of the two documents"
         else:
-            errors.append(
-                Diagnostic(
-                    place,
-                    f"{spec.topic}: collides {where} with {earlier.topic} at {other}",
-                    "Kafka takes . and _ for the same letter in metric names and refuses the second topic",
-                    _NAME_COLLISION,
-                )
-            )
+            message = f"{spec.topic}: collides {cluster} with {earlier.topic} at {first_place}"
+            hint = "rename one: Kafka does not distinguish . and _ in metric names, and refuses the second topic"
+        errors.append(_collision(place, message, hint))
     return errors
 
 
-def _is_same_document(one: TopicSpec, other: TopicSpec) -> bool:
-    """Return whether two specs have the same document name, which is reported separately."""
-    return (one.manifest.namespace, one.manifest.name) == (other.manifest.namespace, other.manifest.name)
+def _document_name(spec: TopicSpec) -> tuple[str, str]:
+    return spec.manifest.namespace, spec.manifest.name
 
 
-def _name_location(spec: TopicSpec) -> Location:
-    return spec.manifest.source.locate(name_path(spec.manifest))
+def _collision(place: Location, message: str, hint: str) -> Diagnostic:
+    return Diagnostic(place, message, hint, Reason.NAME_COLLISION.value)

@@ -29,64 +29,43 @@ from decimal import Decimal
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from topiarist.kafka import config_rules, config_table, config_values
+from topiarist.kafka import config_rules, config_values
 from topiarist.kafka.config_rules import is_min_isr_above
-from topiarist.kafka.config_table import THROTTLE_CONFIGS
+from topiarist.kafka.config_table import THROTTLE_CONFIGS, TOPIC_CONFIGS
 from topiarist.kafka.config_values import Scalar, to_scalar
 from topiarist.kafka.java_numbers import java_trim
 from topiarist.kafka.names import INTERNAL_TOPICS, metric_name, topic_name_problem
 from topiarist.kafka.types import MAX_KAFKA_VERSION, format_version
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, TopicState, describe_unequal_replication_factors
-from topiarist.schema import load
+from topiarist.schema.load import API_VERSION
 from topiarist.text import format_count
-
-MIN_SHARED_TOPICS = 3
-"""Minimum number of topics that share a value.
-
-For fewer topics, a default only adds a second place to read.
-"""
-
-MIN_SHARED_PERCENT = 90
-"""Minimum share of the topics, in per cent; the other topics override the default or exclude it."""
-
-
-def with_defaults(cluster: ClusterSpec, topics: Sequence[ExportedTopic]) -> ClusterSpec:
-    """Return ``cluster`` with the defaults that fit these topics best.
-
-    Returns ``cluster`` unchanged if there are no topics.
-    """
-    if not topics:
-        return cluster
-    return replace(
-        cluster,
-        default_partitions=_most_common(Counter(topic.partitions for topic in topics)),
-        default_replication_factor=_most_common(Counter(topic.replication_factor for topic in topics)),
-        default_config=_shared_config(topics),
-    )
-
-
-def _most_common(sizes: Counter[int]) -> int:
-    """Return the most frequent size; of two equally frequent sizes the smaller, which can still grow."""
-    return min(sizes, key=lambda size: (-sizes[size], size))
-
-
-def _shared_config(topics: Sequence[ExportedTopic]) -> Mapping[str, str]:
-    counts = Counter(item for topic in topics for item in topic.config.items())
-    shared = (
-        item
-        for item, times in counts.items()
-        if times >= MIN_SHARED_TOPICS and times * 100 >= MIN_SHARED_PERCENT * len(topics)
-    )
-    return dict(sorted(shared))
-
-
-Document = dict[str, Any]
 
 CLUSTER_FILE = "cluster.yaml"
 TOPICS_FOLDER = "topics/"
 
+MIN_SHARED_TOPICS = 3
+"""Topics that must share a value before it becomes a default; for fewer it only adds a second place to read."""
+
+MIN_SHARED_PERCENT = 90
+"""Minimum share of the topics, in per cent; the other topics override the default or exclude it."""
+
+MAX_NAME_LENGTH = 250
+"""Characters: Kubernetes allows 253, and a file name of 255 must hold ``.yaml`` too."""
+
+_MAX_VALUE_LENGTH = 65_536
+"""Characters of a config value in a manifest."""
+
 _CLUSTER_ID = re.compile(r"[!-~]{1,255}")
+
+Document = dict[str, Any]
+
+
+class OmittedItem(NamedTuple):
+    """A topic or config that is not exported; several items may have the same ``message``."""
+
+    topic: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,179 +82,6 @@ class ExportResult:
     omitted: tuple[OmittedItem, ...] = ()
     unmanaged: tuple[OmittedItem, ...] = ()
     mixed_replication: tuple[OmittedItem, ...] = ()
-
-
-def export_cluster(state: ClusterState, cluster: ClusterSpec, owner: str) -> ExportResult:
-    """Export everything that ``owner`` can manage on a cluster.
-
-    The plan of the exported documents has no changes. If ``cluster`` has a document, its defaults apply and only topics
-    are exported. Otherwise a ``Cluster`` document is exported too, with the values that the topics share as its
-    defaults. Every topic names its cluster.
-    """
-    exported: list[ExportedTopic] = []
-    omitted = [OmittedItem(name, f"{fault.path}: {fault.message}") for name, fault in state.topic_errors.items()]
-    for found in _describe_topics(state, cluster, owner):
-        exported.append(found) if isinstance(found, ExportedTopic) else omitted.append(found)
-    files, folder = {}, ""
-    if cluster.source is None:
-        cluster, folder = with_defaults(replace(cluster, cluster_id=state.cluster_id), exported), TOPICS_FOLDER
-        files[CLUSTER_FILE] = build_cluster_document(cluster)
-    names = assign_document_names((topic.topic for topic in exported), cluster.name)
-    for topic in exported:
-        files[f"{folder}{names[topic.topic]}.yaml"] = _build_topic_document(topic, names[topic.topic], cluster)
-    unmanaged = tuple(item for topic in exported for item in topic.omitted)
-    mixed = tuple(
-        OmittedItem(topic.topic, _mixed_replication_message(topic)) for topic in exported if topic.mixed_replication
-    )
-    return ExportResult(files, len(exported), tuple(sorted(omitted)), unmanaged, mixed)
-
-
-def _mixed_replication_message(topic: ExportedTopic) -> str:
-    return f"{topic.mixed_replication}; its manifest says {topic.replication_factor} and ignores replicationFactor"
-
-
-def _describe_topics(state: ClusterState, cluster: ClusterSpec, owner: str) -> Iterator[ExportedTopic | OmittedItem]:
-    """Yield an export or an omission for every readable topic, in order of name."""
-    taken: dict[str, str] = {}
-    for name, topic in sorted(state.topics.items()):
-        reason = _omission_reason(topic, state, cluster, owner)
-        described = OmittedItem(name, reason) if reason else export_topic(topic, cluster)
-        if isinstance(described, ExportedTopic):
-            first = taken.setdefault(metric_name(name), name)
-            if first != name:
-                described = OmittedItem(
-                    name, f"its name collides with {first} (Kafka takes . and _ for the same letter in metrics)"
-                )
-        yield described
-
-
-def _omission_reason(topic: TopicState, state: ClusterState, cluster: ClusterSpec, owner: str) -> str:
-    """Return why ``owner`` cannot export a topic; empty if it can."""
-    name, record = topic.name, topic.valid_record
-    if name in state.pending_deletions:
-        return "marked for deletion"
-    if name in INTERNAL_TOPICS:
-        return "of Kafka's own"
-    if problem := topic_name_problem(name):
-        return problem
-    if record is None:
-        protected = cluster.is_protected(name)
-        return "of other software (Cluster.spec.protected lists the names)" if protected else ""
-    if record.owner != owner:
-        return f"belongs to owner {record.owner}, this run is {owner}"
-    return "deleted by us, but the brokers have delete.topic.enable=false" if record.deleted else ""
-
-
-def build_cluster_document(cluster: ClusterSpec) -> Document:
-    """Build the ``Cluster`` document of a cluster that has none.
-
-    A cluster id that the schema does not accept is left out.
-    """
-    spec: Document = {"zookeeper": {"connect": cluster.connect}}
-    if _CLUSTER_ID.fullmatch(cluster.cluster_id):
-        spec["clusterId"] = cluster.cluster_id
-    if cluster.version:
-        spec["kafkaVersion"] = format_version(cluster.version)
-    defaults = {field: value for field, value in cluster.defaults().items() if value}
-    if defaults:
-        spec["defaults"] = defaults | (
-            {"config": _manifest_values(cluster.default_config)} if "config" in defaults else {}
-        )
-    return _build_document("Cluster", cluster.name, spec)
-
-
-def _build_topic_document(topic: ExportedTopic, name: str, cluster: ClusterSpec) -> Document:
-    defaults = cluster.default_config
-    own = {
-        key: text
-        for key, text in topic.config.items()
-        if key not in defaults or not config_values.is_equivalent(key, text, defaults[key])
-    }
-    fields = {
-        "topicName": topic.topic if topic.topic != name else "",
-        "clusters": [cluster.name],
-        "partitions": topic.partitions,
-        "replicationFactor": topic.replication_factor,
-        "config": _manifest_values(own),
-        "withoutConfig": sorted(defaults.keys() - topic.config.keys()),
-        "ignore": ["replicationFactor"] if topic.mixed_replication else [],
-    }
-    return _build_document("Topic", name, {field: value for field, value in fields.items() if value})
-
-
-def _build_document(kind: str, name: str, spec: Document) -> Document:
-    return {"apiVersion": load.API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
-
-
-def _manifest_values(config: Mapping[str, str]) -> Document:
-    return {key: _manifest_value(key, text) for key, text in config.items()}
-
-
-def _manifest_value(key: str, text: str) -> Scalar:
-    """Return a config value as a YAML scalar.
-
-    A fraction is a number only for keys that Kafka parses as a double: in any other key ``3.10`` differs from ``3.1``.
-    """
-    value = to_scalar(text)
-    fraction = key in config_table.TOPIC_CONFIGS and config_table.TOPIC_CONFIGS[key].type == "double"
-    return text if isinstance(value, Decimal) and not fraction else value
-
-
-MAX_NAME_LENGTH = 250
-"""Characters: Kubernetes allows 253, and a file name of 255 must hold ``.yaml`` too."""
-
-_FALLBACK_NAME = "topic"
-
-
-def assign_document_names(topics: Iterable[str], cluster: str) -> dict[str, str]:
-    """Return a unique document name for every topic of a cluster, by topic.
-
-    The result does not depend on the order of ``topics``.
-    """
-    wanted = {topic: f"{cluster}.{to_dns_name(topic)}" for topic in sorted(topics)}
-    rivals = Counter(wanted.values())
-    names = {
-        topic: name
-        for topic, name in wanted.items()
-        if len(name) <= MAX_NAME_LENGTH and (rivals[name] == 1 or name == f"{cluster}.{topic}")
-    }
-    taken = set(names.values())
-    for topic, name in wanted.items():
-        if topic not in names:
-            names[topic] = _unused_name(name, topic, taken)
-            taken.add(names[topic])
-    return names
-
-
-def to_dns_name(topic: str) -> str:
-    """Return the DNS name closest to a topic name.
-
-    Lower case, ``-`` for every character that DNS does not allow, no empty part, no ``-`` at the ends of a part.
-    """
-    parts = (part.strip("-") for part in re.sub(r"[^a-z0-9.]", "-", topic.lower()).split("."))
-    return ".".join(filter(None, parts)) or _FALLBACK_NAME
-
-
-def _unused_name(name: str, topic: str, taken: set[str]) -> str:
-    """Return ``name`` with the shortest unused prefix of the topic's SHA-256 as suffix."""
-    digest = sha256(topic.encode()).hexdigest()
-    candidates = (
-        f"{name[: MAX_NAME_LENGTH - length - 1].rstrip('-.')}-{digest[:length]}" for length in range(6, len(digest))
-    )
-    return next(candidate for candidate in candidates if candidate not in taken)
-
-
-_MAX_VALUE_LENGTH = 65_536
-"""Characters of a config value in a manifest."""
-
-_MIN_ISR = "min.insync.replicas"
-
-
-class OmittedItem(NamedTuple):
-    """A topic or config that is not exported; several items may have the same ``message``."""
-
-    topic: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,36 +101,96 @@ class ExportedTopic:
     omitted: tuple[OmittedItem, ...] = ()
 
 
-def export_topic(topic: TopicState, cluster: ClusterSpec) -> ExportedTopic | OmittedItem:
+def export_cluster(state: ClusterState, cluster: ClusterSpec, owner: str) -> ExportResult:
+    """Export everything that ``owner`` can manage on a cluster.
+
+    The plan of the exported documents has no changes. If ``cluster`` has a document, its defaults apply and only topics
+    are exported. Otherwise a ``Cluster`` document is exported too, with the values that the topics share as its
+    defaults. Every topic names its cluster.
+    """
+    exported: list[ExportedTopic] = []
+    omitted = [OmittedItem(name, f"{error.path}: {error.message}") for name, error in state.topic_errors.items()]
+    taken: dict[str, str] = {}
+    for name, topic in sorted(state.topics.items()):
+        reason = _omission_reason(topic, state, cluster, owner)
+        found = OmittedItem(name, reason) if reason else _export_topic(topic, cluster)
+        if isinstance(found, OmittedItem):
+            omitted.append(found)
+        elif (first := taken.setdefault(metric_name(name), name)) != name:
+            message = f"its name collides with {first} (Kafka does not distinguish . and _ in metric names)"
+            omitted.append(OmittedItem(name, message))
+        else:
+            exported.append(found)
+    files, folder = {}, ""
+    if cluster.source is None:
+        cluster, folder = _with_defaults(replace(cluster, cluster_id=state.cluster_id), exported), TOPICS_FOLDER
+        files[CLUSTER_FILE] = build_cluster_document(cluster)
+    names = assign_document_names((topic.topic for topic in exported), cluster.name)
+    for described in exported:
+        name = names[described.topic]
+        files[f"{folder}{name}.yaml"] = _build_topic_document(described, name, cluster)
+    unmanaged = tuple(item for each in exported for item in each.omitted)
+    mixed = tuple(
+        OmittedItem(
+            each.topic,
+            f"{each.mixed_replication}; its manifest has {each.replication_factor} and ignores replicationFactor",
+        )
+        for each in exported
+        if each.mixed_replication
+    )
+    return ExportResult(files, len(exported), tuple(sorted(omitted)), unmanaged, mixed)
+
+
+def _omission_reason(topic: TopicState, state: ClusterState, cluster: ClusterSpec, owner: str) -> str:
+    """Return why ``owner`` cannot export a topic; empty if it can."""
+    name, record = topic.name, topic.valid_record
+    if name in state.pending_deletions:
+        return "marked for deletion"
+    if name in INTERNAL_TOPICS:
+        return "internal topic of Kafka"
+    if problem := topic_name_problem(name):
+        return problem
+    if record is None:
+        protected = cluster.is_protected(name)
+        return "of other software (Cluster.spec.protected lists the names)" if protected else ""
+    if record.owner != owner:
+        return f"belongs to owner {record.owner}, this run is {owner}"
+    return "deleted by topiarist, but the brokers have delete.topic.enable=false" if record.deleted else ""
+
+
+def _export_topic(topic: TopicState, cluster: ClusterSpec) -> ExportedTopic | OmittedItem:
     """Return the manifest fields of a topic, or why no manifest can describe it."""
-    widths = _count_replication_factors(topic)
-    if not widths:
-        return OmittedItem(topic.name, _no_replication_factor_reason(topic))
-    factor = max(widths, key=lambda width: (widths[width], width))
+    pairs = zip(topic.partition_ids, topic.replicas, strict=True)
+    # Partitions under reassignment have more replicas for a time.
+    counts = Counter(len(ids) for partition, ids in pairs if ids and partition not in topic.reassigning_partitions)
+    if not counts:
+        if topic.reassigning_partitions:
+            return OmittedItem(topic.name, "every partition is being reassigned: export again when that is done")
+        return OmittedItem(topic.name, "no partition has replicas" if topic.replicas else "it has no partitions")
+    factor = max(counts, key=lambda width: (counts[width], width))
     errors = dict(_invalid_configs(topic.config, factor, cluster))
     record = topic.valid_record
     if own := sorted(errors.keys() & set(record.config_keys if record else ())):
-        return OmittedItem(topic.name, f"{errors[own[0]]}; it was set by us, and a manifest without it would remove it")
+        message = f"{errors[own[0]]}; topiarist set it, and a manifest without it would remove it"
+        return OmittedItem(topic.name, message)
     valid_keys = sorted(topic.config.keys() - errors.keys() - THROTTLE_CONFIGS)
     return ExportedTopic(
         topic=topic.name,
         partitions=len(topic.replicas),
         replication_factor=factor,
         mixed_replication=describe_unequal_replication_factors(topic),
-        config={key: normalize_config_text(key, topic.config[key]) for key in valid_keys},
+        config={key: _normalize_config_text(key, topic.config[key]) for key in valid_keys},
         omitted=tuple(OmittedItem(topic.name, message) for _, message in sorted(errors.items())),
     )
 
 
-def normalize_config_text(key: str, text: str) -> str:
+def _normalize_config_text(key: str, text: str) -> str:
     """Return the canonical text of a config value with the same meaning to Kafka.
 
     A value that cannot be parsed is returned unchanged except for surrounding whitespace.
     """
     plain = java_trim(text)
-    if key not in config_table.TOPIC_CONFIGS or (
-        config_table.TOPIC_CONFIGS[key].type == "double" and not isinstance(to_scalar(plain), str)
-    ):
+    if key not in TOPIC_CONFIGS or (TOPIC_CONFIGS[key].type == "double" and not isinstance(to_scalar(plain), str)):
         return plain
     try:
         return config_values.canonical_text(key, plain)
@@ -332,27 +198,15 @@ def normalize_config_text(key: str, text: str) -> str:
         return plain
 
 
-def _count_replication_factors(topic: TopicState) -> Counter[int]:
-    """Count partitions by replication factor, without empty and reassigning partitions."""
-    pairs = zip(topic.partition_ids, topic.replicas, strict=True)
-    return Counter(len(ids) for partition, ids in pairs if ids and partition not in topic.reassigning_partitions)
-
-
-def _no_replication_factor_reason(topic: TopicState) -> str:
-    if topic.reassigning_partitions:
-        return "every partition is being reassigned: export again when that is done"
-    return "no partition has replicas" if topic.replicas else "it has no partitions"
-
-
 def _invalid_configs(config: Mapping[str, str], factor: int, cluster: ClusterSpec) -> Iterator[tuple[str, str]]:
     """Yield each key with a value that no manifest of this cluster may hold, and the problem."""
     valid = {}
     for key in sorted(config.keys() - THROTTLE_CONFIGS):
-        text = normalize_config_text(key, config[key])
+        text = _normalize_config_text(key, config[key])
         problem = cluster.config_rules.config_problem(key, text)
         if problem:
             yield key, problem[0]
-        elif key not in config_table.TOPIC_CONFIGS and not (text.isprintable() and len(text) <= _MAX_VALUE_LENGTH):
+        elif key not in TOPIC_CONFIGS and not (text.isprintable() and len(text) <= _MAX_VALUE_LENGTH):
             yield key, f"{key}: its value is too long, or has characters that do not print"
         else:
             valid[key] = text
@@ -362,4 +216,109 @@ def _invalid_configs(config: Mapping[str, str], factor: int, cluster: ClusterSpe
         del valid[key]
         yield key, message
     if is_min_isr_above(valid, factor):
-        yield _MIN_ISR, f"{_MIN_ISR}: found {valid[_MIN_ISR]}, with {format_count(factor, 'replica')}"
+        key = "min.insync.replicas"
+        yield key, f"{key}: found {valid[key]}, with {format_count(factor, 'replica')}"
+
+
+def _with_defaults(cluster: ClusterSpec, topics: Sequence[ExportedTopic]) -> ClusterSpec:
+    """Return ``cluster`` with the defaults that fit these topics best."""
+    if not topics:
+        return cluster
+    counts = Counter(item for topic in topics for item in topic.config.items())
+    least = max(MIN_SHARED_TOPICS, MIN_SHARED_PERCENT * len(topics) / 100)
+    return replace(
+        cluster,
+        default_partitions=_most_common(Counter(topic.partitions for topic in topics)),
+        default_replication_factor=_most_common(Counter(topic.replication_factor for topic in topics)),
+        default_config=dict(sorted(item for item, times in counts.items() if times >= least)),
+    )
+
+
+def _most_common(sizes: Counter[int]) -> int:
+    """Return the most frequent size; of two equally frequent sizes the smaller, which can still grow."""
+    return min(sizes, key=lambda size: (-sizes[size], size))
+
+
+def build_cluster_document(cluster: ClusterSpec) -> Document:
+    """Build the ``Cluster`` document of a cluster that has none.
+
+    A cluster id that the schema does not accept is left out.
+    """
+    spec: Document = {"zookeeper": {"connect": cluster.connect}}
+    if _CLUSTER_ID.fullmatch(cluster.cluster_id):
+        spec["clusterId"] = cluster.cluster_id
+    if cluster.version:
+        spec["kafkaVersion"] = format_version(cluster.version)
+    defaults = {**cluster.defaults(), "config": _to_scalars(cluster.default_config)}
+    if defaults := {field: value for field, value in defaults.items() if value}:
+        spec["defaults"] = defaults
+    return _build_document("Cluster", cluster.name, spec)
+
+
+def _build_topic_document(topic: ExportedTopic, name: str, cluster: ClusterSpec) -> Document:
+    defaults = cluster.default_config
+    own = {
+        key: text
+        for key, text in topic.config.items()
+        if key not in defaults or not config_values.is_equivalent(key, text, defaults[key])
+    }
+    fields = {
+        "topicName": topic.topic if topic.topic != name else "",
+        "clusters": [cluster.name],
+        "partitions": topic.partitions,
+        "replicationFactor": topic.replication_factor,
+        "config": _to_scalars(own),
+        "withoutConfig": sorted(defaults.keys() - topic.config.keys()),
+        "ignore": ["replicationFactor"] if topic.mixed_replication else [],
+    }
+    return _build_document("Topic", name, {field: value for field, value in fields.items() if value})
+
+
+def _build_document(kind: str, name: str, spec: Document) -> Document:
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def _to_scalars(config: Mapping[str, str]) -> dict[str, Scalar]:
+    """Return config values as YAML scalars."""
+    values = {key: to_scalar(text) for key, text in config.items()}
+    # A fraction is a number only for keys that Kafka parses as a double: in any other key 3.10 differs from 3.1.
+    doubles = {key for key in config if key in TOPIC_CONFIGS and TOPIC_CONFIGS[key].type == "double"}
+    return {
+        key: config[key] if isinstance(value, Decimal) and key not in doubles else value
+        for key, value in values.items()
+    }
+
+
+def assign_document_names(topics: Iterable[str], cluster: str) -> dict[str, str]:
+    """Return a unique document name for every topic of a cluster, by topic.
+
+    The result does not depend on the order of ``topics``.
+    """
+    wanted = {topic: f"{cluster}.{_to_dns_name(topic)}" for topic in sorted(topics)}
+    rivals = Counter(wanted.values())
+    names = {
+        topic: name
+        for topic, name in wanted.items()
+        if len(name) <= MAX_NAME_LENGTH and (rivals[name] == 1 or name == f"{cluster}.{topic}")
+    }
+    taken = set(names.values())
+    for topic, name in wanted.items():
+        if topic in names:
+            continue
+        # The shortest unused prefix of the topic's SHA-256 as suffix.
+        digest = sha256(topic.encode()).hexdigest()
+        candidates = (
+            f"{name[: MAX_NAME_LENGTH - length - 1].rstrip('-.')}-{digest[:length]}" for length in range(6, len(digest))
+        )
+        names[topic] = next(candidate for candidate in candidates if candidate not in taken)
+        taken.add(names[topic])
+    return names
+
+
+def _to_dns_name(topic: str) -> str:
+    """Return the DNS name closest to a topic name.
+
+    Lower case, ``-`` for every character that DNS does not allow, no empty part, no ``-`` at the ends of a part.
+    """
+    parts = (part.strip("-") for part in re.sub(r"[^a-z0-9.]", "-", topic.lower()).split("."))
+    return ".".join(filter(None, parts)) or "topic"

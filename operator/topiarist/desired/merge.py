@@ -1,9 +1,4 @@
-"""Merge of a ``Topic`` manifest and its ``Cluster`` into one ``TopicSpec`` per topic and cluster.
-
-``schema`` validates each document field by field before; ``planning`` computes the difference to the cluster's state
-after. This module applies overrides and defaults. A spec does not hold the location of its values:
-``model.spec.find_origin`` finds it when a message needs it.
-"""
+"""Merge of a ``Topic`` manifest and its ``Cluster`` into one ``TopicSpec``: applies overrides and defaults."""
 
 from __future__ import annotations
 
@@ -11,23 +6,23 @@ from typing import Any
 
 from topiarist.kafka.config_values import to_config_text
 from topiarist.kafka.types import Replicas
-from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec, _layers, parse_replica_assignment, topic_name
+from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec, layers, parse_replica_assignment, topic_name
 
 
 def merge(manifest: Manifest, cluster: ClusterSpec) -> TopicSpec:
     """Return the spec of ``manifest`` on ``cluster``.
 
     Layers: the topic's own spec, then each override that selects the cluster. The two forms of size (counts, or
-    ``replicaAssignment``) replace each other as a whole; counts beside lists are redundant, see
-    ``model.spec.find_redundant_counts``. A size that no layer, default or broker setting names is 0 in
-    ``create_partitions`` and ``create_replication_factor``; ``rules.spec_errors`` reports it.
+    ``replicaAssignment``) replace each other as a whole; counts beside lists are redundant. A size that no layer,
+    default or broker setting names is 0 in ``create_partitions`` and ``create_replication_factor``. ``rules`` reports
+    both.
     """
     partitions: int | None = None
     factor: int | None = None
     assignment: tuple[Replicas, ...] | None = None
     own: dict[str, str] = {}
     fields: dict[str, Any] = {}
-    for _, layer in _layers(manifest, cluster):
+    for _, layer in layers(manifest, cluster):
         fields.update(layer)
         if "replicaAssignment" in layer:
             assignment = parse_replica_assignment(layer["replicaAssignment"])
@@ -38,20 +33,20 @@ def merge(manifest: Manifest, cluster: ClusterSpec) -> TopicSpec:
             factor = layer.get("replicationFactor", factor)
         if "config" in layer:
             own |= {key: to_config_text(value) for key, value in layer["config"].items()}
+    if assignment:
+        partitions, factor = len(assignment), len(assignment[0])
     unwanted = fields.get("withoutConfig", ())
     defaults = {key: text for key, text in cluster.default_config.items() if key not in own and key not in unwanted}
     return TopicSpec(
         topic=topic_name(manifest),
         cluster=cluster,
         manifest=manifest,
-        partitions=len(assignment) if assignment else partitions,
-        replication_factor=len(assignment[0]) if assignment else factor,
-        create_partitions=len(assignment)
-        if assignment
-        else partitions or cluster.default_partitions or cluster.broker_size("partitions") or 0,
-        create_replication_factor=len(assignment[0])
-        if assignment
-        else factor or cluster.default_replication_factor or cluster.broker_size("replicationFactor") or 0,
+        partitions=partitions,
+        replication_factor=factor,
+        create_partitions=partitions or cluster.default_partitions or cluster.broker_size("partitions") or 0,
+        create_replication_factor=(
+            factor or cluster.default_replication_factor or cluster.broker_size("replicationFactor") or 0
+        ),
         assignment=assignment,
         config=defaults | own if defaults else own,
         inherited_keys=frozenset(defaults),

@@ -12,7 +12,7 @@ from typing import Any
 
 from topiarist.errors import FieldPath
 from topiarist.kafka.config_values import to_config_text
-from topiarist.kafka.types import KafkaVersion
+from topiarist.kafka.types import parse_version
 from topiarist.model.credentials import Credentials, SecretKeyRef, SecretReference, Tls, UserPassword
 from topiarist.model.policy import Policy, Rule, RuleSubject
 from topiarist.model.spec import Budgets, ClusterSpec, Manifest, RackAwareness
@@ -36,7 +36,7 @@ def parse_cluster_spec(manifest: Manifest) -> ClusterSpec:
         "connect": zookeeper.get("connect"),
         "jute_max_buffer": zookeeper.get("maxBuffer"),
         "cluster_id": spec.get("clusterId"),
-        "version": _parse_version(spec.get("kafkaVersion")),
+        "version": parse_version(spec["kafkaVersion"]) if "kafkaVersion" in spec else None,
         "default_partitions": defaults.get("partitions"),
         "default_replication_factor": defaults.get("replicationFactor"),
         "protected": tuple(spec["protected"]) if "protected" in spec else None,
@@ -49,10 +49,15 @@ def parse_cluster_spec(manifest: Manifest) -> ClusterSpec:
         broker_config=_config_texts(spec.get("brokerConfig", {})),
         allow_unknown_configs=tuple(spec.get("allowUnknownConfigs", ())),
         exclude_brokers=frozenset(spec.get("excludeBrokers", ())),
-        budgets=parse_budgets(spec.get("budgets", {})),
-        credentials=parse_credentials(manifest),
+        budgets=_parse_budgets(spec.get("budgets", {})),
+        credentials=_parse_credentials(manifest),
         source=manifest.source,
-        allowed_topics=parse_allowed_topics(spec),
+        allowed_topics=(
+            # An empty list allows no topics.
+            tuple(map(_parse_allowed_topics, spec["allowedTopics"]))
+            if "allowedTopics" in spec
+            else DEFAULT_ALLOWED_TOPICS
+        ),
         adopt=tuple(spec.get("adopt", ())),
         allow_risk=frozenset(spec.get("allowRisk", DEFAULT_ALLOWED_RISKS)),
         allow_deletion=spec.get("allowDeletion", False),
@@ -97,15 +102,7 @@ def _config_texts(config: Mapping[str, Any]) -> dict[str, str]:
     return {key: to_config_text(value) for key, value in config.items()}
 
 
-def _parse_version(version: str | None) -> KafkaVersion | None:
-    if version is None:
-        return None
-    major, minor = version.split(".")
-    return int(major), int(minor)
-
-
-def parse_budgets(given: Mapping[str, Any]) -> Budgets:
-    """Parse the limits that are set; a share of ``20%`` is 20."""
+def _parse_budgets(given: Mapping[str, Any]) -> Budgets:
     share = given.get("changedShare")
     limits = {
         "topics": given.get("topics"),
@@ -118,70 +115,47 @@ def parse_budgets(given: Mapping[str, Any]) -> Budgets:
     return Budgets(**{field: limit for field, limit in limits.items() if limit is not None})
 
 
-def parse_allowed_topics(spec: Mapping[str, Any]) -> tuple[AllowedTopics, ...]:
-    """Parse the rules of ``allowedTopics``.
-
-    An empty list allows no topics. Without the field, topics of the cluster's own namespace are allowed.
-    """
-    if "allowedTopics" not in spec:
-        return DEFAULT_ALLOWED_TOPICS
-    return tuple(_parse_allowed_topics_rule(rule) for rule in spec["allowedTopics"])
-
-
-def _parse_allowed_topics_rule(rule: Mapping[str, Any]) -> AllowedTopics:
+def _parse_allowed_topics(rule: Mapping[str, Any]) -> AllowedTopics:
     namespaces = rule.get("namespaces", {})
     selector = namespaces.get("selector")
+    requirements = (
+        LabelSelectorRequirement(each["key"], SelectorOperator(each["operator"]), tuple(each.get("values", ())))
+        for each in (selector or {}).get("matchExpressions", ())
+    )
     return AllowedTopics(
         namespaces=NamespacesFrom(namespaces.get("from", NamespacesFrom.SAME)),
-        selector=None if selector is None else _parse_label_selector(selector),
+        selector=None if selector is None else LabelSelector(selector.get("matchLabels", {}), tuple(requirements)),
         name_patterns=tuple(rule.get("names", ("*",))),
     )
 
 
-def _parse_label_selector(selector: Mapping[str, Any]) -> LabelSelector:
-    requirements = (
-        LabelSelectorRequirement(
-            requirement["key"], SelectorOperator(requirement["operator"]), tuple(requirement.get("values", ()))
-        )
-        for requirement in selector.get("matchExpressions", ())
-    )
-    return LabelSelector(selector.get("matchLabels", {}), tuple(requirements))
-
-
-def parse_credentials(manifest: Manifest) -> Credentials:
-    """Parse the credentials in ``spec.zookeeper``.
-
-    A relative path is relative to the folder of the manifest's file.
-    """
+def _parse_credentials(manifest: Manifest) -> Credentials:
     zookeeper: Mapping[str, Any] = manifest.spec.get("zookeeper", {})
-    return Credentials(
-        sasl=_parse_user_password(manifest, zookeeper, "sasl"),
-        digest=_parse_user_password(manifest, zookeeper, "digest"),
-        tls=_parse_tls(manifest, zookeeper["tls"]) if "tls" in zookeeper else None,
-    )
-
-
-def _parse_user_password(manifest: Manifest, zookeeper: Mapping[str, Any], scheme: str) -> UserPassword | None:
-    if scheme not in zookeeper:
-        return None
-    password = _parse_secret_reference(manifest, zookeeper[scheme]["password"], (scheme, "password"))
-    return UserPassword(zookeeper[scheme]["username"], password)
-
-
-def _parse_tls(manifest: Manifest, given: Mapping[str, Any]) -> Tls:
+    logins = {
+        scheme: UserPassword(
+            zookeeper[scheme]["username"],
+            _parse_secret_reference(manifest, zookeeper[scheme]["password"], (scheme, "password")),
+        )
+        for scheme in ("sasl", "digest")
+        if scheme in zookeeper
+    }
+    given = zookeeper.get("tls")
+    if given is None:
+        return Credentials(logins.get("sasl"), logins.get("digest"))
     fields = {"ca": "ca", "certificate": "certificate", "key": "key", "key_password": "keyPassword"}
     references = {
         field: _parse_secret_reference(manifest, given[name], ("tls", name))
         for field, name in fields.items()
         if name in given
     }
-    return Tls(**references, server_name=given.get("serverName", ""))
+    tls = Tls(**references, server_name=given.get("serverName", ""))
+    return Credentials(logins.get("sasl"), logins.get("digest"), tls)
 
 
 def _parse_secret_reference(manifest: Manifest, given: Mapping[str, Any], path: FieldPath) -> SecretReference:
     (kind,) = given
     place = manifest.source.locate(("spec", "zookeeper", *path, kind))
+    # A relative path is relative to the folder of the manifest's file.
     file = posixpath.join(posixpath.dirname(place.file), given["file"]) if kind == "file" else ""
-    return SecretReference(
-        file, given.get("env", ""), place, SecretKeyRef(**given[kind]) if kind == "secretKeyRef" else None
-    )
+    secret = SecretKeyRef(**given[kind]) if kind == "secretKeyRef" else None
+    return SecretReference(file, given.get("env", ""), place, secret)

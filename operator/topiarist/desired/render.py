@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from topiarist.model.spec import TopicSpec, find_origin
+from topiarist.schema.load import API_VERSION
 
 FROM_DEFAULTS = "topiarist.dev/from-defaults"
 """Annotation that lists the fields with a value from the cluster's defaults."""
@@ -43,7 +44,7 @@ def render_document(spec: TopicSpec) -> dict[str, Any]:
         **_size_fields(spec),
     }
     return {
-        "apiVersion": "topiarist.dev/v1",
+        "apiVersion": API_VERSION,
         "kind": "Topic",
         "metadata": _drop_empty(metadata),
         "spec": _drop_empty(fields),

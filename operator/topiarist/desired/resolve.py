@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -51,49 +51,28 @@ class Desired:
         return {name: spec for name, spec in self.clusters.items() if self.specs[name]}
 
 
+@dataclass
 class _Resolver:
     """A collector that assigns all manifests to clusters.
 
-    ``active_clusters`` are the clusters of the run. ``groups`` has, by the first cluster of each group, the clusters
-    that share specs. ``matches_by_selector`` caches the first clusters that a selector matches.
+    ``active_clusters`` are the clusters of the run, ``is_single_cluster`` is true if the run is restricted to one.
+    ``specs`` has the topics of the first cluster of each group, ``unknown_cluster_specs`` those of clusters without a
+    valid document. ``matches_by_selector`` caches the first clusters that a selector matches.
     """
 
-    def __init__(
-        self,
-        clusters: Mapping[str, ClusterSpec],
-        only_cluster: str | None,
-        *,
-        require_cluster_documents: bool,
-        invalid_clusters: Collection[str],
-    ) -> None:
-        self.clusters = clusters
-        self.invalid_clusters = invalid_clusters
-        self.active_clusters = {only_cluster: clusters[only_cluster]} if only_cluster is not None else clusters
-        self.is_single_cluster = only_cluster is not None
-        self.require_cluster_documents = require_cluster_documents
-        self.groups: Mapping[str, list[str]] = {}
-        self.specs: dict[str, list[TopicSpec]] = {}
-        self.matches_by_selector: dict[Hashable, list[str]] = {}
-        self.errors: list[Diagnostic] = []
-        self.skipped_count = 0
-        self.unknown_cluster_specs: dict[str, list[TopicSpec]] = defaultdict(list)
-
-    def assign_topics(self, manifests: Sequence[Manifest]) -> None:
-        """Assign every topic to the first cluster of each group."""
-        self.groups = group_clusters(self.active_clusters, manifests)
-        self.specs = {name: [] for name in self.groups}
-        for manifest in manifests:
-            self.assign_topic(manifest)
-        for specs in self.specs.values():
-            specs.sort(key=lambda spec: spec.topic)
-
-    def expand_group(self, first: str) -> Iterator[ClusterTopicSpecs]:
-        """Return the specs of every cluster in the group of ``first``."""
-        shared = tuple(self.specs[first])
-        return (ClusterTopicSpecs(shared, self.active_clusters[name]) for name in self.groups[first])
+    clusters: Mapping[str, ClusterSpec]
+    active_clusters: Mapping[str, ClusterSpec]
+    is_single_cluster: bool
+    require_cluster_documents: bool
+    invalid_clusters: Collection[str]
+    specs: Mapping[str, list[TopicSpec]]
+    matches_by_selector: dict[Hashable, list[str]] = field(default_factory=dict)
+    errors: list[Diagnostic] = field(default_factory=list)
+    skipped_count: int = 0
+    unknown_cluster_specs: dict[str, list[TopicSpec]] = field(default_factory=lambda: defaultdict(list))
 
     def assign_topic(self, manifest: Manifest) -> None:
-        """Assign a topic to its target clusters, or record an error."""
+        """Assign a topic to the first cluster of each of its groups, or record an error."""
         targets = self._target_clusters(manifest)
         if targets is None:
             return
@@ -103,11 +82,13 @@ class _Resolver:
             self.specs[cluster.name].append(merge(manifest, cluster))
 
     def _target_clusters(self, manifest: Manifest) -> list[ClusterSpec] | None:
+        """Return the clusters of a topic; None if they are unknown, which is recorded."""
         spec = manifest.spec
         if "clusters" in spec or "clusterSelector" in spec:
             if set(self.clusters) == {""}:
-                return self._targets_without_documents(manifest)
-            if self._report_unknown_clusters(manifest):
+                self._record_target_of_unnamed_cluster(manifest)
+                return None
+            if self._record_unknown_clusters(manifest):
                 return None
             return [self.active_clusters[name] for name in self._matching_cluster_names(spec)]
         if self.invalid_clusters and not self.is_single_cluster:
@@ -120,7 +101,7 @@ class _Resolver:
         self._add_error(
             manifest,
             (),
-            f"{manifest.name}: names no cluster, and there are {len(self.active_clusters)}: {names}",
+            f"{manifest.name}: names no cluster, and the run has {len(self.active_clusters)}: {names}",
             "add clusters: [...] or a clusterSelector, or run with --cluster",
         )
         return None
@@ -140,48 +121,38 @@ class _Resolver:
             ]
         return self.matches_by_selector[selector]
 
-    def _targets_without_documents(self, manifest: Manifest) -> list[ClusterSpec] | None:
+    def _record_target_of_unnamed_cluster(self, manifest: Manifest) -> None:
         named = manifest.spec.get("clusters", ())
-        if self.require_cluster_documents and not self.invalid_clusters:
-            target = f"cluster {named[0]}" if named else "a clusterSelector"
-            self._add_error(
-                manifest,
-                ("spec", "clusters" if named else "clusterSelector"),
-                f"{manifest.name}: names {target}, but the run has only the address of an unnamed cluster",
-                "add the Cluster document to the paths, or give it with --clusters",
-            )
-            return None
-        self._defer_unknown(manifest, named or (SELECTED_BY_LABEL,))
-        return None
+        if not self.require_cluster_documents or self.invalid_clusters:
+            self._defer_unknown(manifest, named or (SELECTED_BY_LABEL,))
+            return
+        target = f"cluster {named[0]}" if named else "a clusterSelector"
+        self._add_error(
+            manifest,
+            ("spec", "clusters" if named else "clusterSelector"),
+            f"{manifest.name}: names {target}, but the run has only the address of an unnamed cluster",
+            "add the Cluster document to the paths, or give it with --clusters",
+        )
 
-    def _report_unknown_clusters(self, manifest: Manifest) -> bool:
-        unknown_names = self._unknown_cluster_names(manifest)
-        if not self.require_cluster_documents:
-            self._defer_unknown(manifest, unknown_names)
+    def _record_unknown_clusters(self, manifest: Manifest) -> bool:
+        """Record the clusters of a topic that have no document; return whether any of them is an error."""
+        unknown = self._unknown_cluster_names(manifest)
+        if self.is_single_cluster and self.require_cluster_documents:
             return False
-        if self.is_single_cluster:
-            return False
-        self._defer_unknown(manifest, [name for name in unknown_names if name in self.invalid_clusters])
-        unknown = [name for name in unknown_names if name not in self.invalid_clusters]
-        for name in unknown:
-            index = manifest.spec["clusters"].index(name)
-            self._add_error(
-                manifest,
-                ("spec", "clusters", index),
-                f"{manifest.name}: there is no Cluster {name}",
-                unknown_cluster_hint(name, self.clusters),
-            )
-        return bool(unknown)
+        is_error = self.require_cluster_documents
+        self._defer_unknown(manifest, [name for name in unknown if not is_error or name in self.invalid_clusters])
+        missing = [name for name in unknown if is_error and name not in self.invalid_clusters]
+        for name in missing:
+            path = ("spec", "clusters", manifest.spec["clusters"].index(name))
+            hint = unknown_cluster_hint(name, self.clusters)
+            self._add_error(manifest, path, f"{manifest.name}: there is no Cluster {name}", hint)
+        return bool(missing)
 
     def _unknown_cluster_names(self, manifest: Manifest) -> list[str]:
-        """Return the clusters that a topic names and that have no document."""
         return [name for name in manifest.spec.get("clusters", ()) if name not in self.clusters]
 
     def _defer_unknown(self, manifest: Manifest, names: Sequence[str]) -> None:
-        """Merge a topic for clusters without a document.
-
-        Such specs get the checks that do not depend on the document.
-        """
+        """Merge a topic for clusters without a document, for the checks that do not depend on the document."""
         for name in names:
             self.unknown_cluster_specs[name].append(merge(manifest, ClusterSpec(name)))
 
@@ -195,7 +166,7 @@ class _Resolver:
             message = f"{which}: no document here, so {format_count(len(specs), 'topic')} checked without {unchecked}"
             yield Diagnostic(manifest.source.locate(path), message, unknown_cluster_hint(name, self.clusters))
 
-    def _add_error(self, manifest: Manifest, path: tuple[str | int, ...], message: str, hint: str = "") -> None:
+    def _add_error(self, manifest: Manifest, path: FieldPath, message: str, hint: str) -> None:
         self.errors.append(Diagnostic(manifest.source.locate(path or ("metadata", "name")), message, hint))
 
 
@@ -215,37 +186,48 @@ def resolve(
     the checks that were left out (``unchecked_parts``). ``invalid_clusters`` are clusters with an invalid document,
     which stops the run: errors that only follow from the invalid document are not reported.
     """
-    resolution = _Resolver(
-        clusters, only_cluster, require_cluster_documents=require_cluster_documents, invalid_clusters=invalid_clusters
+    active = {only_cluster: clusters[only_cluster]} if only_cluster is not None else clusters
+    group_names = group_clusters(active, topics)
+    resolver = _Resolver(
+        clusters,
+        active,
+        is_single_cluster=only_cluster is not None,
+        require_cluster_documents=require_cluster_documents,
+        invalid_clusters=invalid_clusters,
+        specs={first: [] for first in group_names},
     )
-    resolution.assign_topics(topics)
-    errors = resolution.errors + duplicate_document_errors(topics)
-    warnings: list[Diagnostic] = [
-        warning
-        for manifest in topics
-        for warning in _unused_override_warnings(manifest, clusters, require_cluster_documents)
-    ]
-    warnings.extend(_unused_exclusion_warnings(chain.from_iterable(resolution.specs.values())))
-    warnings.extend(resolution.unchecked_cluster_warnings(unchecked_parts))
-    errors.extend(chain.from_iterable(map(cluster_errors, resolution.active_clusters.values())))
-    warnings.extend(chain.from_iterable(map(cluster_warnings, resolution.active_clusters.values())))
-    specs = {each.cluster.name: each for first in resolution.groups for each in resolution.expand_group(first)}
-    for first in resolution.groups:
-        group_errors, group_warnings = validate_group(resolution.expand_group(first))
+    for manifest in topics:
+        resolver.assign_topic(manifest)
+    groups = []
+    for first, names in group_names.items():
+        shared = tuple(sorted(resolver.specs[first], key=lambda spec: spec.topic))
+        groups.append([ClusterTopicSpecs(shared, active[name]) for name in names])
+    errors = resolver.errors + duplicate_document_errors(topics)
+    warnings: list[Diagnostic] = []
+    for manifest in topics:
+        warnings.extend(_unused_override_warnings(manifest, clusters, require_cluster_documents))
+    warnings.extend(_unused_exclusion_warnings(chain.from_iterable(resolver.specs.values())))
+    warnings.extend(resolver.unchecked_cluster_warnings(unchecked_parts))
+    for cluster in active.values():
+        errors.extend(cluster_errors(cluster))
+        warnings.extend(cluster_warnings(cluster))
+    for group in groups:
+        group_errors, group_warnings = validate_group(group)
         errors.extend(group_errors)
         warnings.extend(group_warnings)
-    for name, deferred in resolution.unknown_cluster_specs.items():
+    for name, deferred in resolver.unknown_cluster_specs.items():
         errors.extend(chain.from_iterable(spec_errors(spec, cluster_document_known=False) for spec in deferred))
         errors.extend(topic_collision_errors(deferred) if name != SELECTED_BY_LABEL else ())
         warnings.extend(chain.from_iterable(map(spec_warnings, deferred)))
-    validated = chain(*resolution.specs.values(), *resolution.unknown_cluster_specs.values())
+    specs = {each.cluster.name: each for group in groups for each in group}
+    validated = chain(*resolver.specs.values(), *resolver.unknown_cluster_specs.values())
     return Desired(
-        specs={name: specs[name] for name in resolution.active_clusters},
-        clusters=resolution.active_clusters,
+        specs={name: specs[name] for name in active},
+        clusters=active,
         errors=tuple(sorted(set(errors))),
         warnings=tuple(sorted(set(warnings))),
         validated_count=len({spec.topic for spec in validated}),
-        skipped_count=resolution.skipped_count,
+        skipped_count=resolver.skipped_count,
     )
 
 
@@ -291,4 +273,5 @@ def _unused_exclusion_warnings(specs: Iterable[TopicSpec]) -> Iterator[Diagnosti
                 used.add(written)
     for written, (where, key) in candidates.items():
         if written not in used and (place := where.locate()):
-            yield Diagnostic(place, f"{key}: nothing is left out, since no cluster of the topic has it as a default")
+            message = f"{key}: withoutConfig has no effect, since no cluster of the topic has this default"
+            yield Diagnostic(place, message)

@@ -22,8 +22,9 @@ from topiarist.model.spec import (
     ValueOrigin,
     find_item_origin,
     find_origin,
-    find_redundant_counts,
+    layers,
     name_path,
+    parse_replica_assignment,
 )
 from topiarist.schema.check import key_step
 from topiarist.text import quote
@@ -42,7 +43,8 @@ def spec_errors(spec: TopicSpec, *, cluster_document_known: bool = True) -> Iter
     """
     if problem_text := topic_name_problem(spec.topic):
         yield Diagnostic(spec.manifest.source.locate(name_path(spec.manifest)), problem_text)
-    yield from _size_errors(spec, cluster_document_known)
+    if not spec.absent:
+        yield from _size_errors(spec, cluster_document_known)
     version, vendors = spec.cluster.version or MAX_KAFKA_VERSION, spec.cluster.allow_unknown_configs
     for key, text in spec.config.items():
         problem = config_problem(key, text, version, vendors)
@@ -58,32 +60,19 @@ def spec_errors(spec: TopicSpec, *, cluster_document_known: bool = True) -> Iter
 
 
 def cluster_errors(cluster: ClusterSpec) -> Iterator[Diagnostic]:
-    """Yield the errors of a cluster's own defaults, also of defaults that no topic uses."""
+    """Yield the errors of a cluster's ``brokerConfig`` and defaults, also of defaults that no topic uses."""
     for key, text in cluster.default_config.items():
         if problem := cluster.config_rules.config_problem(key, text):
-            yield _make_diagnostic(
-                ValueOrigin(cluster.source, ("spec", "defaults", "config", key_step(key))),
-                *problem,
-                reason=Reason.CONFIG_INVALID,
-            )
-
-    yield from _broker_config_errors(cluster)
-
-
-def _broker_config_errors(cluster: ClusterSpec) -> Iterator[Diagnostic]:
-    """Yield the errors of the ``brokerConfig`` settings that affect topic creation."""
+            origin = ValueOrigin(cluster.source, ("spec", "defaults", "config", key_step(key)))
+            yield _make_diagnostic(origin, *problem, reason=Reason.CONFIG_INVALID)
+    settings = cluster.broker_config
     for field, name in BROKER_SIZE_SETTINGS.items():
-        text, maximum = cluster.broker_config.get(name), _MAX_SIZES[field]
-        if text is not None and not 1 <= (cluster.broker_size(field) or 0) <= maximum:
-            yield _make_diagnostic(
-                _broker_config_origin(cluster, name),
-                f"{name}: found {quote(text)}, wanted a whole number from 1 to {maximum}",
-            )
-    text = cluster.broker_config.get(AUTO_CREATE)
-    if text is not None and java_trim(text).lower() not in ("true", "false"):
-        yield _make_diagnostic(
-            _broker_config_origin(cluster, AUTO_CREATE), f"{AUTO_CREATE}: found {quote(text)}, wanted true or false"
-        )
+        if name in settings and not 1 <= (cluster.broker_size(field) or 0) <= _MAX_SIZES[field]:
+            message = f"{name}: found {quote(settings[name])}, wanted a whole number from 1 to {_MAX_SIZES[field]}"
+            yield _make_diagnostic(_broker_config_origin(cluster, name), message)
+    if java_trim(settings.get(AUTO_CREATE, "true")).lower() not in ("true", "false"):
+        message = f"{AUTO_CREATE}: found {quote(settings[AUTO_CREATE])}, wanted true or false"
+        yield _make_diagnostic(_broker_config_origin(cluster, AUTO_CREATE), message)
 
 
 def cluster_warnings(cluster: ClusterSpec) -> Iterator[Diagnostic]:
@@ -94,9 +83,9 @@ def cluster_warnings(cluster: ClusterSpec) -> Iterator[Diagnostic]:
     if java_trim(cluster.broker_config.get(AUTO_CREATE, "")).lower() == "true":
         yield _make_diagnostic(
             _broker_config_origin(cluster, AUTO_CREATE),
-            f"{AUTO_CREATE} is true: any client that asks for a topic creates it, with the brokers' defaults. Topics "
-            "appear that no manifest names, a topic that was deleted on purpose can return, and a topic of a manifest "
-            "can exist before it is created as declared",
+            f"{AUTO_CREATE} is true: any client that requests a topic creates it, with the brokers' defaults. Topics "
+            "appear that no manifest names, a deleted topic can return, and a topic of a manifest can exist before "
+            "topiarist creates it as declared",
             f"set {AUTO_CREATE}=false on the brokers, then here",
         )
 
@@ -126,28 +115,24 @@ def _unknown_key_errors(spec: TopicSpec) -> Iterator[Diagnostic]:
 
 
 def _size_errors(spec: TopicSpec, cluster_document_known: bool) -> Iterator[Diagnostic]:
-    if spec.absent:
-        return
-    for partition, message in (
-        explicit_assignment.find_errors(dict(enumerate(spec.assignment))) if spec.assignment else ()
-    ):
+    lists = dict(enumerate(spec.assignment or ()))
+    for partition, message in explicit_assignment.find_errors(lists) if lists else ():
         where = find_origin(spec, "replicaAssignment", partition)
         # An assignment in text form has one location for all lists, so the message names the partition.
-        about = (
-            "" if where.path[-1] == partition or message.startswith("found different") else f"partition {partition}: "
-        )
-        yield _make_diagnostic(where, f"replicaAssignment: {about}{message}")
+        is_located = where.path[-1] == partition or message.startswith("found different")
+        yield _make_diagnostic(where, f"replicaAssignment: {'' if is_located else f'partition {partition}: '}{message}")
     source = spec.manifest.source
-    for redundant in find_redundant_counts(spec):
-        if redundant.given_count != redundant.listed_count:
-            location = source.locate(redundant.lists_path)
-            listed = f"replicaAssignment at {location} has {redundant.listed_count}"
-            message = f"{redundant.field}: found {redundant.given_count}, but {listed}"
-            yield _make_diagnostic(
-                ValueOrigin(source, redundant.path),
-                message,
-                f"leave {redundant.field} out, or set it to {redundant.listed_count}",
-            )
+    for base, layer in layers(spec.manifest, spec.cluster):
+        listed = parse_replica_assignment(layer["replicaAssignment"]) if "replicaAssignment" in layer else ()
+        counts = (("partitions", len(listed)), ("replicationFactor", len(listed[0]))) if listed else ()
+        for field, count in counts:
+            if layer.get(field, count) != count:
+                place = source.locate((*base, "replicaAssignment"))
+                yield _make_diagnostic(
+                    ValueOrigin(source, (*base, field)),
+                    f"{field}: found {layer[field]}, but replicaAssignment at {place} has {count}",
+                    f"leave {field} out, or set it to {count}",
+                )
     sizes = {"partitions": spec.create_partitions, "replicationFactor": spec.create_replication_factor}
     missing = [name for name, size in sizes.items() if cluster_document_known and not size]
     if missing:
@@ -156,8 +141,8 @@ def _size_errors(spec: TopicSpec, cluster_document_known: bool) -> Iterator[Diag
         yield _make_diagnostic(
             find_origin(spec),
             f"{spec.topic}: found no {names}, neither in the topic nor in the defaults of its cluster",
-            "ZooKeeper does not know the brokers' defaults: say what you want, here or in the Cluster's defaults, or "
-            f"what the brokers have, in its brokerConfig ({settings})",
+            f"ZooKeeper does not have the brokers' defaults: set {names} here or in spec.defaults of the Cluster, or "
+            f"give the brokers' values in its brokerConfig ({settings})",
         )
 
 
@@ -166,12 +151,12 @@ def _min_isr_errors(spec: TopicSpec) -> Iterator[Diagnostic]:
     if factor is None or not is_min_isr_above(spec.config, factor):
         return
     found = f"{key}: found {spec.config[key]}"
-    hint = "with more in-sync replicas wanted than there are, every write with acks=all fails"
+    hint = f"every write with acks=all fails if {key} is larger than the number of replicas"
     if key in spec.inherited_keys:
         # The default suits other topics, so report the error at this topic and not at the default.
         place = find_origin(spec, "replicaAssignment" if spec.assignment else "replicationFactor")
         found += " in the cluster's defaults"
-        hint += f"; withoutConfig: [{key}] leaves the default out"
+        hint += f"; to leave the default out, add withoutConfig: [{key}]"
     else:
         place = find_origin(spec, "config", key)
     yield _make_diagnostic(place, f"{found}, but {spec.topic} has replication factor {factor}", hint)

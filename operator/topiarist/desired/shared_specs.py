@@ -60,10 +60,19 @@ class ClusterTopicSpecs(Sequence[TopicSpec]):
 
 def group_clusters(clusters: Mapping[str, ClusterSpec], topics: Iterable[Manifest]) -> dict[str, list[str]]:
     """Group the clusters that no manifest distinguishes; keys are the first of each group."""
-    keys, mentions = _collect_cluster_references(topics)
+    label_keys = set[str]()
+    # The positions that name a cluster, as a running number over all specs and overrides: clusters that are named at
+    # the same positions are alike.
+    mentions, position = defaultdict[str, list[int]](list), 0
+    for manifest in topics:
+        for layer in (manifest.spec, *manifest.spec.get("overrides", ())):
+            position += 1
+            label_keys.update(layer.get("clusterSelector", {}).get("matchLabels", ()))
+            for name in layer.get("clusters", ()):
+                mentions[name].append(position)
     groups: dict[Any, list[str]] = {}
     for name, cluster in clusters.items():
-        labels = tuple((key, cluster.labels[key]) for key in keys if key in cluster.labels)
+        labels = tuple((key, cluster.labels[key]) for key in sorted(label_keys) if key in cluster.labels)
         settings = repr([getattr(cluster, field) for field in _GROUPING_FIELDS])
         group_key = (labels, tuple(mentions.get(name, ())), settings, cluster.source is None)
         groups.setdefault(group_key, []).append(name)
@@ -86,18 +95,3 @@ def validate_group(group: Iterable[ClusterTopicSpecs]) -> tuple[list[Diagnostic]
         errors.extend(topic_collision_errors(specs) if has_collisions else ())
         warnings.extend(warning for spec in with_warnings for warning in spec_warnings(specs.for_cluster(spec)))
     return errors, warnings
-
-
-def _collect_cluster_references(topics: Iterable[Manifest]) -> tuple[list[str], Mapping[str, list[int]]]:
-    """Return the label keys in selectors, and by cluster the positions that name it.
-
-    A position is a running number over all specs and overrides: clusters named at the same positions are alike.
-    """
-    keys, mentions, position = set[str](), defaultdict[str, list[int]](list), 0
-    for manifest in topics:
-        for layer in (manifest.spec, *manifest.spec.get("overrides", ())):
-            position += 1
-            keys.update(layer.get("clusterSelector", {}).get("matchLabels", ()))
-            for name in layer.get("clusters", ()):
-                mentions[name].append(position)
-    return sorted(keys), mentions

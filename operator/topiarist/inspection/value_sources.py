@@ -187,7 +187,7 @@ def _inherited_value(key: str, state: ClusterState, cluster: ClusterSpec) -> _Ac
     settings = cluster.config_rules.merge_dynamic_settings(state.broker_defaults)
     text = config_rules.server_default(key, settings)
     definition = config_table.TOPIC_CONFIGS.get(key)
-    setting = next((name for name, _ in definition.server_defaults if name in settings), "") if definition else ""
+    setting = next((name for name in definition.server_defaults if name in settings), "") if definition else ""
     if text is None:
         return None, ActualSource.BROKERS, "", None
     if setting in state.broker_defaults:

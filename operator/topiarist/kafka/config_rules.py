@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from topiarist.kafka import config_values
-from topiarist.kafka.config_table import MAX_BY_TYPE, MESSAGE_FORMAT_VERSIONS, TOPIC_CONFIGS
+from topiarist.kafka.config_table import MAX_BY_TYPE, MESSAGE_FORMAT_VERSIONS, MS_BY_UNIT, TOPIC_CONFIGS
 from topiarist.kafka.config_values import ConfigValue, is_equivalent, try_parse_value
 from topiarist.kafka.java_numbers import java_trim, parse_integer
 from topiarist.kafka.names import matches_any
@@ -27,7 +27,7 @@ REMOTE_STORAGE_SETTING = "remote.log.storage.system.enable"
 """The broker setting that is required before a topic may have remote storage."""
 
 RELEVANT_BROKER_SETTINGS = frozenset(
-    server for definition in TOPIC_CONFIGS.values() for server, _ in definition.server_defaults
+    server for definition in TOPIC_CONFIGS.values() for server in definition.server_defaults
 ) | {REMOTE_STORAGE_SETTING}
 """The broker settings that affect topics, under broker names; no other broker setting is read."""
 
@@ -49,7 +49,7 @@ def suggest_config_name(name: str) -> str | None:
     if plain in TOPIC_CONFIGS:
         return plain
     for definition in TOPIC_CONFIGS.values():
-        if any(plain == server for server, _ in definition.server_defaults):
+        if plain in definition.server_defaults:
             return definition.name
     return next(iter(get_close_matches(plain, TOPIC_CONFIGS, n=1, cutoff=0.75)), None)
 
@@ -59,15 +59,15 @@ def deprecation_message(name: str, version: KafkaVersion) -> str:
     definition = TOPIC_CONFIGS.get(name)
     if definition is None or definition.deprecated is None or version < definition.deprecated[0]:
         return ""
-    (major, minor), words = definition.deprecated
-    return f"deprecated since Kafka {major}.{minor}: {words}"
+    since, advice = definition.deprecated
+    return f"deprecated since Kafka {format_version(since)}: {advice}"
 
 
 def kafka_default(name: str, kafka_version: KafkaVersion = MAX_KAFKA_VERSION) -> str:
     """Return Kafka's own default of a topic config in a version, as text; a cluster's brokers may override it."""
     definition = TOPIC_CONFIGS[name]
     if definition.type == "version" and kafka_version < (3, 0):
-        version = f"{kafka_version[0]}.{kafka_version[1]}"
+        version = format_version(kafka_version)
         return f"{version}-IV{MESSAGE_FORMAT_VERSIONS[version]}"
     if definition.earlier_default is not None and kafka_version < definition.earlier_default[0]:
         return definition.earlier_default[1]
@@ -81,17 +81,16 @@ def server_default(name: str, settings: Mapping[str, str]) -> str | None:
     default, apply then. Also returns None for a time in other units that is not a number.
     """
     definition = TOPIC_CONFIGS.get(name)
-    for server, factor in definition.server_defaults if definition else ():
-        if server not in settings:
-            continue
-        if factor == 1:
-            return settings[server]
-        try:
-            scaled = parse_integer(java_trim(settings[server]), limit=MAX_BY_TYPE["int"]) * factor
-        except ValueError:
-            return None
-        return str(max(scaled, -1))
-    return None
+    server = next((name for name in definition.server_defaults if name in settings), None) if definition else None
+    if server is None:
+        return None
+    factor = MS_BY_UNIT.get(server.rpartition(".")[2])
+    if factor is None:
+        return settings[server]
+    try:
+        return str(max(parse_integer(java_trim(settings[server]), limit=MAX_BY_TYPE["int"]) * factor, -1))
+    except ValueError:
+        return None
 
 
 def effective_value(
@@ -107,6 +106,18 @@ def effective_value(
     return value
 
 
+_COMPACTION_LAG_CONFIGS = ("min.compaction.lag.ms", "max.compaction.lag.ms")
+_KRAFT_ONLY_CONFIGS = ("remote.log.copy.disable", "remote.log.delete.on.disable")
+_CONFLICT_TRIGGERS = {
+    *_COMPACTION_LAG_CONFIGS,
+    *_KRAFT_ONLY_CONFIGS,
+    "local.retention.ms",
+    "local.retention.bytes",
+    "remote.storage.enable",
+}
+_CONFLICT_TRIGGER_SETTINGS = {"log.local.retention.ms", "log.local.retention.bytes"}
+
+
 def find_conflicts(
     config: Mapping[str, str], version: KafkaVersion, settings: Mapping[str, str] | None = None
 ) -> list[tuple[str, str]]:
@@ -116,24 +127,60 @@ def find_conflicts(
     cannot be parsed are ignored here: ``check_value`` reports them. A conflict between broker settings alone, without
     an override, is not reported.
     """
-    if config.keys().isdisjoint(_CONFLICT_TRIGGERS) and (
-        not settings or settings.keys().isdisjoint(_CONFLICT_TRIGGER_SETTINGS)
-    ):
+    settings = settings or {}
+    if config.keys().isdisjoint(_CONFLICT_TRIGGERS) and settings.keys().isdisjoint(_CONFLICT_TRIGGER_SETTINGS):
         return []  # fast path for almost every topic: no rule can be violated
-    values = {name: _lookup_value(name, config, settings or {}, version) for name in _CONFLICT_INPUTS}
     found: list[tuple[str, str]] = []
-    if version < (3, 6):  # before 3.6 brokers compared with Kafka's own defaults only
-        lags = {name: _lookup_value(name, config, {}, version) for name in _COMPACTION_LAG_CONFIGS}
-        found += _find_lag_conflicts(lags, config)
-    else:
-        found += _find_lag_conflicts(values, config)
-        found += _find_remote_storage_conflicts(values, config, settings or {})
-    if values["remote.storage.enable"] is True or (3, 0) <= version < (3, 6):
-        found += _find_local_retention_conflicts(values, config, version)
-    if version >= (3, 9):
-        refused = [name for name in _KRAFT_ONLY_CONFIGS if values[name] is True]
-        found += [(name, f"{name}: found true, which Kafka refuses in ZooKeeper mode") for name in refused]
+    # Before 3.6 brokers compared the lags with Kafka's own defaults only.
+    lag_settings = settings if version >= (3, 6) else {}
+    least, most = (_lookup_value(name, config, lag_settings, version) for name in _COMPACTION_LAG_CONFIGS)
+    lag_key = next((name for name in _COMPACTION_LAG_CONFIGS if name in config), None)
+    if lag_key and isinstance(least, int) and isinstance(most, int) and least > most:
+        found.append((lag_key, f"min.compaction.lag.ms is {least}, more than max.compaction.lag.ms, which is {most}"))
+    has_remote_storage = _lookup_value("remote.storage.enable", config, settings, version) is True
+    if has_remote_storage and version >= (3, 6):
+        found += _find_remote_storage_conflicts(config, settings, version)
+    if has_remote_storage or (3, 0) <= version < (3, 6):
+        found += _find_local_retention_conflicts(config, settings, version)
+    for name in _KRAFT_ONLY_CONFIGS if version >= (3, 9) else ():
+        if _lookup_value(name, config, settings, version) is True:
+            found.append((name, f"{name}: found true, which Kafka refuses in ZooKeeper mode"))
     return found
+
+
+def _find_remote_storage_conflicts(
+    config: Mapping[str, str], settings: Mapping[str, str], version: KafkaVersion
+) -> Iterator[tuple[str, str]]:
+    # A broker without remote storage that loads such a topic does not start again. ZooKeeper does not show whether a
+    # broker has remote storage, so the user must declare it.
+    if java_trim(settings.get(REMOTE_STORAGE_SETTING, "false")).lower() != "true":
+        yield (
+            "remote.storage.enable",
+            "remote.storage.enable is true, and brokers without remote storage would not start again: if these brokers "
+            f'have it, set {REMOTE_STORAGE_SETTING}: "true" in the brokerConfig of their Cluster',
+        )
+    policy = _lookup_value("cleanup.policy", config, settings, version)
+    if isinstance(policy, frozenset) and "compact" in policy:
+        key = "cleanup.policy" if "cleanup.policy" in config else "remote.storage.enable"
+        yield key, "remote.storage.enable is true, which a cleanup.policy with compact does not allow"
+
+
+def _find_local_retention_conflicts(
+    config: Mapping[str, str], settings: Mapping[str, str], version: KafkaVersion
+) -> Iterator[tuple[str, str]]:
+    for whole in ("retention.ms", "retention.bytes"):
+        local = f"local.{whole}"
+        kept, here = (_lookup_value(name, config, settings, version) for name in (whole, local))
+        key = next((name for name in (local, whole, "remote.storage.enable") if name in config), None)
+        if key is None or not isinstance(kept, int) or not isinstance(here, int) or here == -2:
+            continue
+        # Before 3.6 Kafka compared -1 ("no limit") as a number: any local limit was larger, and brokers threw.
+        if kept < 0 and (version >= (3, 6) or here == kept):
+            continue
+        if here == -1:
+            yield key, f"{local} is -1 (no limit), but {whole} is {kept}"
+        elif here > kept:
+            yield key, f"{local} is {here}, more than {whole}, which is {kept}"
 
 
 def forbidden_change_reason(
@@ -149,72 +196,6 @@ def forbidden_change_reason(
     return "remote storage cannot be switched off again in ZooKeeper mode" if on and not still else ""
 
 
-_COMPACTION_LAG_CONFIGS = ("min.compaction.lag.ms", "max.compaction.lag.ms")
-_KRAFT_ONLY_CONFIGS = ("remote.log.copy.disable", "remote.log.delete.on.disable")
-_RETENTION_CONFIGS = ("retention.ms", "local.retention.ms", "retention.bytes", "local.retention.bytes")
-_CONFLICT_TRIGGERS = {
-    *_COMPACTION_LAG_CONFIGS,
-    *_KRAFT_ONLY_CONFIGS,
-    "local.retention.ms",
-    "local.retention.bytes",
-    "remote.storage.enable",
-}
-_CONFLICT_TRIGGER_SETTINGS = {"log.local.retention.ms", "log.local.retention.bytes"}
-_CONFLICT_INPUTS = (
-    *_COMPACTION_LAG_CONFIGS,
-    *_KRAFT_ONLY_CONFIGS,
-    *_RETENTION_CONFIGS,
-    "remote.storage.enable",
-    "cleanup.policy",
-)
-
-
-def _find_lag_conflicts(
-    values: Mapping[str, ConfigValue | None], config: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
-    least, most = (values[name] for name in _COMPACTION_LAG_CONFIGS)
-    key = next((name for name in _COMPACTION_LAG_CONFIGS if name in config), None)
-    if key and isinstance(least, int) and isinstance(most, int) and least > most:
-        yield key, f"min.compaction.lag.ms is {least}, more than max.compaction.lag.ms, which is {most}"
-
-
-def _find_remote_storage_conflicts(
-    values: Mapping[str, ConfigValue | None], config: Mapping[str, str], settings: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
-    if values["remote.storage.enable"] is not True:
-        return
-    # A broker without remote storage that loads such a topic does not start again. ZooKeeper does not show whether a
-    # broker has remote storage, so the user must declare it.
-    if java_trim(settings.get(REMOTE_STORAGE_SETTING, "false")).lower() != "true":
-        yield (
-            "remote.storage.enable",
-            "remote.storage.enable is true, and brokers without remote storage would not start again: if these have "
-            f'it, say {REMOTE_STORAGE_SETTING}: "true" in the brokerConfig of their Cluster',
-        )
-    policy = values["cleanup.policy"]
-    if isinstance(policy, frozenset) and "compact" in policy:
-        key = "cleanup.policy" if "cleanup.policy" in config else "remote.storage.enable"
-        yield key, "remote.storage.enable is true, which a cleanup.policy with compact does not allow"
-
-
-def _find_local_retention_conflicts(
-    values: Mapping[str, ConfigValue | None], config: Mapping[str, str], version: KafkaVersion
-) -> Iterator[tuple[str, str]]:
-    for whole in ("retention.ms", "retention.bytes"):
-        local = f"local.{whole}"
-        kept, here = values[whole], values[local]
-        key = next((name for name in (local, whole, "remote.storage.enable") if name in config), None)
-        if key is None or not isinstance(kept, int) or not isinstance(here, int) or here == -2:
-            continue
-        # Before 3.6 Kafka compared -1 ("no limit") as a number: any local limit was larger, and brokers threw.
-        if kept < 0 and (version >= (3, 6) or here == kept):
-            continue
-        if here == -1:
-            yield key, f"{local} is -1 (no limit), but {whole} is {kept}"
-        elif here > kept:
-            yield key, f"{local} is {here}, more than {whole}, which is {kept}"
-
-
 def _lookup_value(
     name: str, config: Mapping[str, str], settings: Mapping[str, str], version: KafkaVersion
 ) -> ConfigValue | None:
@@ -228,10 +209,7 @@ def _lookup_value(
 _CACHE_SIZE = 1 << 10
 """Results in each cache: the topics of one cluster have few distinct values."""
 
-
 _UNKNOWN_CONFIG_MESSAGE = "Kafka has no such topic config"
-HINT_VENDOR_CONFIG = "a vendor's own key needs a pattern in the Cluster's allowUnknownConfigs"
-"""The advice for an intended key that Kafka does not know."""
 
 
 class ConfigError(NamedTuple):
@@ -333,21 +311,18 @@ def describe_unknown_key(key: str, prefix: str = "") -> tuple[str, str]:
     ``prefix`` is the path before the key in its document.
     """
     guess = suggest_config_name(key)
-    hint = f"did you mean {prefix}{guess}?" if guess else HINT_VENDOR_CONFIG
+    vendor_hint = "to allow a vendor's own key, add a pattern to allowUnknownConfigs of the Cluster"
+    hint = f"did you mean {prefix}{guess}?" if guess else vendor_hint
     return f"{prefix}{printable_key(key)}: {_UNKNOWN_CONFIG_MESSAGE}", hint
 
 
 def is_min_isr_above(config: Mapping[str, str], replication_factor: int) -> bool:
     """Return whether ``min.insync.replicas`` is larger than ``replication_factor``.
 
-    If it is, every write with ``acks=all`` fails.
+    If it is, every write with ``acks=all`` fails. Returns False for an invalid value, which is a separate error.
     """
     text = config.get("min.insync.replicas")
-    return text is not None and _parse_min_isr(text) > replication_factor
-
-
-@lru_cache(maxsize=_CACHE_SIZE)
-def _parse_min_isr(text: str) -> int:
-    """Return the number in a value of ``min.insync.replicas``; 0 if it is invalid, which is a separate error."""
-    wrong = config_values.check_value("min.insync.replicas", text)
-    return 0 if wrong else int(str(config_values.parse_value("min.insync.replicas", text)))
+    if text is None:
+        return False
+    value, problem = try_parse_value("min.insync.replicas", text)
+    return not problem and isinstance(value, int) and value > replication_factor

@@ -1,8 +1,21 @@
 """Kafka's topic configs as data: all 36 names of Kafka 3.9, with type, range and default.
 
 Each entry also has the broker settings of the same meaning. ``config_values`` and ``config_rules`` read values by this
-table; the schema and the documentation are generated from it. Bounds and defaults are those of Kafka's own
-``LogConfig`` (compared with 2.8.2 and 3.9.2).
+table. Bounds and defaults are those of Kafka's own ``LogConfig`` (compared with 2.8.2 and 3.9.2).
+
+To add a topic config of a new Kafka version, such as 4.1:
+
+1. Add a ``ConfigDef`` to ``_CONFIG_DEFS``, sorted by name, with ``since=(4, 1)``.
+2. Add the risks of its changes to ``RISK_TABLE`` in ``planning/risk_table.py``, and rows to ``MATRIX`` in
+   ``tests/unit/planning/test_risk.py``.
+3. Correct the number of configs in the first sentence above and in ``tests/unit/kafka/test_config_table.py``.
+4. Run ``make generate``, which writes the config to ``schemas/topic.json`` and ``cluster.json``, to the resource
+   definitions and the admission policy in ``manifests/`` and ``charts/``, and to ``docs/manifests.md``. Run
+   ``make check``.
+
+A manifest may use the config where ``Cluster.spec.kafkaVersion`` has it. To support a new version, raise
+``MAX_KAFKA_VERSION`` in ``kafka/types.py`` and add the version to the enum of ``kafkaVersion`` in
+``schemas/cluster.json``.
 """
 
 from __future__ import annotations
@@ -11,9 +24,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from topiarist.kafka.java_numbers import INT_MAX, LONG_MAX
-from topiarist.kafka.types import KafkaVersion
-
-MIN_KAFKA_VERSION: KafkaVersion = (2, 4)
+from topiarist.kafka.types import MIN_KAFKA_VERSION, KafkaVersion
 
 ConfigType = Literal["boolean", "int", "long", "double", "word", "words", "throttle", "version"]
 """The type of a value: ``word`` is one of a list, ``words`` any of them, ``throttle`` is ``*`` or ``P:B,P:B``."""
@@ -25,8 +36,8 @@ class ConfigDef(NamedTuple):
     ``minimum`` and ``maximum`` bound a number (None: only the range of its type); ``also_allowed`` is a number that is
     accepted outside the bounds. ``valid_values`` lists the words of a ``word`` or ``words`` config.
 
-    ``server_defaults`` has the broker properties that give the value if a topic has no override (the first property
-    that is set counts), each with the factor that converts it to the unit of the topic config.
+    ``server_defaults`` has the broker settings that give the value if a topic has no override; the first that is set
+    counts. A setting that ends in ``.minutes`` or ``.hours`` has that unit (``MS_BY_UNIT``), and the topic config ms.
 
     ``since`` is the Kafka version that introduced the config. ``deprecated`` has the version that deprecated it and the
     advice. ``earlier_minimum`` and ``earlier_default`` apply before the version that they name. ``min_loadable`` is the
@@ -41,7 +52,7 @@ class ConfigDef(NamedTuple):
     maximum: int | None = None
     also_allowed: int | None = None
     valid_values: tuple[str, ...] = ()
-    server_defaults: tuple[tuple[str, int], ...] = ()
+    server_defaults: tuple[str, ...] = ()
     since: KafkaVersion = MIN_KAFKA_VERSION
     deprecated: tuple[KafkaVersion, str] | None = None
     earlier_minimum: tuple[KafkaVersion, int] | None = None
@@ -72,15 +83,10 @@ MESSAGE_FORMAT_VERSIONS: Mapping[str, int | None] = {
 MAX_BY_TYPE: Mapping[str, int] = {"int": INT_MAX, "long": LONG_MAX}
 """The largest number of an integer type; the smallest is ``-largest - 1``."""
 
-_MINUTE_MS = 60_000
-_HOUR_MS = 60 * _MINUTE_MS
+MS_BY_UNIT: Mapping[str, int] = {"minutes": 60_000, "hours": 3_600_000}
+"""Milliseconds of the units in the names of broker settings, such as ``log.retention.hours``."""
 
-
-def _same_unit_defaults(*names: str) -> tuple[tuple[str, int], ...]:
-    return tuple((name, 1) for name in names)
-
-
-_TIERED_STORAGE_SINCE: KafkaVersion = (3, 0)
+_TIERED_STORAGE_SINCE = (3, 0)
 _REFUSED_IN_ZOOKEEPER_MODE = "Kafka refuses true in ZooKeeper mode"
 
 _CONFIG_DEFS = (
@@ -90,7 +96,7 @@ _CONFIG_DEFS = (
         "delete",
         "What happens to old segments: deleted by age and size, compacted to the newest message of each key, or both.",
         valid_values=("compact", "delete"),
-        server_defaults=_same_unit_defaults("log.cleanup.policy"),
+        server_defaults=("log.cleanup.policy",),
     ),
     ConfigDef(
         "compression.gzip.level",
@@ -100,7 +106,7 @@ _CONFIG_DEFS = (
         minimum=1,
         maximum=9,
         also_allowed=-1,
-        server_defaults=_same_unit_defaults("compression.gzip.level"),
+        server_defaults=("compression.gzip.level",),
         since=(3, 8),
     ),
     ConfigDef(
@@ -110,7 +116,7 @@ _CONFIG_DEFS = (
         "How hard lz4 compresses, 1 to 17, if compression.type is lz4.",
         minimum=1,
         maximum=17,
-        server_defaults=_same_unit_defaults("compression.lz4.level"),
+        server_defaults=("compression.lz4.level",),
         since=(3, 8),
     ),
     ConfigDef(
@@ -119,7 +125,7 @@ _CONFIG_DEFS = (
         "producer",
         "How brokers store batches: compressed so, uncompressed, or (producer) as the producer sent them.",
         valid_values=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-        server_defaults=_same_unit_defaults("compression.type"),
+        server_defaults=("compression.type",),
     ),
     ConfigDef(
         "compression.zstd.level",
@@ -128,7 +134,7 @@ _CONFIG_DEFS = (
         "How hard zstd compresses, -131072 to 22, if compression.type is zstd.",
         minimum=-131072,
         maximum=22,
-        server_defaults=_same_unit_defaults("compression.zstd.level"),
+        server_defaults=("compression.zstd.level",),
         since=(3, 8),
     ),
     ConfigDef(
@@ -137,7 +143,7 @@ _CONFIG_DEFS = (
         "86400000",
         "How long a compacted topic keeps tombstones, so that slow readers still see that a key was deleted.",
         minimum=0,
-        server_defaults=_same_unit_defaults("log.cleaner.delete.retention.ms"),
+        server_defaults=("log.cleaner.delete.retention.ms",),
     ),
     ConfigDef(
         "file.delete.delay.ms",
@@ -145,7 +151,7 @@ _CONFIG_DEFS = (
         "60000",
         "How long the file of a deleted segment stays on disk.",
         minimum=0,
-        server_defaults=_same_unit_defaults("log.segment.delete.delay.ms"),
+        server_defaults=("log.segment.delete.delay.ms",),
     ),
     ConfigDef(
         "flush.messages",
@@ -153,7 +159,7 @@ _CONFIG_DEFS = (
         str(LONG_MAX),
         "After how many messages a broker forces its log to disk; best left to replication and the operating system.",
         minimum=1,
-        server_defaults=_same_unit_defaults("log.flush.interval.messages"),
+        server_defaults=("log.flush.interval.messages",),
         earlier_minimum=((3, 3), 0),
     ),
     ConfigDef(
@@ -162,7 +168,7 @@ _CONFIG_DEFS = (
         str(LONG_MAX),
         "After what time a broker forces its log to disk; best left to replication and the operating system.",
         minimum=0,
-        server_defaults=_same_unit_defaults("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+        server_defaults=("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     ),
     ConfigDef(
         "follower.replication.throttled.replicas",
@@ -176,7 +182,7 @@ _CONFIG_DEFS = (
         "4096",
         "After how many bytes of messages an entry is added to the offset index.",
         minimum=0,
-        server_defaults=_same_unit_defaults("log.index.interval.bytes"),
+        server_defaults=("log.index.interval.bytes",),
     ),
     ConfigDef(
         "leader.replication.throttled.replicas",
@@ -190,7 +196,7 @@ _CONFIG_DEFS = (
         "-2",
         "With remote storage: how many bytes of a partition stay on the brokers' disks; -2 takes retention.bytes.",
         minimum=-2,
-        server_defaults=_same_unit_defaults("log.local.retention.bytes"),
+        server_defaults=("log.local.retention.bytes",),
         since=_TIERED_STORAGE_SINCE,
     ),
     ConfigDef(
@@ -199,7 +205,7 @@ _CONFIG_DEFS = (
         "-2",
         "With remote storage: how long segments stay on the brokers' disks; -2 takes retention.ms.",
         minimum=-2,
-        server_defaults=_same_unit_defaults("log.local.retention.ms"),
+        server_defaults=("log.local.retention.ms",),
         since=_TIERED_STORAGE_SINCE,
     ),
     ConfigDef(
@@ -208,7 +214,7 @@ _CONFIG_DEFS = (
         str(LONG_MAX),
         "After what time a message of a compacted topic must become eligible for compaction.",
         minimum=1,
-        server_defaults=_same_unit_defaults("log.cleaner.max.compaction.lag.ms"),
+        server_defaults=("log.cleaner.max.compaction.lag.ms",),
     ),
     ConfigDef(
         "max.message.bytes",
@@ -216,7 +222,7 @@ _CONFIG_DEFS = (
         "1048588",
         "The largest batch of messages that a broker accepts, after compression.",
         minimum=0,
-        server_defaults=_same_unit_defaults("message.max.bytes"),
+        server_defaults=("message.max.bytes",),
         earlier_default=((2, 5), "1000012"),
     ),
     ConfigDef(
@@ -224,14 +230,14 @@ _CONFIG_DEFS = (
         "boolean",
         "true",
         "Whether brokers convert messages for consumers that know only an older format.",
-        server_defaults=_same_unit_defaults("log.message.downconversion.enable"),
+        server_defaults=("log.message.downconversion.enable",),
     ),
     ConfigDef(
         "message.format.version",
         "version",
         "3.0-IV1",
         "The format in which brokers store messages, by the Kafka version that brought it.",
-        server_defaults=_same_unit_defaults("log.message.format.version"),
+        server_defaults=("log.message.format.version",),
         deprecated=((3, 0), "ignored where inter.broker.protocol.version is 3.0 or later, removed in 4.0"),
     ),
     ConfigDef(
@@ -240,7 +246,7 @@ _CONFIG_DEFS = (
         str(LONG_MAX),
         "How far the timestamp of a message may lie ahead of the broker's clock.",
         minimum=0,
-        server_defaults=_same_unit_defaults("log.message.timestamp.after.max.ms"),
+        server_defaults=("log.message.timestamp.after.max.ms",),
         since=(3, 6),
     ),
     ConfigDef(
@@ -249,7 +255,7 @@ _CONFIG_DEFS = (
         str(LONG_MAX),
         "How far the timestamp of a message may lie behind the broker's clock.",
         minimum=0,
-        server_defaults=_same_unit_defaults("log.message.timestamp.before.max.ms"),
+        server_defaults=("log.message.timestamp.before.max.ms",),
         since=(3, 6),
     ),
     ConfigDef(
@@ -258,7 +264,7 @@ _CONFIG_DEFS = (
         str(LONG_MAX),
         "How far the timestamp of a message may lie from the broker's clock, either way.",
         minimum=0,
-        server_defaults=_same_unit_defaults("log.message.timestamp.difference.max.ms"),
+        server_defaults=("log.message.timestamp.difference.max.ms",),
         deprecated=((3, 6), "use message.timestamp.before.max.ms and message.timestamp.after.max.ms; removed in 4.0"),
     ),
     ConfigDef(
@@ -267,7 +273,7 @@ _CONFIG_DEFS = (
         "CreateTime",
         "Whose clock gives a message its timestamp: the producer's (CreateTime) or the broker's (LogAppendTime).",
         valid_values=("CreateTime", "LogAppendTime"),
-        server_defaults=_same_unit_defaults("log.message.timestamp.type"),
+        server_defaults=("log.message.timestamp.type",),
     ),
     ConfigDef(
         "min.cleanable.dirty.ratio",
@@ -276,7 +282,7 @@ _CONFIG_DEFS = (
         "How much of a compacted log must be uncompacted before it is cleaned, 0 to 1; lower costs more disk traffic.",
         minimum=0,
         maximum=1,
-        server_defaults=_same_unit_defaults("log.cleaner.min.cleanable.ratio"),
+        server_defaults=("log.cleaner.min.cleanable.ratio",),
     ),
     ConfigDef(
         "min.compaction.lag.ms",
@@ -284,7 +290,7 @@ _CONFIG_DEFS = (
         "0",
         "For what time a message of a compacted topic is safe from compaction.",
         minimum=0,
-        server_defaults=_same_unit_defaults("log.cleaner.min.compaction.lag.ms"),
+        server_defaults=("log.cleaner.min.compaction.lag.ms",),
     ),
     ConfigDef(
         "min.insync.replicas",
@@ -292,14 +298,14 @@ _CONFIG_DEFS = (
         "1",
         "How many replicas must be in sync for a write with acks=all to be accepted.",
         minimum=1,
-        server_defaults=_same_unit_defaults("min.insync.replicas"),
+        server_defaults=("min.insync.replicas",),
     ),
     ConfigDef(
         "preallocate",
         "boolean",
         "false",
         "Whether the file of a new segment is given its full size at once.",
-        server_defaults=_same_unit_defaults("log.preallocate"),
+        server_defaults=("log.preallocate",),
     ),
     ConfigDef(
         "remote.log.copy.disable",
@@ -327,7 +333,7 @@ _CONFIG_DEFS = (
         "long",
         "-1",
         "How large a partition may become before its oldest segments are deleted; negative is without limit.",
-        server_defaults=_same_unit_defaults("log.retention.bytes"),
+        server_defaults=("log.retention.bytes",),
     ),
     ConfigDef(
         "retention.ms",
@@ -335,11 +341,7 @@ _CONFIG_DEFS = (
         "604800000",
         "How long messages are kept before they are deleted; -1 is for ever.",
         minimum=-1,
-        server_defaults=(
-            ("log.retention.ms", 1),
-            ("log.retention.minutes", _MINUTE_MS),
-            ("log.retention.hours", _HOUR_MS),
-        ),
+        server_defaults=("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     ),
     ConfigDef(
         "segment.bytes",
@@ -347,7 +349,7 @@ _CONFIG_DEFS = (
         "1073741824",
         "How large a segment becomes before a new one is begun; whole segments are deleted or compacted.",
         minimum=14,
-        server_defaults=_same_unit_defaults("log.segment.bytes"),
+        server_defaults=("log.segment.bytes",),
     ),
     ConfigDef(
         "segment.index.bytes",
@@ -355,7 +357,7 @@ _CONFIG_DEFS = (
         "10485760",
         "How large the index of a segment may become; at least 12, the size of one entry.",
         minimum=4,
-        server_defaults=_same_unit_defaults("log.index.size.max.bytes"),
+        server_defaults=("log.index.size.max.bytes",),
         earlier_minimum=((3, 3), 0),
         min_loadable=12,
     ),
@@ -365,7 +367,7 @@ _CONFIG_DEFS = (
         "0",
         "By how much the beginning of a new segment is varied at random, so that not all begin at once.",
         minimum=0,
-        server_defaults=(("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", _HOUR_MS)),
+        server_defaults=("log.roll.jitter.ms", "log.roll.jitter.hours"),
     ),
     ConfigDef(
         "segment.ms",
@@ -373,14 +375,14 @@ _CONFIG_DEFS = (
         "604800000",
         "After what time a new segment is begun although the old one is not full.",
         minimum=1,
-        server_defaults=(("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS)),
+        server_defaults=("log.roll.ms", "log.roll.hours"),
     ),
     ConfigDef(
         "unclean.leader.election.enable",
         "boolean",
         "false",
         "Whether a replica that lags may become leader when no other is left; acknowledged messages are lost then.",
-        server_defaults=_same_unit_defaults("unclean.leader.election.enable"),
+        server_defaults=("unclean.leader.election.enable",),
     ),
 )
 

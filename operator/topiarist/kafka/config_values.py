@@ -26,7 +26,7 @@ from topiarist.kafka.java_numbers import (
     parse_integer,
     quote_unless_integer,
 )
-from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion
+from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion, format_version, parse_version
 from topiarist.text import escape, quote
 
 ConfigValue = bool | int | float | str | frozenset[str]
@@ -51,11 +51,15 @@ def check_value(name: str, text: str, version: KafkaVersion = MAX_KAFKA_VERSION)
     if definition is None:
         return "Kafka has no such topic config"
     if definition.since > version:
-        return "exists since Kafka {}.{}, wanted one of {}.{}".format(*definition.since, *version)
+        return f"exists since Kafka {format_version(definition.since)}, wanted one of {format_version(version)}"
     value, problem = try_parse_value(name, text)
     if problem and definition.type in MAX_BY_TYPE:
+        largest, least = MAX_BY_TYPE[definition.type], definition.minimum_for(version)
+        least = -largest - 1 if least is None else least
+        most = largest if definition.maximum is None else definition.maximum
+        besides = f", or {definition.also_allowed}" if definition.also_allowed is not None else ""
         found = quote_unless_integer(java_trim(text))
-        return f"found {found}, wanted a whole number{_describe_integer_range(definition, version)}"
+        return f"found {found}, wanted a whole number from {least} to {most}{besides}"
     return problem or _check_bounds(definition, text, value, version)
 
 
@@ -118,16 +122,10 @@ def check_manifest_value(name: str, text: str) -> str:
         return f"found {quote(text)}, wanted a plain decimal number"
     if definition.type == "throttle" and "*" in text and java_trim(text) != "*":
         return f"found {quote(text)}, wanted * alone"
-    if definition.min_loadable is not None and _is_below(name, text, definition.min_loadable):
-        return (
-            f"found {java_trim(text)}, wanted {definition.min_loadable} or more: with less no broker can host the topic"
-        )
+    least, (value, problem) = definition.min_loadable, try_parse_value(name, text)
+    if least is not None and not problem and isinstance(value, int) and value < least:
+        return f"found {java_trim(text)}, wanted {least} or more: with less no broker can host the topic"
     return ""
-
-
-def _is_below(name: str, text: str, minimum: int) -> bool:
-    value, problem = try_parse_value(name, text)
-    return not problem and isinstance(value, int) and value < minimum
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
@@ -171,13 +169,24 @@ def _check_bounds(definition: ConfigDef, text: str, value: ConfigValue, version:
         case "int" | "long" | "double":
             return _check_range(definition, text, float(str(value)), version)
         case "word" | "words":
-            return _check_valid_values(definition, [value] if isinstance(value, str) else _split_list(text), text)
+            items = [value] if isinstance(value, str) else _split_list(text)
+            unknown = sorted(set(items).difference(definition.valid_values))
+            if unknown:
+                found = quote(unknown[0]) if unknown[0] or len(items) == 1 else f"an empty item in {quote(text)}"
+                number = "any" if definition.type == "words" else "one"
+                return f"found {found}, wanted {number} of {', '.join(definition.valid_values)}"
         case "throttle":
-            return _check_throttle(text)
+            items = [java_trim(item) for item in _split_list(text)]
+            odd = [item for item in items if not _THROTTLED_REPLICA.fullmatch(item)]
+            # Kafka joins the items before it compares with the star, so ",*" passes too.
+            if odd and java_trim("".join(items)) != "*":
+                return f"found {quote(odd[0])}, wanted * alone, or partition:broker items with commas between"
         case "version":
-            return "" if _is_valid_version(str(value), version) else _describe_bad_version(text, version)
-        case _:
-            return ""
+            if not _is_valid_format_version(str(value), version):
+                newest = format_version(version)
+                example = f"{newest} or {newest}-IV{MESSAGE_FORMAT_VERSIONS[newest]}"
+                return f"found {quote(text)}, wanted a Kafka version of at most {newest}, such as {example}"
+    return ""
 
 
 def _check_range(definition: ConfigDef, text: str, number: float, version: KafkaVersion) -> str:
@@ -192,50 +201,14 @@ def _check_range(definition: ConfigDef, text: str, number: float, version: Kafka
     return f"found {java_trim(text)}, wanted {wanted}"
 
 
-def _describe_integer_range(definition: ConfigDef, version: KafkaVersion) -> str:
-    """Return the range of whole numbers for a message about a value that is no number or does not fit its type."""
-    largest, least = MAX_BY_TYPE[definition.type], definition.minimum_for(version)
-    besides = f", or {definition.also_allowed}" if definition.also_allowed is not None else ""
-    most = largest if definition.maximum is None else definition.maximum
-    return f" from {-largest - 1 if least is None else least} to {most}{besides}"
-
-
-def _check_valid_values(definition: ConfigDef, items: list[str], text: str) -> str:
-    odd = sorted(set(items).difference(definition.valid_values))
-    if not odd:
-        return ""
-    found = quote(odd[0]) if odd[0] or len(items) == 1 else f"an empty item in {quote(text)}"
-    return f"found {found}, wanted {_describe_valid_values(definition)}"
-
-
-def _describe_bad_version(text: str, version: KafkaVersion) -> str:
-    newest = f"{version[0]}.{version[1]}"
-    wanted = f"a Kafka version of at most {newest}, such as {newest} or {newest}-IV{MESSAGE_FORMAT_VERSIONS[newest]}"
-    return f"found {quote(text)}, wanted {wanted}"
-
-
-def _describe_valid_values(definition: ConfigDef) -> str:
-    joint = "any of " if definition.type == "words" else "one of "
-    return joint + ", ".join(definition.valid_values)
-
-
-def _check_throttle(text: str) -> str:
-    items = [java_trim(item) for item in _split_list(text)]
-    # Kafka joins the items before it compares with the star, so ",*" passes too.
-    if java_trim("".join(items)) == "*" or all(map(_THROTTLED_REPLICA.fullmatch, items)):
-        return ""
-    odd = next(item for item in items if not _THROTTLED_REPLICA.fullmatch(item))
-    return f"found {quote(odd)}, wanted * alone, or partition:broker items with commas between"
-
-
-def _is_valid_version(key: str, kafka_version: KafkaVersion) -> bool:
-    version, _, step = key.partition("-IV")
+def _is_valid_format_version(text: str, kafka_version: KafkaVersion) -> bool:
+    version, _, step = text.partition("-IV")
     if version not in MESSAGE_FORMAT_VERSIONS:
         return False
-    if not version.startswith("0.") and tuple(map(int, version.split("."))) > kafka_version:
+    if not version.startswith("0.") and parse_version(version) > kafka_version:
         return False
     last = MESSAGE_FORMAT_VERSIONS[version]
-    return key == version or (last is not None and step in map(str, range(last + 1)))
+    return text == version or (last is not None and step in map(str, range(last + 1)))
 
 
 def has_equivalent_value(stored: Mapping[str, str], key: str, text: str) -> bool:

@@ -60,11 +60,6 @@ def index_by_metric_name(names: Iterable[str]) -> dict[str, str]:
     return {metric_name(name): name for name in ambiguous}
 
 
-def has_collision(one: str, other: str) -> bool:
-    """Return whether two names have the same metric name. A name collides with itself."""
-    return metric_name(one) == metric_name(other)
-
-
 def matches_any(name: str, patterns: Iterable[str]) -> bool:
     """Return whether one of these shell patterns matches ``name``; case-sensitive."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)

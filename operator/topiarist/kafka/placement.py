@@ -2,8 +2,7 @@
 
 This is Kafka's own algorithm (``AdminUtils.assignReplicasToBrokers``, the same from 2.4 to 3.9), quirks included, so
 that the result is the same as if Kafka had placed the topic. ``planning/placement.py`` calls it with the registered
-brokers; a plan shows the lists, and the writer writes exactly those lists. ``explicit_assignment`` checks lists that
-the user gives.
+brokers; a plan shows the lists, and the writer writes exactly those lists.
 
 The replicas of a partition depend only on the first broker and on the shift modulo ``brokers - 1``. A ``ReplicaPlacer``
 keeps them as rows, one for each shift, one entry for each first broker, and slices the rows for a topic::
@@ -82,8 +81,8 @@ def assign_replicas(
     may exceed the number of brokers. Raises ``AssignmentError`` as Kafka does and in Kafka's order: partitions,
     replication factor, racks on some brokers only.
     """
-    placement = _get_placer(tuple(brokers))
-    return placement.assign_replicas(
+    placer = get_placer(tuple(brokers))
+    return placer.assign_replicas(
         partitions, replication_factor=replication_factor, start=start, shift=shift, first=first
     )
 
@@ -99,28 +98,17 @@ def expand_assignment(brokers: Sequence[Broker], existing: Mapping[int, Replicas
     racks.
     """
     ordered = prepare_brokers(brokers, "enforced")
-    base = partition_zero_replicas(existing)
-    start = expansion_start(ordered, base[0]) if base else 0
-    added = count_new_partitions(existing, total)
-    return assign_replicas(ordered, added, replication_factor=len(base), start=start, shift=start, first=len(existing))
-
-
-def partition_zero_replicas(existing: Mapping[int, Replicas]) -> Replicas:
-    """Return the replicas of partition 0, which determine how a topic grows.
-
-    Raises ``AssignmentError`` if partition 0 is missing.
-    """
+    count = len(existing)
     if 0 not in existing:
-        raise AssignmentError("admin_operation", f"partition 0 is missing; found {len(existing)} others")
-    return existing[0]
-
-
-def count_new_partitions(existing: Sized, total: int) -> int:
-    """Return the number of partitions to add to reach ``total``; raise ``AssignmentError`` if it is not positive."""
-    if total <= len(existing):
-        message = f"found {total} as the new number of partitions, wanted more than the {len(existing)} there are"
+        raise AssignmentError("admin_operation", f"partition 0 is missing; found {count} others")
+    if total <= count:
+        message = f"found {total} as the new number of partitions, wanted more than the present {count}"
         raise AssignmentError("invalid_partitions", message)
-    return total - len(existing)
+    first_replicas = existing[0]
+    start = expansion_start(ordered, first_replicas[0]) if first_replicas else 0
+    return assign_replicas(
+        ordered, total - count, replication_factor=len(first_replicas), start=start, shift=start, first=count
+    )
 
 
 def expansion_start(brokers: Sequence[Broker], leader: int) -> int:
@@ -153,11 +141,12 @@ class ReplicaPlacer:
         self.brokers = tuple(brokers)
         self._brokers_without_rack = [broker.id for broker in brokers if broker.rack is None]
         names = {} if self._brokers_without_rack else {broker.id: broker.rack for broker in brokers}
-        self._order = alternate_racks(brokers) if names else tuple(broker.id for broker in brokers)
+        self.order = alternate_racks(brokers) if names else tuple(broker.id for broker in brokers)
+        """The broker ids in placement order."""
         # One bit for each rack, so that the set of used racks is a number. The list is doubled, so that an index may
         # run past the end of the order without a modulo.
         bits = {rack: 1 << index for index, rack in enumerate(dict.fromkeys(names.values()))}
-        self._rack_bits = [bits[names[broker]] for broker in self._order * 2] if names else []
+        self._rack_bits = [bits[names[broker]] for broker in self.order * 2] if names else []
         self._rack_count = len(bits) or 1
         self._period = self._find_period()
         self._rows: dict[int, dict[int, tuple[Replicas, ...]]] = {}
@@ -170,7 +159,7 @@ class ReplicaPlacer:
         self._check_arguments(partitions, replication_factor)
         self._check_int_range(start, shift, first + partitions - 1, replication_factor)
         rows = self._rows.setdefault(replication_factor, {})
-        size = len(self._order)
+        size = len(self.order)
         steps = max(1, size - 1)
         turn, skip = divmod(first, size)
         # Kafka adds one to the shift at each partition id that is a multiple of the broker count, except at id 0.
@@ -187,14 +176,9 @@ class ReplicaPlacer:
         return tuple(result)
 
     @property
-    def order(self) -> Replicas:
-        """Return the broker ids in placement order."""
-        return self._order
-
-    @property
     def shift_count(self) -> int:
         """Return the number of shifts that give different lists; larger shifts repeat the same lists."""
-        steps = max(1, len(self._order) - 1)
+        steps = max(1, len(self.order) - 1)
         return steps // gcd(self._rack_count, steps)
 
     def replicas_for(self, first: int, shift: int, width: int) -> Replicas:
@@ -203,16 +187,16 @@ class ReplicaPlacer:
         The list is empty if there are fewer brokers than ``width``. ``shift`` is the shift of this list, not of the
         topic.
         """
-        size = len(self._order)
+        size = len(self.order)
         if not 1 <= width <= size:
             return ()
         term = shift * self._rack_count % max(1, size - 1)
         more = self._find_offsets(first, term, width - 1)
-        return (self._order[first], *(self._order[(first + offset) % size] for offset in more))
+        return (self.order[first], *(self.order[(first + offset) % size] for offset in more))
 
     def find_positions(self, replicas: Replicas) -> Iterator[tuple[int, int]]:
         """Yield the index of the first broker in the order, with each shift that gives exactly these replicas."""
-        size, at = len(self._order), self._index_by_broker
+        size, at = len(self.order), self._index_by_broker
         first = at.get(replicas[0]) if replicas else None
         if first is None or (len(replicas) > 1 and replicas[1] not in at):
             return
@@ -228,26 +212,26 @@ class ReplicaPlacer:
         search skips a used rack.
         """
         yield last
-        for back in range(1, len(self._order) - 1):
-            term = (last - back) % (len(self._order) - 1)
+        for back in range(1, len(self.order) - 1):
+            term = (last - back) % (len(self.order) - 1)
             if self._rack_count == 1 or self._rack_bits[first] != self._rack_bits[first + 1 + term]:
                 return
             yield term
 
     @cached_property
     def _index_by_broker(self) -> Mapping[int, int]:
-        return {broker: index for index, broker in enumerate(self._order)}
+        return {broker: index for index, broker in enumerate(self.order)}
 
     @cached_property
     def _shift_by_term(self) -> Mapping[int, int]:
         """Return the smallest shift for each reachable term."""
-        steps = max(1, len(self._order) - 1)
+        steps = max(1, len(self.order) - 1)
         return {shift * self._rack_count % steps: shift for shift in range(self.shift_count)}
 
     def _check_arguments(self, partitions: int, replication_factor: int) -> None:
         if partitions < 1:
             raise AssignmentError("invalid_partitions", f"found {partitions} partitions, wanted 1 or more")
-        size = len(self._order)
+        size = len(self.order)
         most = min(size, MAX_REPLICATION_FACTOR)
         if not 1 <= replication_factor <= most:
             wanted = f"1 to {most}" if most > 1 else "1" if most else "a broker"
@@ -261,7 +245,7 @@ class ReplicaPlacer:
 
         Kafka takes negative numbers as a request for random ones, which topiarist never makes.
         """
-        reach = (shift + last // len(self._order)) * self._rack_count + max(0, replication_factor - 2)
+        reach = (shift + last // len(self.order)) * self._rack_count + max(0, replication_factor - 2)
         if min(start, shift) < 0 or max(start + last, reach) > INT_MAX:
             message = f"found start {start} and shift {shift}, wanted 0 or more, small enough for 32-bit arithmetic"
             raise AssignmentError("illegal_argument", message)
@@ -271,8 +255,8 @@ class ReplicaPlacer:
 
         ``term`` is the shift times the number of racks, modulo ``brokers - 1``.
         """
-        size, period = len(self._order), self._period
-        twice = self._order * 2
+        size, period = len(self.order), self._period
+        twice = self.order * 2
         row: list[Replicas] = [()] * size
         for first in range(period):
             offsets = (0, *self._find_offsets(first, term, replication_factor - 1))
@@ -284,7 +268,7 @@ class ReplicaPlacer:
 
     def _find_offsets(self, first: int, term: int, count: int) -> list[int]:
         """Return the distances of the other replicas from the first broker in the order; unused racks are preferred."""
-        steps = len(self._order) - 1
+        steps = len(self.order) - 1
         if not self._rack_bits:
             return [1 + (term + step) % steps for step in range(count)]
         racks, every = self._rack_bits, (1 << self._rack_count) - 1
@@ -304,12 +288,13 @@ class ReplicaPlacer:
 
         Offsets are the same for first brokers that are a period apart, so that only one period has to be computed.
         """
-        size, period = len(self._order), self._rack_count
+        size, period = len(self.order), self._rack_count
         even = size % period == 0 and self._rack_bits[:size] == self._rack_bits[:period] * (size // period)
         return period if even or not self._rack_bits else size
 
 
-_get_placer = lru_cache(maxsize=16)(ReplicaPlacer)
+get_placer = lru_cache(maxsize=256)(ReplicaPlacer)
+"""Return the placer of a tuple of brokers, cached: a run uses few lists of brokers for many topics."""
 
 
 def _id(broker: Broker) -> int:

@@ -21,10 +21,9 @@ class SecretKeyRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SecretReference:
-    """A reference to one file, one environment variable or one key of a Secret.
+    """A reference to one file, one environment variable or one key of a Secret, with its location in the manifest.
 
-    ``location`` is the location of the reference in the manifest. Only the operator can read a key of a Secret; an
-    adapter that connects to ZooKeeper treats it as an error.
+    Only the operator can read a key of a Secret; an adapter that connects to ZooKeeper treats it as an error.
     """
 
     file: str
@@ -67,12 +66,11 @@ class Credentials:
 
     @property
     def principal(self) -> str:
-        """Return a description of the identity that topiarist has in ZooKeeper, for messages."""
+        """Return the identity that topiarist has in ZooKeeper, for messages."""
         identities = [f"SASL user {self.sasl.username}"] if self.sasl else []
         identities += [f"digest user {self.digest.username}"] if self.digest else []
-        identities += ["the subject of our TLS certificate"] if self.tls and self.tls.certificate else []
+        identities += ["the subject of topiarist's TLS certificate"] if self.tls and self.tls.certificate else []
         return " and ".join(identities) or "world:anyone (no Cluster document names credentials)"
 
 
 ANONYMOUS = Credentials()
-"""The credentials without login and encryption."""

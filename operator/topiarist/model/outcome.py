@@ -16,16 +16,6 @@ from topiarist.model.plan import Plan
 from topiarist.model.state import Freeze
 
 
-class FreezeResult(NamedTuple):
-    """The result of a freeze or unfreeze: done, unchanged, or refused because ``before`` is another user's freeze.
-
-    ``before`` is the freeze until then: None if the cluster was not frozen, or if the freeze znode could not be read.
-    """
-
-    result: Result
-    before: Freeze | None
-
-
 class Result(str, Enum):
     """The result for one topic of a plan."""
 
@@ -69,19 +59,25 @@ class Outcome(NamedTuple):
     topic_id: str | None = None
 
 
+class FreezeResult(NamedTuple):
+    """The result of a freeze or unfreeze: done, unchanged, or refused because ``before`` is another user's freeze.
+
+    ``before`` is None if the cluster was not frozen, or if the freeze znode could not be read.
+    """
+
+    result: Result
+    before: Freeze | None
+
+
 @dataclass(frozen=True, slots=True)
 class ReconcileReport:
-    """The report of a reconciliation: its filtered plan, and one outcome for each actionable topic.
-
-    ``error`` is the error that ended the reconciliation early, if any.
-    """
+    """A filtered plan, one outcome for each actionable topic, and the error that ended the reconciliation early."""
 
     plan: Plan
     outcomes: tuple[Outcome, ...] = ()
     error: TopiaristError | None = None
 
     def outcomes_with(self, result: Result) -> tuple[Outcome, ...]:
-        """Return the outcomes with this result."""
         return tuple(outcome for outcome in self.outcomes if outcome.result is result)
 
     @property

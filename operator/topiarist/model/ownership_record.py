@@ -8,7 +8,7 @@ the spec, and it outlives the data of a run and of the API server. ``filters/ext
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from topiarist.kafka import config_values
 from topiarist.model.spec import TopicSpec
@@ -49,20 +49,11 @@ def build_applied_spec(
 
 
 def describe_external_changes(record: OwnershipRecord | None, config: Mapping[str, str]) -> str:
-    """Return a message about external changes to a topic's config since topiarist's last write.
-
-    It lists the changed keys for which the record has a value; it is a plain statement if there are none.
-    """
-    values = ", ".join(
-        f"{key} was {before}, and is {'not set' if now is None else now} now"
-        for key, before, now in _changed_values(record, config)
-    )
-    return f"its config was changed by others since our last write{': ' if values else ''}{values}"
-
-
-def _changed_values(record: OwnershipRecord | None, config: Mapping[str, str]) -> Iterator[tuple[str, str, str | None]]:
-    """Yield each key with a value that differs from the record: key, recorded value, value now (None: not set)."""
-    for key, value in record.applied.config if record and record.applied else ():
-        now = config.get(key)
-        if now is None or not matches_recorded_value(key, value, now):
-            yield key, value, now
+    """Return a message about external changes to a topic's config, with the changed keys that the record has."""
+    changed = [
+        f"{key} was {value}, and is {config.get(key, 'not set')} now"
+        for key, value in (record.applied.config if record and record.applied else ())
+        if key not in config or not matches_recorded_value(key, value, config[key])
+    ]
+    message = "another client changed its config after topiarist's write"
+    return f"{message}: {', '.join(changed)}" if changed else message

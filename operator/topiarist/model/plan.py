@@ -1,9 +1,8 @@
 """The plan of a run as values: changes with their risk, issues, topic plans, the ``Plan``.
 
 ``planning`` builds these values, ``filters`` remove changes from them, ``output`` shows them and an adapter applies
-them. Every change holds its values before and after, so that a program can show it, compare it with a cluster that may
-have changed since, and a person can undo it. ``withhold`` removes changes and keeps the ownership record of the topic
-consistent with the remaining changes; the write block, the size limits and the policies use it.
+them. Every change holds its values before and after, so that it can be shown, compared with a cluster that may have
+changed since, and undone by a user.
 """
 
 from __future__ import annotations
@@ -110,7 +109,7 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True)
 class TakeOwnership:
-    """A write of the ownership record alone: no znode of Kafka changes."""
+    """A write of the ownership record alone."""
 
     assessment: RiskAssessment = SAFE_ASSESSMENT
 
@@ -124,10 +123,7 @@ class ReleaseOwnership:
 
 @dataclass(frozen=True, slots=True)
 class Nudge:
-    """A rewrite of a topic's znode with its present data.
-
-    The rewrite makes the controller initialize ``partitions``, which have no partition state.
-    """
+    """A rewrite of a topic's znode with its present data, so that the controller initializes ``partitions``."""
 
     partitions: tuple[int, ...]
     assessment: RiskAssessment = SAFE_ASSESSMENT
@@ -173,7 +169,6 @@ class TopicPlan:
 
     @property
     def risk(self) -> Risk:
-        """Return the highest risk among the changes."""
         return max((change.assessment.risk for change in self.changes), default=Risk.SAFE)
 
     @property
@@ -188,12 +183,8 @@ class TopicPlan:
 
     def new_replicas(self) -> tuple[Replicas, ...]:
         """Return the replica lists that the changes add."""
-        return tuple(
-            replicas
-            for change in self.changes
-            if isinstance(change, CreateTopic | AddPartitions)
-            for replicas in change.replicas
-        )
+        growths = (change for change in self.changes if isinstance(change, CreateTopic | AddPartitions))
+        return tuple(replicas for change in growths for replicas in change.replicas)
 
 
 class Load(NamedTuple):
@@ -204,11 +195,7 @@ class Load(NamedTuple):
 
 
 class PlanAssumptions(NamedTuple):
-    """The assumptions that all topics of a plan share.
-
-    ``brokers`` are the registered brokers by id when the plan was made. ``config_rules`` and ``min_version`` are the
-    rules used to check configs and to assess risks (``ConfigRules.with_relevant_settings``).
-    """
+    """The brokers by id, and the rules used to check configs and to assess risks, when a plan was made."""
 
     brokers: Mapping[int, Broker]
     config_rules: ConfigRules
@@ -221,10 +208,9 @@ class Plan:
 
     ``topics`` has only the topics with a change, refusal or notice; ``unchanged`` counts the other topics. ``orphans``
     are topics with an ownership record that no manifest of the run names: manifests in other paths may name them.
-    ``load`` is the load of each broker before the plan; it is empty if no replica is placed.
-
-    ``config_rules`` and ``min_version`` are the rules used to check configs. ``controller`` and ``controller_epoch``
-    are information for people and not part of a plan's meaning.
+    ``load`` is the load of each broker before the plan; it is empty if no replica is placed. ``config_rules`` (with the
+    relevant settings only) and ``min_version`` are the rules used to check configs. ``controller`` and
+    ``controller_epoch`` are information for people and not part of a plan's meaning.
     """
 
     cluster: str
@@ -253,7 +239,6 @@ class Plan:
 
     @property
     def has_changes(self) -> bool:
-        """Return whether there is anything to apply."""
         return any(True for _ in self.actionable_topics())
 
     @property
@@ -264,20 +249,11 @@ class Plan:
 
 def config_after(config: Mapping[str, str], changes: Sequence[Change]) -> Mapping[str, str]:
     """Return the config overrides after ``changes`` are applied."""
-    items = list(_config_items(changes))
+    items = [item for change in changes if isinstance(change, UpdateConfig) for item in change.items]
     if not items:
         return config
-    after = {**config, **{item.key: item.after for item in items if item.after is not None}}
-    for item in items:
-        if item.after is None:
-            after.pop(item.key, None)
-    return after
-
-
-def _config_items(changes: Sequence[Change]) -> Iterator[ConfigItem]:
-    for change in changes:
-        if isinstance(change, UpdateConfig):
-            yield from change.items
+    changed = {item.key: item.after for item in items}
+    return {key: text for key, text in {**config, **changed}.items() if text is not None}
 
 
 def record_after(
@@ -333,10 +309,7 @@ def withhold(plan: TopicPlan, changes: Sequence[Change], issue: Issue) -> TopicP
 
 
 def compute_broker_load(lists: Mapping[Replicas, int], brokers: Iterable[int]) -> dict[int, Load]:
-    """Return the load of every broker, from the number of occurrences of each replica list.
-
-    Each of ``brokers`` has an entry, even if it holds no replica.
-    """
+    """Return the load of each of ``brokers`` and of each broker in a list, from the number of each replica list."""
     leaders: Counter[int] = Counter()
     replicas: Counter[int] = Counter(dict.fromkeys(brokers, 0))
     for ids, times in lists.items():

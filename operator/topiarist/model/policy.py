@@ -116,12 +116,10 @@ class Rule:
 
     @property
     def title(self) -> str:
-        """Return the names of the policy and the rule, for messages."""
         return f"policy {self.policy}, rule {self.name}"
 
     @property
     def reason(self) -> Reason:
-        """Return the reason for a violation: ``POLICY_DENIED`` or ``POLICY_WARNING``."""
         return Reason.POLICY_DENIED if self.deny else Reason.POLICY_WARNING
 
     def locate(self, *path: str) -> Location:
@@ -156,7 +154,6 @@ class Policy:
     cluster_labels: Mapping[str, str] = field(default_factory=dict)
 
     def applies_to_cluster(self, cluster: ClusterSpec) -> bool:
-        """Return whether the policy applies to topics of this cluster."""
         named = not self.cluster_names or cluster.name in self.cluster_names
         return named and has_labels(cluster.labels, self.cluster_labels)
 

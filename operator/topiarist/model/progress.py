@@ -20,8 +20,9 @@ from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, Nudge,
 from topiarist.model.state import ClusterState
 from topiarist.text import format_count
 
-DELETION_DISABLED_MESSAGE = "the mark has gone and the topic is still there: the brokers have delete.topic.enable=false"
-"""The message for a deletion request that the controller discarded."""
+DELETION_DISABLED_MESSAGE = (
+    "the controller removed the deletion request and kept the topic: the brokers have delete.topic.enable=false"
+)
 
 _MAX_SHOWN = 8
 
@@ -53,10 +54,9 @@ class TopicProgress(NamedTuple):
 
 
 class ProgressState(NamedTuple):
-    """The progress of the controller with one topic.
+    """The progress of the controller with one topic: a reason and message for pending work or a problem.
 
-    ``final`` is true if there is nothing more to wait for; ``reason`` and ``message`` are set if there is a problem or
-    if work is pending.
+    ``final`` is true if there is nothing more to wait for.
     """
 
     final: bool
@@ -72,13 +72,10 @@ def build_topic_progress(state: ClusterState, name: str, partitions: Collection[
 
     A requested partition counts as initialized if at least one of its brokers is registered.
     """
-    topic, marked, registered = (
-        state.topics.get(name),
-        name in state.pending_deletions,
-        {broker.id for broker in state.brokers},
-    )
+    topic, marked = state.topics.get(name), name in state.pending_deletions
     if topic is None:
         return TopicProgress(None, marked)
+    registered = {broker.id for broker in state.brokers}
     missing = {broker for replicas in topic.replicas for broker in replicas} - registered
     found = TopicProgress(
         topic.identity,
@@ -141,7 +138,7 @@ def evaluate_progress(
     if len(left) > len(alone):
         leaderless = "" if progress.has_controller else "; the cluster has no controller"
         waiting = f"{len(left) - len(alone):,} of {format_count(len(new), 'new partition')}"
-        return ProgressState(False, Reason.NOT_INITIALIZED, f"the controller has not taken over {waiting}{leaderless}")
+        return ProgressState(False, Reason.NOT_INITIALIZED, f"the controller has not initialized {waiting}{leaderless}")
     if not alone:
         return FINISHED
     brokers = sorted({broker for number in alone for broker in progress.replicas[number]})
@@ -164,15 +161,15 @@ def blocking_reason(progress: TopicProgress) -> str:
         return f"{_format_numbered('broker', progress.missing_brokers)}, with replicas of it, {verb} not registered"
     if progress.reassigning:
         return "its replicas are being reassigned"
-    return "the controller is at it"
+    return "the deletion is in progress"
 
 
 def _evaluate_deletion(plan: TopicPlan, progress: TopicProgress) -> ProgressState:
-    """Return the progress of a deletion; a topic that another client recreated since then is a different topic."""
     if progress.marked_for_deletion:
         return ProgressState(
             False, Reason.DELETION_IN_PROGRESS, f"still marked for deletion: {blocking_reason(progress)}"
         )
+    # A topic that another client recreated since then is a different topic.
     if plan.before is None or progress.identity != plan.before.identity:
         return FINISHED
     return ProgressState(True, Reason.DELETION_DISABLED, DELETION_DISABLED_MESSAGE)
@@ -184,24 +181,21 @@ def _find_conflict(plan: TopicPlan, new: Mapping[int, Replicas], progress: Topic
     Changed replica lists are no conflict, since a reassignment may change them.
     """
     if progress.marked_for_deletion:
-        return "it was written, and is marked for deletion now: somebody else wants it gone"
+        return "it was written, and is marked for deletion now: another client requested the deletion"
     if progress.identity is None:
-        return "it was written, and is gone now: somebody else has deleted it"
+        return "it was written, and does not exist now: another client deleted it"
     stale = progress.record_stale and not any(isinstance(change, Nudge) for change in plan.changes)
     if stale or (plan.before is not None and progress.identity != plan.before.identity):
-        return "it was written, then deleted and made again by somebody else: it is another topic now"
+        return "it was written, then another client deleted and recreated it: it is a different topic now"
     if progress.read_error:
         return f"it was written, and cannot be read now: {progress.read_error}"
     if lost := [number for number in new if number not in progress.replicas]:
-        what = f"{_format_numbered('partition', lost)} {'was' if len(lost) == 1 else 'were'} written, and lost again"
-        return f"{what}: somebody else, or a controller that took over meanwhile, wrote an older list; run again"
+        what = f"{_format_numbered('partition', lost)} {'was' if len(lost) == 1 else 'were'} written, and then lost"
+        return f"{what}: another client, or a newly elected controller, wrote an older list; run again"
     return ""
 
 
 def _format_numbered(word: str, numbers: Sequence[int]) -> str:
-    return f"{word if len(numbers) == 1 else word + 's'} {_shorten_list(numbers)}"
-
-
-def _shorten_list(numbers: Sequence[int]) -> str:
     more = f", ... {len(numbers) - _MAX_SHOWN:,} more" if len(numbers) > _MAX_SHOWN else ""
-    return ", ".join(map(str, numbers[:_MAX_SHOWN])) + more
+    shown = ", ".join(map(str, numbers[:_MAX_SHOWN]))
+    return f"{word if len(numbers) == 1 else word + 's'} {shown}{more}"

@@ -38,28 +38,21 @@ class RunOptions:
     allow_unknown_brokers: bool = False
 
     def may_adopt(self, topic: str) -> bool:
-        """Return whether the run may adopt this topic even if it differs from its spec."""
         return matches_any(topic, self.adopt)
 
     def may_take_ownership(self, topic: str) -> bool:
-        """Return whether the run may take this topic from its present owner."""
         return matches_any(topic, self.take_ownership)
 
     def may_recreate(self, topic: str) -> bool:
-        """Return whether the run may recreate this topic after another client deleted it."""
         return matches_any(topic, self.recreate)
 
 
 @dataclass(frozen=True, slots=True)
 class RiskApproval:
-    """An approval of a risk for the topics that match one of the patterns; ``ALL_TOPICS`` matches every topic.
-
-    Without patterns the approval covers no topic.
-    """
+    """An approval of a risk for the topics that match one of the patterns; without patterns it covers no topic."""
 
     risk: Risk
     topic_patterns: tuple[str, ...]
 
     def covers(self, topic: str) -> bool:
-        """Return whether the approval covers this topic."""
         return matches_any(topic, self.topic_patterns)

@@ -1,8 +1,7 @@
 """The desired state as values: manifests, cluster specs, and one ``TopicSpec`` per topic and cluster.
 
-``schema`` validates a document field by field before it becomes a ``Manifest``; ``desired`` builds the specs and
-``planning`` compares them with the state. A spec does not store the location of each value in its file, since few
-values need it: ``find_origin`` finds a location on request.
+``desired`` builds the specs and ``planning`` compares them with the state. A spec does not store the location of each
+value in its file, since few values need it: ``find_origin`` finds a location on request.
 """
 
 from __future__ import annotations
@@ -47,17 +46,14 @@ BROKER_SIZE_SETTINGS: Mapping[str, str] = {
 
 
 class Source(Protocol):
-    """A document that can return the location of each of its fields."""
+    """A document that knows the location of each of its fields."""
 
     def locate(self, path: FieldPath = ()) -> Location:
         """Return the location of ``path``, of its nearest ancestor with a location, or of the document."""
 
 
 class Manifest(NamedTuple):
-    """A topiarist document that its schema accepts.
-
-    ``spec`` is its content as plain values; ``namespace`` is empty if the document has none.
-    """
+    """A document that its schema accepts: ``spec`` as plain values; ``namespace`` is empty if it has none."""
 
     kind: str
     name: str
@@ -162,18 +158,18 @@ class TopicSpec:
 
 
 class ValueOrigin(NamedTuple):
-    """The origin of a value of a spec: the document and the path in it."""
+    """The document of a value of a spec, and the path in it."""
 
     source: Source | None
     path: FieldPath
 
     def locate(self) -> Location | None:
-        """Return the location in the file; None if there is no document (the unnamed cluster)."""
+        """Return the location; None if there is no document (the unnamed cluster)."""
         return self.source.locate(self.path) if self.source else None
 
 
 def topic_name(manifest: Manifest) -> str:
-    """Return the topic's name in Kafka."""
+    """Return the name in Kafka."""
     return str(manifest.spec.get("topicName", manifest.name))
 
 
@@ -198,7 +194,7 @@ def has_labels(labels: Mapping[str, str], required: Mapping[str, str]) -> bool:
     return all(labels.get(key) == value for key, value in required.items())
 
 
-def _layers(manifest: Manifest, cluster: ClusterSpec) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
+def layers(manifest: Manifest, cluster: ClusterSpec) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
     """Yield the parts of a manifest that apply to a cluster with their paths; a later part overrides earlier ones."""
     yield ("spec",), manifest.spec
     for index, override in enumerate(manifest.spec.get("overrides", ())):
@@ -207,32 +203,9 @@ def _layers(manifest: Manifest, cluster: ClusterSpec) -> Iterator[tuple[FieldPat
 
 
 def parse_replica_assignment(assignment: str | Sequence[Sequence[int]]) -> tuple[Replicas, ...]:
-    """Return the replica lists of a valid ``replicaAssignment``: lists, or text such as ``1:2:3,2:3:1``.
-
-    Duplicate brokers and lists of different lengths are not checked here: ``desired/rules.py`` reports them.
-    """
+    """Return the replica lists of a valid ``replicaAssignment``: lists, or text such as ``1:2:3,2:3:1``."""
     lists = [map(int, part.split(":")) for part in assignment.split(",")] if isinstance(assignment, str) else assignment
     return tuple(map(tuple, lists))
-
-
-class RedundantCount(NamedTuple):
-    """A count that is given beside a ``replicaAssignment``, and the count of the lists, both with their paths."""
-
-    field: str
-    given_count: int
-    listed_count: int
-    path: FieldPath
-    lists_path: FieldPath
-
-
-def find_redundant_counts(spec: TopicSpec) -> Iterator[RedundantCount]:
-    """Yield the counts that a part of a manifest gives beside a ``replicaAssignment``."""
-    for base, layer in _layers(spec.manifest, spec.cluster):
-        if "replicaAssignment" in layer:
-            lists = parse_replica_assignment(layer["replicaAssignment"])
-            for field, listed in (("partitions", len(lists)), ("replicationFactor", len(lists[0]))):
-                if field in layer:
-                    yield RedundantCount(field, layer[field], listed, (*base, field), (*base, "replicaAssignment"))
 
 
 def find_origin(spec: TopicSpec, *path: str | int) -> ValueOrigin:
@@ -244,7 +217,7 @@ def find_origin(spec: TopicSpec, *path: str | int) -> ValueOrigin:
     """
     if path[:1] == ("metadata",):
         return ValueOrigin(spec.manifest.source, path)
-    for base, layer in reversed(list(_layers(spec.manifest, spec.cluster))):
+    for base, layer in reversed(list(layers(spec.manifest, spec.cluster))):
         if _has_path(layer, path):
             return ValueOrigin(spec.manifest.source, (*base, *path))
         if path and isinstance(layer.get(str(path[0])), str):
@@ -260,7 +233,7 @@ def find_origin(spec: TopicSpec, *path: str | int) -> ValueOrigin:
 
 def find_item_origin(spec: TopicSpec, name: str, item: str) -> ValueOrigin:
     """Return the origin of ``item`` in the list field ``name``, which must contain it."""
-    items = next(layer[name] for _, layer in reversed(list(_layers(spec.manifest, spec.cluster))) if name in layer)
+    items = next(layer[name] for _, layer in reversed(list(layers(spec.manifest, spec.cluster))) if name in layer)
     return find_origin(spec, name, items.index(item))
 
 

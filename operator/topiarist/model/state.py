@@ -1,11 +1,8 @@
 """The actual state of one cluster as values: brokers, topics, ownership records, partition states.
 
-An adapter (ZooKeeper, a snapshot, memory) builds these values and ``planning`` reads them. They do not depend on the
-adapter. An ``identity`` distinguishes two topics of the same name (in ZooKeeper it is the ``czxid``). Two flags hold
-what the adapter inferred from transaction ids: ``record_valid`` and ``modified_externally``.
-
-Leaders, ISRs and reassignments of one topic are in a ``TopicInspection``. No plan needs it; ``describe`` and ``list``
-do, and ``inspection/topic_phase.py`` interprets it.
+An adapter (ZooKeeper, a snapshot, memory) builds these values and ``planning`` reads them. An ``identity``
+distinguishes two topics of the same name (in ZooKeeper it is the ``czxid``). Leaders, ISRs and reassignments of one
+topic are in a ``TopicInspection``, which only ``describe`` and ``list`` need.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from topiarist.errors import Reason
-from topiarist.kafka.types import Broker, KafkaVersion, Replicas
+from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, KafkaVersion, Replicas
 from topiarist.text import printable, shorten_list
 
 NO_LEADER, LEADER_DURING_DELETE = -1, -2
@@ -69,10 +66,9 @@ class TopicInspection:
 
 
 def is_same_topic(state: ClusterState, name: str, inspection: TopicInspection | None) -> bool:
-    """Return whether an inspection belongs to the topic in ``state``.
+    """Return whether an inspection, which is a separate read, belongs to the topic in ``state``.
 
-    The two are separate reads: a topic can be recreated or get partitions between them. Returns True if there is no
-    inspection, or if the topic cannot be read.
+    Returns True if there is no inspection, or if the topic cannot be read.
     """
     topic = state.topics.get(name)
     if inspection is None or name in state.topic_errors:
@@ -85,8 +81,8 @@ def is_same_topic(state: ClusterState, name: str, inspection: TopicInspection | 
 def find_replication_factors(topic: TopicState) -> set[int]:
     """Return the replication factors of a topic's partitions; empty if none can be determined.
 
-    Partitions without replicas are skipped, since they are a separate error. Partitions under reassignment are skipped
-    too, since their replica count is temporary.
+    Skips partitions without replicas, which are a separate error, and partitions under reassignment, which have more
+    replicas for a time.
     """
     if not topic.reassigning_partitions:
         return set(map(len, topic.replicas)) - {0}
@@ -158,7 +154,7 @@ class TopicState:
 
     @property
     def valid_record(self) -> OwnershipRecord | None:
-        """Return the ownership record if it belongs to this topic and not to an earlier one; None otherwise."""
+        """Return the ownership record; None if it belongs to an earlier topic of the same name."""
         return self.record if self.record_valid else None
 
 
@@ -170,7 +166,7 @@ class DeletionRecord(NamedTuple):
 
 
 class ReadError(NamedTuple):
-    """An error for a znode that cannot be read as Kafka reads it: the path and the reason."""
+    """An error for a znode that cannot be read as Kafka reads it."""
 
     path: str
     message: str
@@ -248,7 +244,7 @@ class ClusterState:
     dangling_records: Mapping[str, OwnershipRecord] = field(default_factory=dict)
     topic_errors: Mapping[str, ReadError] = field(default_factory=dict)
     broker_defaults: Mapping[str, str] = field(default_factory=dict)
-    min_version: KafkaVersion = (2, 4)
+    min_version: KafkaVersion = MIN_KAFKA_VERSION
     list_sizes: ListSizes = ListSizes()
     warnings: tuple[str, ...] = ()
     deletion_records: Mapping[str, DeletionRecord] = field(default_factory=dict, compare=False)

@@ -64,35 +64,27 @@ def config_value_errors(body: Mapping[str, Any], remaining_guesses: Iterator[obj
     ``remaining_guesses`` yields items, because a suggestion is slow to find.
     """
     for path, holder in _config_sections(body.get("spec")):
-        config = holder.get("config")
+        config = holder.get("config") if isinstance(holder, Mapping) else None
         for key, value in config.items() if isinstance(config, Mapping) else ():
-            if isinstance(value, str | int | Decimal) and (
-                key in config_table.TOPIC_CONFIGS or _has_suggestion(key, remaining_guesses)
+            if not isinstance(value, str | int | Decimal):
+                continue
+            if key not in config_table.TOPIC_CONFIGS and (
+                next(remaining_guesses, None) is None or config_rules.suggest_config_name(key) is None
             ):
-                problem = ConfigRules().config_problem(key, to_config_text(value))
-                if problem:
-                    yield SchemaError((*path, "config", key_step(key)), *problem)
+                continue
+            if problem := ConfigRules().config_problem(key, to_config_text(value)):
+                yield SchemaError((*path, "config", key_step(key)), *problem)
 
 
-def _has_suggestion(key: str, remaining_guesses: Iterator[object]) -> bool:
-    """Return whether an unknown key resembles a known key; False if no guesses remain."""
-    return next(remaining_guesses, None) is not None and config_rules.suggest_config_name(key) is not None
-
-
-def _config_sections(spec: Any) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
-    """Yield path and content of each part of a spec that may have a ``config``.
-
-    The spec may be invalid.
-    """
+def _config_sections(spec: Any) -> Iterator[tuple[FieldPath, Any]]:
+    """Yield path and content of each part of a spec that may have a ``config``; the spec may be invalid."""
     if not isinstance(spec, Mapping):
         return
-    yield ("spec",), spec
-    if isinstance(spec.get("defaults"), Mapping):
-        yield ("spec", "defaults"), spec["defaults"]
     overrides = spec.get("overrides")
+    yield ("spec",), spec
+    yield ("spec", "defaults"), spec.get("defaults")
     for index, override in enumerate(overrides if isinstance(overrides, list) else ()):
-        if isinstance(override, Mapping):
-            yield ("spec", "overrides", index), override
+        yield ("spec", "overrides", index), override
 
 
 def _matches_schema(body: Mapping[str, Any], custom_resource: bool = False) -> bool:
@@ -101,12 +93,8 @@ def _matches_schema(body: Mapping[str, Any], custom_resource: bool = False) -> b
     except ValueError:
         # Text that is not valid Unicode: JSON can hold a lone surrogate.
         return False
-    return accepted and (_is_fraction_free(body["spec"]) or not any(non_integer_paths(body["spec"])))
-
-
-def _is_fraction_free(spec: Mapping[str, Any]) -> bool:
-    """Return whether no field of a spec can hold a fraction.
-
-    A fast check that is true for almost all specs.
-    """
-    return {type(value) for key, value in spec.items() if key not in FRACTION_FIELDS} <= _FRACTION_FREE_TYPES
+    if not accepted:
+        return False
+    # A fast check first, which passes almost all specs.
+    types = {type(value) for key, value in body["spec"].items() if key not in FRACTION_FIELDS}
+    return types <= _FRACTION_FREE_TYPES or not any(non_integer_paths(body["spec"]))

@@ -1,19 +1,21 @@
 """Explanations of schema errors: the field, the value found, the value wanted, and a hint.
 
-``lenient_validator`` finds the errors by jsonschema, and this module turns each into a ``SchemaError``. ``check``
-imports it only for an invalid document, because importing jsonschema takes longer than checking ten thousand documents.
+jsonschema-rs finds the errors, and this module turns each into a ``SchemaError``. ``check`` calls it only for an
+invalid document.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count, islice
+from typing import Any, NamedTuple
+
+from jsonschema_rs import Draft7Validator, ValidationErrorKind
 
 from topiarist.errors import FieldKey, FieldPath, SchemaError
 from topiarist.schema import load, messages
-from topiarist.schema.lenient_validator import first_duplicate_index, iter_errors
 from topiarist.text import format_count, printable
 
 MAX_ERRORS = 100
@@ -23,37 +25,94 @@ _PATTERN_CHOICE = re.compile(r"(?<=[(|])[a-zA-Z]+(?=[|)])")
 """Literal words that a schema pattern allows: ``partitions`` in ``^(partitions|config[.].+)$``."""
 
 
-def identity_errors(body: Mapping[str, Any]) -> list[SchemaError]:
-    """Return the errors of ``apiVersion`` and ``kind``.
+_validators: dict[int, tuple[Mapping[str, Any], Draft7Validator]] = {}
+"""Validators by the identity of their schema, which is kept so that its identity is not reused."""
 
-    With such an error there is no schema for the rest of the document.
-    """
+
+class Violation(NamedTuple):
+    """A value that violates a keyword of a part of a schema; ``limit`` is the value of the keyword."""
+
+    path: FieldPath
+    instance: Any
+    schema: Mapping[str, Any]
+    keyword: str
+    limit: Any
+
+
+def identity_errors(body: Mapping[str, Any]) -> list[SchemaError]:
+    """Return the errors of ``apiVersion`` and ``kind``; without them there is no schema for the rest."""
     version, kind = body.get("apiVersion"), body.get("kind")
     if version != load.API_VERSION:
-        return [
-            SchemaError(("apiVersion",), f"apiVersion: {messages.describe_found(version)}, wanted {load.API_VERSION}")
-        ]
+        return [_error(("apiVersion",), f"{messages.describe_found(version)}, wanted {load.API_VERSION}")]
     if kind is None:
         return [SchemaError((), "found no kind, wanted one", f"add kind: {' or kind: '.join(load.KINDS)}")]
     if kind not in load.KINDS:
-        return [
-            SchemaError(
-                ("kind",),
-                f"kind: {messages.describe_found(kind)}, wanted {messages.join_with_or(load.KINDS)}",
-                messages.did_you_mean(kind, load.KINDS),
-            )
-        ]
+        message = f"{messages.describe_found(kind)}, wanted {messages.join_with_or(load.KINDS)}"
+        return [_error(("kind",), message, messages.did_you_mean(kind, load.KINDS))]
     return []
 
 
 def explain_errors(schema: Mapping[str, Any], body: Mapping[str, Any]) -> list[SchemaError]:
     """Return all errors of an invalid document, at most one per path; never empty."""
     errors: dict[FieldPath, SchemaError] = {}
-    for problem in islice(
-        (problem for error in iter_errors(schema, body) for problem in _explain_error(error)), MAX_ERRORS
-    ):
-        errors.setdefault(problem.path, problem)
-    return list(errors.values()) or [SchemaError((), "found text that is no Unicode, wanted a plain document")]
+    explained = ((found, each) for found in find_violations(schema, body) for each in _EXPLAINERS[found.keyword](found))
+    try:
+        for found, error in islice(explained, MAX_ERRORS):
+            # A value of the wrong type violates other keywords too; versions of jsonschema-rs differ in the order.
+            if found.keyword == "type" or error.path not in errors:
+                errors[error.path] = error
+    except ValueError:  # a lone surrogate in a key or in a config, which JSON can hold
+        pass
+    return list(errors.values()) or [SchemaError((), "found text that is not valid Unicode")]
+
+
+def find_violations(schema: Mapping[str, Any], body: Any) -> Iterator[Violation]:
+    """Yield the errors of a document as jsonschema-rs finds them; an integer such as 12.0 is an error too."""
+    if id(schema) not in _validators:
+        _validators[id(schema)] = schema, Draft7Validator(dict(schema))
+    fractions = (number + 0.5 for number in count())
+    for error in _validators[id(schema)][1].iter_errors(_make_strict(body, fractions)):
+        path: FieldPath = tuple(error.instance_path)
+        instance: Any = body
+        for step in path:
+            instance = instance[step]
+        *steps, keyword = error.schema_path
+        part: Any = schema
+        for step in steps:
+            # Old versions of jsonschema-rs have references in the path, new versions do not.
+            part = schema["definitions"][part["$ref"].rpartition("/")[2]] if step == "$ref" else part[step]
+        if isinstance(error.kind, ValidationErrorKind.PropertyNames):
+            instance = error.kind.error.instance
+            path = (*path, FieldKey(instance))
+        yield Violation(path, instance, part, str(keyword), part[keyword])
+
+
+def _make_strict(value: Any, fractions: Iterator[float]) -> Any:
+    """Return a copy for jsonschema-rs, which takes 12.0 for an integer and raises an error for a lone surrogate.
+
+    Every fraction, except for values of configs, is replaced by one of ``fractions``, and a surrogate by a question
+    mark.
+    """
+    if isinstance(value, dict):
+        return {
+            key: item if key in load.FRACTION_FIELDS else _make_strict(item, fractions) for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [item if type(item) is int else _make_strict(item, fractions) for item in value]
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode(errors="replace").decode()
+    return value if isinstance(value, int | None) else next(fractions)
+
+
+def first_duplicate_index(items: Sequence[Any]) -> int | None:
+    """Return the index of the first repeated item; None if all items differ."""
+    seen: set[str] = set()
+    for index, item in enumerate(items):
+        text = json.dumps(item, sort_keys=True, default=repr)
+        if text in seen:
+            return index
+        seen.add(text)
+    return None
 
 
 def format_path(path: FieldPath) -> str:
@@ -62,35 +121,28 @@ def format_path(path: FieldPath) -> str:
     return steps.removeprefix(".")
 
 
-def _explain_error(error: Any) -> Iterable[SchemaError]:
-    path: FieldPath = tuple(error.absolute_path)
-    if "propertyNames" in error.absolute_schema_path:
-        path = (*path, FieldKey(error.instance))
-    return _EXPLAINERS[str(error.validator)](error, path)
+def _error(path: FieldPath, message: str, hint: str = "") -> SchemaError:
+    return SchemaError(path, f"{format_path(path)}: {message}", hint)
 
 
-def _explain_unknown_fields(error: Any, path: FieldPath) -> Iterator[SchemaError]:
+def _explain_unknown_fields(error: Violation) -> Iterator[SchemaError]:
     known = list(error.schema["properties"])
     for name in error.instance:
         if name not in known:
-            here = (*path, FieldKey(name))
-            yield SchemaError(
-                here, f"{format_path(here)}: found an unknown field", _unknown_field_hint(name, known, path)
+            yield _error(
+                (*error.path, FieldKey(name)), "found an unknown field", _unknown_field_hint(name, known, error.path)
             )
 
 
 def _unknown_field_hint(name: str, known_fields: list[str], path: FieldPath) -> str:
-    """Return a hint for an unknown field.
-
-    The hint is the closest name, else the right place, else the known fields.
-    """
+    """Return the closest name, else the right place, else the known fields."""
     if guess := messages.did_you_mean(name, known_fields):
         return guess
-    inside = load.load_schema(load.KINDS[0])["properties"]["spec"]["properties"]
-    if path == () and name in inside:
-        return "move it below spec:"
-    if path[:2] == ("spec", "overrides") and name in inside:
-        return "move it below spec: it is the same on all clusters"
+    if name in load.load_schema(load.KINDS[0])["properties"]["spec"]["properties"]:
+        if path == ():
+            return "move it below spec:"
+        if path[:2] == ("spec", "overrides"):
+            return "move it below spec: it is the same on all clusters"
     return _known_fields_hint(known_fields)
 
 
@@ -98,19 +150,19 @@ def _known_fields_hint(fields: Iterable[str]) -> str:
     return f"known here: {', '.join(fields)}"
 
 
-def _explain_missing_field(error: Any, path: FieldPath) -> Iterator[SchemaError]:
-    here = (*path, error.message)
-    yield SchemaError(here, f"{format_path(here)}: found no such field, wanted one")
+def _explain_missing_field(error: Violation) -> Iterator[SchemaError]:
+    for name in error.limit:
+        if name not in error.instance:
+            yield _error((*error.path, name), "this required field is missing")
 
 
-def _explain_type(error: Any, path: FieldPath) -> Iterator[SchemaError]:
-    hint = "" if messages.may_be_secret(error) else _type_hint(error.schema, error.instance)
-    if messages.may_be_secret(error) and "properties" in error.schema:
-        hint = _known_fields_hint(error.schema["properties"])
-    yield SchemaError(
-        path,
-        f"{format_path(path)}: {messages.describe_instance(error)}, wanted {messages.describe_expected(error.schema)}",
-        hint,
+def _explain_type(error: Violation) -> Iterator[SchemaError]:
+    if not messages.may_be_secret(error):
+        hint = _type_hint(error.schema, error.instance)
+    else:
+        hint = _known_fields_hint(error.schema["properties"]) if "properties" in error.schema else ""
+    yield _error(
+        error.path, f"{messages.describe_instance(error)}, wanted {messages.describe_expected(error.schema)}", hint
     )
 
 
@@ -129,78 +181,66 @@ def _type_hint(schema: Mapping[str, Any], value: object) -> str:
     return ""
 
 
-def _explain_not_allowed(error: Any, path: FieldPath) -> Iterator[SchemaError]:
+def _explain_not_allowed(error: Violation) -> Iterator[SchemaError]:
     wanted = messages.describe_expected(error.schema)
     hint = messages.did_you_mean(error.instance, error.schema["enum"]) if "enum" in error.schema else ""
-    yield SchemaError(path, f"{format_path(path)}: {messages.describe_found(error.instance)}, wanted {wanted}", hint)
+    yield _error(error.path, f"{messages.describe_found(error.instance)}, wanted {wanted}", hint)
 
 
-def _explain_pattern(error: Any, path: FieldPath) -> Iterator[SchemaError]:
-    wanted, choices = error.schema["patternErrorMessage"], _PATTERN_CHOICE.findall(error.validator_value)
-    yield SchemaError(
-        path,
-        f"{format_path(path)}: {messages.describe_instance(error)}, {wanted}",
-        messages.did_you_mean(error.instance, choices),
-    )
+def _explain_pattern(error: Violation) -> Iterator[SchemaError]:
+    message = f"{messages.describe_instance(error)}, {error.schema['patternErrorMessage']}"
+    choices = _PATTERN_CHOICE.findall(error.limit)
+    yield _error(error.path, message, messages.did_you_mean(error.instance, choices))
 
 
-def _explain_length(error: Any, path: FieldPath) -> Iterator[SchemaError]:
-    limit, length = error.validator_value, len(error.instance)
+def _explain_length(error: Violation) -> Iterator[SchemaError]:
+    limit, length = error.limit, len(error.instance)
     unit = "character" if isinstance(error.instance, str) else "item"
     found = format_count(length, unit) if length else "nothing in it"
-    bound = f"at most {limit}" if str(error.validator).startswith("max") else f"at least {format_count(limit, unit)}"
-    yield SchemaError(path, f"{format_path(path)}: found {found}, wanted {bound}")
+    bound = f"at most {limit}" if error.keyword.startswith("max") else f"at least {format_count(limit, unit)}"
+    yield _error(error.path, f"found {found}, wanted {bound}")
 
 
-def _explain_duplicate_item(error: Any, path: FieldPath) -> Iterator[SchemaError]:
-    items = error.instance
-    index = first_duplicate_index(items) or 0
-    here = (*path, index)
-    yield SchemaError(
-        here, f"{format_path(here)}: found {messages.format_value(items[index])} a second time, wanted each item once"
-    )
+def _explain_duplicate_item(error: Violation) -> Iterator[SchemaError]:
+    index = first_duplicate_index(error.instance) or 0
+    value = messages.format_value(error.instance[index])
+    yield _error((*error.path, index), f"found {value} a second time, wanted each item once")
 
 
-def _explain_forbidden(error: Any, path: FieldPath) -> Iterator[SchemaError]:
-    if "required" not in error.validator_value:
-        yield SchemaError(
-            path, f"{format_path(path)}: {messages.describe_found(error.instance)}, wanted any other name"
-        )
+def _explain_forbidden(error: Violation) -> Iterator[SchemaError]:
+    if "required" not in error.limit:
+        yield _error(error.path, f"{messages.describe_found(error.instance)}, wanted any other name")
         return
-    field, other = error.validator_value["required"]
-    here = (*path, FieldKey(field))
-    yield SchemaError(here, f"{format_path(here)}: found together with {other}, wanted only one of the two")
+    field, other = error.limit["required"]
+    yield _error((*error.path, FieldKey(field)), f"found together with {other}, wanted only one of the two")
 
 
-def _explain_single_field(error: Any, path: FieldPath) -> Iterator[SchemaError]:
+def _explain_single_field(error: Violation) -> Iterator[SchemaError]:
     names = [printable(str(name)) for name in error.instance]
     wanted = "only one of them" if names else messages.join_with_or(error.schema["properties"])
-    yield SchemaError(path, f"{format_path(path)}: found {' and '.join(names) or 'nothing in it'}, wanted {wanted}")
+    yield _error(error.path, f"found {' and '.join(names) or 'nothing in it'}, wanted {wanted}")
 
 
-def _explain_too_few_fields(error: Any, path: FieldPath) -> Iterator[SchemaError]:
-    return _explain_single_field(error, path) if "maxProperties" in error.schema else _explain_length(error, path)
+def _explain_too_few_fields(error: Violation) -> Iterator[SchemaError]:
+    return _explain_single_field(error) if "maxProperties" in error.schema else _explain_length(error)
 
 
-def _explain_missing_dependency(error: Any, path: FieldPath) -> Iterator[SchemaError]:
-    for name, others in error.validator_value.items():
+def _explain_missing_dependency(error: Violation) -> Iterator[SchemaError]:
+    for name, others in error.limit.items():
         if name in error.instance and not error.instance.keys() >= set(others):
-            here = (*path, FieldKey(name))
-            yield SchemaError(here, f"{format_path(here)}: found without {', '.join(others)}, wanted both")
+            yield _error((*error.path, FieldKey(name)), f"found without {', '.join(others)}, wanted both")
 
 
-def _explain_no_alternative(error: Any, path: FieldPath) -> Iterator[SchemaError]:
+def _explain_no_alternative(error: Violation) -> Iterator[SchemaError]:
     if "errorMessage" in error.schema:
         found = " and ".join(printable(str(name)) for name in error.instance)
-        yield SchemaError(
-            path, f"{format_path(path)}: found {found or 'nothing in it'}, {error.schema['errorMessage']}"
-        )
-        return
-    names = [option["required"][0] for option in error.validator_value]
-    yield SchemaError(path, f"{format_path(path)}: found neither {' nor '.join(names)}, wanted one of them")
+        yield _error(error.path, f"found {found or 'nothing in it'}, {error.schema['errorMessage']}")
+    else:
+        names = [option["required"][0] for option in error.limit]
+        yield _error(error.path, f"found neither {' nor '.join(names)}, wanted one of them")
 
 
-_EXPLAINERS: dict[str, Callable[[Any, FieldPath], Iterable[SchemaError]]] = {
+_EXPLAINERS: dict[str, Callable[[Violation], Iterable[SchemaError]]] = {
     "additionalProperties": _explain_unknown_fields,
     "required": _explain_missing_field,
     "type": _explain_type,

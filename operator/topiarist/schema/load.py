@@ -13,7 +13,6 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from topiarist.errors import FieldPath
-from topiarist.schema import secrets
 from topiarist.text import printable
 
 if TYPE_CHECKING:
@@ -44,13 +43,13 @@ def first_error(kind: str, body: Any) -> str:
     try:
         error = next(iter(build_validator(kind).iter_errors(body)), None)
     except ValueError:
-        return "it holds text that is no Unicode"
+        return "it has text that is not valid Unicode"
     if error is None:
         return ""
     where = "".join(
         f"[{step}]" if isinstance(step, int) else f".{printable(str(step))}" for step in error.instance_path
     )
-    return f"{where.removeprefix('.') or 'it'} is not what schemas/{kind}.json says"
+    return f"{where.removeprefix('.') or 'it'} does not match schemas/{kind}.json"
 
 
 def non_integer_paths(spec: Any, path: FieldPath = ("spec",)) -> Iterable[FieldPath]:
@@ -79,11 +78,38 @@ def build_validator(kind: str, custom_resource: bool = False) -> Draft7Validator
 
 
 def document_schema(kind: str, custom_resource: bool) -> Mapping[str, Any]:
-    """Return the schema of a kind: as a custom resource, or as a manifest."""
+    """Return the schema of a kind, as a custom resource or as a manifest."""
     return resource_schema(kind) if custom_resource else load_schema(kind)
 
 
 @cache
 def resource_schema(kind: str) -> Mapping[str, Any]:
-    """Return the JSON Schema of a custom resource: its references to secrets allow only ``secretKeyRef``."""
-    return secrets.restrict_to_secret_key_refs(load_schema(kind))
+    """Return the JSON Schema of a custom resource: its references to secrets allow only ``secretKeyRef``.
+
+    A file or environment variable in a ``Cluster`` resource would be one of the operator's own pod, such as its
+    ServiceAccount token, and its content would be sent to the address in that resource. ``tools/crd`` generates the
+    definitions from this schema. The operator checks resources by it too, because an API server may lack these
+    definitions.
+    """
+    schema: Mapping[str, Any] = _restrict_secret_references(load_schema(kind))
+    return schema
+
+
+def _restrict_secret_references(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_restrict_secret_references(value) for value in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    restricted = {name: _restrict_secret_references(value) for name, value in schema.items()}
+    fields = restricted.get("properties")
+    if not isinstance(fields, dict) or "secretKeyRef" not in fields:
+        return restricted
+    # Without additionalProperties, so that only the error with the hint is reported, not the unknown field too.
+    return {
+        **{name: restricted[name] for name in ("title", "description", "type", "writeOnly")},
+        "properties": {"secretKeyRef": fields["secretKeyRef"]},
+        "maxProperties": 1,
+        "anyOf": [{"required": ["secretKeyRef"]}],
+        "errorMessage": "wanted secretKeyRef: in a custom resource a reference names a key of a Secret, and no file or "
+        "variable",
+    }

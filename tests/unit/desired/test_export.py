@@ -167,12 +167,12 @@ def test_fractions_that_a_float_changes_stay_text() -> None:
 
 
 LEFT_OUT = {
-    "internal": (foreign("__consumer_offsets"), "of Kafka's own"),
+    "internal": (foreign("__consumer_offsets"), "internal topic of Kafka"),
     "other software": (foreign("app-changelog"), "of other software (Cluster.spec.protected lists the names)"),
     "others": (topic(record=OwnershipRecord("shop")), "belongs to owner shop, this run is default"),
     "tombstone": (
         topic(record=OwnershipRecord("default", deleted=True)),
-        "deleted by us, but the brokers have delete.topic.enable=false",
+        "deleted by topiarist, but the brokers have delete.topic.enable=false",
     ),
     "no name": (foreign("a b"), 'found " " in topic name "a b", wanted only a-z, A-Z, 0-9, ".", "_" and "-"'),
     "no partitions": (foreign(replicas=()), "it has no partitions"),
@@ -184,7 +184,7 @@ LEFT_OUT = {
     "ours and unfit": (
         topic("orders", replica_lists("12"), "retention.ms", config={"retention.ms": "abc"}),
         'retention.ms: found "abc", wanted a whole number from -1 to 9223372036854775807; '
-        "it was set by us, and a manifest without it would remove it",
+        "topiarist set it, and a manifest without it would remove it",
     ),
 }
 
@@ -278,7 +278,7 @@ def test_uneven_partitions_are_described_by_most_of_them() -> None:
         "ignore": ["replicationFactor"],
     }
     why = "partitions have different numbers of replicas: 2 in partition 0, and 3 in the 2 others"
-    assert found.mixed_replication == (("orders", f"{why}; its manifest says 3 and ignores replicationFactor"),)
+    assert found.mixed_replication == (("orders", f"{why}; its manifest has 3 and ignores replicationFactor"),)
     text = format_summary(found, state(seen), NEW, folder="out", layout=TextLayout())
     assert text.startswith("  uneven           orders: partitions have different numbers of replicas: 2 in")
 

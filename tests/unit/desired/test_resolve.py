@@ -63,7 +63,7 @@ def test_a_topic_that_names_no_cluster() -> None:
     assert names(resolve([topic("orders")], {"prod": PROD})) == {"prod": ["orders"]}
     assert names(resolve([topic("orders")], BOTH, only_cluster="test")) == {"test": ["orders"]}
     assert names(resolve([topic("orders")], UNNAMED)) == {"": ["orders"]}
-    assert said(resolve([topic("orders")], BOTH)) == ["orders: names no cluster, and there are 2: prod, test"]
+    assert said(resolve([topic("orders")], BOTH)) == ["orders: names no cluster, and the run has 2: prod, test"]
 
 
 def test_narrowing_to_one_cluster() -> None:
@@ -135,7 +135,7 @@ def test_two_documents_that_claim_one_topic() -> None:
     diagnostic = found.errors[0]
     assert diagnostic.location.file == "b.yaml"
     assert diagnostic.location == topics[1].source.locate(("spec", "topicName"))
-    assert diagnostic.message.startswith("x: claimed on cluster prod by a.yaml:")
+    assert diagnostic.message.startswith("x: also declared on cluster prod at a.yaml:")
     apart = [topic("a", topicName="x", clusters=["test"]), topic("b", topicName="x", clusters=["prod"])]
     assert said(resolve(apart, BOTH)) == []
 
@@ -152,7 +152,7 @@ def test_two_documents_of_one_name() -> None:
     """One kind, namespace and name twice is an error with both places, said once; other namespaces may have it too."""
     found = resolve([topic("a"), topic("a")], {"prod": PROD})
     assert len(found.errors) == 1
-    assert found.errors[0].message.startswith("Topic a: there is one of this name at a.yaml:")
+    assert found.errors[0].message.startswith("Topic a: another Topic has the same name, at a.yaml:")
     spaces = resolve([topic("a", "one", topicName="x"), topic("a", "two", topicName="y")], {"prod": PROD})
     assert said(spaces) == []
 
@@ -197,7 +197,7 @@ def test_two_clusters_of_one_name() -> None:
     clusters, found = index_clusters([cluster("prod"), cluster("prod"), cluster("test")])
     assert sorted(clusters) == ["prod", "test"]
     assert [diagnostic.message for diagnostic in found] == [
-        "Cluster prod: there is one of this name at prod.yaml:4:3 already"
+        "Cluster prod: another Cluster has the same name, at prod.yaml:4:3"
     ]
 
 

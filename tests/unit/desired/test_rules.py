@@ -94,7 +94,7 @@ WRONG: dict[str, tuple[dict[str, Any], ClusterSpec, str]] = {
     ),
     "a large id in text": (
         *({"replicaAssignment": "1,2147483648"}, BARE),
-        "replicaAssignment: partition 1: found broker id 2147483648, beyond any that Kafka has",
+        "replicaAssignment: partition 1: found broker id 2147483648, wanted at most 2147483647",
     ),
     "other partitions": (
         *({"replicaAssignment": [[1, 2], [2, 3]], "partitions": 3}, BARE),

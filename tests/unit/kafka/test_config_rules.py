@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from topiarist.kafka import config_rules
+from topiarist.kafka.java_numbers import LONG_MAX
 from topiarist.kafka.types import KafkaVersion
 
 
@@ -109,3 +110,49 @@ def test_remote_storage_cannot_be_switched_off(
 ) -> None:
     """From 3.6 on, in ZooKeeper mode; every other change is allowed."""
     assert bool(config_rules.forbidden_change_reason(name, before, after, release)) is forbidden
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "text"),
+    [
+        ("max.message.bytes", (2, 4), "1000012"),
+        ("max.message.bytes", (2, 5), "1048588"),
+        ("message.format.version", (2, 4), "2.4-IV1"),
+        ("message.format.version", (2, 7), "2.7-IV2"),
+        ("message.format.version", (3, 9), "3.0-IV1"),
+        ("flush.ms", (2, 4), str(LONG_MAX)),
+    ],
+)
+def test_defaults_of_a_release(name: str, release: KafkaVersion, text: str) -> None:
+    """Two defaults have changed over the releases."""
+    assert config_rules.kafka_default(name, release) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("retention.msec", "retention.ms"),
+        ("Retention.MS", "retention.ms"),
+        ("retention_ms", "retention.ms"),
+        ("log.retention.hours", "retention.ms"),
+        ("message.max.bytes", "max.message.bytes"),
+        ("min.insync.replica", "min.insync.replicas"),
+        ("quite.another.thing", None),
+    ],
+)
+def test_did_you_mean(name: str, meant: str | None) -> None:
+    """A slip, an underscore or a broker's own name for it leads to the topic's name; nothing is made up."""
+    assert config_rules.suggest_config_name(name) == meant
+
+
+def test_deprecations_begin_with_a_release() -> None:
+    """A deprecated name is named from the release that deprecates it on."""
+    assert config_rules.deprecation_message("message.format.version", (2, 8)) == ""
+    assert config_rules.deprecation_message("message.format.version", (3, 0)).startswith(
+        "deprecated since Kafka 3.0: ignored where"
+    )
+    assert config_rules.deprecation_message("message.timestamp.difference.max.ms", (3, 6)).startswith(
+        "deprecated since Kafka 3.6"
+    )
+    assert config_rules.deprecation_message("retention.ms", (3, 9)) == ""
+    assert config_rules.deprecation_message("no.such.config", (3, 9)) == ""

@@ -26,7 +26,7 @@ from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan
 
 SEEN = cluster(topic("orders"), topic("clicks", identity=2))
-WORKING = "still marked for deletion: the controller is at it"
+WORKING = "still marked for deletion: the deletion is in progress"
 LISTS = {0: (1, 2, 3), 1: (2, 3, 4), 2: (3, 4, 5), 3: (4, 5, 6), 4: (5, 6, 1)}
 """The replica lists of a topic that has grown from three partitions to five."""
 
@@ -112,9 +112,9 @@ def test_what_a_plan_brings_are_its_new_partitions() -> None:
 @pytest.mark.parametrize(
     ("taken", "seen", "led", "words"),
     [
-        ({}, (), True, "the controller has not taken over 2 of 2 new partitions"),
-        ({3}, (), True, "the controller has not taken over 1 of 2 new partitions"),
-        ({}, (4,), False, "the controller has not taken over 1 of 2 new partitions; the cluster has no controller"),
+        ({}, (), True, "the controller has not initialized 2 of 2 new partitions"),
+        ({3}, (), True, "the controller has not initialized 1 of 2 new partitions"),
+        ({}, (4,), False, "the controller has not initialized 1 of 2 new partitions; the cluster has no controller"),
     ],
 )
 def test_a_partition_without_a_state_is_waited_for(
@@ -176,17 +176,20 @@ TAKEN = frozenset({3, 4})
     [
         (TopicProgress(1, True, replicas=LISTS, initialized=TAKEN), "is marked for deletion now"),
         (TopicProgress(None, True), "is marked for deletion now"),
-        (TopicProgress(None, False), "is gone now"),
-        (TopicProgress(2, False, replicas=LISTS, initialized=TAKEN), "made again by somebody else"),
-        (TopicProgress(1, False, replicas=LISTS, initialized=TAKEN, record_stale=True), "made again by somebody else"),
+        (TopicProgress(None, False), "does not exist now"),
+        (TopicProgress(2, False, replicas=LISTS, initialized=TAKEN), "another client deleted and recreated it"),
+        (
+            TopicProgress(1, False, replicas=LISTS, initialized=TAKEN, record_stale=True),
+            "another client deleted and recreated it",
+        ),
         (TopicProgress(1, False, initialized=TAKEN, read_error="not JSON"), "cannot be read now: not JSON"),
         (
             TopicProgress(1, False, replicas={0: (1,), 1: (2,), 2: (3,)}, initialized=TAKEN),
-            "partitions 3, 4 were written, and lost again",
+            "partitions 3, 4 were written, and then lost",
         ),
         (
             TopicProgress(1, False, replicas={n: LISTS[n] for n in (0, 1, 2, 4)}, initialized=TAKEN),
-            "partition 3 was written, and lost again",
+            "partition 3 was written, and then lost",
         ),
     ],
 )

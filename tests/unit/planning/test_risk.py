@@ -217,7 +217,7 @@ def test_growth_where_anything_compacts() -> None:
 @given(st.sampled_from(sorted(TOPIC_CONFIGS)), st.none() | texts(), st.none() | texts(), st.booleans())
 def test_any_change_has_a_verdict(key: str, before: str | None, after: str | None, known: bool) -> None:
     """Whatever stands on a cluster; equal values are no change and so never a risk."""
-    settings = {server: "5" for server, _ in TOPIC_CONFIGS[key].server_defaults} if known else {}
+    settings = dict.fromkeys(TOPIC_CONFIGS[key].server_defaults, "5") if known else {}
     verdict = assess_config(key, before, after, settings)
     assert bool(verdict.explanation) == (verdict.risk is not SAFE)
     if before is not None and after is not None and is_equivalent(key, before, after):

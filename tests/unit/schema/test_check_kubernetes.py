@@ -75,7 +75,7 @@ VALUES = "wanted values with In and NotIn, and only with them"
         (
             cluster(zookeeper={"tls": {"ca": {"secretKeyRef": {"name": "a"}}}}),
             ("spec", "zookeeper", "tls", "ca", "secretKeyRef", "key"),
-            "found no such field, wanted one",
+            "this required field is missing",
         ),
     ],
 )

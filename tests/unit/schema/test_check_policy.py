@@ -34,7 +34,11 @@ WRONG: list[tuple[dict[str, Any], FieldPath, str]] = [
         "found neither topics nor matchLabels nor clusters nor clusterSelector",
     ),
     (policy(selector={"matchLabels": {}}), ("spec", "selector", "matchLabels"), "wanted at least 1 item"),
-    (policy(selector={"clusterSelector": {}}), ("spec", "selector", "clusterSelector", "matchLabels"), "no such field"),
+    (
+        policy(selector={"clusterSelector": {}}),
+        ("spec", "selector", "clusterSelector", "matchLabels"),
+        "required field is missing",
+    ),
     (
         policy(selector={"clusters": ["a"], "clusterSelector": {"matchLabels": {"a": "b"}}}),
         ("spec", "selector", "clusters"),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -13,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.checkout import ROOT
 from topiarist.desired import parse
 from topiarist.errors import FieldKey, Location
 from topiarist.errors import FieldPath as DocumentPath
@@ -28,7 +25,7 @@ from topiarist.model.tenancy import (
     NamespacesFrom,
     SelectorOperator,
 )
-from topiarist.schema import check, explain, lenient_validator, load
+from topiarist.schema import check, explain, load
 
 
 def topic(**spec: Any) -> dict[str, Any]:
@@ -226,7 +223,7 @@ def test_accepts_every_field(body: dict[str, Any]) -> None:
             "found an unknown field",
             None,
         ),
-        (topic() | {"metadata": {}}, ("metadata", "name"), "found no such field, wanted one", ""),
+        (topic() | {"metadata": {}}, ("metadata", "name"), "this required field is missing", ""),
         (
             topic() | {"metadata": {"name": "a", "labels": {"v": 1}}},
             ("metadata", "labels", "v"),
@@ -253,7 +250,7 @@ def test_accepts_every_field(body: dict[str, Any]) -> None:
             None,
         ),
         (topic(topicName="\ud800", config={}), ("spec", "topicName"), None, ""),
-        (topic(config={"a": "\ud800"}), (), "found text that is no Unicode, wanted a plain document", ""),
+        (topic(config={"a": "\ud800"}), (), "found text that is not valid Unicode", ""),
     ],
 )
 def test_says_what_was_found_wanted_and_to_do(
@@ -270,12 +267,12 @@ def test_says_what_was_found_wanted_and_to_do(
 def test_says_everything_at_once_and_points_at_keys() -> None:
     """All problems of a document come together; an unknown field's path names the key and not its value."""
     found = check.check(topic(partitons=1, ensure="x", overrides=[{}]))
-    assert [explain.format_path(problem.path) for problem in found] == [
-        "spec.partitons",
+    assert sorted(explain.format_path(problem.path) for problem in found) == [
         "spec.ensure",
         "spec.overrides[0]",
+        "spec.partitons",
     ]
-    assert isinstance(found[0].path[-1], FieldKey)
+    assert [problem.path[-1] for problem in found if isinstance(problem.path[-1], FieldKey)] == ["partitons"]
     assert len(check.check(topic(**{f"x{number}": 1 for number in range(500)}))) <= explain.MAX_ERRORS
 
 
@@ -322,23 +319,13 @@ def mutated(draw: st.DrawFn) -> Any:
 
 
 @given(mutated())
-def test_the_validator_that_decides_and_the_one_that_explains_agree(body: dict[str, Any]) -> None:
-    """jsonschema finds an error exactly where jsonschema-rs says invalid, so no refusal goes without its reason."""
-    explained = list(lenient_validator.iter_errors(load.load_schema(body["kind"]), body))
+def test_every_invalid_document_is_explained(body: dict[str, Any]) -> None:
+    """Errors are found exactly where a document is invalid, so no document is refused without a reason."""
+    explained = list(explain.find_violations(load.load_schema(body["kind"]), body))
     assert check._matches_schema(body) is not bool(explained)
     problems = check.check(body)
     assert bool(problems) is bool(explained)
     assert all(problem.message and "\n" not in problem.message for problem in problems)
-
-
-def test_a_valid_document_needs_no_explainer() -> None:
-    """jsonschema is imported only to explain: it costs more than ten thousand checks."""
-    code = (
-        "import sys; from topiarist.schema.check import check; "
-        f"assert check({topic(partitions=1)!r}) == []; assert 'jsonschema' not in sys.modules"
-    )
-    done = subprocess.run([sys.executable, "-c", code], check=False, env={"PYTHONPATH": str(ROOT / "operator")})
-    assert done.returncode == 0
 
 
 def test_a_manifest_is_what_the_document_says() -> None:

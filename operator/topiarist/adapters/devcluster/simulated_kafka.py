@@ -23,9 +23,7 @@ from kazoo.protocol.states import KazooState, WatchedEvent
 
 from topiarist.adapters.devcluster import seed
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kafka.types import Broker, KafkaVersion
-
-MAX_KAFKA_VERSION: KafkaVersion = (3, 9)
+from topiarist.kafka.types import MAX_KAFKA_VERSION, Broker, KafkaVersion
 
 _REACTION_TIMEOUT_S = 30.0
 """Seconds to wait for work that takes milliseconds."""

@@ -19,7 +19,15 @@ from topiarist.adapters.saved_plans import validate
 from topiarist.adapters.saved_plans.encode import FORMAT_VERSION, compute_fingerprint, dumps, encode_plans
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_rules import ConfigRules
-from topiarist.kafka.types import MAX_KAFKA_VERSION, MIN_KAFKA_VERSION, Broker, KafkaVersion, Replicas
+from topiarist.kafka.types import (
+    MAX_KAFKA_VERSION,
+    MIN_KAFKA_VERSION,
+    Broker,
+    KafkaVersion,
+    Replicas,
+    format_version,
+    parse_version,
+)
 from topiarist.model.plan import (
     AddPartitions,
     Change,
@@ -169,10 +177,11 @@ def _decode_plan(fields: Mapping[str, Any]) -> Plan:
 
 
 def _decode_version(text: str) -> KafkaVersion:
-    major, minor = map(int, text.split("."))
-    if not MIN_KAFKA_VERSION <= (major, minor) <= MAX_KAFKA_VERSION:
-        raise UnknownValueError(f"found Kafka release {text}, wanted one from 2.4 to 3.9")
-    return major, minor
+    version = parse_version(text)
+    if not MIN_KAFKA_VERSION <= version <= MAX_KAFKA_VERSION:
+        supported = f"{format_version(MIN_KAFKA_VERSION)} to {format_version(MAX_KAFKA_VERSION)}"
+        raise UnknownValueError(f"found Kafka release {text}, wanted one from {supported}")
+    return version
 
 
 def _decode_reason(word: str) -> Reason:

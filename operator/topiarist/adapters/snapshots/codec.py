@@ -16,7 +16,7 @@ from typing import Any
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import RELEVANT_BROKER_SETTINGS
-from topiarist.kafka.types import Broker, KafkaVersion, Replicas
+from topiarist.kafka.types import Broker, Replicas, parse_version
 from topiarist.model.state import (
     AppliedSpec,
     ClusterState,
@@ -72,7 +72,7 @@ def decode_state(cluster_row: Row, rows: Sequence[Row]) -> ClusterState:
             row["topic"]: ReadError(row["faultAt"], row["fault"]) for row in topics if row["fault"] is not None
         },
         broker_defaults=cluster_row["brokerDefaults"],
-        min_version=_parse_version(cluster_row["releaseAtLeast"]),
+        min_version=parse_version(cluster_row["releaseAtLeast"]),
         list_sizes=ListSizes(
             cluster_row["topicListBytes"], cluster_row["notificationListBytes"], cluster_row["replyLimitBytes"]
         ),
@@ -190,11 +190,6 @@ def format_time(time: datetime) -> str:
     Uses ``isoformat``, because ``strftime`` does not guarantee four digits for the year.
     """
     return f"{time.astimezone(UTC).replace(tzinfo=None, microsecond=0).isoformat()}Z"
-
-
-def _parse_version(text: str) -> KafkaVersion:
-    major, minor = text.split(".")
-    return int(major), int(minor)
 
 
 class _RowDecoder:

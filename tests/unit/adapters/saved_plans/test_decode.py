@@ -156,8 +156,8 @@ NOT_A_PLAN = {
     "too deep": (b"[" * 100_000, "is nested too deep"),
     "no format": (b'{"formatVersion": "1", "clusters": [], "fingerprint": ""}', 'found formatVersion "1"'),
     "an old format": (b'{"formatVersion": 0, "clusters": [], "fingerprint": ""}', 'found formatVersion "0"'),
-    "half a letter": (signed({"formatVersion": 1, "clusters": ["\ud800"]}), "text that is no Unicode"),
-    "no clusters": (signed({"formatVersion": 1, "clusters": 5}), "clusters is not what schemas/plan.json says"),
+    "half a letter": (signed({"formatVersion": 1, "clusters": ["\ud800"]}), "text that is not valid Unicode"),
+    "no clusters": (signed({"formatVersion": 1, "clusters": 5}), "clusters does not match schemas/plan.json"),
 }
 
 
@@ -266,14 +266,14 @@ FORGED = {
     "two plans for one cluster": (_two_clusters, "two plans for one cluster"),
     "a cluster's name of two lines": (
         lambda content: cluster_of(content).update(name="prod\nApplied: 9 done."),
-        "clusters[0].name is not what schemas/plan.json says",
+        "clusters[0].name does not match schemas/plan.json",
     ),
     "a broker twice": (_brokers_twice, "brokers that stand twice"),
     "a negative id": (
         put("orders", *CREATED, "replicas", 0, to=[-1, 2]),
-        "topics[2].changes[0] is not what schemas/plan.json says",
+        "topics[2].changes[0] does not match schemas/plan.json",
     ),
-    "an id beyond an int": (put("orders", *CREATED, "replicas", to=[[1 << 31]]), "beyond any that Kafka has"),
+    "an id beyond an int": (put("orders", *CREATED, "replicas", to=[[1 << 31]]), "wanted at most 2147483647"),
     "a replica twice": (put("orders", *CREATED, "replicas", 0, to=[1, 1]), "found broker 1 twice"),
     "lists of different width": (put("orders", *CREATED, "replicas", 0, to=[1]), "different numbers of replicas"),
     "no partitions": (put("orders", *CREATED, "replicas", to=[]), "no partitions"),
@@ -305,7 +305,7 @@ FORGED = {
     "keys that are not in order": (_reversed, "config keys that stand twice or not in order"),
     "no keys": (
         put("clicks", "changes", 1, "config", to=[]),
-        "topics[0].changes[1] is not what schemas/plan.json says",
+        "topics[0].changes[1] does not match schemas/plan.json",
     ),
     "a safe deletion": (
         _all(put("gone", "changes", 0, "risk", to="Safe"), put("gone", "changes", 0, "explanation", to="")),
@@ -344,7 +344,7 @@ FORGED = {
     ),
     "an unknown kind": (
         put("ours", "changes", 0, "kind", to="Explode"),
-        "topics[3].changes[0] is not what schemas/plan.json says",
+        "topics[3].changes[0] does not match schemas/plan.json",
     ),
     "an unknown reason": (
         lambda content: cluster_of(content).update(writeBlock={"reason": "Tired", "message": ""}),

@@ -222,7 +222,7 @@ def test_new_partitions_that_are_not_taken_over_in_time_are_an_error() -> None:
     late, done = after.outcomes[::-1]
     assert done == Outcome("new", Result.DONE)
     assert (late.result, late.reason) == (Result.PENDING, Reason.NOT_INITIALIZED)
-    assert late.message == ("the controller has not taken over 1 of 2 new partitions; the cluster has no controller")
+    assert late.message == ("the controller has not initialized 1 of 2 new partitions; the cluster has no controller")
     assert after.exit_code is Exit.ERROR
 
 

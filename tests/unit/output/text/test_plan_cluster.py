@@ -233,10 +233,10 @@ def test_faults_that_stand_are_warnings() -> None:
 
 def test_what_others_changed_is_told_beside_our_change() -> None:
     """A notice that a reviewer of a change needs stands in its block, also on a short page."""
-    notice = Issue(Reason.MODIFIED_EXTERNALLY, "its config was changed by others since our last write")
+    notice = Issue(Reason.MODIFIED_EXTERNALLY, "another client changed its config")
     found = replace(existing_topic_plan("clicks", UpdateConfig((RETENTION_CHANGE,))), notices=(notice,))
     text = render_plan(plan(found))
-    assert "      note         its config was changed by others since our last write\n" in text
+    assert "      note         another client changed its config\n" in text
     assert "notices" not in text
 
 

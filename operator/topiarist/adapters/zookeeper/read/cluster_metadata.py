@@ -16,7 +16,7 @@ from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
 from topiarist.adapters.zookeeper.connection.session import Session
 from topiarist.adapters.zookeeper.read.bulk_read import ChildNames, ReadFailure, Znode, read_children, read_znodes, sync
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kafka.types import Broker, KafkaVersion
+from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, KafkaVersion
 from topiarist.model.state import ReadError, WriteBlock
 
 _METADATA_PATHS = (
@@ -281,7 +281,7 @@ def _infer_min_version(
         (paths.IP_CONFIGS in znodes.nodes, (2, 8)),
         (paths.FEATURE in znodes.nodes or broker_version >= 5, (2, 7)),
     ]
-    return next((release for hint, release in hints if hint), (2, 4))
+    return next((release for hint, release in hints if hint), MIN_KAFKA_VERSION)
 
 
 def _build_reassignment_request(znodes: _ReadZnodes, topics: Collection[str]) -> ReassignmentRequest:

@@ -94,7 +94,7 @@ def test_nothing_is_asked_for_by_default() -> None:
             Credentials(
                 sasl=in_file(Path("a")), digest=in_file(Path("b")), tls=Tls(certificate=SecretReference("c", "", HERE))
             ),
-            "SASL user kafka and digest user kafka and the subject of our TLS certificate",
+            "SASL user kafka and digest user kafka and the subject of topiarist's TLS certificate",
         ),
     ],
 )
