@@ -233,6 +233,7 @@ class PolicyEvaluator:
         The errors are those of rules about changes that could not be evaluated for a topic.
         """
         errors = EvaluationErrors()
+        # A saved plan has no specs, and its changes were evaluated when it was made.
         clusters = [topic.spec.cluster for topic in plan.topics if topic.spec]
         selection = _select_rules(self._policies, clusters[0] if clusters else ClusterSpec(), RuleSubject.CHANGE)
 

@@ -74,6 +74,7 @@ def determine_phase(
         return TopicPhase(Phase.UNREADABLE, "its znodes cannot be read as Kafka reads them")
     if topic is None:
         return _phase_without_topic(record, spec)
+    # A deletion record without a request: the controller discarded the request and kept the topic.
     if record and record.deleted:
         return TopicPhase(Phase.DELETION_DISABLED, f"marked for deletion by topiarist; {DELETION_DISABLED_MESSAGE}")
     if not states_known:

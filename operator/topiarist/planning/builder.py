@@ -22,7 +22,7 @@ from topiarist.text import quote
 
 HINT_INTERNAL_TOPIC = "leave it to Kafka: remove it from the manifests"
 HINT_PROTECTED_TOPIC = "ask its owner; Cluster.spec.protected lists the names"
-HINT_MIN_ISR = "every write with acks=all would fail; set it to the replica count at most"
+HINT_MIN_ISR = "set it to the replica count at most; otherwise every write with acks=all fails"
 HINT_DECLARE_VERSION = "set kafkaVersion in the Cluster, or pass --kafka-version"
 
 

@@ -73,7 +73,8 @@ def _plan_topic(state: ClusterState, name: str, inspection: TopicInspection | No
 
 def _decide_nudge(state: ClusterState, name: str, inspection: TopicInspection | None) -> Change | Issue | None:
     if read_error := state.topic_errors.get(name):
-        return unreadable_issue(read_error)
+        hint = "fix the znode; the controller reads it when it is written, so no nudge is needed"
+        return unreadable_issue(read_error)._replace(hint=hint)
     topic, registered = state.topics[name], {broker.id for broker in state.brokers}
     if name in state.pending_deletions:
         return Issue(Reason.DELETION_IN_PROGRESS, "is marked for deletion", hint=HINT_AFTER_DELETION)
@@ -87,6 +88,7 @@ def _decide_nudge(state: ClusterState, name: str, inspection: TopicInspection | 
     if topic.reassigning_partitions or name in state.reassigning_topics:
         message = NAMED_BY_REQUEST if name in state.reassigning_topics else "its replicas are being reassigned"
         return Issue(Reason.REASSIGNMENT_IN_PROGRESS, message, hint="run again when the reassignment is done")
+    # The controller initializes a partition only if one of its brokers is registered, nudge or not.
     waiting = tuple(partition for partition in missing if registered.isdisjoint(replicas[partition]))
     if waiting == missing:
         message = f"no broker of partition {shorten_list(waiting)} is registered, and the controller waits for one"

@@ -26,7 +26,7 @@ _REASON_BY_ERROR_KIND = {
 }
 _HINT_BY_REASON = {
     Reason.TOO_FEW_BROKERS: "set a lower replicationFactor, or add brokers",
-    Reason.RACKS_INCOMPLETE: "configure a rack on all brokers or on none; for new topics, or set rackAwareness: Safe "
+    Reason.RACKS_INCOMPLETE: "configure a rack on all brokers or on none; or, for new topics, set rackAwareness: Safe "
     "or Disabled in the Cluster",
     Reason.PARTITIONS_MALFORMED: "fix the topic with Kafka's own tools; it cannot grow until then",
 }
@@ -115,6 +115,7 @@ class ReplicaPlacer:
         if spec.assignment is None and (finding := self._missing_brokers_issue()):
             return finding
         try:
+            # Kafka checks the racks of all brokers before a growth by explicit lists, too.
             brokers = placement.prepare_brokers(self.eligible_brokers, RackAwareness.ENFORCED.value.lower())
             if spec.assignment is None:
                 existing = dict(zip(topic.partition_ids, topic.replicas, strict=True))
@@ -143,7 +144,7 @@ class ReplicaPlacer:
         if (unknown := sorted(named - self._registered_brokers)) and not allow_unknown:
             registered = _join_ids(sorted(self._registered_brokers)) or "none"
             message = f"broker {_join_ids(unknown)} is not registered; registered: {registered}"
-            hint = "list registered brokers; for a new topic, or pass --allow-unknown-brokers"
+            hint = "list registered brokers; or, for a new topic, pass --allow-unknown-brokers"
             return Issue(Reason.UNKNOWN_BROKERS, message, path, hint)
         return lists
 

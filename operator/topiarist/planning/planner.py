@@ -112,6 +112,7 @@ def plan_topic(spec: TopicSpec, context: PlanContext) -> TopicPlan:
         return _build_topic_plan(builder, None, None)
     topic = state.topics.get(name)
     record = state.record_of(name)
+    # Checked before ``topic``: the deletion request can outlive the topic's znode for a moment.
     if name in state.pending_deletions:
         if spec.absent:
             why = blocking_reason(build_topic_progress(state, name))
@@ -202,6 +203,7 @@ def _build_topic_plan(builder: TopicPlanBuilder, topic: TopicState | None, recor
     )
 
 
+# A topic that was refused for one of these reasons is not the run's own, so its record stays as it is.
 _NO_RECORD_REASONS = frozenset(
     {Reason.NOT_OWNED, Reason.NOT_ADOPTED, Reason.DELETION_IN_PROGRESS, Reason.DELETION_DISABLED}
 )
@@ -280,8 +282,8 @@ def _plan_deletion(builder: TopicPlanBuilder, topic: TopicState) -> None:
 def apply_write_block(plans: Iterable[TopicPlan], write_block: WriteBlock) -> list[TopicPlan]:
     """Return the plans; a write block of the cluster turns all changes into refusals.
 
-    A freeze or a change of the controller after this point is found by each transaction, which checks the freeze znode
-    and the controller's epoch.
+    The cluster may be frozen, or its controller may change, after this check and before a write. Therefore each
+    transaction checks the version of the freeze znode (``/topiarist/gate``) and the controller's epoch again.
     """
     if write_block.reason is None:
         return [*plans]

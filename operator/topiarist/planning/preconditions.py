@@ -112,6 +112,7 @@ def _is_already_applied(plan: TopicPlan, current: CurrentTopic) -> bool:
     if releases_ownership(plan):
         return current.record is None
     if any(isinstance(change, DeleteTopic) for change in plan.changes):
+        # The deletion record proves that topiarist, and not another client, requested the deletion.
         return (current.topic is None or current.marked_for_deletion) and current.record == plan.record_after
     topic = current.topic
     if topic is None or current.marked_for_deletion or not topic.record_valid or topic.record != plan.record_after:
@@ -221,14 +222,11 @@ def _configs_after_write(plan: TopicPlan, topic: TopicState | None) -> tuple[Map
 def _record_conflict(before: OwnershipRecord | None, now: OwnershipRecord | None) -> str:
     if before == now:
         return ""
-    return f"its ownership record was {_describe_record(before)}, and is {_describe_record(now)} now"
-
-
-def _describe_record(record: OwnershipRecord | None) -> str:
-    if record is None:
-        return "absent"
-    keys = ", ".join(record.config_keys) or "no keys"
-    return f"that of owner {record.owner} ({'deleted' if record.deleted else keys})"
+    words = []
+    for record in (before, now):
+        keys = ", ".join(record.config_keys) or "no keys" if record else ""
+        words.append(f"that of owner {record.owner} ({'deleted' if record.deleted else keys})" if record else "absent")
+    return f"its ownership record was {words[0]}, and is {words[1]} now"
 
 
 def _change_conflict(changes: Sequence[object], topic_id: str | None, topic: TopicState, current: CurrentTopic) -> str:
@@ -247,6 +245,7 @@ def _change_conflict(changes: Sequence[object], topic_id: str | None, topic: Top
                 return _REASSIGNED_NOW
             if topic.replicas[0] != change.first_replicas:
                 return f"partition 0 was on {list(change.first_replicas)}, and is on {list(topic.replicas[0])} now"
+            # The controller assigns a missing id and then writes the znode from its memory, without new partitions.
             if topic_id and not topic.topic_id:
                 return f"had the topic id {topic_id}, and has none now"
             if topic.unknown_fields:

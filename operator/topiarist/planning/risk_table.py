@@ -165,8 +165,8 @@ RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
         ChangeRisk(DISRUPTIVE, "more stays uncompacted: disks fill, and reading all keys takes longer"),
     ),
     "min.insync.replicas": NumberRisks(
-        ChangeRisk(DISRUPTIVE, "the in-sync replicas that a write with acks=all needs change from {before} to {after}"),
-        ChangeRisk(DISRUPTIVE, "the in-sync replicas that a write with acks=all needs change from {before} to {after}"),
+        ChangeRisk(DISRUPTIVE, "in-sync replicas that writes with acks=all need: {before} to {after}"),
+        ChangeRisk(DISRUPTIVE, "in-sync replicas that writes with acks=all need: {before} to {after}"),
     ),
     "preallocate": _boolean_risks(
         ChangeRisk(DISRUPTIVE, "each new segment takes its whole size at once: disks fill"),

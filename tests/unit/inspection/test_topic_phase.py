@@ -11,6 +11,7 @@ from support.states import cluster, spec, topic
 from topiarist.inspection.partition_health import IssueType, build_partitions
 from topiarist.inspection.topic_phase import Phase, TopicPhase, count_issues, determine_phase
 from topiarist.kafka.types import Replicas
+from topiarist.model.progress import TopicProgress, blocking_reason
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, PartitionState, ReadError, TopicInspection
 
@@ -94,7 +95,7 @@ def test_a_mark_is_said_with_who_set_it_and_what_it_waits_for() -> None:
     ours = topic("orders", LISTS[:1], record_valid=True)
     ours = replace(ours, record=TOMBSTONE)
     assert lived(cluster(ours, **marked), 0) == TopicPhase(
-        Phase.MARKED_FOR_DELETION, "marked for deletion by owner default", "the controller is at it"
+        Phase.MARKED_FOR_DELETION, "marked for deletion by owner default", blocking_reason(TopicProgress(1, True))
     )
     moving = lived(cluster(replace(ours, reassigning_partitions=(0,)), **marked), 0)
     assert moving.blocked_by == "its replicas are being reassigned"

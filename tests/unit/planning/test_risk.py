@@ -201,8 +201,8 @@ def test_reasons_have_the_numbers_in_words() -> None:
     lags = "an out-of-sync replica may become leader: acknowledged messages are lost"
     assert assess_config(unclean, None, "true", {}).explanation == lags
     assert "brokerConfig" in assess_config(unclean, "false", None, {}).explanation
-    assert assess_config("min.insync.replicas", "2", "1", {}).explanation.endswith("change from 2 to 1")
-    assert assess_config("min.insync.replicas", None, "1", {}).explanation.endswith("change from unknown to 1")
+    assert assess_config("min.insync.replicas", "2", "1", {}).explanation.endswith("need: 2 to 1")
+    assert assess_config("min.insync.replicas", None, "1", {}).explanation.endswith("need: unknown to 1")
     assert "brokerConfig" in assess_config("retention.ms", None, HOUR, {}).explanation
     assert assess_deletion(1, 3).explanation == "all its messages are deleted (1 partition, 3 replicas in all)"
 
