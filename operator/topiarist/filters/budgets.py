@@ -92,10 +92,7 @@ def _partitions_per_topic(plan: Plan, limit: int) -> Iterator[ExceededBudget]:
 
 
 def _changed_share(plan: Plan, limit: int) -> Iterator[ExceededBudget]:
-    """Yield the exceeded budget of changed topics as a share of existing topics.
-
-    Creations count neither as changed nor as existing.
-    """
+    # Creations count neither as changed nor as existing.
     existing = plan.unchanged + sum(
         topic.before is not None for topic in plan.topics if topic.changes or topic.refusals
     )

@@ -65,10 +65,7 @@ def _withhold_in_topic(topic: TopicPlan, owner: str) -> TopicPlan:
 
 
 def _split_change(change: Change, actual: TopicState, record: OwnershipRecord) -> Iterator[tuple[Change, bool]]:
-    """Yield each part of a change and whether it undoes an external change.
-
-    A config update has at most two parts.
-    """
+    # The second value is true if the part undoes an external change.
     if isinstance(change, AddPartitions):
         applied = record.applied
         undoes_external = not actual.record_valid if applied is None else change.total <= (applied.partitions or 0)

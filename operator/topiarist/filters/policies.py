@@ -266,10 +266,7 @@ def _rules_for_topic(selection: RuleSelection, spec: TopicSpec) -> Sequence[Rule
 
 
 def _unused_policy_warnings(policies: Iterable[Policy], clusters: Mapping[str, ClusterSpec]) -> Iterator[Diagnostic]:
-    """Yield a warning for each policy that selects no existing cluster.
-
-    The author of such a policy assumes that it protects something.
-    """
+    # The author of a policy that selects no cluster assumes that it protects something.
     for policy in policies:
         for index, name in enumerate(policy.cluster_names):
             if name not in clusters:
@@ -282,15 +279,10 @@ def _unused_policy_warnings(policies: Iterable[Policy], clusters: Mapping[str, C
 
 
 def _make_diagnostic(rule: Rule, message: str, hint: str) -> Diagnostic:
-    """Return an error in a rule, at the start of its expression."""
     return Diagnostic(rule.locate("expression"), f"{rule.title}: {message}", hint)
 
 
 def _format_clusters(clusters: Sequence[str]) -> str:
-    """Return the cluster names as text, shortened if there are many.
-
-    The result is empty for a cluster without a name.
-    """
     names = sorted(filter(None, set(clusters)))
     shown, more = names[:_MAX_SHOWN_CLUSTERS], names[_MAX_SHOWN_CLUSTERS:]
     rest = f" and {format_count(len(more), 'other cluster')}" if more else ""

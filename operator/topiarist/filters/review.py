@@ -168,10 +168,6 @@ def recheck_saved_plan(
 
 
 def _find_config_issue(change: Change, cluster: ClusterSpec, min_version: KafkaVersion) -> Issue | None:
-    """Return the issue with the configs that a change sets, if any.
-
-    Only the configuration of the cluster that the run knows is used.
-    """
     values: Mapping[str, str] = {}
     new_keys: Collection[str] = ()
     if isinstance(change, CreateTopic):
@@ -190,7 +186,6 @@ def _find_config_issue(change: Change, cluster: ClusterSpec, min_version: KafkaV
 
 
 def _is_denied_if_protected(change: Change) -> bool:
-    """Return whether a change is never made to protected topics."""
     if isinstance(change, UpdateConfig):
         return any(item.key == "cleanup.policy" for item in change.items)
     return isinstance(change, AddPartitions | DeleteTopic)

@@ -170,7 +170,6 @@ def describe(
 def _find_read_errors(
     state: ClusterState, name: str, inspection: TopicInspection | None, partitions: Iterable[Partition]
 ) -> Iterator[ReadError]:
-    """Yield the read errors of the topic's own znodes, then of its partitions."""
     if read_error := state.topic_errors.get(name):
         yield read_error
     yield from inspection.other_errors if inspection else ()

@@ -118,40 +118,36 @@ def build_partitions(state: ClusterState, name: str, inspection: TopicInspection
     value = config_rules.effective_value("min.insync.replicas", topic.config if topic else {}, state.broker_defaults)
     min_isr = value if isinstance(value, int) else 1
     listed = (
-        _make_partition(partition, replicas, inspection)
+        _make_partition(partition, replicas, inspection, registered, min_isr)
         for partition, replicas in sorted(inspection.assignment.items())
     )
-    with_issues = (_add_issues(partition, registered, min_isr) for partition in listed)
-    return (*(with_issues if inspection.states_readable else listed), *_unlisted_partitions(inspection))
+    return (*listed, *_unlisted_partitions(inspection))
 
 
-def _make_partition(partition: int, replicas: Replicas, inspection: TopicInspection) -> Partition:
-    """Return a partition as read; its only possible issue is a reassignment."""
+def _make_partition(
+    partition: int, replicas: Replicas, inspection: TopicInspection, registered: Collection[int], min_isr: int
+) -> Partition:
     reassignment = inspection.reassignments.get(partition, NO_REASSIGNMENT)
     requested = inspection.requested_replicas.get(partition)
-    issues: tuple[PartitionIssue, ...] = ()
+    read_error = inspection.partition_errors.get(partition)
+    result = Partition(
+        partition, replicas, inspection.states.get(partition), reassignment, requested, read_error=read_error
+    )
+    issues = list(_find_issues(result, registered, min_isr)) if inspection.states_readable else []
     if any(reassignment) or requested is not None:
         verbs = (("adding", reassignment.adding), ("removing", reassignment.removing))
         words = [f"{verb} {_join_ids(brokers)}" for verb, brokers in verbs if brokers]
         if requested is not None:
             words.append(f"[{','.join(map(str, requested))}] requested")
-        issues = (PartitionIssue(IssueType.REASSIGNING, ", ".join(words)),)
-    return Partition(
-        partition,
-        replicas,
-        inspection.states.get(partition),
-        reassignment,
-        requested,
-        inspection.partition_errors.get(partition),
-        issues=issues,
-    )
+        issues.append(PartitionIssue(IssueType.REASSIGNING, ", ".join(words)))
+    if not issues:
+        return result  # nearly all partitions of a cluster, so avoid the copy
+    order = list(IssueType)
+    return replace(result, issues=tuple(sorted(issues, key=lambda issue: order.index(issue.issue_type))))
 
 
 def _unlisted_partitions(inspection: TopicInspection) -> Iterator[Partition]:
-    """Yield the partitions with a state that the topic does not list.
-
-    If the list of the topic cannot be read, they do not get the issue ``NOT_LISTED``.
-    """
+    # If the assignment cannot be read, it is unknown whether the topic lists them.
     not_listed = (PartitionIssue(IssueType.NOT_LISTED),) if inspection.assignment else ()
     with_state = inspection.states.keys() | inspection.partition_errors.keys()
     for partition in sorted(with_state - inspection.assignment.keys()):
@@ -167,16 +163,7 @@ def _unlisted_partitions(inspection: TopicInspection) -> Iterator[Partition]:
         )
 
 
-def _add_issues(partition: Partition, registered: Collection[int], min_isr: int) -> Partition:
-    issues = (*partition.issues, *_find_issues(partition, registered, min_isr))
-    if not issues:
-        return partition  # nearly all partitions of a cluster, so avoid the copy
-    order = list(IssueType)
-    return replace(partition, issues=tuple(sorted(issues, key=lambda issue: order.index(issue.issue_type))))
-
-
 def _find_issues(partition: Partition, registered: Collection[int], min_isr: int) -> Iterator[PartitionIssue]:
-    """Yield the issues of a partition that follow from its state."""
     state = partition.state
     if partition.read_error:
         yield PartitionIssue(IssueType.UNREADABLE)

@@ -181,10 +181,6 @@ def _management_sources(spec: TopicSpec | None) -> Iterator[ValueSource]:
 
 
 def _find_desired_source(value_origin: ValueOrigin) -> tuple[DesiredSource, Location | None]:
-    """Return the source of a desired value and its location.
-
-    The source is ``TOPIARIST`` without a location if no document has the value.
-    """
     if value_origin.path == ("spec",):
         return DesiredSource.TOPIARIST, None
     return _SOURCE_BY_PATH.get(value_origin.path[:2], DesiredSource.MANIFEST), value_origin.locate()

@@ -164,10 +164,7 @@ def _refuse_growth(builder: TopicPlanBuilder, topic: TopicState, path: tuple[str
 
 
 def _notice_replica_differences(builder: TopicPlanBuilder, topic: TopicState) -> None:
-    """Add one notice for all existing partitions that differ from the explicit lists.
-
-    Explicit lists bind new partitions only.
-    """
+    # Explicit lists bind new partitions only, so this is not a refusal.
     desired = builder.spec.assignment or ()
     different = [
         (partition, replicas)

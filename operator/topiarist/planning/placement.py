@@ -57,10 +57,7 @@ class ReplicaPlacer:
 
     @cached_property
     def _replica_list_counts(self) -> Counter[Replicas]:
-        """Count how often each replica list occurs on the cluster.
-
-        Few lists are distinct, so the sums of loads are fast.
-        """
+        # Few lists of a cluster are distinct, so sums over the counts are fast.
         return Counter(chain.from_iterable(topic.replicas for topic in self._state.topics.values()))
 
     @cached_property
@@ -133,10 +130,7 @@ class ReplicaPlacer:
         return self._check_explicit_lists(added, allow_unknown=False)
 
     def _check_explicit_lists(self, lists: tuple[Replicas, ...], allow_unknown: bool) -> tuple[Replicas, ...] | Issue:
-        """Return the lists, or an issue if a broker is unregistered or excluded.
-
-        Kafka accepts unregistered brokers at creation only.
-        """
+        # Kafka accepts unregistered brokers at creation only.
         named, path = {broker for replicas in lists for broker in replicas}, ("replicaAssignment",)
         if excluded := sorted(named & self._excluded_brokers):
             message = f"excludeBrokers or --without-brokers excludes broker {_join_ids(excluded)} from new replicas"

@@ -241,10 +241,7 @@ def _notice_stale_record(builder: TopicPlanBuilder, topic: TopicState) -> None:
 
 
 def _plan_deletion(builder: TopicPlanBuilder, topic: TopicState) -> None:
-    """Plan ``ensure: Absent`` for an existing topic.
-
-    Only an ownership record from before this run allows a deletion; a deletion never takes ownership.
-    """
+    # Only an ownership record from before this run allows a deletion; a deletion never takes ownership.
     record, owner, state = topic.valid_record, builder.context.options.owner, builder.context.state
     _notice_stale_record(builder, topic)
     if topic.name in INTERNAL_TOPICS:
@@ -292,7 +289,6 @@ def apply_write_block(plans: Iterable[TopicPlan], write_block: WriteBlock) -> li
 
 
 def _find_orphans(state: ClusterState, options: RunOptions, declared: set[str]) -> tuple[str, ...]:
-    """Return the topics that this owner's records name and no manifest declares."""
     return tuple(
         sorted(
             name
@@ -304,7 +300,6 @@ def _find_orphans(state: ClusterState, options: RunOptions, declared: set[str]) 
 
 
 def _find_cluster_warnings(state: ClusterState, cluster: ClusterSpec) -> Iterable[str]:
-    """Yield warnings about the cluster that matter for trust in a plan."""
     if cluster.cluster_id == "" and cluster.source is not None:
         yield f"no clusterId guards this cluster; add to spec: clusterId: {state.cluster_id}"
     if cluster.version is not None and cluster.version < state.min_version:
@@ -313,7 +308,7 @@ def _find_cluster_warnings(state: ClusterState, cluster: ClusterSpec) -> Iterabl
 
 
 def _bypass_warnings(plans: Sequence[TopicPlan]) -> Iterable[str]:
-    """Yield a warning if writes bypass the checks of Kafka's own interface."""
+    # Writes to ZooKeeper bypass the checks of the brokers' Admin API.
     changes = chain.from_iterable(plan.changes for plan in plans if plan.is_actionable)
     if any(isinstance(change, CreateTopic | AddPartitions | UpdateConfig) for change in changes):
         yield "written to ZooKeeper directly: the brokers' topic and config policies, ACLs and quotas are not checked"

@@ -169,19 +169,12 @@ def _topic_conflict(plan: TopicPlan, current: CurrentTopic) -> str:
 
 
 def _is_recreated(before: TopicState, now: TopicState) -> bool:
-    """Return whether ``now`` is a different topic with the same name.
-
-    Topic ids are compared only if both states have one, because the controller may add the id after the topic was
-    created.
-    """
+    # The controller may add a topic id later, so ids are compared only if both states have one.
     return before.identity != now.identity or (before.topic_id or now.topic_id) != (now.topic_id or before.topic_id)
 
 
 def _invalid_config_conflict(plan: TopicPlan, assumptions: PlanAssumptions, current: CurrentTopic) -> str:
-    """Return why the config to write is invalid; empty if it is valid.
-
-    The written config includes external changes made since the plan. The rules are those of ``make_plan``.
-    """
+    # The written config includes external changes made since the plan; the rules are those of ``make_plan``.
     written, after = _configs_after_write(plan, current.topic)
     if not after:
         return ""
@@ -196,10 +189,7 @@ def _invalid_config_conflict(plan: TopicPlan, assumptions: PlanAssumptions, curr
 
 
 def _risk_conflict(plan: TopicPlan, assumptions: PlanAssumptions, current: CurrentTopic) -> str:
-    """Return the changes that are riskier than planned; empty if none are.
-
-    An approval covers only the risk that the plan showed.
-    """
+    # An approval covers only the risk that the plan showed.
     if current.topic is None:
         return ""
     before, settings = current.topic.config, assumptions.config_rules.merge_dynamic_settings(current.broker_defaults)
