@@ -118,7 +118,7 @@ def test_a_topic_that_went_meanwhile_is_moved(world: ClusterFixture) -> None:
 
 
 def test_a_topic_made_again_meanwhile_is_moved(world: ClusterFixture) -> None:
-    """The same name with the same values is another topic if it was deleted and made again (F33)."""
+    """The same name with the same values is another topic if it was deleted and recreated (F33)."""
     world.create_topic("orders", REPLICAS, {})
     cluster = world.open()
     plan = plan_specs(cluster, topic_spec("orders", partitions=4))

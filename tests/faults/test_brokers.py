@@ -126,7 +126,7 @@ def test_f34_a_plan_in_a_rolling_restart(
         assert run(["apply", str(place), *FLAGS]) == Exit.REFUSED
         said = " ".join(capsys.readouterr().out.split())
         assert f"{len(PLACED)} refused" in said
-        assert "wait until it is back, or say that it is meant: --without-brokers or excludeBrokers" in said
+        assert "wait until all are registered again, pass --without-brokers, or set excludeBrokers" in said
         assert replicas(connect) == before
         client.create("/brokers/ids/2", registration)
     assert run(["apply", str(place), *FLAGS]) == Exit.DONE

@@ -55,7 +55,7 @@ def test_f12_deleted_before_its_transaction(mould: ClusterTemplate, proxy: Proxy
             found = apply_outcomes(port, plan)
             assert busy_cluster.faulted_topic(proxy) == topic
             moved = found.pop(topic)
-            assert (moved.result, moved.message) == (Result.CONFLICT, "existed, and is gone now")
+            assert (moved.result, moved.message) == (Result.CONFLICT, "existed, and does not exist now")
             assert {outcome.result for outcome in found.values()} == {Result.DONE}
         tree = write_checker.read_nodes(connect)
         left = [path for path in tree if path.endswith(f"/{topic}")]
@@ -100,7 +100,7 @@ def test_f12_made_again_between_plan_and_apply(mould: ClusterTemplate, tally: Fa
         before = write_checker.read_nodes(connect)
         found = apply_outcomes(port, plan)
     assert {found.pop(topic).result for topic in busy_cluster.CREATED_NAMES} == {Result.DONE}
-    words = {"was deleted and made again: it is another topic now"}
+    words = {"was deleted and recreated: it is another topic now"}
     assert {(outcome.result, outcome.message) for outcome in found.values()} == {(Result.CONFLICT, *words)}
     assert write_checker.find_problems(before, write_checker.read_nodes(connect), busy_cluster.CREATED_NAMES) == []
     tally.set_cases(len(THERE))
@@ -194,7 +194,7 @@ def test_f12_made_again_since_the_plan_it_is_not_deleted(
         before = write_checker.read_nodes(ours.connect)
         again = plan_specs(port, ABSENT)
         assert [finding.reason for finding in again.topics[0].refusals] == [Reason.NOT_ADOPTED]
-    assert (found.result, found.message) == (Result.CONFLICT, "was deleted and made again: it is another topic now")
+    assert (found.result, found.message) == (Result.CONFLICT, "was deleted and recreated: it is another topic now")
     assert write_checker.find_problems(before, write_checker.read_nodes(ours.connect), []) == []
     assert not client.exists(MARK)
 
@@ -237,7 +237,7 @@ def test_f12_deleted_by_others_in_between_it_is_reported(
         proxy.hold(LOCK_TAKEN + 1, delete)
         found = apply_outcomes(port, plan)["orders"]
         assert proxy.triggered.is_set()
-    assert (found.result, found.message) == (Result.CONFLICT, "existed, and is gone now")
+    assert (found.result, found.message) == (Result.CONFLICT, "existed, and does not exist now")
     assert client.get(RECORD) == record
 
 

@@ -79,7 +79,7 @@ def test_a_record_that_moved_since_the_plan_is_reported(
         found = apply_outcomes(port, plan)["orders"]
         assert proxy.triggered.is_set()
     assert found.result is Result.CONFLICT
-    assert "our record was" in found.message
+    assert "its ownership record was" in found.message
 
 
 def test_a_new_leader_in_between_is_no_reason_to_stop(ours: SimulatedKafka, client: KazooClient, proxy: Proxy) -> None:

@@ -216,8 +216,8 @@ def _reassign(cluster: SimulatedKafka) -> None:
 
 MOVES: dict[str, tuple[Callable[[SimulatedKafka], None], str]] = {
     "made": (lambda cluster: cluster.add_topics(Topic("fresh", REPLICAS, {})), "did not exist, and exists now"),
-    "made again": (_again, "was deleted and made again: it is another topic now"),
-    "deleted": (_gone, "existed, and is gone now"),
+    "made again": (_again, "was deleted and recreated: it is another topic now"),
+    "deleted": (_gone, "existed, and does not exist now"),
     "grown": (_place([1, 2, 3], [2, 3, 4], [3, 4, 5]), "had 2 partitions, and has 3 now"),
     "moved": (_place([1, 2, 4], [2, 3, 4]), "was on [1, 2, 3], and is on [1, 2, 4] now"),
     "reassigned": (_reassign, "its replicas are being reassigned now"),
@@ -231,7 +231,7 @@ MOVES: dict[str, tuple[Callable[[SimulatedKafka], None], str]] = {
     ),
     "a key that spoils the others": (
         _set("/config/topics/conf", config_bytes({"retention.ms": "1000", "segment.ms": "9000", "odd": "1"})),
-        "the config as it would be written now is invalid: odd: ",
+        "the config after the change would be invalid now: odd: ",
     ),
     "a broker that went": (_broker, "was registered, and is not now"),
     "a rack": (_rack, "is in elsewhere now"),
@@ -352,7 +352,7 @@ def test_what_the_brokers_know_says_the_run(desk: Desk, cluster: SimulatedKafka)
     found = " ".join(said.out.split())
     assert found.count("ConfigInvalid") == found.count("with --clusters") == 1
     assert found.count("ConfigTooNew") == 1
-    assert "conflict: the config as it would be written now is invalid: confluent.tier" in found
+    assert "conflict: the config after the change would be invalid now: confluent.tier" in found
     said = desk.applies("--clusters", str(eu), "--kafka-version", "3.9")
     assert (said.code, said.err) == (0, "")
     assert "Applied: 3 done." in said.out
@@ -390,7 +390,7 @@ def test_a_deletion_needs_a_second_word(desk: Desk, cluster: SimulatedKafka) -> 
     desk.keeps()
     said = desk.applies()
     assert (said.code, cluster.client.exists("/brokers/topics/old") is None) == (4, False)
-    assert "if it is meant: --allow-risk DataLoss=old" in said.out
+    assert "to allow this, pass --allow-risk DataLoss=old" in said.out
     assert desk.applies(*LOSSES).code == 0
     cluster.wait_idle()
     assert cluster.client.exists("/brokers/topics/old") is None
@@ -467,7 +467,7 @@ def test_a_plan_whose_risk_has_risen_is_not_applied(desk: Desk, cluster: Simulat
     said = desk.applies()
     assert (said.code, write_checker.read_nodes(cluster.connect)) == (5, before)
     found = " ".join(said.out.split())
-    assert "to add partitions was planned as Disruptive, and is DataLoss now: keys move to other partitions" in found
+    assert "the growth was planned as Disruptive, and is DataLoss now: keys map to other partitions" in found
     assert desk.applies("--partial").code == 5
     assert sorted(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))["grow"]["partitions"]) == [
         "0",

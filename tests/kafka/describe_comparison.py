@@ -137,7 +137,7 @@ def _compare_with_kafka(
     yield "id", (described.document["topicId"], kafka.id)
     yield "partitions", (described.partition_states, kafka.partitions)
     yield (
-        "not taken over",
+        "not initialized",
         (
             described.partitions_with("NotInitialized"),
             {one["partition"] for one in described.document["partitions"]} - {one.id for one in kafka.partitions},

@@ -78,7 +78,7 @@ def test_a_broker_that_is_away(bare: KafkaFixture) -> None:
         bare.kafka.wait(lambda: describe_topic(bare, "seen-leaving").phase == "MarkedForDeletion", "the mark")
         seen = describe_topic(bare, "seen-leaving")
         assert (seen.document["message"], seen.waits_for) == (
-            "marked for deletion by others",
+            "marked for deletion by another client",
             f"broker {away}, with replicas of it, is not registered",
         )
     finally:
@@ -176,7 +176,7 @@ def test_a_topic_that_no_controller_has_seen_yet(fresh: KafkaFixtureFactory) -> 
         early = describe_topic(bed, "notEvaluated")
         there = early.document["controller"] is not None
         assert (early.phase, early.partitions_with("NotInitialized")) == ("NotInitialized", {0, 1, 2})
-        assert early.waits_for == ("the controller is at it" if there else "there is no controller")
+        assert early.waits_for == ("the controller, which is initializing it" if there else "there is no controller")
         kafka.wait(lambda: not kafka.registered() and not kafka.client.exists("/controller"), "the sessions to end")
         late = describe_topic(bed, "notEvaluated")
         assert (late.phase, late.waits_for, late.document["brokersMissing"]) == (

@@ -21,7 +21,7 @@ from topiarist.kafka.types import Replicas
 from topiarist.model.plan import AddPartitions, Change, CreateTopic, DeleteTopic, Issue, Risk, TopicPlan, UpdateConfig
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, TopicState, find_replication_factors
-from topiarist.planning.stale_reassignments import explain_stale_entry
+from topiarist.planning.existing_problems import explain_stale_entry
 from topiarist.text import format_count
 
 TopicFindingKey = tuple[str, str]

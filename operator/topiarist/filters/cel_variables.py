@@ -12,7 +12,8 @@ from topiarist.kafka.types import format_version
 from topiarist.model.plan import AddPartitions, Change, CreateTopic, DeleteTopic, TopicPlan, UpdateConfig, config_after
 from topiarist.model.policy import CelBindings
 from topiarist.model.spec import ClusterSpec, TopicSpec
-from topiarist.model.state import TopicState
+
+_NO_TOPIC: CelBindings = {"partitions": 0, "replicationFactor": 0, "config": {}}
 
 
 def bind_cluster(cluster: ClusterSpec) -> CelBindings:
@@ -50,41 +51,28 @@ def bind_change(plan: TopicPlan, change: Change, broker_count: int) -> CelBindin
 
     ``broker_count`` is the number of registered brokers.
     """
-    before = _bind_topic_state(plan.before) if plan.before else _NO_TOPIC
-    after = _bind_topic_after(plan, change, before)
+    topic, before, keys = plan.before, _NO_TOPIC, list[str]()
+    if topic:
+        factor = len(topic.replicas[0]) if topic.replicas else 0
+        before = {"partitions": len(topic.replicas), "replicationFactor": factor, "config": topic.config}
+    after = before
+    match change:
+        case CreateTopic(replicas, config):
+            after = {"partitions": len(replicas), "replicationFactor": len(replicas[0]), "config": config}
+            keys = sorted(config)
+        case AddPartitions():
+            after = {**before, "partitions": change.total}
+        case UpdateConfig(items):
+            after = {**before, "config": config_after(topic.config if topic else {}, (change,))}
+            keys = [item.key for item in items]
+        case DeleteTopic():
+            after = _NO_TOPIC
     return {
         "cluster.brokers": broker_count,
         "change.kind": type(change).__name__,
         "change.risk": change.assessment.risk.label,
         "change.explanation": change.assessment.explanation,
-        "change.keys": _changed_keys(change),
+        "change.keys": keys,
         **{f"change.before.{name}": value for name, value in before.items()},
         **{f"change.after.{name}": value for name, value in after.items()},
     }
-
-
-_NO_TOPIC: CelBindings = {"partitions": 0, "replicationFactor": 0, "config": {}}
-
-
-def _bind_topic_state(topic: TopicState) -> CelBindings:
-    factor = len(topic.replicas[0]) if topic.replicas else 0
-    return {"partitions": len(topic.replicas), "replicationFactor": factor, "config": topic.config}
-
-
-def _bind_topic_after(plan: TopicPlan, change: Change, before: CelBindings) -> CelBindings:
-    match change:
-        case CreateTopic(replicas, config):
-            return {"partitions": len(replicas), "replicationFactor": len(replicas[0]), "config": config}
-        case AddPartitions():
-            return {**before, "partitions": change.total}
-        case UpdateConfig():
-            return {**before, "config": config_after(plan.before.config if plan.before else {}, (change,))}
-        case DeleteTopic():
-            return _NO_TOPIC
-    return before
-
-
-def _changed_keys(change: Change) -> list[str]:
-    if isinstance(change, UpdateConfig):
-        return [item.key for item in change.items]
-    return sorted(change.config) if isinstance(change, CreateTopic) else []

@@ -50,32 +50,22 @@ def _withhold_in_topic(topic: TopicPlan, owner: str) -> TopicPlan:
             (drifted if is_external else kept).append(part)
     if not drifted:
         return topic
-    finding = Issue(
+    issue = Issue(
         Reason.DRIFT_DETECTED,
-        "changed on the cluster since it was as asked",
-        hint="put it right there, change the spec, or set driftPolicy: Correct in the Cluster",
+        "another client changed it on the cluster after it matched its spec",
+        hint="undo that change, change the spec, or set driftPolicy: Correct in the Cluster",
     )
-    filtered = withhold(replace(topic, changes=(*kept, *drifted)), drifted, finding)
-    return filtered if filtered.changes else _add_record_update(filtered, actual, owner)
-
-
-def _add_record_update(topic: TopicPlan, actual: TopicState, owner: str) -> TopicPlan:
-    """Return the topic, with an update of the ownership record if needed.
-
-    All changes of the topic are withheld, but the record still notes the values that match the spec.
-    """
-    record = actual.valid_record
-    if topic.spec is None or record is None or record.applied is None:
-        return topic
-    after = record_after(owner, topic.spec, actual.config, len(actual.replicas), record)
-    return topic if after == record else replace(topic, changes=(TakeOwnership(),), record_after=after)
+    filtered = withhold(replace(topic, changes=(*kept, *drifted)), drifted, issue)
+    valid_record = actual.valid_record
+    if filtered.changes or valid_record is None or valid_record.applied is None:
+        return filtered
+    # All changes are withheld, but the record still notes the values that match the spec.
+    after = record_after(owner, topic.spec, actual.config, len(actual.replicas), valid_record)
+    return filtered if after == valid_record else replace(filtered, changes=(TakeOwnership(),), record_after=after)
 
 
 def _split_change(change: Change, actual: TopicState, record: OwnershipRecord) -> Iterator[tuple[Change, bool]]:
-    """Yield each part of a change and whether it undoes an external change.
-
-    A config update has at most two parts.
-    """
+    # The second value is true if the part undoes an external change.
     if isinstance(change, AddPartitions):
         applied = record.applied
         undoes_external = not actual.record_valid if applied is None else change.total <= (applied.partitions or 0)

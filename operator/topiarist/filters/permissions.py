@@ -25,14 +25,13 @@ def keep_all(plan: Plan) -> Plan:
 
 def filter_changes(plan: Plan, find_issue: Callable[[TopicPlan, Change], Issue | None]) -> Plan:
     """Return ``plan`` without the changes for which ``find_issue`` returns an issue."""
-    return replace(plan, topics=tuple(_filter_topic(topic, find_issue) for topic in plan.topics))
-
-
-def _filter_topic(topic: TopicPlan, find_issue: Callable[[TopicPlan, Change], Issue | None]) -> TopicPlan:
-    for change in topic.changes if topic.is_actionable else ():
-        if finding := find_issue(topic, change):
-            topic = withhold(topic, (change,), finding)
-    return topic
+    topics = []
+    for topic in plan.topics:
+        for change in topic.changes if topic.is_actionable else ():
+            if issue := find_issue(topic, change):
+                topic = withhold(topic, (change,), issue)
+        topics.append(topic)
+    return replace(plan, topics=tuple(topics))
 
 
 def filter_unapproved(plan: Plan, approvals: tuple[RiskApproval, ...]) -> Plan:
@@ -41,7 +40,7 @@ def filter_unapproved(plan: Plan, approvals: tuple[RiskApproval, ...]) -> Plan:
     ``Disruptive`` changes need no approval.
     """
 
-    def judge(topic: TopicPlan, change: Change) -> Issue | None:
+    def find_issue(topic: TopicPlan, change: Change) -> Issue | None:
         if change.assessment.risk < Risk.DATA_LOSS:
             return None
         if any(approval.risk is Risk.DATA_LOSS and approval.covers(topic.topic) for approval in approvals):
@@ -49,7 +48,7 @@ def filter_unapproved(plan: Plan, approvals: tuple[RiskApproval, ...]) -> Plan:
         return Issue(
             Reason.DATA_LOSS,
             f"may lose data: {change.assessment.explanation}",
-            hint=f"if it is meant: --allow-risk DataLoss={topic.topic}",
+            hint=f"to allow this, pass --allow-risk DataLoss={topic.topic}",
         )
 
-    return filter_changes(plan, judge)
+    return filter_changes(plan, find_issue)

@@ -17,9 +17,8 @@ from topiarist.desired.resolve import Desired
 from topiarist.errors import Diagnostic, InvalidManifests, Location, Reason
 from topiarist.filters import cel_variables
 from topiarist.filters.permissions import PlanFilter, keep_all
-from topiarist.model import policy as policy_
 from topiarist.model.plan import Change, Issue, Plan, TopicPlan, withhold
-from topiarist.model.policy import Policy, Rule, RuleError, RuleSubject
+from topiarist.model.policy import CelBindings, Policy, Rule, RuleError, RuleSubject
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec, find_origin
 from topiarist.ports import RuleEvaluator
 from topiarist.schema.messages import did_you_mean
@@ -37,51 +36,33 @@ def deny_changes(
     topic without changes it is only a notice or a further refusal. ``find_change_issues`` returns the issues of rules
     about changes for one change.
     """
-    topics = tuple(
-        _deny_topic_changes(topic, topic_issues.get(topic.topic, ()), find_change_issues) for topic in plan.topics
-    )
+    topics = []
+    for topic in plan.topics:
+        # Evaluated before any change is withheld, so that every rule sees the whole topic plan.
+        change_issues = [
+            (change, issue)
+            for change in topic.changes
+            if topic.is_actionable
+            for issue in find_change_issues(topic, change)
+        ]
+        for issue in topic_issues.get(topic.topic, ()):
+            topic = _apply_issue(topic, topic.changes if topic.is_actionable else (), issue)
+        for change, issue in change_issues:
+            topic = _apply_issue(topic, (change,) if change in topic.changes else (), issue)
+        topics.append(topic)
     count = len(topic_issues.keys() - {topic.topic for topic in plan.topics})
-    warning = (
-        f"policies are not kept by {format_count(count, 'topic')} without a difference: validate names what they break"
-    )
-    return replace(plan, topics=topics, warnings=(*plan.warnings, warning) if count else plan.warnings)
-
-
-def _deny_topic_changes(
-    topic: TopicPlan, issues: Sequence[Issue], find_change_issues: Callable[[TopicPlan, Change], Iterable[Issue]]
-) -> TopicPlan:
-    # Evaluated before any change is withheld, so that every rule sees the whole topic plan.
-    change_issues = [
-        (change, finding)
-        for change in topic.changes
-        if topic.is_actionable
-        for finding in find_change_issues(topic, change)
-    ]
-    for finding in issues:
-        topic = _apply_issue(topic, topic.changes if topic.is_actionable else (), finding)
-    for change, finding in change_issues:
-        topic = _apply_issue(topic, [remaining for remaining in topic.changes if remaining is change], finding)
-    return topic
+    warning = f"policies are violated by {format_count(count, 'topic')} without changes: topiarist validate lists them"
+    return replace(plan, topics=tuple(topics), warnings=(*plan.warnings, warning) if count else plan.warnings)
 
 
 def _apply_issue(topic: TopicPlan, changes: Sequence[Change], issue: Issue) -> TopicPlan:
-    """Return the topic without ``changes`` if the issue denies them.
+    """Return the topic without ``changes`` if the issue denies them; otherwise with the issue added.
 
-    Otherwise the issue is added, and the changes stay.
+    A denial without changes is added as a refusal if the topic has other refusals, else as a warning.
     """
-    return withhold(topic, changes, issue) if changes and _is_denial(issue) else _add_issue(topic, issue)
-
-
-def _is_denial(issue: Issue) -> bool:
-    return issue.reason is Reason.POLICY_DENIED
-
-
-def _add_issue(topic: TopicPlan, issue: Issue) -> TopicPlan:
-    """Add an issue that withholds no change.
-
-    A denial is added as a refusal if the topic has other refusals. Every other issue is added as a warning.
-    """
-    if _is_denial(issue) and topic.refusals:
+    if issue.reason is Reason.POLICY_DENIED and changes:
+        return withhold(topic, changes, issue)
+    if issue.reason is Reason.POLICY_DENIED and topic.refusals:
         return replace(topic, refusals=(*topic.refusals, issue))
     return replace(topic, notices=(*topic.notices, issue._replace(reason=Reason.POLICY_WARNING)))
 
@@ -92,14 +73,14 @@ def find_duplicate_names(policies: Sequence[Policy]) -> Iterator[Diagnostic]:
     for policy in policies:
         earlier = first.setdefault((policy.namespace, policy.name), policy)
         if earlier is not policy:
-            place, at = (source.locate(("metadata", "name")) for source in (policy.source, earlier.source))
-            yield Diagnostic(place, f"Policy {policy.name}: there is one of this name at {at} already")
-        names: dict[str, int] = {}
-        for index, rule in enumerate(policy.rules):
-            first_index = names.setdefault(rule.name, index)
-            if first_index != index:
-                place, at = (policy.rules[each].locate("name") for each in (index, first_index))
-                yield Diagnostic(place, f"{rule.title}: there is one of this name at {at} already")
+            here, there = (each.source.locate(("metadata", "name")) for each in (policy, earlier))
+            yield Diagnostic(here, f"Policy {policy.name}: duplicate name, declared at {there} already")
+        first_rules: dict[str, Rule] = {}
+        for rule in policy.rules:
+            earlier_rule = first_rules.setdefault(rule.name, rule)
+            if earlier_rule is not rule:
+                message = f"{rule.title}: duplicate name, declared at {earlier_rule.locate('name')} already"
+                yield Diagnostic(rule.locate("name"), message)
 
 
 _MAX_SHOWN_CLUSTERS = 3
@@ -166,7 +147,7 @@ class EvaluationErrors:
             spec, error = errors[0]
             more = f" and {format_count(len(errors) - 1, 'other topic')}" if len(errors) > 1 else ""
             on = _format_clusters([spec.cluster.name])
-            message = f"cannot be judged for {spec.topic}{on}{more}: {error.message}"
+            message = f"cannot be evaluated for {spec.topic}{on}{more}: {error.message}"
             yield _make_diagnostic(rule, message, error.hint)
 
 
@@ -193,20 +174,25 @@ class PolicyEvaluator:
         Topics that are to be deleted, or that have no size yet, are left out.
         """
         for name, specs in desired.specs.items():
-            selection = _ApplicableRules(self._policies, desired.clusters[name], RuleSubject.TOPIC)
+            selection = _select_rules(self._policies, desired.clusters[name], RuleSubject.TOPIC)
             shared = cel_variables.bind_cluster(desired.clusters[name])
             for spec in specs if selection else ():
                 if not spec.absent and spec.create_partitions and spec.create_replication_factor:
-                    self._evaluate_topic(spec, selection.for_topic(spec), shared)
+                    self._evaluate_topic(spec, _rules_for_topic(selection, spec), shared)
 
-    def _evaluate_topic(self, spec: TopicSpec, rules: Sequence[Rule], shared: policy_.CelBindings) -> None:
-        facts = cel_variables.bind_topic(spec, shared, _needed_annotations(rules, spec, self._annotations))
-        for rule, error in self._rule_evaluator.evaluate(rules, facts):
+    def _evaluate_topic(self, spec: TopicSpec, rules: Sequence[Rule], shared: CelBindings) -> None:
+        for rule, error in self._rule_evaluator.evaluate(rules, self._bind_topic(spec, rules, shared)):
             if error:
                 self.evaluation_errors.add(rule, spec, error)
                 continue
             self._issues[spec.cluster.name][spec.topic].append(rule.make_issue(spec))
             self._violations.append((rule, spec))
+
+    def _bind_topic(self, spec: TopicSpec, rules: Sequence[Rule], shared: CelBindings) -> CelBindings:
+        # ``Manifest`` has no annotations: they are looked up in the document, and only for rules that use them.
+        needs_annotations = any("annotations" in rule.expression for rule in rules)
+        annotations = self._annotations(spec.manifest) if needs_annotations else {}
+        return cel_variables.bind_topic(spec, shared, annotations)
 
     def errors(self) -> Iterator[Diagnostic]:
         """Yield the errors in the rules, each at the place of its rule."""
@@ -228,7 +214,7 @@ class PolicyEvaluator:
                 places[rule, place, spec.topic].append(spec.cluster.name)
         for (rule, place, topic), clusters in places.items():
             message = f"{topic}{_format_clusters(clusters)}: {rule.message} ({rule.title})"
-            yield Diagnostic(place, message, f"the rule stands at {rule.locate()}", rule.reason.value)
+            yield Diagnostic(place, message, f"the rule is at {rule.locate()}", rule.reason.value)
 
     def filter_plan(self, plan: Plan) -> Plan:
         """Return the part of a plan that the rules allow.
@@ -246,96 +232,57 @@ class PolicyEvaluator:
 
         The errors are those of rules about changes that could not be evaluated for a topic.
         """
-        changes = _ChangeEvaluation(self._rule_evaluator, self._policies, self._annotations, plan)
-        return deny_changes(plan, self._issues.get(plan.cluster, {}), changes.evaluate), changes.evaluation_errors
-
-
-class _ChangeEvaluation:
-    """The evaluation of the rules about changes for one plan."""
-
-    def __init__(
-        self, rule_evaluator: RuleEvaluator, policies: Sequence[Policy], annotations: AnnotationLookup, plan: Plan
-    ) -> None:
-        self.evaluation_errors = EvaluationErrors()
-        self._annotations = annotations
-        self._rule_evaluator = rule_evaluator
-        self._broker_count = len(plan.brokers)
+        errors = EvaluationErrors()
+        # A saved plan has no specs, and its changes were evaluated when it was made.
         clusters = [topic.spec.cluster for topic in plan.topics if topic.spec]
-        self._applicable_rules = _ApplicableRules(
-            policies, clusters[0] if clusters else ClusterSpec(), RuleSubject.CHANGE
-        )
+        selection = _select_rules(self._policies, clusters[0] if clusters else ClusterSpec(), RuleSubject.CHANGE)
 
-    def evaluate(self, topic: TopicPlan, change: Change) -> Iterator[Issue]:
-        """Yield an issue for each rule that a change violates."""
-        spec = topic.spec
-        rules = self._applicable_rules.for_topic(spec) if spec else ()
-        if spec is None or not rules:
-            return
-        facts = cel_variables.bind_topic(
-            spec, cel_variables.bind_cluster(spec.cluster), _needed_annotations(rules, spec, self._annotations)
-        )
-        for rule, error in self._rule_evaluator.evaluate(
-            rules, {**facts, **cel_variables.bind_change(topic, change, self._broker_count)}
-        ):
-            if error:
-                self.evaluation_errors.add(rule, spec, error)
-            else:
-                yield rule.make_issue(spec)
+        def find_change_issues(topic: TopicPlan, change: Change) -> Iterator[Issue]:
+            spec = topic.spec
+            if spec is None or not (rules := _rules_for_topic(selection, spec)):
+                return
+            topic_bindings = self._bind_topic(spec, rules, cel_variables.bind_cluster(spec.cluster))
+            change_bindings = cel_variables.bind_change(topic, change, len(plan.brokers))
+            for rule, error in self._rule_evaluator.evaluate(rules, {**topic_bindings, **change_bindings}):
+                if error:
+                    errors.add(rule, spec, error)
+                else:
+                    yield rule.make_issue(spec)
+
+        return deny_changes(plan, self._issues.get(plan.cluster, {}), find_change_issues), errors
 
 
-class _ApplicableRules:
-    """The rules on one subject that apply to one cluster; false if empty."""
-
-    def __init__(self, policies: Iterable[Policy], cluster: ClusterSpec, subject: RuleSubject) -> None:
-        rules = {policy: [rule for rule in policy.rules if rule.subject is subject] for policy in policies}
-        self._rules_by_policy = {
-            policy: subject_rules
-            for policy, subject_rules in rules.items()
-            if subject_rules and policy.applies_to_cluster(cluster)
-        }
-
-    def __bool__(self) -> bool:
-        return bool(self._rules_by_policy)
-
-    def for_topic(self, spec: TopicSpec) -> Sequence[Rule]:
-        """Return the rules that apply to this topic."""
-        return [
-            rule for policy, rules in self._rules_by_policy.items() if policy.applies_to_topic(spec) for rule in rules
-        ]
+RuleSelection = Sequence[tuple[Policy, Sequence[Rule]]]
+"""The rules on one subject that apply to one cluster, by policy."""
 
 
-def _needed_annotations(rules: Iterable[Rule], spec: TopicSpec, annotations: AnnotationLookup) -> Mapping[str, str]:
-    """Return the annotations of a topic's document; empty if no rule uses them."""
-    is_needed = any("annotations" in rule.expression for rule in rules)
-    return annotations(spec.manifest) if is_needed else {}
+def _select_rules(policies: Iterable[Policy], cluster: ClusterSpec, subject: RuleSubject) -> RuleSelection:
+    on_subject = ((policy, [rule for rule in policy.rules if rule.subject is subject]) for policy in policies)
+    return [(policy, rules) for policy, rules in on_subject if rules and policy.applies_to_cluster(cluster)]
+
+
+def _rules_for_topic(selection: RuleSelection, spec: TopicSpec) -> Sequence[Rule]:
+    return [rule for policy, rules in selection if policy.applies_to_topic(spec) for rule in rules]
 
 
 def _unused_policy_warnings(policies: Iterable[Policy], clusters: Mapping[str, ClusterSpec]) -> Iterator[Diagnostic]:
-    """Yield a warning for each policy that selects no existing cluster.
-
-    The author of such a policy assumes that it protects something.
-    """
+    # The author of a policy that selects no cluster assumes that it protects something.
     for policy in policies:
         for index, name in enumerate(policy.cluster_names):
             if name not in clusters:
                 place = policy.source.locate(("spec", "selector", "clusters", index))
-                message = f"policy {policy.name}: there is no Cluster {name}, so nothing is judged for it"
+                message = f"policy {policy.name}: there is no Cluster {name}, so the policy does not apply there"
                 yield Diagnostic(place, message, did_you_mean(name, clusters))
         if policy.cluster_labels and not any(map(policy.applies_to_cluster, clusters.values())):
             place = policy.source.locate(("spec", "selector", "clusterSelector"))
-            yield Diagnostic(place, f"policy {policy.name}: no Cluster has these labels, so nothing is judged by it")
+            yield Diagnostic(place, f"policy {policy.name}: no Cluster has these labels, so the policy has no effect")
 
 
 def _make_diagnostic(rule: Rule, message: str, hint: str) -> Diagnostic:
-    """Return an error in a rule, at the start of its expression."""
     return Diagnostic(rule.locate("expression"), f"{rule.title}: {message}", hint)
 
 
 def _format_clusters(clusters: Sequence[str]) -> str:
-    """Return the cluster names as text, shortened if there are many.
-
-    The result is empty for a cluster without a name.
-    """
     names = sorted(filter(None, set(clusters)))
     shown, more = names[:_MAX_SHOWN_CLUSTERS], names[_MAX_SHOWN_CLUSTERS:]
     rest = f" and {format_count(len(more), 'other cluster')}" if more else ""

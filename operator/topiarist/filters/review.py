@@ -10,9 +10,9 @@ this module.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from topiarist.errors import Reason
 from topiarist.filters.permissions import filter_changes, filter_unapproved
@@ -32,13 +32,12 @@ from topiarist.model.plan import (
 )
 from topiarist.model.run_options import RiskApproval
 from topiarist.model.spec import ClusterSpec
-from topiarist.model.state import OwnershipRecord
-from topiarist.planning.builder import HINT_DECLARE_VERSION, version_warning
+from topiarist.planning.builder import HINT_DECLARE_VERSION, HINT_PROTECTED_TOPIC, version_warning
 
 _MAX_LOAD_FACTOR = 2
 """Maximum load of a broker, as a multiple of the load planned now.
 
-The reviewed lists may have been planned with fewer brokers.
+With fewer brokers at the review each broker got more replicas, but not a multiple.
 """
 
 
@@ -57,51 +56,45 @@ class BrokerSets:
         """Return why reviewed replica lists cannot be used; empty if they can."""
         for broker in sorted({broker for brokers in replicas for broker in brokers}):
             if broker in self.excluded:
-                return f"its replica lists name broker {broker}, which gets no new replicas"
+                return f"its reviewed replica lists name broker {broker}, which this run excludes from new replicas"
             if broker not in self.current:
-                return f"its replica lists name broker {broker}, which is not registered"
+                return f"its reviewed replica lists name broker {broker}, which is not registered"
             if self.reviewed.get(broker) != self.current[broker]:
-                return f"its replica lists name broker {broker}, which was reviewed in another rack or not at all"
+                return (
+                    f"its reviewed replica lists name broker {broker}, which was in another rack or not registered then"
+                )
         return ""
 
     def implausible_reason(self, planned: Sequence[Replicas], reviewed: Sequence[Replicas]) -> str:
         """Return why no planner would make the reviewed lists; empty if one would.
 
-        The reviewed lists are compared with the lists that the planner makes now; neither may have an empty list. With
-        fewer brokers each broker gets more replicas, but not a multiple.
+        The reviewed lists are compared with the lists that the planner makes now; neither may have an empty list.
         """
-        if min(map(self._count_racks, reviewed)) < min(map(self._count_racks, planned)):
-            return "its replica lists keep a partition in fewer racks than it would get now"
-        for verb, first in (("leads", 1), ("holds", None)):
-            (broker, number), (_, usual) = (_most_loaded_broker(lists, first) for lists in (reviewed, planned))
-            if number > _MAX_LOAD_FACTOR * usual:
+        planned_racks, reviewed_racks = (
+            min(len({self.current[broker].rack for broker in replicas}) for replicas in lists)
+            for lists in (planned, reviewed)
+        )
+        if reviewed_racks < planned_racks:
+            return "its reviewed replica lists keep a partition in fewer racks than the lists of a new plan"
+        for verb, length in (("leads", 1), ("holds", None)):  # the first replica is the preferred leader
+            (broker, count), (_, planned_count) = (
+                Counter(broker for replicas in lists for broker in replicas[:length]).most_common(1)[0]
+                for lists in (reviewed, planned)
+            )
+            if count > _MAX_LOAD_FACTOR * planned_count:
                 return (
-                    f"with its replica lists broker {broker} {verb} {number:,} of its partitions, at most {usual:,} now"
+                    f"with its reviewed replica lists broker {broker} {verb} {count:,} of its partitions, "
+                    f"with the lists of a new plan at most {planned_count:,}"
                 )
         return ""
-
-    def _count_racks(self, replicas: Replicas) -> int:
-        return len({self.current[broker].rack for broker in replicas})
-
-
-def _most_loaded_broker(lists: Sequence[Replicas], first: int | None) -> tuple[int, int]:
-    """Return the most frequent broker and its count.
-
-    ``first`` is the number of replicas to count from the head of each list; None counts all.
-    """
-    return Counter(broker for replicas in lists for broker in replicas[:first]).most_common(1)[0]
 
 
 ReplicaChange = TypeVar("ReplicaChange", CreateTopic, AddPartitions)
 
-_HINT_REVIEW_AGAIN = "make a plan of what is merged, have it reviewed, and apply again"
+_HINT_REVIEW_AGAIN = "make a plan of the merged manifests, have it reviewed, and apply again"
 
-
-class _ReviewedChange(NamedTuple):
-    """A part of a change; ``message`` is the reason not to apply it."""
-
-    change: Change
-    message: str = ""
+ReviewedChange = tuple[Change, str]
+"""A part of a change, and the reason not to apply it; empty if it may be applied."""
 
 
 def filter_unreviewed(plan: Plan, reviewed: Plan, without_brokers: Collection[int] = ()) -> Plan:
@@ -156,53 +149,43 @@ def recheck_saved_plan(
     """
     planned_ids = {broker.id for broker in planned_brokers}
 
-    def judge(topic: TopicPlan, change: Change) -> Issue | None:
+    def find_issue(topic: TopicPlan, change: Change) -> Issue | None:
         if isinstance(change, CreateTopic | AddPartitions):
             named = {broker for replicas in change.replicas for broker in replicas}
             if excluded := sorted(named & cluster.exclude_brokers):
-                message = f"no new replicas in this run for broker {', '.join(map(str, excluded))}"
-                return Issue(Reason.EXCLUDED_BROKERS, message, hint="make the plan anew")
+                message = f"excludeBrokers excludes broker {', '.join(map(str, excluded))} from new replicas"
+                return Issue(Reason.EXCLUDED_BROKERS, message, hint="make a new plan")
             if not allow_unknown_brokers and (unknown := sorted(named - planned_ids)):
                 message = f"broker {', '.join(map(str, unknown))} was not registered when the plan was made"
-                return Issue(Reason.UNKNOWN_BROKERS, message, hint="if it is meant: --allow-unknown-brokers")
+                return Issue(Reason.UNKNOWN_BROKERS, message, hint="to allow this, pass --allow-unknown-brokers")
         if _is_denied_if_protected(change) and cluster.is_protected(topic.topic):
-            message = "belongs to other software, which relies on it as it is"
-            instead = "ask its owner; Cluster.spec.protected lists the names (--clusters gives the document)"
-            return Issue(Reason.PROTECTED_TOPIC, message, hint=instead)
+            message = "belongs to other software, which relies on its present state"
+            hint = f"{HINT_PROTECTED_TOPIC} (--clusters gives the document)"
+            return Issue(Reason.PROTECTED_TOPIC, message, hint=hint)
         return _find_config_issue(change, cluster, plan.min_version)
 
-    return filter_changes(plan, judge)
+    return filter_changes(plan, find_issue)
 
 
 def _find_config_issue(change: Change, cluster: ClusterSpec, min_version: KafkaVersion) -> Issue | None:
-    """Return the issue with the configs that a change sets, if any.
-
-    Only the configuration of the cluster that the run knows is used.
-    """
-    sets = list(_configs_to_set(change))
-    if problems := [problem for key, text, _ in sets if (problem := cluster.config_rules.config_problem(key, text))]:
-        message = "; ".join(found for found, _ in problems)
-        instead = "make the plan anew, by the Cluster as it is"
-        if cluster.source is None:
-            instead += ", or give its Cluster document with --clusters"
-        return Issue(Reason.CONFIG_INVALID, message, ("config",), instead)
-    if new := [
-        message for key, _, new in sets if new and (message := version_warning(cluster.config_rules, key, min_version))
-    ]:
-        return Issue(Reason.CONFIG_TOO_NEW, "; ".join(new), ("config",), HINT_DECLARE_VERSION)
-    return None
-
-
-def _configs_to_set(change: Change) -> Iterator[tuple[str, str, bool]]:
-    """Yield key, value, and whether the key is new, for each config set."""
+    values: Mapping[str, str] = {}
+    new_keys: Collection[str] = ()
     if isinstance(change, CreateTopic):
-        yield from ((key, text, True) for key, text in change.config.items())
+        values = new_keys = change.config
     elif isinstance(change, UpdateConfig):
-        yield from ((item.key, item.after, item.before is None) for item in change.items if item.after is not None)
+        values = {item.key: item.after for item in change.items if item.after is not None}
+        new_keys = {item.key for item in change.items if item.before is None}
+    rules = cluster.config_rules
+    if problems := [problem for key, text in values.items() if (problem := rules.config_problem(key, text))]:
+        hint = "make a new plan with the present Cluster"
+        if cluster.source is None:
+            hint += ", or pass its Cluster document with --clusters"
+        return Issue(Reason.CONFIG_INVALID, "; ".join(message for message, _ in problems), ("config",), hint)
+    too_new = [message for key in values if key in new_keys and (message := version_warning(rules, key, min_version))]
+    return Issue(Reason.CONFIG_TOO_NEW, "; ".join(too_new), ("config",), HINT_DECLARE_VERSION) if too_new else None
 
 
 def _is_denied_if_protected(change: Change) -> bool:
-    """Return whether a change is never made to protected topics."""
     if isinstance(change, UpdateConfig):
         return any(item.key == "cleanup.policy" for item in change.items)
     return isinstance(change, AddPartitions | DeleteTopic)
@@ -210,14 +193,14 @@ def _is_denied_if_protected(change: Change) -> bool:
 
 def _review_topic(topic: TopicPlan, reviewed: TopicPlan | None, broker_sets: BrokerSets) -> TopicPlan:
     if reviewed is None:
-        return _withhold(topic, topic.changes, "the reviewed plan has no change of it")
+        return _withhold(topic, topic.changes, "the reviewed plan does not change this topic")
     if why := _identity_conflict(topic, reviewed):
         return _withhold(topic, topic.changes, why)
     parts = [part for change in topic.changes for part in _review_change(topic, change, reviewed, broker_sets)]
-    topic = replace(topic, changes=tuple(part.change for part in parts))
-    for part in parts:
-        if part.message:
-            topic = _withhold(topic, (part.change,), part.message)
+    topic = replace(topic, changes=tuple(change for change, _ in parts))
+    for change, why in parts:
+        if why:
+            topic = _withhold(topic, (change,), why)
     return topic
 
 
@@ -227,75 +210,56 @@ def _withhold(topic: TopicPlan, changes: Sequence[Change], message: str) -> Topi
 
 def _identity_conflict(topic: TopicPlan, reviewed: TopicPlan) -> str:
     """Return why a topic is not the reviewed one; empty if it is."""
-    if topic.before is None or reviewed.before is None:
-        both = topic.before is reviewed.before
-        return "" if both else "was there when it was reviewed, or is there now: not both"
-    if topic.before.identity != reviewed.before.identity:
-        return "another topic of this name was reviewed: it was deleted and made again"
-    if _describe_owner(topic) != _describe_owner(reviewed):
-        return f"was reviewed as that of {_describe_owner(reviewed)}, and is that of {_describe_owner(topic)}"
-    return ""
-
-
-def _describe_owner(topic: TopicPlan) -> str:
-    record = topic.before.valid_record if topic.before else None
-    return f"owner {record.owner}" if record else "nobody"
+    now, then = topic.before, reviewed.before
+    if now is None or then is None:
+        if now is then:
+            return ""
+        return "did not exist at the review, and exists now" if now else "existed at the review, and does not exist now"
+    if now.identity != then.identity:
+        return "was deleted and recreated after the review: it is another topic now"
+    owner_now, owner_then = (
+        f"owner {record.owner}" if record else "no owner" for record in (now.valid_record, then.valid_record)
+    )
+    return "" if owner_now == owner_then else f"had {owner_then} at the review, and has {owner_now} now"
 
 
 def _review_change(
     topic: TopicPlan, change: Change, reviewed: TopicPlan, broker_sets: BrokerSets
-) -> list[_ReviewedChange]:
+) -> list[ReviewedChange]:
     reviewed_change = next((other for other in reviewed.changes if type(other) is type(change)), None)
     match change, reviewed_change:
         case _, None:
-            return [_ReviewedChange(change, "the reviewed plan has no such change of it")]
+            return [(change, "the reviewed plan has no change of this kind for the topic")]
         case UpdateConfig(), UpdateConfig():
             return _review_update(change, reviewed_change)
         case CreateTopic(), CreateTopic():
             why = "was reviewed with another config" if change.config != reviewed_change.config else ""
             return [_review_replicas(topic, change, reviewed_change, broker_sets, why)]
-        case AddPartitions(), AddPartitions():
-            planned_partitions, reviewed_partitions = (
-                (change.before, change.first_replicas),
-                (reviewed_change.before, reviewed_change.first_replicas),
-            )
-            why = (
-                "was reviewed with other partitions than there are" if planned_partitions != reviewed_partitions else ""
-            )
+        case AddPartitions(before=before, first_replicas=first), AddPartitions():
+            is_same = (before, first) == (reviewed_change.before, reviewed_change.first_replicas)
+            why = "" if is_same else "had other partitions at the review"
             return [_review_replicas(topic, change, reviewed_change, broker_sets, why)]
-    # A ``TakeOwnership`` has no fields: its content is the ownership record before and after.
-    same = change == reviewed_change and (
-        not isinstance(change, TakeOwnership) or _record_change(topic) == _record_change(reviewed)
-    )
-    return [_ReviewedChange(change, "" if same else "was reviewed otherwise")]
+    is_same = change == reviewed_change
+    if isinstance(change, TakeOwnership):  # has no fields: its content is the ownership record before and after
+        is_same = (topic.record_before, topic.record_after) == (reviewed.record_before, reviewed.record_after)
+    return [(change, "" if is_same else "was reviewed with other values")]
 
 
-def _record_change(topic: TopicPlan) -> tuple[OwnershipRecord | None, OwnershipRecord | None]:
-    return topic.record_before, topic.record_after
-
-
-def _review_update(change: UpdateConfig, reviewed: UpdateConfig) -> list[_ReviewedChange]:
-    """Return the reviewed keys and the other keys, each as one change.
-
-    Either change may be missing.
-    """
-    befores = {(item.key, item.before, item.after): item.assessment for item in reviewed.items}
-    why = {item: _item_difference(befores.get(item[:3]), item.assessment) for item in change.items}
-    parts = []
-    if agreed := tuple(item for item in change.items if not why[item]):
-        parts.append(_ReviewedChange(UpdateConfig(agreed)))
-    if others := tuple(item for item in change.items if why[item]):
-        words = "; ".join(f"{item.key}: {why[item]}" for item in others)
-        parts.append(_ReviewedChange(UpdateConfig(others), words))
+def _review_update(change: UpdateConfig, reviewed: UpdateConfig) -> list[ReviewedChange]:
+    """Return the reviewed keys and the other keys, each as one change; either change may be missing."""
+    reviewed_risks = {(item.key, item.before, item.after): item.assessment for item in reviewed.items}
+    differences = {}
+    for item in change.items:
+        risk = reviewed_risks.get((item.key, item.before, item.after))
+        why = _risk_increase(risk, item.assessment) if risk else "the reviewed plan does not have this change"
+        if why:
+            differences[item] = f"{item.key}: {why}"
+    parts: list[ReviewedChange] = []
+    if agreed := tuple(item for item in change.items if item not in differences):
+        parts.append((UpdateConfig(agreed), ""))
+    if differences:
+        parts.append((UpdateConfig(tuple(differences)), "; ".join(differences.values())))
     return parts
-
-
-def _item_difference(reviewed: RiskAssessment | None, planned: RiskAssessment) -> str:
-    return (
-        "not in the reviewed plan, or not from and to these values"
-        if reviewed is None
-        else _risk_increase(reviewed, planned)
-    )
 
 
 def _risk_increase(reviewed: RiskAssessment, planned: RiskAssessment) -> str:
@@ -305,15 +269,15 @@ def _risk_increase(reviewed: RiskAssessment, planned: RiskAssessment) -> str:
 
 
 def _review_replicas(
-    topic: TopicPlan, change: ReplicaChange, reviewed: ReplicaChange, broker_sets: BrokerSets, message: str
-) -> _ReviewedChange:
+    topic: TopicPlan, change: ReplicaChange, reviewed: ReplicaChange, broker_sets: BrokerSets, why: str
+) -> ReviewedChange:
     """Return ``change`` with the reviewed replica lists, or with a reason against it."""
-    message = (
-        message
+    why = (
+        why
         or _risk_increase(reviewed.assessment, change.assessment)
         or _replica_difference(topic, change.replicas, reviewed.replicas, broker_sets)
     )
-    return _ReviewedChange(change, message) if message else _ReviewedChange(replace(change, replicas=reviewed.replicas))
+    return (change, why) if why else (replace(change, replicas=reviewed.replicas), "")
 
 
 def _replica_difference(
@@ -324,5 +288,5 @@ def _replica_difference(
     if list(map(len, planned)) != list(map(len, reviewed)):
         return "was reviewed with another number of partitions or replicas"
     if topic.spec and topic.spec.assignment is not None:
-        return "was reviewed with other replica lists than the manifest gives"
+        return "was reviewed with other replica lists than those of the manifest"
     return broker_sets.unavailable_reason(reviewed) or broker_sets.implausible_reason(planned, reviewed)

@@ -139,10 +139,16 @@ def describe(
     ``inspection`` is None if the state of its partitions is not known. ``plan`` is the plan of all manifests for the
     cluster, None if there are none; ``owner`` is that of the run.
     """
-    name, topic = resolved.topic, state.topics.get(resolved.topic)
+    name, topic, record = resolved.topic, state.topics.get(resolved.topic), state.record_of(resolved.topic)
     states_known = inspection is not None and inspection.states_readable
     partitions = build_partitions(state, name, inspection)
-    plans_by_topic = {topic_plan.topic: topic_plan for topic_plan in plan.topics} if plan else {}
+    pending_plan, placement = None, None
+    if resolved.spec:
+        # The plan has no entry for a topic without changes, refusals and notices.
+        empty_plan = TopicPlan(name, topic, record, record, spec=resolved.spec)
+        pending_plan = next((each for each in plan.topics if each.topic == name), empty_plan) if plan else empty_plan
+    if topic and topic.has_contiguous_partitions:
+        placement = infer_nearest_placement(state.brokers, topic.replicas, excluded=cluster.exclude_brokers)
     return Description(
         cluster=cluster,
         state=state,
@@ -154,26 +160,16 @@ def describe(
         read_errors=tuple(_find_read_errors(state, name, inspection, partitions)),
         topic_id=inspection.topic_id if inspection else topic.topic_id if topic else None,
         manifests_given=plan is not None,
-        pending_plan=plans_by_topic.get(name, _make_empty_plan(state, resolved)) if resolved.spec else None,
+        pending_plan=pending_plan,
         owner=owner,
         is_orphan=plan is not None and name in plan.orphans,
-        placement=infer_nearest_placement(state.brokers, topic.replicas, excluded=cluster.exclude_brokers)
-        if topic and topic.has_contiguous_partitions
-        else None,
+        placement=placement,
     )
-
-
-def _make_empty_plan(state: ClusterState, resolved: ResolvedTopic) -> TopicPlan:
-    """Return the plan of a topic without changes, refusals and notices."""
-    topic = state.topics.get(resolved.topic)
-    record = state.record_of(resolved.topic)
-    return TopicPlan(resolved.topic, topic, record, record, spec=resolved.spec)
 
 
 def _find_read_errors(
     state: ClusterState, name: str, inspection: TopicInspection | None, partitions: Iterable[Partition]
 ) -> Iterator[ReadError]:
-    """Yield the read errors of the topic's own znodes, then of its partitions."""
     if read_error := state.topic_errors.get(name):
         yield read_error
     yield from inspection.other_errors if inspection else ()

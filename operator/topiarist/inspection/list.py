@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from topiarist.inspection.partition_health import IssueType, Partition, build_partitions
+from topiarist.inspection.partition_health import IssueType, build_partitions
 from topiarist.inspection.topic_phase import count_issues
 from topiarist.kafka import config_rules, config_values
 from topiarist.kafka.names import INTERNAL_TOPICS, matches_any
 from topiarist.model.spec import ClusterSpec, TopicSpec, has_labels
-from topiarist.model.state import ClusterState, TopicInspection, TopicState
+from topiarist.model.state import ClusterState, TopicInspection
 
 
 class TopicFlag(str, Enum):
@@ -112,21 +112,14 @@ def build_rows(
     specs_by_topic = {spec.topic: spec for spec in specs or ()}
     settings = cluster.config_rules.merge_dynamic_settings(state.broker_defaults)
     for name in sorted(names):
-        spec, topic = specs_by_topic.get(name), state.topics.get(name)
-        # Protected and internal topics need no manifest.
-        undeclared = (
-            specs is not None and spec is None and not cluster.is_protected(name) and name not in INTERNAL_TOPICS
-        )
-        if topic is None and name not in state.topic_errors:
-            if spec and not spec.absent:
-                yield TopicRow(name, spec, flags=(TopicFlag.MISSING,))
-            continue
-        inspection = inspections.get(name)
-        partitions = build_partitions(state, name, inspection) if topic else ()
-        row = _build_row(
-            state, name, partitions, settings, states_known=inspection is not None and inspection.states_readable
-        )
-        yield _add_manifest(row, spec, undeclared=undeclared)
+        spec = specs_by_topic.get(name)
+        if name in state.topics or name in state.topic_errors:
+            # Protected and internal topics need no manifest.
+            needs_manifest = not cluster.is_protected(name) and name not in INTERNAL_TOPICS
+            undeclared = specs is not None and spec is None and needs_manifest
+            yield _build_row(state, name, spec, inspections.get(name), settings, undeclared=undeclared)
+        elif spec and not spec.absent:
+            yield TopicRow(name, spec, flags=(TopicFlag.MISSING,))
 
 
 def all_topic_names(state: ClusterState, specs: Iterable[TopicSpec] | None) -> frozenset[str]:
@@ -140,64 +133,51 @@ def all_topic_names(state: ClusterState, specs: Iterable[TopicSpec] | None) -> f
 def _build_row(
     state: ClusterState,
     name: str,
-    partitions: tuple[Partition, ...],
+    spec: TopicSpec | None,
+    inspection: TopicInspection | None,
     settings: Mapping[str, str],
     *,
-    states_known: bool,
+    undeclared: bool,
 ) -> TopicRow:
-    """Return the row of an existing topic, without the data from manifests."""
+    """Return the row of a topic that the cluster has, readable or not."""
     topic = state.topics.get(name)
+    partitions = build_partitions(state, name, inspection) if topic else ()
+    states_known = inspection is not None and inspection.states_readable
     record = topic.valid_record if topic else state.dangling_records.get(name)
     owner = record.owner if record and not record.deleted else ""
-    flags = {
-        TopicFlag.UNREADABLE: topic is None,
-        TopicFlag.MARKED_FOR_DELETION: name in state.pending_deletions,
-        TopicFlag.UNEQUAL_REPLICAS: len(_replication_factors(partitions)) > 1,
-        TopicFlag.UNOWNED: not owner,
-    }
-    return TopicRow(
-        topic=name,
-        partitions=len(topic.replicas) if topic else None,
-        partitions_by_replicas=Counter(partition.replica_count for partition in partitions if partition.listed),
-        owner=owner,
-        config=_effective_overrides(topic, settings) if topic else {},
-        flags=tuple(flag for flag, is_set in flags.items() if is_set),
-        issues=count_issues(partitions),
-        states_known=states_known,
-    )
-
-
-def _add_manifest(row: TopicRow, spec: TopicSpec | None, *, undeclared: bool) -> TopicRow:
-    """Return a row with its manifest, and ``HEALTHY`` if it has no problem.
-
-    The flag is ``UNKNOWN`` instead if the states of the partitions are unknown.
-    """
-    flags = (*row.flags, TopicFlag.UNDECLARED) if undeclared else row.flags
-    if not row.issues and _NOT_HEALTH.issuperset(flags):
-        flags = (TopicFlag.HEALTHY if row.states_known else TopicFlag.UNKNOWN, *flags)
-    return replace(row, spec=spec, flags=flags)
-
-
-def _replication_factors(partitions: Iterable[Partition]) -> frozenset[int]:
-    """Return the replica counts of partitions.
-
-    Partitions without replicas and partitions under reassignment are left out.
-    """
-    return frozenset(
+    # Partitions under reassignment have a temporary number of replicas.
+    replica_counts = {
         partition.replica_count
         for partition in partitions
         if partition.listed and partition.replicas and not partition.has_issue(IssueType.REASSIGNING)
-    )
-
-
-def _effective_overrides(topic: TopicState, settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the overrides that differ from the broker settings, by key."""
+    }
+    is_set = {
+        TopicFlag.UNREADABLE: topic is None,
+        TopicFlag.MARKED_FOR_DELETION: name in state.pending_deletions,
+        TopicFlag.UNEQUAL_REPLICAS: len(replica_counts) > 1,
+        TopicFlag.UNOWNED: not owner,
+        TopicFlag.UNDECLARED: undeclared,
+    }
+    flags = [flag for flag, value in is_set.items() if value]
+    issues = count_issues(partitions)
+    if not issues and _NOT_HEALTH.issuperset(flags):
+        flags.insert(0, TopicFlag.HEALTHY if states_known else TopicFlag.UNKNOWN)
     overrides = {}
-    for key, text in sorted(topic.config.items()):
+    for key, text in sorted(topic.config.items()) if topic else ():
         default = config_rules.server_default(key, settings)
         if default is None or not config_values.is_equivalent(key, text, default):
             overrides[key] = text
-    return overrides
+    return TopicRow(
+        topic=name,
+        spec=spec,
+        partitions=len(topic.replicas) if topic else None,
+        partitions_by_replicas=Counter(partition.replica_count for partition in partitions if partition.listed),
+        owner=owner,
+        config=overrides,
+        flags=tuple(flags),
+        issues=issues,
+        states_known=states_known,
+    )
 
 
 class TopicList(NamedTuple):

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
@@ -47,7 +47,7 @@ class IssueType(str, Enum):
 
 _LABELS = {
     "NotListed": "not listed by the topic",
-    "NotInitialized": "not taken over",
+    "NotInitialized": "not initialized",
     "BeingDeleted": "being deleted",
     "UnderMinIsr": "under min ISR",
     "UnderReplicated": "under-replicated",
@@ -114,42 +114,43 @@ def build_partitions(state: ClusterState, name: str, inspection: TopicInspection
             for partition, replicas in pairs
         )
     registered = frozenset(broker.id for broker in state.brokers)
-    min_isr = _min_isr(topic.config if topic else {}, state.broker_defaults)
+    # As far as ZooKeeper shows it; otherwise Kafka's own default, 1.
+    value = config_rules.effective_value("min.insync.replicas", topic.config if topic else {}, state.broker_defaults)
+    min_isr = value if isinstance(value, int) else 1
     listed = (
-        _make_partition(partition, replicas, inspection)
+        _make_partition(partition, replicas, inspection, registered, min_isr)
         for partition, replicas in sorted(inspection.assignment.items())
     )
-    with_issues = (_add_issues(partition, registered, min_isr) for partition in listed)
-    return (*(with_issues if inspection.states_readable else listed), *_unlisted_partitions(inspection))
+    return (*listed, *_unlisted_partitions(inspection))
 
 
-def _make_partition(partition: int, replicas: Replicas, inspection: TopicInspection) -> Partition:
-    """Return a partition as read; its only possible issue is a reassignment."""
+def _make_partition(
+    partition: int, replicas: Replicas, inspection: TopicInspection, registered: Collection[int], min_isr: int
+) -> Partition:
+    reassignment = inspection.reassignments.get(partition, NO_REASSIGNMENT)
+    requested = inspection.requested_replicas.get(partition)
+    read_error = inspection.partition_errors.get(partition)
     result = Partition(
-        partition,
-        replicas,
-        inspection.states.get(partition),
-        inspection.reassignments.get(partition, NO_REASSIGNMENT),
-        inspection.requested_replicas.get(partition),
-        inspection.partition_errors.get(partition),
+        partition, replicas, inspection.states.get(partition), reassignment, requested, read_error=read_error
     )
-    is_moving = any(result.reassignment) or result.requested_replicas is not None
-    return (
-        replace(result, issues=(PartitionIssue(IssueType.REASSIGNING, _describe_reassignment(result)),))
-        if is_moving
-        else result
-    )
+    issues = list(_find_issues(result, registered, min_isr)) if inspection.states_readable else []
+    if any(reassignment) or requested is not None:
+        verbs = (("adding", reassignment.adding), ("removing", reassignment.removing))
+        words = [f"{verb} {_join_ids(brokers)}" for verb, brokers in verbs if brokers]
+        if requested is not None:
+            words.append(f"[{','.join(map(str, requested))}] requested")
+        issues.append(PartitionIssue(IssueType.REASSIGNING, ", ".join(words)))
+    if not issues:
+        return result  # nearly all partitions of a cluster, so avoid the copy
+    order = list(IssueType)
+    return replace(result, issues=tuple(sorted(issues, key=lambda issue: order.index(issue.issue_type))))
 
 
 def _unlisted_partitions(inspection: TopicInspection) -> Iterator[Partition]:
-    """Yield the partitions with a state that the topic does not list.
-
-    If the list of the topic cannot be read, they do not get the issue ``NOT_LISTED``.
-    """
+    # If the assignment cannot be read, it is unknown whether the topic lists them.
     not_listed = (PartitionIssue(IssueType.NOT_LISTED),) if inspection.assignment else ()
-    for partition in sorted(
-        (inspection.states.keys() | inspection.partition_errors.keys()) - inspection.assignment.keys()
-    ):
+    with_state = inspection.states.keys() | inspection.partition_errors.keys()
+    for partition in sorted(with_state - inspection.assignment.keys()):
         read_error = inspection.partition_errors.get(partition)
         unreadable = (PartitionIssue(IssueType.UNREADABLE),) if read_error else ()
         yield Partition(
@@ -162,53 +163,29 @@ def _unlisted_partitions(inspection: TopicInspection) -> Iterator[Partition]:
         )
 
 
-def _add_issues(partition: Partition, registered: Collection[int], min_isr: int) -> Partition:
-    issues = (*partition.issues, *_find_issues(partition, registered, min_isr))
-    if not issues:
-        return partition  # nearly all partitions of a cluster, so avoid the copy
-    order = list(IssueType)
-    return replace(partition, issues=tuple(sorted(issues, key=lambda issue: order.index(issue.issue_type))))
-
-
-def _min_isr(config: Mapping[str, str], settings: Mapping[str, str]) -> int:
-    """Return the number of in-sync replicas that a write with acks=all needs.
-
-    The value is as far as ZooKeeper shows it; otherwise it is Kafka's own default, 1.
-    """
-    value = config_rules.effective_value("min.insync.replicas", config, settings)
-    return value if isinstance(value, int) else 1
-
-
 def _find_issues(partition: Partition, registered: Collection[int], min_isr: int) -> Iterator[PartitionIssue]:
-    """Yield the issues of a partition that follow from its state."""
+    state = partition.state
     if partition.read_error:
         yield PartitionIssue(IssueType.UNREADABLE)
-    elif partition.state is None:
+    elif state is None:
         yield PartitionIssue(IssueType.NOT_INITIALIZED, _explain_uninitialized(partition, registered))
-    elif partition.state.leader == LEADER_DURING_DELETE:
+    elif state.leader == LEADER_DURING_DELETE:
         yield PartitionIssue(IssueType.BEING_DELETED)
     else:
-        yield from _find_state_issues(partition, partition.state, registered, min_isr)
-
-
-def _find_state_issues(
-    partition: Partition, state: PartitionState, registered: Collection[int], min_isr: int
-) -> Iterator[PartitionIssue]:
-    offline = state.leader == NO_LEADER or state.leader not in registered
-    if offline:
-        yield PartitionIssue(IssueType.OFFLINE, _explain_offline(state, registered))
-    elif len(state.isr) < min_isr:
-        yield PartitionIssue(IssueType.UNDER_MIN_ISR, f"needs {min_isr}")
-    # As Kafka counts: replicas that a reassignment adds are not missing yet.
-    if len(state.isr) < partition.replica_count:
-        missing = [
-            broker for broker in partition.replicas if broker not in (*state.isr, *partition.reassignment.adding)
-        ]
-        yield PartitionIssue(IssueType.UNDER_REPLICATED, f"ISR lacks {_join_ids(missing)}")
-    if state.recovering:
-        yield PartitionIssue(IssueType.RECOVERING, "unclean election")
-    if not offline and partition.replicas and state.leader != partition.replicas[0]:
-        yield PartitionIssue(IssueType.NOT_PREFERRED_LEADER, str(partition.replicas[0]))
+        offline = state.leader == NO_LEADER or state.leader not in registered
+        if offline:
+            yield PartitionIssue(IssueType.OFFLINE, _explain_offline(state, registered))
+        elif len(state.isr) < min_isr:
+            yield PartitionIssue(IssueType.UNDER_MIN_ISR, f"needs {min_isr}")
+        # As Kafka counts: replicas that a reassignment adds are not missing yet.
+        if len(state.isr) < partition.replica_count:
+            in_sync = (*state.isr, *partition.reassignment.adding)
+            missing = [broker for broker in partition.replicas if broker not in in_sync]
+            yield PartitionIssue(IssueType.UNDER_REPLICATED, f"ISR lacks {_join_ids(missing)}")
+        if state.recovering:
+            yield PartitionIssue(IssueType.RECOVERING, "unclean election")
+        if not offline and partition.replicas and state.leader != partition.replicas[0]:
+            yield PartitionIssue(IssueType.NOT_PREFERRED_LEADER, str(partition.replicas[0]))
 
 
 def _explain_uninitialized(partition: Partition, registered: Collection[int]) -> str:
@@ -226,14 +203,6 @@ def _explain_offline(state: PartitionState, registered: Collection[int]) -> str:
     if not state.isr or any(broker in registered for broker in state.isr):
         return ""
     return f"waits for {' or '.join(map(str, state.isr))}, the last in sync"
-
-
-def _describe_reassignment(partition: Partition) -> str:
-    parts = [("adding", partition.reassignment.adding), ("removing", partition.reassignment.removing)]
-    words = [f"{word} {_join_ids(brokers)}" for word, brokers in parts if brokers]
-    if partition.requested_replicas is not None:
-        words.append(f"to [{','.join(map(str, partition.requested_replicas))}] is asked for")
-    return ", ".join(words)
 
 
 def _join_ids(brokers: Collection[int]) -> str:

@@ -71,50 +71,50 @@ def determine_phase(
     if name in state.pending_deletions:
         return _phase_of_deletion(state, name, record)
     if name in state.topic_errors:
-        return TopicPhase(Phase.UNREADABLE, "cannot be read as Kafka would")
+        return TopicPhase(Phase.UNREADABLE, "its znodes cannot be read as Kafka reads them")
     if topic is None:
         return _phase_without_topic(record, spec)
+    # A deletion record without a request: the controller discarded the request and kept the topic.
     if record and record.deleted:
-        return TopicPhase(Phase.DELETION_DISABLED, f"marked for deletion by us; {DELETION_DISABLED_MESSAGE}")
+        return TopicPhase(Phase.DELETION_DISABLED, f"marked for deletion by topiarist; {DELETION_DISABLED_MESSAGE}")
     if not states_known:
-        return TopicPhase(Phase.EXISTS, "exists; what the controller has made of it is not known")
+        return TopicPhase(Phase.EXISTS, "exists; its partition states are not known")
     listed = [partition for partition in partitions if partition.listed]
     uninitialized = [partition for partition in listed if partition.has_issue(IssueType.NOT_INITIALIZED)]
     if not uninitialized:
-        return TopicPhase(Phase.INITIALIZED, "taken over by the controller")
+        return TopicPhase(Phase.INITIALIZED, "initialized by the controller")
     blocker = _creation_blocker(state, uninitialized)
     if len(uninitialized) == len(listed):
-        return TopicPhase(Phase.NOT_INITIALIZED, "not taken over by the controller", blocker)
-    message = (
-        f"{len(listed) - len(uninitialized):,} of {format_count(len(listed), 'partition')} taken over by the controller"
-    )
-    return TopicPhase(Phase.PARTLY_INITIALIZED, message, blocker)
+        return TopicPhase(Phase.NOT_INITIALIZED, "not initialized by the controller", blocker)
+    initialized = f"{len(listed) - len(uninitialized):,} of {format_count(len(listed), 'partition')}"
+    return TopicPhase(Phase.PARTLY_INITIALIZED, f"{initialized} initialized by the controller", blocker)
 
 
 def _phase_without_topic(record: OwnershipRecord | None, spec: TopicSpec | None) -> TopicPhase:
-    if record is None and spec:
-        if spec.absent:
-            return TopicPhase(Phase.ABSENT, "not on the cluster, as its manifest asks")
-        return TopicPhase(Phase.DECLARED, "not on the cluster yet, in manifests only")
-    if record is None:
-        return TopicPhase(Phase.UNKNOWN, "there is no topic of this name, and no record of one")
-    if record.deleted:
-        return TopicPhase(Phase.DELETED, f"deleted by owner {record.owner}, as was asked for")
-    return TopicPhase(Phase.DELETED_EXTERNALLY, f"was of owner {record.owner} and has been deleted by others")
+    if record and record.deleted:
+        return TopicPhase(Phase.DELETED, f"deleted by owner {record.owner}, as requested")
+    if record:
+        message = f"belonged to owner {record.owner} and was deleted by another client"
+        return TopicPhase(Phase.DELETED_EXTERNALLY, message)
+    if spec is None:
+        return TopicPhase(Phase.UNKNOWN, "no topic and no ownership record of this name")
+    if spec.absent:
+        return TopicPhase(Phase.ABSENT, "not on the cluster, as its manifest requests")
+    return TopicPhase(Phase.DECLARED, "not on the cluster yet, only in a manifest")
 
 
 def _phase_of_deletion(state: ClusterState, name: str, record: OwnershipRecord | None) -> TopicPhase:
-    by = f"by owner {record.owner}" if record and record.deleted else "by others"
     if name not in state.topics and name not in state.topic_errors:
-        message = "marked for deletion, and the topic has gone: the mark goes next"
+        message = "marked for deletion and deleted: the controller removes the request next"
         return TopicPhase(Phase.MARKED_FOR_DELETION, message, "" if state.controller is not None else _NO_CONTROLLER)
+    client = f"owner {record.owner}" if record and record.deleted else "another client"
     blocker = _NO_CONTROLLER if state.controller is None else blocking_reason(build_topic_progress(state, name))
-    return TopicPhase(Phase.MARKED_FOR_DELETION, f"marked for deletion {by}", blocker)
+    return TopicPhase(Phase.MARKED_FOR_DELETION, f"marked for deletion by {client}", blocker)
 
 
 _NO_CONTROLLER = "there is no controller"
 
-IN_PROGRESS = "the controller is at it"
+IN_PROGRESS = "the controller, which is initializing it"
 """The blocker of a topic that only the controller itself delays."""
 
 
@@ -126,14 +126,16 @@ def _creation_blocker(state: ClusterState, uninitialized: Sequence[Partition]) -
     stuck = [partition for partition in uninitialized if registered.isdisjoint(partition.replicas)]
     if not stuck:
         return IN_PROGRESS
+    parts = []
     without_replicas = sum(not partition.replicas for partition in stuck)
-    parts = [f"replicas for {format_count(without_replicas, 'partition')}"] if without_replicas else []
     if brokers := sorted({broker for partition in stuck for broker in partition.replicas}):
         ids = f"one of brokers {', '.join(map(str, brokers))}" if len(brokers) > 1 else f"broker {brokers[0]}"
         with_replicas = len(stuck) - without_replicas
-        parts.insert(
-            0, f"{ids}, not registered" + (f", for each of {with_replicas:,} partitions" if with_replicas > 1 else "")
+        parts.append(
+            f"{ids}, not registered" + (f", for each of {with_replicas:,} partitions" if with_replicas > 1 else "")
         )
+    if without_replicas:
+        parts.append(f"replicas for {format_count(without_replicas, 'partition')}")
     return "; ".join(parts)
 
 

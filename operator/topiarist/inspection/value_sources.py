@@ -8,10 +8,10 @@ other values.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
-from topiarist.errors import Location
+from topiarist.errors import FieldPath, Location
 from topiarist.inspection.partition_health import Partition
 from topiarist.kafka import config_rules, config_table, config_values
 from topiarist.model.spec import ClusterSpec, TopicSpec, ValueOrigin, find_item_origin, find_origin
@@ -83,38 +83,26 @@ def _size_sources(
     listed = [partition for partition in partitions if partition.listed]
     factors = sorted({partition.replica_count for partition in listed})
     exists = topic is not None or bool(listed)
-    actual_sizes = {
-        "partitions": str(len(listed)) if exists else "",
-        "replicationFactor": _format_range(factors[0], factors[-1]) if factors else "",
-    }
-    for field, actual in actual_sizes.items():
-        desired = _desired_size(spec, field, exists=exists)
-        if spec and desired:
-            path = "replicaAssignment" if spec.assignment else field
-            yield _make_size_source(spec, field, path, desired, actual)
+    wanted: Mapping[str, int | None] = {}
+    if spec and not spec.absent:
+        # The cluster's defaults for sizes apply at creation only.
+        new = {"partitions": spec.create_partitions, "replicationFactor": spec.create_replication_factor}
+        wanted = {"partitions": spec.partitions, "replicationFactor": spec.replication_factor} if exists else new
+    partition_count = str(len(listed)) if exists else ""
+    factor = " to ".join(map(str, sorted({factors[0], factors[-1]}))) if factors else ""
+    for field, actual in (("partitions", partition_count), ("replicationFactor", factor)):
+        if spec and (size := wanted.get(field)):
+            yield _make_size_source(spec, field, "replicaAssignment" if spec.assignment else field, str(size), actual)
         elif actual:
             yield ValueSource(field, actual=actual, actual_source=ActualSource.TOPIC)
     if spec and spec.assignment and not spec.absent:
-        yield _make_size_source(
-            spec,
-            "replicaAssignment",
-            "replicaAssignment",
-            _format_lists(spec.assignment),
-            _format_lists([partition.replicas for partition in listed]),
+        field = "replicaAssignment"
+        # The short form of Kafka's own tools: 1:2,2:3.
+        desired, actual = (
+            ",".join(":".join(map(str, brokers)) for brokers in lists)
+            for lists in (spec.assignment, [partition.replicas for partition in listed])
         )
-
-
-def _desired_size(spec: TopicSpec | None, field: str, exists: bool) -> str | None:
-    """Return the desired size; None if there is none.
-
-    The cluster's defaults for sizes apply at creation only.
-    """
-    if spec is None or spec.absent:
-        return None
-    own = spec.partitions if field == "partitions" else spec.replication_factor
-    new = spec.create_partitions if field == "partitions" else spec.create_replication_factor
-    size = own if exists else new
-    return str(size) if size else None
+        yield _make_size_source(spec, field, field, desired, actual)
 
 
 def _make_size_source(spec: TopicSpec, field: str, path: str, desired: str, actual: str) -> ValueSource:
@@ -126,78 +114,55 @@ def _make_size_source(spec: TopicSpec, field: str, path: str, desired: str, actu
     )
 
 
-def _format_range(low: int, high: int) -> str:
-    return str(low) if low == high else f"{low} to {high}"
-
-
-def _format_lists(replicas: Sequence[Sequence[int]]) -> str:
-    """Return replica lists in the short form of Kafka's own tools."""
-    return ",".join(":".join(map(str, brokers)) for brokers in replicas)
-
-
 def _config_sources(
     state: ClusterState, topic: TopicState | None, cluster: ClusterSpec, spec: TopicSpec | None
 ) -> Iterator[ValueSource]:
-    overrides = topic.config if topic else {}
-    desired = spec.config if spec and not spec.absent else {}
+    overrides: Mapping[str, str] = topic.config if topic else {}
+    wanted = spec.config if spec and not spec.absent else {}
     settings = cluster.config_rules.merge_dynamic_settings(state.broker_defaults) if topic else {}
+    record = topic.valid_record if topic else None
+    recorded_keys = record.config_keys if record else ()
+    ignored_fields = spec.ignored_fields if spec else frozenset()
     with_known_default = {
         name for name in config_table.TOPIC_CONFIGS if config_rules.server_default(name, settings) is not None
     }
-    for key in sorted(overrides.keys() | desired.keys() | with_known_default):
-        yield _make_config_source(key, state, topic, cluster, spec)
+    for key in sorted(overrides.keys() | wanted.keys() | with_known_default):
+        desired, override = wanted.get(key), overrides.get(key)
+        source, location = None, None
+        if spec and desired is not None:
+            source, location = _find_desired_source(find_origin(spec, "config", key))
+        found = ValueSource(
+            f"config.{key}",
+            desired,
+            source,
+            location,
+            in_record=key in recorded_keys,
+            differs=desired is not None
+            and (override is None or not config_values.is_equivalent(key, override, desired)),
+            ignored=f"config.{key}" in ignored_fields,
+        )
+        if override is not None:
+            found = replace(found, actual=override, actual_source=ActualSource.TOPIC)
+        elif topic:
+            found = _add_inherited_value(found, key, state, cluster, settings)
+        yield found
 
 
-def _make_config_source(
-    key: str, state: ClusterState, topic: TopicState | None, cluster: ClusterSpec, spec: TopicSpec | None
+def _add_inherited_value(
+    found: ValueSource, key: str, state: ClusterState, cluster: ClusterSpec, settings: Mapping[str, str]
 ) -> ValueSource:
-    overrides: Mapping[str, str] = topic.config if topic else {}
-    desired = spec.config.get(key) if spec and not spec.absent else None
-    source, location = (
-        _find_desired_source(find_origin(spec, "config", key)) if spec and desired is not None else (None, None)
-    )
-    override = overrides.get(key)
-    actual, actual_source, setting, actual_location = (override, ActualSource.TOPIC, "", None) if topic else _NO_VALUE
-    if topic and override is None:
-        actual, actual_source, setting, actual_location = _inherited_value(key, state, cluster)
-    record = topic.valid_record if topic else None
-    return ValueSource(
-        f"config.{key}",
-        desired,
-        source,
-        location,
-        actual,
-        actual_source,
-        setting,
-        actual_location,
-        in_record=bool(record) and key in (record.config_keys if record else ()),
-        differs=desired is not None and (override is None or not config_values.is_equivalent(key, override, desired)),
-        ignored=bool(spec) and f"config.{key}" in (spec.ignored_fields if spec else ()),
-    )
-
-
-_ActualValue = tuple[str | None, ActualSource | None, str, Location | None]
-"""An actual value, its source, its broker setting, and that setting's location."""
-
-_NO_VALUE: _ActualValue = (None, None, "", None)
-
-
-def _inherited_value(key: str, state: ClusterState, cluster: ClusterSpec) -> _ActualValue:
-    """Return the value in effect for a topic without an override."""
-    settings = cluster.config_rules.merge_dynamic_settings(state.broker_defaults)
+    """Return ``found`` with the value in effect for a topic without an override."""
     text = config_rules.server_default(key, settings)
-    definition = config_table.TOPIC_CONFIGS.get(key)
-    setting = next((name for name in definition.server_defaults if name in settings), "") if definition else ""
     if text is None:
-        return None, ActualSource.BROKERS, "", None
+        return replace(found, actual_source=ActualSource.BROKERS)
+    definition = config_table.TOPIC_CONFIGS[key]  # no other key has a default
+    setting = next((name for name in definition.server_defaults if name in settings), "")
     if setting in state.broker_defaults:
-        return text, ActualSource.DYNAMIC_DEFAULT, setting, None
-    location = cluster.source.locate(("spec", "brokerConfig", setting)) if cluster.source else None
-    return text, ActualSource.BROKER_CONFIG, setting, location
-
-
-_MANAGEMENT_DEFAULTS = {"ensure": "Present", "mode": "Enforce", "unmanagedConfig": "Keep"}
-"""The management fields of a manifest, with their default values."""
+        source, location = ActualSource.DYNAMIC_DEFAULT, None
+    else:
+        source = ActualSource.BROKER_CONFIG
+        location = cluster.source.locate(("spec", "brokerConfig", setting)) if cluster.source else None
+    return replace(found, actual=text, actual_source=source, broker_setting=setting, actual_location=location)
 
 
 def _management_sources(spec: TopicSpec | None) -> Iterator[ValueSource]:
@@ -208,26 +173,22 @@ def _management_sources(spec: TopicSpec | None) -> Iterator[ValueSource]:
         "mode": "Observe" if spec.observe_only else "Enforce",
         "unmanagedConfig": "Remove" if spec.remove_unmanaged else "Keep",
     }
-    for field in _MANAGEMENT_DEFAULTS:
-        source, location = _find_desired_source(find_origin(spec, field))
-        yield ValueSource(field, values[field], source, location)
+    for field, value in values.items():
+        yield ValueSource(field, value, *_find_desired_source(find_origin(spec, field)))
     for field, items in (("ignore", sorted(spec.ignored_fields)), ("withoutConfig", spec.excluded_default_keys)):
         if items:
-            source, location = _find_desired_source(find_item_origin(spec, field, items[0]))
-            yield ValueSource(field, ", ".join(items), source, location)
+            yield ValueSource(field, ", ".join(items), *_find_desired_source(find_item_origin(spec, field, items[0])))
 
 
 def _find_desired_source(value_origin: ValueOrigin) -> tuple[DesiredSource, Location | None]:
-    """Return the source of a desired value and its location.
-
-    The source is ``TOPIARIST`` without a location if no document has the value.
-    """
     if value_origin.path == ("spec",):
         return DesiredSource.TOPIARIST, None
-    if value_origin.path[:2] == ("spec", "overrides"):
-        return DesiredSource.OVERRIDE, value_origin.locate()
-    if value_origin.path[:2] == ("spec", "defaults"):
-        return DesiredSource.CLUSTER_DEFAULTS, value_origin.locate()
-    if value_origin.path[:2] == ("spec", "brokerConfig"):
-        return DesiredSource.BROKER_CONFIG, value_origin.locate()
-    return DesiredSource.MANIFEST, value_origin.locate()
+    return _SOURCE_BY_PATH.get(value_origin.path[:2], DesiredSource.MANIFEST), value_origin.locate()
+
+
+_SOURCE_BY_PATH: Mapping[FieldPath, DesiredSource] = {
+    ("spec", "overrides"): DesiredSource.OVERRIDE,
+    ("spec", "defaults"): DesiredSource.CLUSTER_DEFAULTS,
+    ("spec", "brokerConfig"): DesiredSource.BROKER_CONFIG,
+}
+"""The source of a value by the start of its path; every other value is the manifest's own."""

@@ -20,8 +20,10 @@ from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.planning.placement import ReplicaPlacer
 from topiarist.text import quote
 
-HINT_INTERNAL_TOPIC = "leave it to Kafka: take it out of the manifests"
-"""The hint for a manifest of one of Kafka's own topics."""
+HINT_INTERNAL_TOPIC = "leave it to Kafka: remove it from the manifests"
+HINT_PROTECTED_TOPIC = "ask its owner; Cluster.spec.protected lists the names"
+HINT_MIN_ISR = "set it to the replica count at most; otherwise every write with acks=all fails"
+HINT_DECLARE_VERSION = "set kafkaVersion in the Cluster, or pass --kafka-version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,29 +42,16 @@ class PlanContext:
     topics_by_metric_name: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def config_rules(self) -> ConfigRules:
-        """Return the rules for the configs that the cluster accepts."""
-        return self.cluster.config_rules
-
-    @property
-    def version(self) -> KafkaVersion:
-        """Return the Kafka version that decides which configs may be written.
-
-        It is the declared version, otherwise the minimum version that the cluster shows.
-        """
-        return self.cluster.version or self.state.min_version
-
-    @property
     def versions_to_check(self) -> tuple[KafkaVersion, ...]:
         """Return the Kafka versions that values are validated for."""
-        return self.config_rules.versions_to_check(self.state.min_version)
+        return self.cluster.config_rules.versions_to_check(self.state.min_version)
 
-    def is_protected(self, topic: str) -> bool:
-        """Return whether a topic belongs to other software.
+    def find_config_errors(self, config: Mapping[str, str]) -> Sequence[ConfigError]:
+        """Return the errors of a complete map of overrides.
 
-        Such a topic gets no growth, no deletion and no change of its cleanup policy.
+        Kafka validates the whole map, unmanaged keys included, so this check does the same.
         """
-        return self.cluster.is_protected(topic)
+        return self.cluster.config_rules.find_errors(config, self.versions_to_check, self.settings)
 
 
 @dataclass(slots=True)
@@ -81,11 +70,11 @@ class TopicPlanBuilder:
         message: str,
         path: tuple[str, ...] = (),
         *,
-        instead: str = "",
-        held: Sequence[Change] = (),
+        hint: str = "",
+        withheld: Sequence[Change] = (),
     ) -> None:
-        """Add a refusal; ``held`` are the changes that it withholds."""
-        self.refusals.append(Issue(reason, message, path, instead, tuple(held)))
+        """Add a refusal; ``withheld`` are the changes that it withholds."""
+        self.refusals.append(Issue(reason, message, path, hint, tuple(withheld)))
 
     def add_notice(self, reason: Reason, message: str, path: tuple[str, ...] = ()) -> None:
         """Add a notice, which withholds no change."""
@@ -96,16 +85,21 @@ class TopicPlanBuilder:
         self.add_refusal(
             Reason.NOT_OWNED,
             f"belongs to owner {record.owner}, this run is {self.context.options.owner}",
-            instead=f"leave it to its owner, or run with --take-ownership={self.spec.topic}",
+            hint=f"leave it to its owner, or pass --take-ownership={self.spec.topic}",
         )
+
+    def refuse_invalid_config(self, config: Mapping[str, str], change: Change) -> bool:
+        """Refuse ``change`` if ``config``, all overrides after it, is invalid; return whether it is."""
+        errors = self.context.find_config_errors(config)
+        if errors:
+            message = "the config after the change would be invalid: " + "; ".join(error.message for error in errors)
+            hint = config_hint(errors, self.spec.config)
+            self.add_refusal(Reason.CONFIG_INVALID, message, ("config",), hint=hint, withheld=(change,))
+        return bool(errors)
 
     def has_refusal(self, reason: Reason) -> bool:
         """Return whether the topic has a refusal with this reason."""
         return any(refusal.reason is reason for refusal in self.refusals)
-
-
-HINT_DECLARE_VERSION = "set kafkaVersion in the Cluster, or give --kafka-version"
-"""The hint for a config that an undeclared Kafka version may not know."""
 
 
 def version_warning(rules: ConfigRules, key: str, min_version: KafkaVersion) -> str:
@@ -121,28 +115,27 @@ def version_warning(rules: ConfigRules, key: str, min_version: KafkaVersion) -> 
     ):
         return ""
     since, seen = format_version(config_table.TOPIC_CONFIGS[key].since), format_version(min_version)
-    return f"{key}: Kafka knows it since {since}; of this cluster only {seen} or later is certain"
+    return f"{key}: needs Kafka {since}; the cluster is certain to have only {seen} or later"
 
 
-def config_hint(faults: Sequence[ConfigError], manifest_keys: Collection[str]) -> str:
+def config_hint(errors: Sequence[ConfigError], manifest_keys: Collection[str]) -> str:
     """Return the hint for errors in a complete map of overrides.
 
     ``manifest_keys`` are the keys of the manifest.
     """
-    keys = sorted({fault.key for fault in faults})
-    unknown = [key for key in keys if key not in config_table.TOPIC_CONFIGS]
-    ways = []
-    if unknown:
-        patterns = ", ".join(map(quote, unknown))
-        ways.append(
-            f"if the brokers know {', '.join(unknown)}, set allowUnknownConfigs: [{patterns}] in the Cluster; "
-            "if not, delete what they do not know with kafka-configs"
+    keys = sorted({error.key for error in errors})
+    hints = []
+    if unknown := [key for key in keys if key not in config_table.TOPIC_CONFIGS]:
+        hints.append(
+            f"if the brokers know {', '.join(unknown)}, set allowUnknownConfigs: [{', '.join(map(quote, unknown))}] "
+            "in the Cluster; if not, delete the unknown configs with kafka-configs"
         )
-    if in_manifest := [key for key in keys if key in config_table.TOPIC_CONFIGS and key in manifest_keys]:
-        ways.append(f"change {', '.join(in_manifest)} in the manifest")
-    if outside_manifest := [key for key in keys if key in config_table.TOPIC_CONFIGS and key not in manifest_keys]:
-        ways.append(f"give {', '.join(outside_manifest)} in the manifest too, with a value that fits")
-    return "; ".join(ways)
+    known = [key for key in keys if key in config_table.TOPIC_CONFIGS]
+    if in_manifest := [key for key in known if key in manifest_keys]:
+        hints.append(f"change {', '.join(in_manifest)} in the manifest")
+    if outside_manifest := [key for key in known if key not in manifest_keys]:
+        hints.append(f"add {', '.join(outside_manifest)} to the manifest, with a valid value")
+    return "; ".join(hints)
 
 
 def min_replica_count(topic: TopicState) -> int:

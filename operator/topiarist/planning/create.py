@@ -14,11 +14,11 @@ from topiarist.model.state import OwnershipRecord
 from topiarist.planning.builder import (
     HINT_DECLARE_VERSION,
     HINT_INTERNAL_TOPIC,
+    HINT_MIN_ISR,
     TopicPlanBuilder,
-    config_hint,
     version_warning,
 )
-from topiarist.planning.stale_reassignments import explain_stale_entry
+from topiarist.planning.existing_problems import explain_stale_entry
 from topiarist.text import format_count
 
 
@@ -38,9 +38,9 @@ def plan_creation(builder: TopicPlanBuilder, record: OwnershipRecord | None) -> 
     if record and not record.deleted and not run.may_recreate(builder.spec.topic):
         builder.add_refusal(
             Reason.DELETED_EXTERNALLY,
-            "was ours and has been deleted by others; created again it would be empty",
-            instead=f"--recreate={builder.spec.topic} if that is meant, or take its manifest away to give it up",
-            held=(create,) if create else (),
+            "was deleted by another client; a recreated topic would be empty",
+            hint=f"to recreate it, pass --recreate={builder.spec.topic}; to give it up, remove its manifest",
+            withheld=(create,) if create else (),
         )
     elif create:
         builder.changes.append(create)
@@ -48,58 +48,42 @@ def plan_creation(builder: TopicPlanBuilder, record: OwnershipRecord | None) -> 
 
 def _build_creation(builder: TopicPlanBuilder) -> CreateTopic | None:
     """Return the change that creates the topic; None after a refusal was added."""
-    spec = builder.spec
-    if _refuse_invalid_name(builder) or _refuse_stale_reassignment(builder):
+    spec, context = builder.spec, builder.context
+    if spec.topic in INTERNAL_TOPICS:
+        message = "Kafka creates this topic itself when it needs it"
+        builder.add_refusal(Reason.INTERNAL_TOPIC, message, hint=HINT_INTERNAL_TOPIC)
         return None
-    replicas = builder.context.placer.place_topic(spec)
+    # Kafka replaces "." by "_" in the names of metrics, so a.b and a_b would share their metrics.
+    other = context.topics_by_metric_name.get(metric_name(spec.topic)) if has_collision_chars(spec.topic) else None
+    if other:
+        message = f"collides with the topic {other}: Kafka does not distinguish . and _ in metric names"
+        builder.add_refusal(Reason.NAME_COLLISION, message, hint="choose another topicName")
+        return None
+    if spec.topic in context.state.reassigning_topics:
+        stale_entry = explain_stale_entry(topic_exists=False)
+        builder.add_refusal(Reason.REASSIGNMENT_IN_PROGRESS, stale_entry.message, hint=stale_entry.hint)
+        return None
+    replicas = context.placer.place_topic(spec)
     if isinstance(replicas, Issue):
         builder.refusals.append(replicas)
         return None
     create = CreateTopic(replicas, dict(sorted(spec.config.items())))
-    return None if _refuse_invalid_config(builder, create) else create
+    return None if _refuse_config(builder, create) else create
 
 
-def _refuse_invalid_name(builder: TopicPlanBuilder) -> bool:
-    name = builder.spec.topic
-    if name in INTERNAL_TOPICS:
-        message = "Kafka makes this topic itself, as it needs it"
-        builder.add_refusal(Reason.INTERNAL_TOPIC, message, instead=HINT_INTERNAL_TOPIC)
+def _refuse_config(builder: TopicPlanBuilder, create: CreateTopic) -> bool:
+    """Refuse the creation if the cluster cannot take its config; return whether it is refused."""
+    context, config, replica_count = builder.context, create.config, len(create.replicas[0])
+    rules, min_version = context.cluster.config_rules, context.state.min_version
+    if too_new := {key: message for key in config if (message := version_warning(rules, key, min_version))}:
+        path, message = ("config", next(iter(too_new))), "; ".join(too_new.values())
+        builder.add_refusal(Reason.CONFIG_TOO_NEW, message, path, hint=HINT_DECLARE_VERSION, withheld=(create,))
         return True
-    other = builder.context.topics_by_metric_name.get(metric_name(name)) if has_collision_chars(name) else None
-    if other:
-        message = f"collides with the topic {other}: Kafka takes . and _ for the same letter in metric names"
-        builder.add_refusal(Reason.NAME_COLLISION, message, instead="choose another topicName")
-    return other is not None
-
-
-def _refuse_stale_reassignment(builder: TopicPlanBuilder) -> bool:
-    is_named = builder.spec.topic in builder.context.state.reassigning_topics
-    if is_named:
-        stale_entry = explain_stale_entry(topic_exists=False)
-        builder.add_refusal(Reason.REASSIGNMENT_IN_PROGRESS, stale_entry.message, instead=stale_entry.hint)
-    return is_named
-
-
-def _refuse_invalid_config(builder: TopicPlanBuilder, create: CreateTopic) -> bool:
-    context, config, width = builder.context, create.config, len(create.replicas[0])
-    if new := {
-        key: message
-        for key in config
-        if (message := version_warning(context.config_rules, key, context.state.min_version))
-    }:
-        path, message = ("config", next(iter(new))), "; ".join(new.values())
-        builder.add_refusal(Reason.CONFIG_TOO_NEW, message, path, instead=HINT_DECLARE_VERSION, held=(create,))
-    elif errors := context.config_rules.find_errors(config, context.versions_to_check, context.settings):
-        message = "the config as it would be written is invalid: " + "; ".join(error.message for error in errors)
-        builder.add_refusal(
-            Reason.CONFIG_INVALID, message, ("config",), instead=config_hint(errors, config), held=(create,)
-        )
-    elif is_min_isr_above(config, width):
-        message = f"min.insync.replicas {config['min.insync.replicas']} with {format_count(width, 'replica')}"
-        instead = "every write with acks=all would fail; ask for no more than there are"
-        builder.add_refusal(
-            Reason.MIN_ISR_ABOVE_REPLICAS, message, ("config", "min.insync.replicas"), instead=instead, held=(create,)
-        )
-    else:
-        return False
-    return True
+    if builder.refuse_invalid_config(config, create):
+        return True
+    if is_min_isr_above(config, replica_count):
+        path = ("config", "min.insync.replicas")
+        message = f"min.insync.replicas {config['min.insync.replicas']} with {format_count(replica_count, 'replica')}"
+        builder.add_refusal(Reason.MIN_ISR_ABOVE_REPLICAS, message, path, hint=HINT_MIN_ISR, withheld=(create,))
+        return True
+    return False

@@ -1,50 +1,114 @@
-"""Reports problems that a topic already has; they do not refuse any change.
+"""Reports problems from before the run: of a topic, and stale entries of the reassignment request.
 
 ``planner`` calls ``find_problems`` after ``diff``. A problem that a change fixes, or that is already a refusal, is not
 reported again.
+
+If a topic is deleted during a reassignment, the controller keeps the topic's entry in the request. The entry has no
+effect until another broker becomes controller; then it moves any topic of that name. The reader of cluster states calls
+``find_stale_names``. Every plan, ``describe`` and ``drift`` report the entries, and a creation or deletion of such a
+topic is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import is_min_isr_above
 from topiarist.model.plan import UpdateConfig, config_after
 from topiarist.model.state import TopicState, describe_unequal_replication_factors
 from topiarist.planning.builder import TopicPlanBuilder, min_replica_count
-from topiarist.text import format_count, shorten_list
+from topiarist.text import format_count, printable, shorten_list
+
+_MAX_SHOWN_ENTRIES = 8
+
+NAMED_BY_REQUEST = "a reassignment request names it"
 
 
 def find_problems(builder: TopicPlanBuilder, topic: TopicState) -> None:
     """Add a notice for each existing problem that no change fixes."""
-    context = builder.context
     is_validated = builder.has_refusal(Reason.CONFIG_INVALID) or any(
         isinstance(change, UpdateConfig) for change in builder.changes
     )
     # A config equal to the manifest was validated when the manifest was loaded.
     if not is_validated and topic.config != builder.spec.config:
-        for error in context.config_rules.find_errors(topic.config, context.versions_to_check, context.settings):
+        for error in builder.context.find_config_errors(topic.config):
             builder.add_notice(Reason.EXISTING_PROBLEM, f"on the cluster is {error.message}", ("config",))
     malformed = builder.has_refusal(Reason.PARTITIONS_MALFORMED)
     if not topic.has_contiguous_partitions and not malformed:
         message = f"found partition ids {shorten_list(topic.partition_ids)}, wanted 0 to n-1: it cannot grow"
         builder.add_notice(Reason.EXISTING_PROBLEM, message, ("partitions",))
-    if () in topic.replicas and (empty := _partitions_without_replicas(topic, first=1 if malformed else 0)):
-        builder.add_notice(
-            Reason.EXISTING_PROBLEM, f"no replicas on the cluster for partition {shorten_list(empty)}", ("partitions",)
-        )
+    if () in topic.replicas:
+        pairs = zip(topic.partition_ids, topic.replicas, strict=True)
+        # A refusal of a malformed topic already reports partition 0.
+        if empty := [number for number, replicas in pairs if not replicas and not (malformed and number == 0)]:
+            message = f"no replicas on the cluster for partition {shorten_list(empty)}"
+            builder.add_notice(Reason.EXISTING_PROBLEM, message, ("partitions",))
     # If the manifest has a replication factor, ``diff`` refuses or ignores every other one.
     if builder.spec.replication_factor is None and (unequal := describe_unequal_replication_factors(topic)):
         builder.add_notice(Reason.EXISTING_PROBLEM, unequal, ("replicationFactor",))
     config = config_after(topic.config, builder.changes)
-    if "min.insync.replicas" in config and is_min_isr_above(config, narrowest := min_replica_count(topic)):
-        min_isr, replicas = config["min.insync.replicas"], format_count(narrowest, "replica")
-        message = f"min.insync.replicas {min_isr}: the narrowest partition has {replicas}: writes with acks=all fail"
+    if "min.insync.replicas" in config and is_min_isr_above(config, fewest := min_replica_count(topic)):
+        min_isr, replicas = config["min.insync.replicas"], format_count(fewest, "replica")
+        message = f"min.insync.replicas {min_isr}: a partition has only {replicas}: writes with acks=all fail"
         builder.add_notice(Reason.EXISTING_PROBLEM, message, ("config", "min.insync.replicas"))
 
 
-def _partitions_without_replicas(topic: TopicState, first: int) -> Sequence[int]:
-    """Return the partitions from ``first`` on that have no replicas."""
-    pairs = zip(topic.partition_ids, topic.replicas, strict=True)
-    return [partition for partition, replicas in pairs if not replicas and partition >= first]
+def find_stale_names(
+    names: Collection[str], request_identity: int | None, topics: Mapping[str, TopicState], unreadable: Collection[str]
+) -> frozenset[str]:
+    """Return the topic names with a stale entry in the request.
+
+    The topic does not exist, or it is younger than the request. ``request_identity`` is the identity of the request,
+    None if it cannot be read: then no entry is known to be stale. ``unreadable`` are the topics that cannot be read.
+    """
+    if request_identity is None:
+        return frozenset()
+    # Identities increase over time: a topic with a higher identity is younger than the request.
+    return frozenset(
+        name
+        for name in names
+        if (topics[name].identity > request_identity if name in topics else name not in unreadable)
+    )
+
+
+class StaleEntry(NamedTuple):
+    """The effect of a stale entry, and the hint how to remove it."""
+
+    message: str
+    hint: str
+
+
+_HINT_IF_ABSENT = (
+    "let another broker become controller before the topic is created, which drops the entry; or request a"
+    " reassignment of that partition through Kafka's Admin API"
+)
+_HINT_IF_PRESENT = (
+    "before that, request the present replicas of the topic, with kafka-reassign-partitions --bootstrap-server"
+)
+
+
+def explain_stale_entry(topic_exists: bool | None = None) -> StaleEntry:
+    """Return the effect of a stale entry and a hint.
+
+    ``topic_exists`` is whether a topic of that name exists now; None if that is not known.
+    """
+    if topic_exists:
+        cause, moved, hint = "and is older than the topic", "the topic", _HINT_IF_PRESENT
+    elif topic_exists is None:
+        cause, moved = "from an earlier topic of this name", "the present or a later topic"
+        hint = f"if the topic exists, {_HINT_IF_PRESENT}; if not, {_HINT_IF_ABSENT}"
+    else:
+        cause, moved, hint = "from an earlier topic of this name", "a new topic", _HINT_IF_ABSENT
+    return StaleEntry(f"{NAMED_BY_REQUEST}, {cause}: the next controller will move {moved} accordingly", hint)
+
+
+def stale_entry_warnings(names: Collection[str], topics: Collection[str]) -> Iterator[str]:
+    """Yield a warning for each stale entry of a cluster, with its hint."""
+    sorted_names = sorted(names)
+    for name in sorted_names[:_MAX_SHOWN_ENTRIES]:
+        stale_entry = explain_stale_entry(name in topics)
+        yield f"{printable(name)}: {stale_entry.message}. {stale_entry.hint[0].upper()}{stale_entry.hint[1:]}"
+    if len(sorted_names) > _MAX_SHOWN_ENTRIES:
+        yield f"the reassignment request has stale entries of {len(sorted_names) - _MAX_SHOWN_ENTRIES:,} more topics"

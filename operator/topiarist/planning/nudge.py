@@ -15,8 +15,8 @@ from topiarist.errors import Reason
 from topiarist.kafka.names import topic_name_problem
 from topiarist.model.plan import Change, Issue, Nudge, Plan, TopicPlan
 from topiarist.model.state import ClusterState, TopicInspection
-from topiarist.planning.planner import plan_without_specs
-from topiarist.planning.stale_reassignments import NAMED_BY_REQUEST
+from topiarist.planning.existing_problems import NAMED_BY_REQUEST
+from topiarist.planning.planner import HINT_AFTER_DELETION, plan_without_specs, unreadable_issue
 from topiarist.text import shorten_list
 
 
@@ -73,23 +73,24 @@ def _plan_topic(state: ClusterState, name: str, inspection: TopicInspection | No
 
 def _decide_nudge(state: ClusterState, name: str, inspection: TopicInspection | None) -> Change | Issue | None:
     if read_error := state.topic_errors.get(name):
-        instead = "correct the node: the controller looks at it when it is set"
-        return Issue(Reason.ZNODE_UNREADABLE, f"{read_error.path}: {read_error.message}", hint=instead)
+        hint = "fix the znode; the controller reads it when it is written, so no nudge is needed"
+        return unreadable_issue(read_error)._replace(hint=hint)
     topic, registered = state.topics[name], {broker.id for broker in state.brokers}
     if name in state.pending_deletions:
-        return Issue(Reason.DELETION_IN_PROGRESS, "is being deleted", hint="run again when it is gone")
+        return Issue(Reason.DELETION_IN_PROGRESS, "is marked for deletion", hint=HINT_AFTER_DELETION)
     if inspection is None or not inspection.states_readable or inspection.partition_errors:
-        message = "the states of its partitions cannot be read: whether it needs a nudge is not known"
-        return Issue(Reason.ZNODE_UNREADABLE, message, hint=f"topiarist describe {name} says which, and why")
+        message = "its partition states cannot be read, so it is unknown whether the topic needs a nudge"
+        return Issue(Reason.ZNODE_UNREADABLE, message, hint=f"run topiarist describe {name} for the unreadable znodes")
     replicas = dict(zip(topic.partition_ids, topic.replicas, strict=True))
     missing = tuple(partition for partition in replicas if partition not in inspection.states)
     if not missing:
         return None
     if topic.reassigning_partitions or name in state.reassigning_topics:
         message = NAMED_BY_REQUEST if name in state.reassigning_topics else "its replicas are being reassigned"
-        return Issue(Reason.REASSIGNMENT_IN_PROGRESS, message, hint="run again when that is done")
+        return Issue(Reason.REASSIGNMENT_IN_PROGRESS, message, hint="run again when the reassignment is done")
+    # The controller initializes a partition only if one of its brokers is registered, nudge or not.
     waiting = tuple(partition for partition in missing if registered.isdisjoint(replicas[partition]))
     if waiting == missing:
-        message = f"no broker of partition {shorten_list(waiting)} is registered: the controller waits for one"
-        return Issue(Reason.BROKERS_MISSING, message, hint="start one of them; no nudge is needed then")
+        message = f"no broker of partition {shorten_list(waiting)} is registered, and the controller waits for one"
+        return Issue(Reason.BROKERS_MISSING, message, hint="start one of these brokers; then no nudge is needed")
     return Nudge(tuple(partition for partition in missing if partition not in waiting))

@@ -25,9 +25,10 @@ _REASON_BY_ERROR_KIND = {
     "admin_operation": Reason.RACKS_INCOMPLETE,
 }
 _HINT_BY_REASON = {
-    Reason.TOO_FEW_BROKERS: "ask for fewer replicas, or add brokers",
-    Reason.RACKS_INCOMPLETE: "give all brokers a rack or none; for new topics also rackAwareness: Safe or Disabled",
-    Reason.PARTITIONS_MALFORMED: "mend the topic with Kafka's own tools; as it is it cannot grow",
+    Reason.TOO_FEW_BROKERS: "set a lower replicationFactor, or add brokers",
+    Reason.RACKS_INCOMPLETE: "configure a rack on all brokers or on none; or, for new topics, set rackAwareness: Safe "
+    "or Disabled in the Cluster",
+    Reason.PARTITIONS_MALFORMED: "fix the topic with Kafka's own tools; it cannot grow until then",
 }
 
 
@@ -51,14 +52,12 @@ class ReplicaPlacer:
         self._excluded_brokers = cluster.exclude_brokers | without_brokers
         self._allow_unknown_brokers = allow_unknown_brokers
         self._replica_holders = replica_holders
+        self._registered_brokers = frozenset(broker.id for broker in state.brokers)
         self.eligible_brokers = tuple(broker for broker in state.brokers if broker.id not in self._excluded_brokers)
 
     @cached_property
     def _replica_list_counts(self) -> Counter[Replicas]:
-        """Count how often each replica list occurs on the cluster.
-
-        Few lists are distinct, so the sums of loads are fast.
-        """
+        # Few lists of a cluster are distinct, so sums over the counts are fast.
         return Counter(chain.from_iterable(topic.replicas for topic in self._state.topics.values()))
 
     @cached_property
@@ -67,28 +66,19 @@ class ReplicaPlacer:
 
         A broker that holds only topics marked for deletion is not missing, because it will hold nothing.
         """
-        holders = (
-            frozenset(chain.from_iterable(self._remaining_replica_lists()))
-            if self._replica_holders is None
-            else self._replica_holders
-        )
-        return tuple(sorted(holders - {broker.id for broker in self._state.brokers} - self._excluded_brokers))
-
-    def _remaining_replica_lists(self) -> Iterable[Replicas]:
-        """Return the replica lists of the topics that are not marked for deletion.
-
-        A list may occur more than once.
-        """
-        if not self._state.pending_deletions:
-            return self._replica_list_counts
-        topics = self._state.topics.items()
-        return chain.from_iterable(
-            topic.replicas for name, topic in topics if name not in self._state.pending_deletions
-        )
+        holders = self._replica_holders
+        if holders is None:
+            deleted = self._state.pending_deletions
+            remaining: Iterable[Replicas] = self._replica_list_counts
+            if deleted:
+                topics = self._state.topics.items()
+                remaining = chain.from_iterable(topic.replicas for name, topic in topics if name not in deleted)
+            holders = frozenset(chain.from_iterable(remaining))
+        return tuple(sorted(holders - self._registered_brokers - self._excluded_brokers))
 
     def current_load(self) -> dict[int, Load]:
         """Return leaders and replicas of every broker, idle brokers included."""
-        return compute_broker_load(self._replica_list_counts, [broker.id for broker in self._state.brokers])
+        return compute_broker_load(self._replica_list_counts, self._registered_brokers)
 
     def place_topic(self, spec: TopicSpec) -> tuple[Replicas, ...] | Issue:
         """Return the replica lists of a new topic, or an issue.
@@ -118,78 +108,57 @@ class ReplicaPlacer:
 
         Only the new partitions have lists. Kafka's expansion is always rack-aware.
         """
-        explicit = spec.assignment is not None
         # Explicit lists name their brokers, so a missing broker cannot distort the placement.
-        if finding := None if explicit else self._missing_brokers_issue():
+        if spec.assignment is None and (finding := self._missing_brokers_issue()):
             return finding
         try:
+            # Kafka checks the racks of all brokers before a growth by explicit lists, too.
             brokers = placement.prepare_brokers(self.eligible_brokers, RackAwareness.ENFORCED.value.lower())
-            if spec.assignment is not None:
-                return self._check_explicit_growth(spec.assignment[len(topic.replicas) :], len(topic.replicas[0]))
-            return placement.expand_assignment(
-                brokers, dict(zip(topic.partition_ids, topic.replicas, strict=True)), total
-            )
+            if spec.assignment is None:
+                existing = dict(zip(topic.partition_ids, topic.replicas, strict=True))
+                return placement.expand_assignment(brokers, existing, total)
         except AssignmentError as error:
-            return self._make_issue(error, ("replicaAssignment",) if explicit else ("partitions",))
-
-    def _check_explicit_growth(self, more: tuple[Replicas, ...], width: int) -> tuple[Replicas, ...] | Issue:
-        if any(len(replicas) != width for replicas in more):
+            return self._make_issue(error, ("partitions",) if spec.assignment is None else ("replicaAssignment",))
+        added, replica_count = spec.assignment[len(topic.replicas) :], len(topic.replicas[0])
+        if any(len(replicas) != replica_count for replicas in added):
             return Issue(
                 Reason.REPLICATION_FACTOR_DIFFERS,
-                f"partition 0 has {format_count(width, 'replica')}, new partitions must have as many",
+                f"partition 0 has {format_count(replica_count, 'replica')}, new partitions must have the same number",
                 ("replicaAssignment",),
-                f"name {format_count(width, 'broker')} for each new partition",
+                f"list {format_count(replica_count, 'broker')} for each new partition",
             )
-        return self._check_explicit_lists(more, allow_unknown=False)
+        return self._check_explicit_lists(added, allow_unknown=False)
 
     def _check_explicit_lists(self, lists: tuple[Replicas, ...], allow_unknown: bool) -> tuple[Replicas, ...] | Issue:
-        """Return the lists, or an issue if a broker is unregistered or excluded.
-
-        Kafka accepts unregistered brokers at creation only.
-        """
-        named = {broker for replicas in lists for broker in replicas}
-        known = {broker.id for broker in self._state.brokers}
-        path = ("replicaAssignment",)
-        if left_out := sorted(named & self._excluded_brokers):
-            message = f"no new replicas in this run for broker {_join_ids(left_out)}"
-            return Issue(
-                Reason.EXCLUDED_BROKERS,
-                message,
-                path,
-                "name other brokers; excludeBrokers and --without-brokers say so",
-            )
-        if (unknown := sorted(named - known)) and not allow_unknown:
-            message = (
-                f"no such broker is registered: {_join_ids(unknown)}; registered: {_join_ids(sorted(known)) or 'none'}"
-            )
-            return Issue(
-                Reason.UNKNOWN_BROKERS,
-                message,
-                path,
-                "name registered brokers (a new topic: or --allow-unknown-brokers)",
-            )
+        # Kafka accepts unregistered brokers at creation only.
+        named, path = {broker for replicas in lists for broker in replicas}, ("replicaAssignment",)
+        if excluded := sorted(named & self._excluded_brokers):
+            message = f"excludeBrokers or --without-brokers excludes broker {_join_ids(excluded)} from new replicas"
+            return Issue(Reason.EXCLUDED_BROKERS, message, path, "list other brokers, or change the exclusion")
+        if (unknown := sorted(named - self._registered_brokers)) and not allow_unknown:
+            registered = _join_ids(sorted(self._registered_brokers)) or "none"
+            message = f"broker {_join_ids(unknown)} is not registered; registered: {registered}"
+            hint = "list registered brokers; or, for a new topic, pass --allow-unknown-brokers"
+            return Issue(Reason.UNKNOWN_BROKERS, message, path, hint)
         return lists
 
     def _missing_brokers_issue(self) -> Issue | None:
         if not self.missing_brokers:
             return None
-        is_single = len(self.missing_brokers) == 1
-        who = (
-            f"broker {self.missing_brokers[0]} holds"
-            if is_single
-            else f"brokers {_join_ids(self.missing_brokers)} hold"
+        ids = _join_ids(self.missing_brokers)
+        subject, verb = (
+            (f"broker {ids} holds", "is") if len(self.missing_brokers) == 1 else (f"brokers {ids} hold", "are")
         )
         return Issue(
             Reason.BROKERS_MISSING,
-            f"{who} replicas but {'is' if is_single else 'are'} not registered; a placement made now would leave "
-            f"{'it' if is_single else 'them'} out",
-            hint="wait until it is back, or say that it is meant: --without-brokers or excludeBrokers",
+            f"{subject} replicas but {verb} not registered; new replicas would all be placed on the other brokers",
+            hint="wait until all are registered again, pass --without-brokers, or set excludeBrokers",
         )
 
-    def _make_issue(self, error: AssignmentError, field: tuple[str, ...]) -> Issue:
+    def _make_issue(self, error: AssignmentError, path: tuple[str, ...]) -> Issue:
         reason = _REASON_BY_ERROR_KIND.get(error.kind, Reason.PARTITIONS_MALFORMED)
-        return Issue(reason, str(error), field, _HINT_BY_REASON.get(reason, ""))
+        return Issue(reason, str(error), path, _HINT_BY_REASON[reason])
 
 
-def _join_ids(brokers: list[int] | tuple[int, ...]) -> str:
+def _join_ids(brokers: Iterable[int]) -> str:
     return ", ".join(map(str, brokers))

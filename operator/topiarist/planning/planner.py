@@ -26,8 +26,8 @@ from itertools import chain
 
 from topiarist.errors import Reason
 from topiarist.kafka.names import INTERNAL_TOPICS, index_by_metric_name
-from topiarist.model import ownership_record
-from topiarist.model import plan as plan_
+from topiarist.kafka.types import format_version
+from topiarist.model.ownership_record import describe_external_changes
 from topiarist.model.plan import (
     AddPartitions,
     CreateTopic,
@@ -37,6 +37,7 @@ from topiarist.model.plan import (
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
+    config_after,
     partitions_after,
     record_after,
     withhold,
@@ -44,14 +45,24 @@ from topiarist.model.plan import (
 from topiarist.model.progress import blocking_reason, build_topic_progress
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
-from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
-from topiarist.planning import diff, existing_problems
-from topiarist.planning.builder import HINT_INTERNAL_TOPIC, PlanContext, TopicPlanBuilder
+from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState, WriteBlock
+from topiarist.planning import diff
+from topiarist.planning.builder import HINT_INTERNAL_TOPIC, HINT_PROTECTED_TOPIC, PlanContext, TopicPlanBuilder
 from topiarist.planning.create import plan_creation
+from topiarist.planning.existing_problems import NAMED_BY_REQUEST, explain_stale_entry, find_problems
 from topiarist.planning.placement import ReplicaPlacer
 from topiarist.planning.risk import assess_deletion
 from topiarist.planning.size_limits import enforce_size_limits
-from topiarist.planning.stale_reassignments import NAMED_BY_REQUEST, explain_stale_entry
+
+HINT_AFTER_DELETION = "run again when the controller has deleted it"
+
+
+def unreadable_issue(read_error: ReadError) -> Issue:
+    """Return the refusal of a topic with a znode that cannot be read."""
+    message = f"{read_error.path}: {read_error.message}"
+    return Issue(
+        Reason.ZNODE_UNREADABLE, message, hint="fix the znode; topiarist writes nothing to the topic until then"
+    )
 
 
 def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSpec], options: RunOptions) -> Plan:
@@ -72,8 +83,7 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
                 plans.append(plan)
     plans.sort(key=lambda plan: plan.topic)
     plans, warnings = enforce_size_limits(plans, state.list_sizes)
-    plans = apply_write_block(plans, state)
-    places = any(plan.new_replicas() for plan in plans)
+    plans = apply_write_block(plans, state.write_block)
     return Plan(
         cluster=cluster.name,
         cluster_id=state.cluster_id,
@@ -83,8 +93,8 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
         topics=tuple(plans),
         unchanged=unchanged,
         orphans=_find_orphans(state, options, declared),
-        warnings=(*state.warnings, *_cluster_warnings(state, cluster), *warnings, *_bypass_warnings(plans)),
-        load=context.placer.current_load() if places else {},
+        warnings=(*state.warnings, *_find_cluster_warnings(state, cluster), *warnings, *_bypass_warnings(plans)),
+        load=context.placer.current_load() if any(plan.new_replicas() for plan in plans) else {},
         write_block=state.write_block,
         config_rules=cluster.config_rules.with_relevant_settings(),
         min_version=state.min_version,
@@ -98,22 +108,17 @@ def plan_topic(spec: TopicSpec, context: PlanContext) -> TopicPlan:
     state, name = context.state, spec.topic
     builder = TopicPlanBuilder(spec, context)
     if read_error := state.topic_errors.get(name):
-        builder.add_refusal(
-            Reason.ZNODE_UNREADABLE,
-            f"{read_error.path}: {read_error.message}",
-            instead="mend it; nothing is written until then",
-        )
+        builder.refusals.append(unreadable_issue(read_error))
         return _build_topic_plan(builder, None, None)
     topic = state.topics.get(name)
     record = state.record_of(name)
+    # Checked before ``topic``: the deletion request can outlive the topic's znode for a moment.
     if name in state.pending_deletions:
         if spec.absent:
-            builder.add_notice(
-                Reason.DELETION_IN_PROGRESS,
-                f"marked for deletion: {blocking_reason(build_topic_progress(state, name))}",
-            )
+            why = blocking_reason(build_topic_progress(state, name))
+            builder.add_notice(Reason.DELETION_IN_PROGRESS, f"marked for deletion: {why}")
         else:
-            builder.add_refusal(Reason.DELETION_IN_PROGRESS, "is being deleted", instead="run again when it has gone")
+            builder.add_refusal(Reason.DELETION_IN_PROGRESS, "is marked for deletion", hint=HINT_AFTER_DELETION)
     elif topic is None:
         plan_creation(builder, record)
     elif spec.absent:
@@ -136,7 +141,7 @@ def plan_without_specs(
         chroot=state.chroot,
         owner=owner,
         brokers=state.brokers,
-        topics=tuple(apply_write_block([*topics], state)),
+        topics=tuple(apply_write_block(topics, state.write_block)),
         warnings=warnings,
         write_block=state.write_block,
         controller=state.controller,
@@ -157,15 +162,9 @@ def make_plan_context(
     remaining topic, and ``other_topics`` are the names of the other topics, for the check of collisions.
     """
     placer = ReplicaPlacer(state, cluster, options.without_brokers, options.allow_unknown_brokers, replica_holders)
+    settings = cluster.config_rules.merge_dynamic_settings(state.broker_defaults)
     by_metric_name = index_by_metric_name(chain(state.topics, state.topic_errors, other_topics))
-    return PlanContext(
-        state,
-        cluster,
-        options,
-        placer,
-        cluster.config_rules.merge_dynamic_settings(state.broker_defaults),
-        by_metric_name,
-    )
+    return PlanContext(state, cluster, options, placer, settings, by_metric_name)
 
 
 def _build_topic_plan(builder: TopicPlanBuilder, topic: TopicState | None, record: OwnershipRecord | None) -> TopicPlan:
@@ -179,8 +178,12 @@ def _build_topic_plan(builder: TopicPlanBuilder, topic: TopicState | None, recor
         after = OwnershipRecord(owner, deleted=True)
     elif builder.changes and isinstance(builder.changes[0], CreateTopic):
         after = record_after(owner, spec, builder.changes[0].config, len(builder.changes[0].replicas), None)
-    elif topic is not None and _may_write_record(builder):
-        config = plan_.config_after(topic.config, builder.changes) if builder.changes else topic.config
+    elif (
+        topic is not None
+        and not spec.absent
+        and _NO_RECORD_REASONS.isdisjoint([refusal.reason for refusal in builder.refusals])
+    ):
+        config = config_after(topic.config, builder.changes) if builder.changes else topic.config
         partitions = partitions_after(len(topic.replicas), builder.changes)
         after = record_after(owner, spec, config, partitions, topic.valid_record)
         if not builder.changes and topic.valid_record == replace(after, applied=None):
@@ -200,13 +203,10 @@ def _build_topic_plan(builder: TopicPlanBuilder, topic: TopicState | None, recor
     )
 
 
+# A topic that was refused for one of these reasons is not the run's own, so its record stays as it is.
 _NO_RECORD_REASONS = frozenset(
     {Reason.NOT_OWNED, Reason.NOT_ADOPTED, Reason.DELETION_IN_PROGRESS, Reason.DELETION_DISABLED}
 )
-
-
-def _may_write_record(builder: TopicPlanBuilder) -> bool:
-    return not builder.spec.absent and _NO_RECORD_REASONS.isdisjoint([refusal.reason for refusal in builder.refusals])
 
 
 def _plan_existing(builder: TopicPlanBuilder, topic: TopicState) -> None:
@@ -216,80 +216,79 @@ def _plan_existing(builder: TopicPlanBuilder, topic: TopicState) -> None:
         builder.refuse_other_owner(record)
         return
     if record and topic.modified_externally:
-        builder.add_notice(
-            Reason.MODIFIED_EXTERNALLY, ownership_record.describe_external_changes(record, topic.config), ("config",)
-        )
+        message = describe_external_changes(record, topic.config)
+        builder.add_notice(Reason.MODIFIED_EXTERNALLY, message, ("config",))
     diff.find_changes(builder, topic)
-    existing_problems.find_problems(builder, topic)
+    find_problems(builder, topic)
     # An adoption without a difference changes only the record, so it needs no permission.
     differs = bool(builder.changes or builder.refusals)
     if record is None and differs and not builder.spec.observe_only and not run.may_adopt(topic.name):
-        held, builder.changes = tuple(builder.changes), []
+        withheld, builder.changes = tuple(builder.changes), []
         builder.add_refusal(
             Reason.NOT_ADOPTED,
-            "exists already, was not made by topiarist, and differs",
-            instead=f"if it is meant: --adopt={topic.name}, or --adopt='*' for all",
-            held=held,
+            "exists, has no ownership record, and differs from its spec",
+            hint=f"to adopt and change it, pass --adopt={topic.name}, or --adopt='*' for all topics",
+            withheld=withheld,
         )
+
+
+STALE_RECORD_MESSAGE = "its ownership record belongs to an earlier topic of this name, so it has no effect"
 
 
 def _notice_stale_record(builder: TopicPlanBuilder, topic: TopicState) -> None:
     if topic.record and not topic.record_valid:
-        builder.add_notice(
-            Reason.STALE_OWNERSHIP_RECORD, "our record belongs to an earlier topic of this name: it counts as none"
-        )
+        builder.add_notice(Reason.STALE_OWNERSHIP_RECORD, STALE_RECORD_MESSAGE)
 
 
 def _plan_deletion(builder: TopicPlanBuilder, topic: TopicState) -> None:
-    """Plan ``ensure: Absent`` for an existing topic.
-
-    Only an ownership record from before this run allows a deletion; a deletion never takes ownership.
-    """
-    record, path = topic.valid_record, ("ensure",)
+    # Only an ownership record from before this run allows a deletion; a deletion never takes ownership.
+    record, owner, state = topic.valid_record, builder.context.options.owner, builder.context.state
     _notice_stale_record(builder, topic)
     if topic.name in INTERNAL_TOPICS:
-        instead = HINT_INTERNAL_TOPIC
-        builder.add_refusal(Reason.INTERNAL_TOPIC, "Kafka's own topic is not deleted", path, instead=instead)
-    elif builder.context.is_protected(topic.name):
-        message = "belongs to other software: it is not deleted"
-        builder.add_refusal(Reason.PROTECTED_TOPIC, message, path, instead="Cluster.spec.protected lists the names")
+        reason, hint = Reason.INTERNAL_TOPIC, HINT_INTERNAL_TOPIC
+        message = "topiarist does not delete Kafka's own topics"
+    elif builder.context.cluster.is_protected(topic.name):
+        reason, hint = Reason.PROTECTED_TOPIC, HINT_PROTECTED_TOPIC
+        message = "belongs to other software, so topiarist does not delete it"
     elif record is None:
-        message = "was not made or adopted by topiarist before this run: it is not deleted"
-        builder.add_refusal(
-            Reason.NOT_ADOPTED, message, path, instead="adopt it first (ensure: Present), then ask again"
-        )
-    elif record.owner != builder.context.options.owner:
-        message = f"belongs to owner {record.owner}, this run is {builder.context.options.owner}: it is not deleted"
-        instead = f"leave it to its owner, or take it over first (ensure: Present and --take-ownership={topic.name})"
-        builder.add_refusal(Reason.NOT_OWNED, message, path, instead=instead)
+        reason, hint = Reason.NOT_ADOPTED, "adopt it first (ensure: Present), then delete it"
+        message = "had no ownership record before this run, so topiarist does not delete it"
+    elif record.owner != owner:
+        reason = Reason.NOT_OWNED
+        hint = f"leave it to its owner, or take ownership first (ensure: Present, --take-ownership={topic.name})"
+        message = f"belongs to owner {record.owner}, this run is {owner}: it is not deleted"
     elif record.deleted:
-        message = "we marked it for deletion, the mark has gone and the topic is still there"
-        instead = (
-            "the brokers have delete.topic.enable=false. Leave the topic (ensure: Present, or release it); or turn"
-        )
-        instead += " that on, say ensure: Present once, and then Absent again"
-        builder.add_refusal(Reason.DELETION_DISABLED, message, path, instead=instead)
-    elif topic.name in builder.context.state.reassigning_topics:
-        message = f"{NAMED_BY_REQUEST}: its entry would stay, and move a topic of this name that is made later"
-        instead = "run again when the reassignment is done"
-        if topic.name in builder.context.state.stale_reassignments:
-            message, instead = explain_stale_entry(topic_exists=True)
-        builder.add_refusal(Reason.REASSIGNMENT_IN_PROGRESS, message, path, instead=instead)
+        # With delete.topic.enable=false the controller removes the request and keeps the topic.
+        reason = Reason.DELETION_DISABLED
+        hint = "keep the topic (ensure: Present, or unmanage it); or set delete.topic.enable=true on the brokers, "
+        hint += "apply ensure: Present once, and then ensure: Absent again"
+        message = "the deletion request is gone and the topic still exists: the brokers have delete.topic.enable=false"
+    elif topic.name in state.stale_reassignments:
+        reason = Reason.REASSIGNMENT_IN_PROGRESS
+        message, hint = explain_stale_entry(topic_exists=True)
+    elif topic.name in state.reassigning_topics:
+        reason, hint = Reason.REASSIGNMENT_IN_PROGRESS, "run again when the reassignment is done"
+        message = f"{NAMED_BY_REQUEST}: its entry would remain, and move a later topic of this name"
     else:
         partitions, replicas = len(topic.replicas), sum(map(len, topic.replicas))
         builder.changes.append(DeleteTopic(partitions, replicas, assess_deletion(partitions, replicas)))
+        return
+    builder.add_refusal(reason, message, ("ensure",), hint=hint)
 
 
-def apply_write_block(plans: list[TopicPlan], state: ClusterState) -> list[TopicPlan]:
-    """Return the plans; a write block of the cluster turns all changes into refusals."""
-    if state.write_block.reason is None:
-        return plans
-    finding = Issue(state.write_block.reason, state.write_block.message)
-    return [withhold(plan, plan.changes, finding) if plan.is_actionable else plan for plan in plans]
+def apply_write_block(plans: Iterable[TopicPlan], write_block: WriteBlock) -> list[TopicPlan]:
+    """Return the plans; a write block of the cluster turns all changes into refusals.
+
+    The cluster may be frozen, or its controller may change, after this check and before a write. Therefore each
+    transaction checks the version of the freeze znode (``/topiarist/gate``) and the controller's epoch again.
+    """
+    if write_block.reason is None:
+        return [*plans]
+    issue = Issue(write_block.reason, write_block.message)
+    return [withhold(plan, plan.changes, issue) if plan.is_actionable else plan for plan in plans]
 
 
 def _find_orphans(state: ClusterState, options: RunOptions, declared: set[str]) -> tuple[str, ...]:
-    """Return the topics that this owner's records name and no manifest declares."""
     return tuple(
         sorted(
             name
@@ -300,17 +299,16 @@ def _find_orphans(state: ClusterState, options: RunOptions, declared: set[str]) 
     )
 
 
-def _cluster_warnings(state: ClusterState, cluster: ClusterSpec) -> Iterable[str]:
-    """Yield warnings about the cluster that matter for trust in a plan."""
+def _find_cluster_warnings(state: ClusterState, cluster: ClusterSpec) -> Iterable[str]:
     if cluster.cluster_id == "" and cluster.source is not None:
         yield f"no clusterId guards this cluster; add to spec: clusterId: {state.cluster_id}"
     if cluster.version is not None and cluster.version < state.min_version:
-        oldest = ".".join(map(str, state.min_version))
-        yield f"kafkaVersion is {'.'.join(map(str, cluster.version))}, but the cluster shows signs of {oldest} or later"
+        declared, oldest = format_version(cluster.version), format_version(state.min_version)
+        yield f"kafkaVersion is {declared}, but the znodes of the cluster need {oldest} or later"
 
 
 def _bypass_warnings(plans: Sequence[TopicPlan]) -> Iterable[str]:
-    """Yield a warning if writes bypass the checks of Kafka's own interface."""
+    # Writes to ZooKeeper bypass the checks of the brokers' Admin API.
     changes = chain.from_iterable(plan.changes for plan in plans if plan.is_actionable)
     if any(isinstance(change, CreateTopic | AddPartitions | UpdateConfig) for change in changes):
-        yield "written to ZooKeeper directly: the brokers' topic and config policies, ACLs and quotas are not asked"
+        yield "written to ZooKeeper directly: the brokers' topic and config policies, ACLs and quotas are not checked"

@@ -21,7 +21,6 @@ from topiarist.model.plan import (
     AddPartitions,
     CreateTopic,
     DeleteTopic,
-    Issue,
     Nudge,
     Plan,
     PlanAssumptions,
@@ -30,21 +29,21 @@ from topiarist.model.plan import (
     config_after,
     releases_ownership,
     retained_managed_keys,
-    withhold,
 )
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
+from topiarist.planning.existing_problems import NAMED_BY_REQUEST
 from topiarist.planning.placement import ReplicaPlacer
+from topiarist.planning.planner import apply_write_block
 from topiarist.planning.risk import describe_increase, reassess
-from topiarist.planning.stale_reassignments import NAMED_BY_REQUEST
+
+_NAMED_BY_REQUEST_NOW = f"{NAMED_BY_REQUEST} now: its entry would outlive the topic, or move a new one"
+_REASSIGNED_NOW = "its replicas are being reassigned now"
 
 
 def is_nudge(plan: TopicPlan) -> bool:
     """Return whether the plan only nudges the controller and changes nothing else."""
     return any(isinstance(change, Nudge) for change in plan.changes)
-
-
-_NAMED_BY_REQUEST_NOW = f"{NAMED_BY_REQUEST} now: its entry would outlive the topic, or move a new one"
 
 
 class Validity(str, Enum):
@@ -97,8 +96,6 @@ def check_preconditions(plan: TopicPlan, assumptions: PlanAssumptions, current: 
         return ALREADY_APPLIED
     if releases_ownership(plan):
         message = _record_conflict(plan.record_before, current.record)
-    elif is_nudge(plan):
-        message = _nudge_conflict(plan, current)
     else:
         message = (
             _topic_conflict(plan, current)
@@ -115,6 +112,7 @@ def _is_already_applied(plan: TopicPlan, current: CurrentTopic) -> bool:
     if releases_ownership(plan):
         return current.record is None
     if any(isinstance(change, DeleteTopic) for change in plan.changes):
+        # The deletion record proves that topiarist, and not another client, requested the deletion.
         return (current.topic is None or current.marked_for_deletion) and current.record == plan.record_after
     topic = current.topic
     if topic is None or current.marked_for_deletion or not topic.record_valid or topic.record != plan.record_after:
@@ -137,90 +135,61 @@ def _is_change_applied(change: object, topic: TopicState) -> bool:
 
 def _topic_conflict(plan: TopicPlan, current: CurrentTopic) -> str:
     """Return the first difference from the planned state; empty if there is none."""
+    before, topic = plan.before, current.topic
     if current.marked_for_deletion:
         return "is marked for deletion now"
-    if plan.before is None:
-        if current.topic is not None:
+    if before is None:
+        if topic is not None:
             return "did not exist, and exists now"
         if current.reassigning:
             return _NAMED_BY_REQUEST_NOW
-        return _name_conflict(plan.topic, current) or _record_conflict(plan.record_before, current.record)
-    topic = current.topic
+        name = plan.topic
+        if has_collision_chars(name) and (other := current.topics_by_metric_name.get(metric_name(name))):
+            return f"would collide with {other}, which exists now"
+        return _record_conflict(plan.record_before, current.record)
     if topic is None:
-        return "existed, and is gone now"
-    if _is_recreated(plan.before, topic):
-        return "was deleted and made again: it is another topic now"
-    if topic.record_valid != plan.before.record_valid:
-        return (
-            "our record beside it counted, and no longer does"
-            if plan.before.record_valid
-            else "has a record of ours now"
-        )
-    return (
-        _record_conflict(plan.before.record, topic.record)
-        or _change_conflict(plan.changes, plan.before.topic_id, topic, current)
-        or _retained_config_conflict(plan, plan.before, topic)
-    )
-
-
-def _nudge_conflict(plan: TopicPlan, current: CurrentTopic) -> str:
-    """Return why the topic may not be nudged now; empty if it may."""
-    if current.marked_for_deletion:
-        return "is marked for deletion now"
-    if current.topic is None or plan.before is None:
-        return "existed, and is gone now"
-    if _is_recreated(plan.before, current.topic):
-        return "was deleted and made again: it is another topic now"
-    if current.topic.reassigning_partitions or current.reassigning:
-        return "its replicas are being reassigned now"
-    return "" if current.topic.replicas == plan.before.replicas else "has other replicas now"
-
-
-def _is_recreated(before: TopicState, now: TopicState) -> bool:
-    """Return whether ``now`` is a different topic with the same name.
-
-    Topic ids are compared only if both states have one, because the controller may add the id after the topic was
-    created.
-    """
-    return before.identity != now.identity or (before.topic_id or now.topic_id) != (now.topic_id or before.topic_id)
-
-
-def _name_conflict(name: str, current: CurrentTopic) -> str:
-    other = current.topics_by_metric_name.get(metric_name(name)) if has_collision_chars(name) else None
-    return f"would collide with {other}, which exists now" if other else ""
-
-
-def _retained_config_conflict(plan: TopicPlan, before: TopicState, now: TopicState) -> str:
+        return "existed, and does not exist now"
+    if _is_recreated(before, topic):
+        return "was deleted and recreated: it is another topic now"
+    if is_nudge(plan):  # writes no record, config or assignment, so those may have changed
+        if topic.reassigning_partitions or current.reassigning:
+            return _REASSIGNED_NOW
+        return "" if topic.replicas == before.replicas else "has other replicas now"
+    if topic.record_valid != before.record_valid:
+        was, now = ("valid" if valid else "missing or stale" for valid in (before.record_valid, topic.record_valid))
+        return f"its ownership record was {was}, and is {now} now"
+    if conflict := (
+        _record_conflict(before.record, topic.record) or _change_conflict(plan.changes, before.topic_id, topic, current)
+    ):
+        return conflict
     for key in retained_managed_keys(plan):
-        if now.config.get(key) != before.config.get(key):
-            return f"{key} was {_format_value(before.config.get(key))}, and is {_format_value(now.config.get(key))} now"
+        if topic.config.get(key) != before.config.get(key):
+            return _config_conflict(key, before.config.get(key), topic)
     return ""
 
 
-def _invalid_config_conflict(plan: TopicPlan, assumptions: PlanAssumptions, current: CurrentTopic) -> str:
-    """Return why the config to write is invalid; empty if it is valid.
+def _is_recreated(before: TopicState, now: TopicState) -> bool:
+    # The controller may add a topic id later, so ids are compared only if both states have one.
+    return before.identity != now.identity or (before.topic_id or now.topic_id) != (now.topic_id or before.topic_id)
 
-    The written config includes external changes made since the plan. The rules are those of ``make_plan``. The minimum
-    Kafka version is the higher of the planned and the current one, because a single topic may show less than the whole
-    cluster did.
-    """
+
+def _invalid_config_conflict(plan: TopicPlan, assumptions: PlanAssumptions, current: CurrentTopic) -> str:
+    # The written config includes external changes made since the plan; the rules are those of ``make_plan``.
     written, after = _configs_after_write(plan, current.topic)
     if not after:
         return ""
     settings = assumptions.config_rules.merge_dynamic_settings(current.broker_defaults)
+    # A single topic may show an older minimum version than the whole cluster did.
     versions = assumptions.config_rules.versions_to_check(max(assumptions.min_version, current.min_version))
     errors = [error.message for error in assumptions.config_rules.find_errors(after, versions, settings)]
     replicas = current.topic.replicas if current.topic else plan.new_replicas()
     if is_min_isr_above(written, min(map(len, replicas), default=0)):
-        errors.append("min.insync.replicas: more than the narrowest partition has replicas")
-    return f"the config as it would be written now is invalid: {'; '.join(errors)}" if errors else ""
+        errors.append("min.insync.replicas: a partition has fewer replicas")
+    return f"the config after the change would be invalid now: {'; '.join(errors)}" if errors else ""
 
 
 def _risk_conflict(plan: TopicPlan, assumptions: PlanAssumptions, current: CurrentTopic) -> str:
-    """Return the changes that are riskier than planned; empty if none are.
-
-    An approval covers only the risk that the plan showed.
-    """
+    # An approval covers only the risk that the plan showed.
     if current.topic is None:
         return ""
     before, settings = current.topic.config, assumptions.config_rules.merge_dynamic_settings(current.broker_defaults)
@@ -243,23 +212,19 @@ def _configs_after_write(plan: TopicPlan, topic: TopicState | None) -> tuple[Map
 def _record_conflict(before: OwnershipRecord | None, now: OwnershipRecord | None) -> str:
     if before == now:
         return ""
-    return f"our record was {_describe_record(before)}, and is {_describe_record(now)} now"
-
-
-def _describe_record(record: OwnershipRecord | None) -> str:
-    if record is None:
-        return "absent"
-    keys = ", ".join(record.config_keys) or "no keys"
-    return f"that of owner {record.owner} ({'deleted' if record.deleted else keys})"
+    words = []
+    for record in (before, now):
+        keys = ", ".join(record.config_keys) or "no keys" if record else ""
+        words.append(f"that of owner {record.owner} ({'deleted' if record.deleted else keys})" if record else "absent")
+    return f"its ownership record was {words[0]}, and is {words[1]} now"
 
 
 def _change_conflict(changes: Sequence[object], topic_id: str | None, topic: TopicState, current: CurrentTopic) -> str:
     for change in changes:
         if isinstance(change, UpdateConfig):
             for item in change.items:
-                actual = topic.config.get(item.key)
-                if actual != item.before:
-                    return f"{item.key} was {_format_value(item.before)}, and is {_format_value(actual)} now"
+                if topic.config.get(item.key) != item.before:
+                    return _config_conflict(item.key, item.before, topic)
         elif isinstance(change, AddPartitions):
             if len(topic.replicas) != change.before:
                 return _partition_count_conflict(change.before, topic)
@@ -267,9 +232,10 @@ def _change_conflict(changes: Sequence[object], topic_id: str | None, topic: Top
                 missing = next(index for index, number in enumerate(topic.partition_ids) if index != number)
                 return f"partition {missing} is missing now"
             if topic.reassigning_partitions or current.reassigning:
-                return "its replicas are being reassigned now"
+                return _REASSIGNED_NOW
             if topic.replicas[0] != change.first_replicas:
                 return f"partition 0 was on {list(change.first_replicas)}, and is on {list(topic.replicas[0])} now"
+            # The controller assigns a missing id and then writes the znode from its memory, without new partitions.
             if topic_id and not topic.topic_id:
                 return f"had the topic id {topic_id}, and has none now"
             if topic.unknown_fields:
@@ -280,6 +246,11 @@ def _change_conflict(changes: Sequence[object], topic_id: str | None, topic: Top
             if len(topic.replicas) != change.partitions:
                 return _partition_count_conflict(change.partitions, topic)
     return ""
+
+
+def _config_conflict(key: str, before: str | None, topic: TopicState) -> str:
+    was, now = ("not set" if value is None else value for value in (before, topic.config.get(key)))
+    return f"{key} was {was}, and is {now} now"
 
 
 def _partition_count_conflict(before: int, topic: TopicState) -> str:
@@ -296,10 +267,6 @@ def _broker_conflict(plan: TopicPlan, planned_brokers: Mapping[int, Broker], cur
         if after.rack != before.rack:
             return f"broker {broker} was in rack {before.rack}, and is in {after.rack} now"
     return ""
-
-
-def _format_value(text: str | None) -> str:
-    return "not set" if text is None else text
 
 
 def check_plan(plan: Plan, state: ClusterState) -> Iterator[tuple[TopicPlan, PlanValidity]]:
@@ -352,12 +319,11 @@ def revalidate(plan: Plan, state: ClusterState) -> RevalidatedPlan:
     """
     validity_by_topic = {topic.topic: result for topic, result in check_plan(plan, state)}
     already_applied = tuple(topic for topic in plan.topics if validity_by_topic.get(topic.topic) == ALREADY_APPLIED)
-    remaining = [topic for topic in plan.topics if validity_by_topic.get(topic.topic) != ALREADY_APPLIED]
-    if state.write_block.reason:
-        closed = Issue(state.write_block.reason, state.write_block.message)
-        remaining = [withhold(topic, topic.changes, closed) if topic.is_actionable else topic for topic in remaining]
+    remaining = apply_write_block(
+        (topic for topic in plan.topics if validity_by_topic.get(topic.topic) != ALREADY_APPLIED), state.write_block
+    )
     planned_topics = {topic.topic for topic in plan.topics if topic.changes or topic.refusals}
-    placer = ReplicaPlacer(state, ClusterSpec(), frozenset(), allow_unknown_brokers=True)
+    placer = ReplicaPlacer(state, ClusterSpec(), frozenset(), allow_unknown_brokers=True)  # only for the load
     revalidated = replace(
         plan,
         topics=tuple(remaining),

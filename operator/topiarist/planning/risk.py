@@ -18,7 +18,7 @@ from topiarist.planning.risk_table import RISK_TABLE, UNKNOWN_KEY_RISK, ChangeRi
 from topiarist.text import format_count, humanize_bytes, humanize_duration
 
 _NO_LIMIT = float("inf")
-_UNKNOWN_SETTING = "the brokers' own setting is not known: it may {be} {word} (Cluster.spec.brokerConfig says it)"
+_UNKNOWN_SETTING = "the brokers' setting is unknown and may {be} {word}: declare it in Cluster.spec.brokerConfig"
 
 
 def assess_growth(configs: Iterable[Mapping[str, str]], settings: Mapping[str, str]) -> RiskAssessment:
@@ -30,9 +30,9 @@ def assess_growth(configs: Iterable[Mapping[str, str]], settings: Mapping[str, s
     default = config_rules.server_default("cleanup.policy", settings) or ""
     if any("compact" in config.get("cleanup.policy", default) for config in configs):
         return RiskAssessment(
-            Risk.DATA_LOSS, "keys move to other partitions: old values and tombstones stay where they are, uncompacted"
+            Risk.DATA_LOSS, "keys map to other partitions: old values and tombstones stay in the old ones, uncompacted"
         )
-    return RiskAssessment(Risk.DISRUPTIVE, "keys will map to other partitions")
+    return RiskAssessment(Risk.DISRUPTIVE, "keys map to other partitions")
 
 
 def assess_deletion(partitions: int, replicas: int) -> RiskAssessment:
@@ -56,11 +56,9 @@ def assess_config(key: str, before: str | None, after: str | None, settings: Map
     new = after if after is not None else config_rules.server_default(key, settings)
     if old is not None and new is not None and config_values.is_equivalent(key, old, new):
         return SAFE_ASSESSMENT
-    if key.startswith("local.retention.") and "-2" in (
-        old,
-        new,
-    ):  # -2 means the value of retention.*, which may be unknown
-        return RiskAssessment(Risk.DATA_LOSS, f"{key} -2 follows {key.removeprefix('local.')}: less may be kept")
+    # -2 means the value of retention.*, which may be unknown.
+    if key.startswith("local.retention.") and "-2" in (old, new):
+        return RiskAssessment(Risk.DATA_LOSS, f"{key} -2 means {key.removeprefix('local.')}: less may be kept")
     return _assess_number(key, row, old, new) if isinstance(row, NumberRisks) else _assess_word(key, row, old, new)
 
 
@@ -76,11 +74,9 @@ def reassess(
         case AddPartitions():
             return replace(change, assessment=assess_growth((before, after), settings))
         case UpdateConfig(items):
+            verdicts = [assess_config(item.key, item.before, item.after, settings) for item in items]
             return UpdateConfig(
-                tuple(
-                    item._replace(assessment=assess_config(item.key, item.before, item.after, settings))
-                    for item in items
-                )
+                tuple(item._replace(assessment=verdict) for item, verdict in zip(items, verdicts, strict=True))
             )
     return change
 
@@ -93,11 +89,11 @@ def describe_increase(planned: Change, current: Change) -> str:
     match planned, current:
         case UpdateConfig(), UpdateConfig():
             pairs = [
-                (f"to change {one.key}", one.assessment, other.assessment)
-                for one, other in zip(planned.items, current.items, strict=True)
+                (f"the change of {item.key}", item.assessment, now.assessment)
+                for item, now in zip(planned.items, current.items, strict=True)
             ]
         case _:
-            pairs = [("to add partitions", planned.assessment, current.assessment)]
+            pairs = [("the growth", planned.assessment, current.assessment)]
     return "; ".join(
         f"{what} was planned as {was.risk.label}, and is {verdict.risk.label} now: {verdict.explanation}"
         for what, was, verdict in pairs
@@ -106,22 +102,24 @@ def describe_increase(planned: Change, current: Change) -> str:
 
 
 def _assess_number(key: str, row: NumberRisks, before: str | None, after: str | None) -> RiskAssessment:
-    """Return the worst possible assessment of a number.
-
-    If a value is not known, both directions are possible.
-    """
+    """Return the worst possible assessment; if a value is unknown, the number may become lower or higher."""
     old, new = _parse_number(key, before), _parse_number(key, after)
-    higher = row.unlimited if row.unlimited and new == _NO_LIMIT else row.increase
-    costs = []
-    if _may_exceed(old, new, row.decrease.min_factor):
-        costs.append(row.decrease)
-    if _may_exceed(new, old, higher.min_factor):
-        costs.append(higher)
-    cost = max(costs, key=lambda change_risk: change_risk.risk, default=ChangeRisk(Risk.SAFE, ""))
-    if cost.risk is Risk.DATA_LOSS and (old is None or new is None):
-        return _assess_unknown("less" if new is None else "more", after)
-    limit = "what the brokers have" if new is None else _format_number(key, new)
-    return _make_assessment(cost, limit=limit, before=before or "unknown", after=after or "unknown")
+    increase = row.unlimited if row.unlimited and new == _NO_LIMIT else row.increase
+    possible = [
+        change_risk
+        for change_risk, larger, smaller in ((row.decrease, old, new), (increase, new, old))
+        if _may_exceed(larger, smaller, change_risk.min_factor)
+    ]
+    worst = max(possible, key=lambda change_risk: change_risk.risk, default=ChangeRisk(Risk.SAFE, ""))
+    if worst.risk is Risk.DATA_LOSS and (old is None or new is None):
+        return _assess_unknown("lower" if new is None else "higher", after)
+    if new is None:
+        limit = "the brokers' setting"
+    elif new == _NO_LIMIT:
+        limit = "without limit"
+    else:
+        limit = humanize_bytes(int(new)) if key.endswith("bytes") else humanize_duration(int(new))
+    return _make_assessment(worst, limit=limit, before=before or "unknown", after=after or "unknown")
 
 
 def _may_exceed(value: float | None, reference: float | None, factor: int) -> bool:
@@ -135,21 +133,19 @@ def _may_exceed(value: float | None, reference: float | None, factor: int) -> bo
 def _assess_word(key: str, row: WordRisks, before: str | None, after: str | None) -> RiskAssessment:
     old, new = _normalize_word(row, before), _normalize_word(row, after)
     if new is None:
-        word, cost = max(
-            ((word, cost) for word, cost in (row.by_word or {"different": row.otherwise}).items() if word != old),
-            key=lambda one: one[1].risk,
+        possible = row.by_word or {"different": row.otherwise}
+        word, worst = max(
+            ((word, risk) for word, risk in possible.items() if word != old), key=lambda pair: pair[1].risk
         )
-        return (
-            _assess_unknown(word, None)
-            if cost.risk is Risk.DATA_LOSS
-            else _make_assessment(cost, before=before, after="unknown")
-        )
-    cost = row.by_word.get(new, row.otherwise)
+        if worst.risk is Risk.DATA_LOSS:
+            return _assess_unknown(word, None)
+        return _make_assessment(worst, before=before, after="unknown")
+    change_risk = row.by_word.get(new, row.otherwise)
     if key == "cleanup.policy" and old is None:
         return _assess_unknown("different", new)
     if key == "cleanup.policy" and "compact" in new and "compact" not in (old or ""):
-        return RiskAssessment(cost.risk, "all but the newest message of each key will be deleted")
-    return _make_assessment(cost, before=before or "off", after=after or "off")
+        return RiskAssessment(change_risk.risk, "all but the newest message of each key will be deleted")
+    return _make_assessment(change_risk, before=before or "off", after=after or "off")
 
 
 def _normalize_word(row: WordRisks, text: str | None) -> str | None:
@@ -159,30 +155,20 @@ def _normalize_word(row: WordRisks, text: str | None) -> str | None:
 
 
 def _assess_unknown(word: str, after: str | None) -> RiskAssessment:
-    """Return the assessment of an unknown broker setting.
-
-    The setting may be, or have been, the worst one.
-    """
+    """Return the assessment of an unknown broker setting, which may be, or have been, the worst one."""
     return RiskAssessment(Risk.DATA_LOSS, _UNKNOWN_SETTING.format(be="be" if after is None else "have been", word=word))
 
 
-def _make_assessment(cost: ChangeRisk, **values: str | None) -> RiskAssessment:
-    return SAFE_ASSESSMENT if cost.risk is Risk.SAFE else RiskAssessment(cost.risk, cost.explanation.format(**values))
+def _make_assessment(change_risk: ChangeRisk, **values: str | None) -> RiskAssessment:
+    if change_risk.risk is Risk.SAFE:
+        return SAFE_ASSESSMENT
+    return RiskAssessment(change_risk.risk, change_risk.explanation.format(**values))
 
 
 def _parse_number(key: str, text: str | None) -> float | None:
-    """Return the value as a number, and no limit as infinity.
-
-    Returns None if the value is unknown or unreadable.
-    """
+    """Return the value as a number, no limit as infinity, and an unknown or unreadable value as None."""
     if text is None or config_values.check_value(key, text):
         return None
     value = config_values.parse_value(key, text)
     number = value if isinstance(value, int) else float(str(value))
     return _NO_LIMIT if number < 0 or number >= LONG_MAX else number
-
-
-def _format_number(key: str, number: float) -> str:
-    if number == _NO_LIMIT:
-        return "without limit"
-    return humanize_bytes(int(number)) if key.endswith("bytes") else humanize_duration(int(number))

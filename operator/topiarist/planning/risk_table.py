@@ -58,47 +58,49 @@ def _boolean_risks(true: ChangeRisk, false: ChangeRisk) -> WordRisks:
     return WordRisks({"true": true, "false": false})
 
 
-_MORE_CPU = ChangeRisk(SAFE, "brokers spend more time on compressing new batches")
-_LESS_CPU = ChangeRisk(SAFE, "new batches take more room")
+_MORE_CPU = ChangeRisk(SAFE, "brokers need more CPU to compress new batches")
+_LESS_CPU = ChangeRisk(SAFE, "new batches take more disk space")
 _COMPRESSION_LEVEL = NumberRisks(_LESS_CPU, _MORE_CPU)
 _MORE_FILES = "many more files: memory and open files on the brokers"
 _MORE_LOCAL_DATA = "more stays on the brokers' disks: up to {limit}"
 _THROTTLED_REPLICAS = WordRisks(
     otherwise=ChangeRisk(
-        DISRUPTIVE, "replication is slowed down, so that replicas may fall out of sync, or no longer slowed down"
+        DISRUPTIVE, "replication is throttled, so that replicas may fall out of sync, or no longer throttled"
     )
 )
-_NO_LIMIT = ChangeRisk(DISRUPTIVE, "nothing is deleted any more: disks fill")
-_DIFFERENCE_APPLIES = ChangeRisk(DISRUPTIVE, "message.timestamp.difference.max.ms holds from now on, which may be less")
+_NO_LIMIT = ChangeRisk(DISRUPTIVE, "nothing is deleted any longer: disks fill")
+_DIFFERENCE_APPLIES = ChangeRisk(
+    DISRUPTIVE, "message.timestamp.difference.max.ms applies from now on, and may be lower"
+)
 _LATER_FLUSH = "acknowledged messages reach the disk later: they are lost if all replicas lose power before"
 _MORE_FLUSHES = "the log is forced to disk more often: writes become slower"
 
 RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
     "cleanup.policy": WordRisks(
-        otherwise=ChangeRisk(DATA_LOSS, "what is deleted, and when, changes: cleanup is {after}, was {before}"),
+        otherwise=ChangeRisk(
+            DATA_LOSS, "cleanup changes from {before} to {after}: other messages are deleted, at other times"
+        ),
     ),
     "compression.gzip.level": _COMPRESSION_LEVEL,
     "compression.lz4.level": _COMPRESSION_LEVEL,
     "compression.type": WordRisks(
-        otherwise=ChangeRisk(DISRUPTIVE, "brokers may have to compress again what producers send")
+        otherwise=ChangeRisk(DISRUPTIVE, "brokers may have to compress the batches of producers again")
     ),
     "compression.zstd.level": _COMPRESSION_LEVEL,
     "delete.retention.ms": NumberRisks(
-        ChangeRisk(DATA_LOSS, "tombstones may go before a reader has seen them, already after {limit}"),
+        ChangeRisk(DATA_LOSS, "tombstones are removed after {limit}, perhaps before a consumer has read them"),
         ChangeRisk(SAFE, "tombstones are kept longer"),
     ),
     "file.delete.delay.ms": NumberRisks(
-        ChangeRisk(
-            SAFE, "files of deleted segments are freed sooner: their messages could not be read any more before"
-        ),
-        ChangeRisk(DISRUPTIVE, "files of deleted segments stay for long: disks fill", 10),
+        ChangeRisk(SAFE, "files of deleted segments are removed sooner; their messages were already unreadable"),
+        ChangeRisk(DISRUPTIVE, "files of deleted segments stay much longer: disks fill", 10),
     ),
     "flush.messages": NumberRisks(ChangeRisk(DISRUPTIVE, _MORE_FLUSHES), ChangeRisk(DISRUPTIVE, _LATER_FLUSH)),
     "flush.ms": NumberRisks(ChangeRisk(DISRUPTIVE, _MORE_FLUSHES), ChangeRisk(DISRUPTIVE, _LATER_FLUSH)),
     "follower.replication.throttled.replicas": _THROTTLED_REPLICAS,
     "index.interval.bytes": NumberRisks(
-        ChangeRisk(DISRUPTIVE, "indexes grow: segments are full sooner, more files", 10),
-        ChangeRisk(SAFE, "reading from an offset searches a little longer"),
+        ChangeRisk(DISRUPTIVE, "indexes grow: segments roll sooner, into more files", 10),
+        ChangeRisk(SAFE, "reads from an offset search a little longer"),
     ),
     "leader.replication.throttled.replicas": _THROTTLED_REPLICAS,
     "local.retention.bytes": NumberRisks(
@@ -112,16 +114,16 @@ RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
         _NO_LIMIT,
     ),
     "max.compaction.lag.ms": NumberRisks(
-        ChangeRisk(DATA_LOSS, "older values of a key are compacted away already after {limit}"),
+        ChangeRisk(DATA_LOSS, "compaction removes older values of a key after {limit} at the latest"),
         ChangeRisk(SAFE, "older values of a key may stay longer"),
     ),
     "max.message.bytes": NumberRisks(
-        ChangeRisk(DISRUPTIVE, "messages larger than that are refused from now on"),
-        ChangeRisk(DISRUPTIVE, "much larger messages: memory of brokers, and of consumers and copies of the topic", 10),
+        ChangeRisk(DISRUPTIVE, "larger messages are refused from now on"),
+        ChangeRisk(DISRUPTIVE, "much larger messages: brokers, consumers and mirrors need more memory", 10),
     ),
     "message.downconversion.enable": _boolean_risks(
-        ChangeRisk(SAFE, "consumers that know only an older format are served"),
-        ChangeRisk(DISRUPTIVE, "consumers that know only an older format are refused from now on"),
+        ChangeRisk(SAFE, "consumers with an older message format are served"),
+        ChangeRisk(DISRUPTIVE, "consumers with an older message format are refused from now on"),
     ),
     "message.format.version": WordRisks(
         otherwise=ChangeRisk(
@@ -129,54 +131,58 @@ RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
         ),
     ),
     "message.timestamp.after.max.ms": NumberRisks(
-        ChangeRisk(DISRUPTIVE, "messages whose timestamp is further ahead than that are refused from now on"),
+        ChangeRisk(DISRUPTIVE, "messages with a timestamp further in the future are refused from now on"),
         ChangeRisk(SAFE, "more messages are accepted"),
         _DIFFERENCE_APPLIES,
     ),
     "message.timestamp.before.max.ms": NumberRisks(
-        ChangeRisk(DISRUPTIVE, "messages whose timestamp is older than that are refused from now on"),
+        ChangeRisk(DISRUPTIVE, "messages with an older timestamp are refused from now on"),
         ChangeRisk(SAFE, "more messages are accepted"),
         _DIFFERENCE_APPLIES,
     ),
     "message.timestamp.difference.max.ms": NumberRisks(
-        ChangeRisk(DISRUPTIVE, "messages whose timestamp is further from the clock than that are refused from now on"),
+        ChangeRisk(DISRUPTIVE, "messages with a timestamp further from the clock are refused from now on"),
         ChangeRisk(SAFE, "more messages are accepted"),
     ),
     "message.timestamp.type": WordRisks(
         {
             "CreateTime": ChangeRisk(
-                DATA_LOSS, "messages to which producers give an old timestamp are deleted as that old"
+                DATA_LOSS, "retention uses the timestamps of producers: messages with an old one are deleted"
             ),
-            "LogAppendTime": ChangeRisk(DISRUPTIVE, "timestamps get another meaning; retention by time follows them"),
+            "LogAppendTime": ChangeRisk(
+                DISRUPTIVE, "timestamps are those of the brokers, and retention by time uses them"
+            ),
         }
     ),
     "min.cleanable.dirty.ratio": NumberRisks(
-        ChangeRisk(DISRUPTIVE, "the log is compacted more often: older values of a key go sooner, more disk traffic"),
+        ChangeRisk(
+            DISRUPTIVE, "the log is compacted more often: older values of a key are removed sooner, more disk traffic"
+        ),
         ChangeRisk(DISRUPTIVE, "more stays uncompacted: disks fill, and reading all keys takes longer"),
     ),
     "min.compaction.lag.ms": NumberRisks(
-        ChangeRisk(DATA_LOSS, "older values of a key may be compacted away already after {limit}"),
+        ChangeRisk(DATA_LOSS, "compaction may remove older values of a key after {limit}"),
         ChangeRisk(DISRUPTIVE, "more stays uncompacted: disks fill, and reading all keys takes longer"),
     ),
     "min.insync.replicas": NumberRisks(
-        ChangeRisk(DISRUPTIVE, "replicas that must confirm a write with acks=all change: {before} to {after}"),
-        ChangeRisk(DISRUPTIVE, "replicas that must confirm a write with acks=all change: {before} to {after}"),
+        ChangeRisk(DISRUPTIVE, "in-sync replicas that writes with acks=all need: {before} to {after}"),
+        ChangeRisk(DISRUPTIVE, "in-sync replicas that writes with acks=all need: {before} to {after}"),
     ),
     "preallocate": _boolean_risks(
         ChangeRisk(DISRUPTIVE, "each new segment takes its whole size at once: disks fill"),
         ChangeRisk(SAFE, "new segments grow as they are written"),
     ),
     "remote.log.copy.disable": _boolean_risks(
-        ChangeRisk(DISRUPTIVE, "nothing more is copied to remote storage: local disks fill"),
+        ChangeRisk(DISRUPTIVE, "no more segments are copied to remote storage: local disks fill"),
         ChangeRisk(SAFE, "segments are copied to remote storage again"),
     ),
     "remote.log.delete.on.disable": _boolean_risks(
-        ChangeRisk(DATA_LOSS, "messages in remote storage are deleted once it is switched off"),
+        ChangeRisk(DATA_LOSS, "messages in remote storage are deleted when it is disabled"),
         ChangeRisk(SAFE, "messages in remote storage stay there"),
     ),
     "remote.storage.enable": _boolean_risks(
-        ChangeRisk(DISRUPTIVE, "old segments move to remote storage, and that cannot be undone"),
-        ChangeRisk(DATA_LOSS, "messages that are in remote storage alone cannot be read any more"),
+        ChangeRisk(DISRUPTIVE, "old segments move to remote storage, which cannot be undone"),
+        ChangeRisk(DATA_LOSS, "messages that are only in remote storage can no longer be read"),
     ),
     "retention.bytes": NumberRisks(
         ChangeRisk(DATA_LOSS, "messages beyond {limit} will be deleted"),
@@ -190,11 +196,11 @@ RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
     ),
     "segment.bytes": NumberRisks(
         ChangeRisk(DISRUPTIVE, _MORE_FILES, 10),
-        ChangeRisk(DISRUPTIVE, "whole segments are deleted and compacted: much later than now", 10),
+        ChangeRisk(DISRUPTIVE, "whole segments are deleted and compacted, so this happens much later", 10),
     ),
     "segment.index.bytes": NumberRisks(
         ChangeRisk(DISRUPTIVE, _MORE_FILES, 10),
-        ChangeRisk(DISRUPTIVE, "every open segment sets aside so much more memory and disk", 10),
+        ChangeRisk(DISRUPTIVE, "each open segment reserves much more memory and disk", 10),
     ),
     "segment.jitter.ms": NumberRisks(
         ChangeRisk(DISRUPTIVE, "segments roll at the same time", 10),
@@ -202,14 +208,14 @@ RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
     ),
     "segment.ms": NumberRisks(
         ChangeRisk(DISRUPTIVE, _MORE_FILES, 10),
-        ChangeRisk(DISRUPTIVE, "whole segments are deleted and compacted: much later than now", 10),
+        ChangeRisk(DISRUPTIVE, "whole segments are deleted and compacted, so this happens much later", 10),
     ),
     "unclean.leader.election.enable": _boolean_risks(
-        ChangeRisk(DATA_LOSS, "a replica that lags may become leader: acknowledged messages are lost"),
-        ChangeRisk(DISRUPTIVE, "partitions stay offline while none of their replicas in sync is there"),
+        ChangeRisk(DATA_LOSS, "an out-of-sync replica may become leader: acknowledged messages are lost"),
+        ChangeRisk(DISRUPTIVE, "partitions stay offline as long as no in-sync replica is online"),
     ),
 }
 """The risks of each config, by key."""
 
-UNKNOWN_KEY_RISK = ChangeRisk(DISRUPTIVE, "not one of Kafka's configs: what it does is not known here")
+UNKNOWN_KEY_RISK = ChangeRisk(DISRUPTIVE, "not a config of Kafka: topiarist does not know its effect")
 """The risk of a vendor's own key."""

@@ -38,10 +38,7 @@ def simulate(state: ClusterState, plans: Iterable[TopicPlan]) -> ClusterState:
 
 
 def _topic_after(plan: TopicPlan, before: TopicState) -> TopicState:
-    """Return ``before`` with the changes of a plan that does not delete it.
-
-    For a creation ``before`` is a topic without partitions.
-    """
+    # For a creation ``before`` is a topic without partitions.
     replicas, config = before.replicas, config_after(before.config, plan.changes)
     for change in plan.changes:
         if isinstance(change, CreateTopic):

@@ -18,19 +18,18 @@ from topiarist.model.plan import AddPartitions, Change, CreateTopic, Issue, Topi
 from topiarist.model.state import ListSizes
 
 NOTIFICATION_BYTES = 28
-MAX_NOTIFICATIONS = 10_000
-"""Maximum number of config notifications on a cluster at a time.
+"""Size of one name in the list: 24 characters, ``config_change_`` and ten digits, and a length of 4 bytes."""
 
-Notifications of all clients and runs count.
-"""
+MAX_NOTIFICATIONS = 10_000
+"""Maximum number of config notifications on a cluster at a time, those of all clients and runs."""
 
 _WARN_SHARE, _REFUSE_SHARE = 0.7, 0.9
 _CACHE_SIZE = 1 << 14
 """Number of cached sizes; the topics of a cluster share few replica lists."""
 
-_HINT_RETRY_LATER = "run again when brokers have taken them away: they do so when these are 15 minutes old"
+_HINT_RETRY_LATER = "run again in 15 minutes: then the brokers have removed the present notifications"
 _HINT_RAISE_MAX_BUFFER = (
-    "ask for less; or raise jute.maxbuffer on all servers and brokers, then zookeeper.maxBuffer in the Cluster"
+    "make fewer changes; or raise jute.maxbuffer on all servers and brokers, then zookeeper.maxBuffer in the Cluster"
 )
 
 
@@ -74,29 +73,24 @@ def enforce_size_limits(topics: Iterable[TopicPlan], list_sizes: ListSizes) -> t
 
 def _fit_topic(topic: TopicPlan, list_sizes: ListSizes) -> tuple[TopicPlan, ListSizes]:
     """Return the topic with the changes that fit, and the sizes after them."""
+    # ZooKeeper sends the number of names in a list as 4 bytes.
+    max_notifications_bytes = 4 + NOTIFICATION_BYTES * MAX_NOTIFICATIONS
     for change in topic.changes:
         after, sizes = _sizes_after(topic, change, list_sizes)
         over = [(what, used) for what, used in sizes if used > list_sizes.max_bytes * _REFUSE_SHARE]
-        if (
-            not over
-            and isinstance(change, UpdateConfig)
-            and after.notifications_bytes > _notification_list_bytes(MAX_NOTIFICATIONS)
-        ):
-            message = f"there are {MAX_NOTIFICATIONS:,} config notifications already, and more is too many"
-            topic = withhold(topic, (change,), Issue(Reason.BUDGET_EXCEEDED, message, hint=_HINT_RETRY_LATER))
-        elif over:
+        if over:
             what, used = over[0]
-            limit = f"brokers can read {list_sizes.max_bytes:,} in one reply, and 90 % is the most"
+            limit = f"brokers can read {list_sizes.max_bytes:,} in one reply, and topiarist uses at most 90 %"
             message = f"{what} would take {used:,} bytes; {limit}"
-            topic = withhold(topic, (change,), Issue(Reason.TOO_LARGE, message, hint=_HINT_RAISE_MAX_BUFFER))
+            issue = Issue(Reason.TOO_LARGE, message, hint=_HINT_RAISE_MAX_BUFFER)
+        elif isinstance(change, UpdateConfig) and after.notifications_bytes > max_notifications_bytes:
+            message = f"the cluster has {MAX_NOTIFICATIONS:,} config notifications already, which is the limit"
+            issue = Issue(Reason.BUDGET_EXCEEDED, message, hint=_HINT_RETRY_LATER)
         else:
             list_sizes = after
+            continue
+        topic = withhold(topic, (change,), issue)
     return topic, list_sizes
-
-
-def _notification_list_bytes(count: int) -> int:
-    """Return the size in bytes of a list of ``count`` notifications."""
-    return 4 + NOTIFICATION_BYTES * count
 
 
 def _sizes_after(topic: TopicPlan, change: Change, list_sizes: ListSizes) -> tuple[ListSizes, list[tuple[str, int]]]:

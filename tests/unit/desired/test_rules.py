@@ -237,8 +237,8 @@ def test_a_remedy_for_each_kind_of_fault() -> None:
     assert [fault.key for fault in faults] == ["retention.ms", "segment.ms", "x.y"]
     assert config_hint(faults, {"retention.ms"}) == (
         'if the brokers know x.y, set allowUnknownConfigs: ["x.y"] in the Cluster; '
-        "if not, delete what they do not know with kafka-configs; "
-        "change retention.ms in the manifest; give segment.ms in the manifest too, with a value that fits"
+        "if not, delete the unknown configs with kafka-configs; "
+        "change retention.ms in the manifest; add segment.ms to the manifest, with a valid value"
     )
 
 

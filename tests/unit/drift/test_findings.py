@@ -175,7 +175,7 @@ def test_what_is_refused_says_why_and_what_to_do() -> None:
     ]
     assert [row.hint for row in rows] == [
         "set partitions: 3, or create a new topic",
-        "set replicationFactor: 2, or reassign with kafka-reassign-partitions",
+        "set replicationFactor: 2, or change it with kafka-reassign-partitions",
     ]
 
 
@@ -193,7 +193,7 @@ def test_two_reasons_for_one_field_are_one_finding() -> None:
     (row,) = make_findings(plan_single_topic(seen, spec()))
     assert (row.drift_class, row.reasons) == (DriftClass.MISSING, (Reason.TOO_FEW_BROKERS, Reason.DELETED_EXTERNALLY))
     assert row.message.endswith(
-        "broker can take replicas; was ours and has been deleted by others; created again it would be empty"
+        "broker can take replicas; was deleted by another client; a recreated topic would be empty"
     )
 
 

@@ -89,7 +89,7 @@ def test_over_a_budget_nothing_is_left(case: tuple[Budgets, str, set[str]]) -> N
     after = enforce_budgets(before, budgets)
     assert not after.has_changes
     assert after.has_refusals
-    assert _messages(after) == {f"{words}: nothing of this cluster is written"}
+    assert _messages(after) == {f"{words}: nothing is written to this cluster"}
     assert {each.topic: [type(c).__name__ for c in each.refusals[-1].withheld] for each in after.topics} == _kinds(
         before
     )
@@ -133,7 +133,7 @@ def test_the_defaults() -> None:
     assert enforce_budgets(five, Budgets()) == five
     six = plan(seen, *(spec(name, ensure="Absent") for name in gone))
     assert _messages(enforce_budgets(six, Budgets())) == {
-        "6 deletions, 5 allowed (deletions): nothing of this cluster is written"
+        "6 deletions, 5 allowed (deletions): nothing is written to this cluster"
     }
     wide = plan(state(), spec("wide", partitions=1000, replicationFactor=1))
     assert enforce_budgets(wide, Budgets()) == wide

@@ -101,7 +101,7 @@ def test_topics_without_a_change() -> None:
     assert (told.topic, refusal_reasons(told), notice_reasons(told)) == ("told", [], ["Unmanaged", "PolicyWarning"])
     assert not after.has_refusals
     assert after.warnings[0] == "said before"
-    assert after.warnings[1].startswith("policies are not kept by 1 topic without a difference")
+    assert after.warnings[1].startswith("policies are violated by 1 topic without changes")
 
 
 def test_topics_that_are_only_observed() -> None:

@@ -30,7 +30,7 @@ def test_a_finding_names_all_its_clusters_once() -> None:
     made = spec("a", clusters[0])
     found = evaluate_rules([law], *(replace(made, cluster=each) for each in clusters))
     assert said(found) == ["a on c1, c2, c3 and 2 other clusters: never (policy law, rule r0)"]
-    assert found.errors[0].hint.startswith("the rule stands at law.yaml:")
+    assert found.errors[0].hint.startswith("the rule is at law.yaml:")
     assert said(evaluate_rules([law], spec("a", ClusterSpec()))) == ["a: never (policy law, rule r0)"]
 
 
@@ -69,10 +69,10 @@ def test_a_rule_that_cannot_be_judged_is_a_error_in_any_case() -> None:
         found = [
             text
             for text in said(evaluate_rules([law], spec("a", PROD), spec("b", PROD), validate_only=alone))
-            if "judged" in text
+            if "evaluated" in text
         ]
         assert found == [
-            'policy law, rule r0: cannot be judged for a on prod and 1 other topic: found no key "team"',
+            'policy law, rule r0: cannot be evaluated for a on prod and 1 other topic: found no key "team"',
         ]
 
 

@@ -129,7 +129,7 @@ def test_what_is_left_can_be_done(world: PlanInput, seed: int) -> None:
     merged = again(world, seed)
     left = filter_unreviewed(merged.plan(), world.plan())
     for _, stands in check_plan(left, merged.state):
-        assert stands == APPLICABLE or stands.message.startswith("the config as it would be written now is invalid: ")
+        assert stands == APPLICABLE or stands.message.startswith("the config after the change would be invalid now: ")
     after = simulate(merged.state, left.actionable_topics())
     for found in left.actionable_topics():
         if found.topic in after.topics:
@@ -181,7 +181,7 @@ def test_each_key_counts_by_itself() -> None:
     left = of(filter_unreviewed(planned(config={"segment.ms": 6, "retention.ms": 7, "flush.ms": 8}), planned()))
     assert config_changes(left) == {"segment.ms": ("5", "6"), "retention.ms": (None, "7")}
     assert record_without_values(left) == OwnershipRecord("default", ("retention.ms", "segment.ms"))
-    assert left.refusals[0].message == "flush.ms: not in the reviewed plan, or not from and to these values"
+    assert left.refusals[0].message == "flush.ms: the reviewed plan does not have this change"
 
 
 def test_reviewed_lists_are_used_while_their_brokers_stand() -> None:
@@ -203,13 +203,17 @@ OBJECTIONS: dict[str, tuple[ClusterState, dict[str, Any], str]] = {
     "in another rack": (
         replace(OLD, brokers=(*SEVEN[:4], Broker(4, "z"), *SEVEN[5:])),
         {},
-        "broker 4, which was reviewed in another rack",
+        "broker 4, which was in another rack or not registered",
     ),
-    "excluded": (replace(OLD, brokers=SEVEN), {"on": cluster("prod", exclude_brokers=frozenset({4}))}, "gets no new"),
+    "excluded": (
+        replace(OLD, brokers=SEVEN),
+        {"on": cluster("prod", exclude_brokers=frozenset({4}))},
+        "this run excludes",
+    ),
     "given otherwise": (
         OLD,
         {"partitions": None, "replicationFactor": None, "replicaAssignment": [[1, 2], [2, 3], [1, 6], [5, 1]]},
-        "other replica lists than the manifest gives",
+        "other replica lists than those of the manifest",
     ),
     "more of them": (OLD, {"partitions": 5}, "another number of partitions"),
 }
@@ -228,9 +232,12 @@ def test_lists_that_cannot_be_had(seen: ClusterState, fields: dict[str, Any], wo
 @pytest.mark.parametrize(
     ("forged", "words"),
     [
-        (replica_lists(*["14"] * 6), "in fewer racks than it would get now"),
-        (replica_lists(*["12"] * 6), "broker 1 leads 6 of its partitions, at most 1 now"),
-        (replica_lists("21", "31", "51", "61", "21", "31"), "broker 1 holds 6 of its partitions, at most 2 now"),
+        (replica_lists(*["14"] * 6), "in fewer racks than the lists of a new plan"),
+        (replica_lists(*["12"] * 6), "broker 1 leads 6 of its partitions, with the lists of a new plan at most 1"),
+        (
+            replica_lists("21", "31", "51", "61", "21", "31"),
+            "broker 1 holds 6 of its partitions, with the lists of a new plan at most 2",
+        ),
     ],
     ids=["racks", "leaders", "replicas"],
 )
@@ -248,7 +255,10 @@ def test_lists_that_no_planner_makes(forged: tuple[Replicas, ...], words: str) -
 def test_brokers_of_the_run_that_get_nothing() -> None:
     """``--without-brokers`` of the applying run counts, whatever was reviewed."""
     seven = replace(OLD, brokers=SEVEN)
-    assert "broker 4, which gets no new" in of(filter_unreviewed(planned(seven), planned(), {4})).refusals[0].message
+    assert (
+        "broker 4, which this run excludes from new replicas"
+        in of(filter_unreviewed(planned(seven), planned(), {4})).refusals[0].message
+    )
 
 
 def _riskier(found: Plan) -> Plan:
@@ -270,11 +280,11 @@ def test_what_may_cost_more_than_the_review_showed_was_not_reviewed() -> None:
 
 
 WHOLE: dict[str, tuple[Callable[[ClusterState], ClusterState], str]] = {
-    "made again": (lambda seen: with_topic(seen, "orders", identity=9), "it was deleted and made again"),
-    "gone": (lambda seen: replace(seen, topics={}), "was there when it was reviewed, or is there now"),
+    "made again": (lambda seen: with_topic(seen, "orders", identity=9), "was deleted and recreated after the review"),
+    "gone": (lambda seen: replace(seen, topics={}), "existed at the review, and does not exist now"),
     "given up": (
         lambda seen: with_topic(seen, "orders", record=None, record_valid=False),
-        "was reviewed as that of owner default, and is that of nobody",
+        "had owner default at the review, and has no owner now",
     ),
 }
 
@@ -292,14 +302,14 @@ def test_a_topic_that_was_made_since_the_review() -> None:
     """Its creation was reviewed: what would be done to the one that is there now was not."""
     left = of(filter_unreviewed(planned(), planned(state(), replicationFactor=2)))
     assert left.changes == ()
-    assert "was there when it was reviewed, or is there now" in left.refusals[0].message
+    assert "did not exist at the review, and exists now" in left.refusals[0].message
 
 
 def test_a_kind_of_change_that_was_not_reviewed() -> None:
     """Growth that was merged later is held, and what was reviewed beside it is done."""
     left = of(filter_unreviewed(planned(), planned(partitions=2)))
     assert [type(change) for change in left.changes] == [UpdateConfig]
-    assert left.refusals[0].message == "the reviewed plan has no such change of it"
+    assert left.refusals[0].message == "the reviewed plan has no change of this kind for the topic"
 
 
 def test_an_adoption_is_that_of_the_reviewed_record() -> None:
@@ -308,7 +318,7 @@ def test_an_adoption_is_that_of_the_reviewed_record() -> None:
     small = plan(seen, spec(partitions=1, config={"segment.ms": 5}))
     large = plan(seen, spec(partitions=1, config={"segment.ms": 5, "flush.ms": 6}))
     assert of(filter_unreviewed(small, small)).refusals == ()
-    assert of(filter_unreviewed(large, small)).refusals[0].message == "was reviewed otherwise"
+    assert of(filter_unreviewed(large, small)).refusals[0].message == "was reviewed with other values"
 
 
 def test_a_deletion_is_that_of_the_reviewed_size() -> None:

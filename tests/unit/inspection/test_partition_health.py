@@ -62,8 +62,8 @@ def said(one: Partition) -> list[str]:
         (PartitionState(NO_LEADER, ()), None, ["offline", "under-replicated: ISR lacks 1, 2, 3"]),
         (PartitionState(LEADER_DURING_DELETE, ()), 1, ["being deleted"]),
         (PartitionState(1, (1, 2, 3), recovering=True), None, ["recovering: unclean election"]),
-        (None, None, ["not taken over"]),
-        (None, 1, ["not taken over"]),
+        (None, None, ["not initialized"]),
+        (None, 1, ["not initialized"]),
     ],
 )
 def test_a_partition_is_said_to_be_as_it_is(now: PartitionState | None, away: int | None, words: list[str]) -> None:
@@ -73,10 +73,10 @@ def test_a_partition_is_said_to_be_as_it_is(now: PartitionState | None, away: in
 
 def test_a_partition_that_no_broker_can_host_waits_for_one() -> None:
     """Without a live replica the controller makes no state: one of its brokers has to come; none is a mistake."""
-    assert said(only(seen((7, 8)), None)) == ["not taken over: waits for 7 or 8"]
-    assert said(only(seen((7,)), None)) == ["not taken over: waits for 7"]
-    assert said(only(seen((6, 7)), None)) == ["not taken over"]
-    assert said(only(seen(()), None)) == ["not taken over: it has no replicas"]
+    assert said(only(seen((7, 8)), None)) == ["not initialized: waits for 7 or 8"]
+    assert said(only(seen((7,)), None)) == ["not initialized: waits for 7"]
+    assert said(only(seen((6, 7)), None)) == ["not initialized"]
+    assert said(only(seen(()), None)) == ["not initialized: it has no replicas"]
 
 
 def test_min_isr_is_the_override_then_the_cluster_wide_default() -> None:
@@ -110,8 +110,8 @@ def test_replicas_that_a_reassignment_adds_are_not_missed() -> None:
 
 def test_a_reassignment_that_is_asked_for_is_said() -> None:
     """The request stands in a znode of its own until the controller has taken it up; it may be for no replica."""
-    assert said(only(seen(), WELL, requested_replicas={0: (4, 5)})) == ["being reassigned: to [4,5] is asked for"]
-    assert said(only(seen(), WELL, requested_replicas={0: ()})) == ["being reassigned: to [] is asked for"]
+    assert said(only(seen(), WELL, requested_replicas={0: (4, 5)})) == ["being reassigned: [4,5] requested"]
+    assert said(only(seen(), WELL, requested_replicas={0: ()})) == ["being reassigned: [] requested"]
 
 
 def test_a_state_that_cannot_be_read_is_neither_well_nor_missing() -> None:
@@ -148,7 +148,7 @@ def test_without_an_inspection_only_what_the_state_has_is_said() -> None:
 def test_states_that_may_not_be_read_are_not_called_missing() -> None:
     """Neither taken over nor not; that replicas are moved stands elsewhere and is said."""
     one = only(seen(), None, requested_replicas={0: (4,)}, states_readable=False)
-    assert said(one) == ["being reassigned: to [4] is asked for"]
+    assert said(one) == ["being reassigned: [4] requested"]
 
 
 def test_every_condition_has_words_of_its_own() -> None:

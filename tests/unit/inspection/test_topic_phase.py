@@ -11,6 +11,7 @@ from support.states import cluster, spec, topic
 from topiarist.inspection.partition_health import IssueType, build_partitions
 from topiarist.inspection.topic_phase import Phase, TopicPhase, count_issues, determine_phase
 from topiarist.kafka.types import Replicas
+from topiarist.model.progress import TopicProgress, blocking_reason
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, PartitionState, ReadError, TopicInspection
 
@@ -49,11 +50,11 @@ def test_taken_over_is_said_by_partition() -> None:
     """None, some, all; growth is over when the new partitions have their states too."""
     state = cluster(topic("orders", LISTS[:2]))
     assert lived(state) == TopicPhase(
-        Phase.NOT_INITIALIZED, "not taken over by the controller", "the controller is at it"
+        Phase.NOT_INITIALIZED, "not initialized by the controller", "the controller, which is initializing it"
     )
     some = lived(state, 0)
-    assert (some.phase, some.message) == (Phase.PARTLY_INITIALIZED, "1 of 2 partitions taken over by the controller")
-    assert lived(state, 0, 1) == TopicPhase(Phase.INITIALIZED, "taken over by the controller")
+    assert (some.phase, some.message) == (Phase.PARTLY_INITIALIZED, "1 of 2 partitions initialized by the controller")
+    assert lived(state, 0, 1) == TopicPhase(Phase.INITIALIZED, "initialized by the controller")
     assert lived(state, 0, 1, 9).phase is Phase.INITIALIZED
     assert lived(state, 0, 9).message.startswith("1 of 2 ")
 
@@ -89,20 +90,20 @@ def test_a_mark_is_said_with_who_set_it_and_what_it_waits_for() -> None:
     """Ours leaves a note in our record; it waits for brokers, for a reassignment, or for its turn."""
     marked = {"pending_deletions": frozenset({"orders"})}
     away = lived(cluster(topic("orders", LISTS), **marked), 0, 1)
-    assert away.message == "marked for deletion by others"
+    assert away.message == "marked for deletion by another client"
     assert away.blocked_by == "brokers 7, 8, with replicas of it, are not registered"
     ours = topic("orders", LISTS[:1], record_valid=True)
     ours = replace(ours, record=TOMBSTONE)
     assert lived(cluster(ours, **marked), 0) == TopicPhase(
-        Phase.MARKED_FOR_DELETION, "marked for deletion by owner default", "the controller is at it"
+        Phase.MARKED_FOR_DELETION, "marked for deletion by owner default", blocking_reason(TopicProgress(1, True))
     )
     moving = lived(cluster(replace(ours, reassigning_partitions=(0,)), **marked), 0)
     assert moving.blocked_by == "its replicas are being reassigned"
     assert lived(cluster(**marked)) == TopicPhase(
-        Phase.MARKED_FOR_DELETION, "marked for deletion, and the topic has gone: the mark goes next"
+        Phase.MARKED_FOR_DELETION, "marked for deletion and deleted: the controller removes the request next"
     )
     stale = replace(ours, record_valid=False)
-    assert lived(cluster(stale, **marked), 0).message == "marked for deletion by others"
+    assert lived(cluster(stale, **marked), 0).message == "marked for deletion by another client"
 
 
 def test_a_mark_that_was_thrown_away_is_told_from_a_topic_that_stays() -> None:
@@ -119,7 +120,7 @@ def test_an_odd_topic_is_unreadable_unless_it_is_being_deleted() -> None:
     faults = {"orders": ReadError("/brokers/topics/orders", "it is empty")}
     assert lived(cluster(topic_errors=faults)).phase is Phase.UNREADABLE
     marked = lived(cluster(topic_errors=faults, pending_deletions=frozenset({"orders"})))
-    assert (marked.phase, marked.message) == (Phase.MARKED_FOR_DELETION, "marked for deletion by others")
+    assert (marked.phase, marked.message) == (Phase.MARKED_FOR_DELETION, "marked for deletion by another client")
 
 
 def test_a_snapshot_knows_that_a_topic_exists_and_no_more() -> None:

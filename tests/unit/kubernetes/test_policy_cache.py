@@ -248,7 +248,7 @@ def test_one_fault_hides_no_other() -> None:
 
 
 def test_a_topic_that_may_not_be_declared_is_not_judged() -> None:
-    """A rule that cannot be judged for it would hold back all others."""
+    """A rule that cannot be evaluated for it would hold back all others."""
     found = wishes(PROD, resource_bodies.topic("new", config={"retention.ms": 1}), resource_bodies.topic("stranger"))
     conflict = Issue(Reason.RESOURCE_CONFLICT, "another declares it")
     found[1] = found[1]._replace(refusals=(conflict,))

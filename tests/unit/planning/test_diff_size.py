@@ -156,7 +156,7 @@ def test_widths_that_are_not_known_are_no_fault() -> None:
 def test_a_refusal_says_what_to_do() -> None:
     """It has both numbers, the field, and the way out."""
     refusal = plan_single_topic(state(topic()), spec(partitions=2)).refusals[0]
-    assert refusal.message == "3 -> 2 partitions, Kafka cannot remove any"
+    assert refusal.message == "3 -> 2 partitions: Kafka cannot remove partitions"
     assert refusal.field == ("partitions",)
     assert refusal.hint == "set partitions: 3, or create a new topic"
     refusal = plan_single_topic(state(topic()), spec(replicaAssignment=[[1, 2]])).refusals[0]
@@ -164,7 +164,7 @@ def test_a_refusal_says_what_to_do() -> None:
     assert refusal.hint == "list 3 partitions, or create a new topic"
     refusal = plan_single_topic(state(topic()), spec(replicationFactor=3)).refusals[0]
     assert refusal.field == ("replicationFactor",)
-    assert refusal.hint == "set replicationFactor: 2, or reassign with kafka-reassign-partitions"
+    assert refusal.hint == "set replicationFactor: 2, or change it with kafka-reassign-partitions"
     refusal = plan_single_topic(
         state(topic(replicas=replica_lists("12"))), spec(replicaAssignment=[[1, 2, 3]])
     ).refusals[0]
@@ -307,7 +307,7 @@ def test_explicit_lists_with_unknown_brokers() -> None:
     unknown = RunOptions(allow_unknown_brokers=True)
     wanted = spec(replicaAssignment=[[1, 2], [2, 3], [3, 4], [8, 1]])
     assert refusal_reasons(plan_single_topic(state(), wanted)) == ["UnknownBrokers"]
-    registered = "no such broker is registered: 8; registered: "
+    registered = "broker 8 is not registered; registered: "
     assert plan_single_topic(state(), wanted).refusals[0].message == registered + "1, 2, 3, 4, 5, 6"
     assert (
         plan_single_topic(state(brokers=()), spec(replicaAssignment=[[8]])).refusals[0].message == registered + "none"
@@ -345,7 +345,7 @@ def test_unequal_widths_are_named() -> None:
     refusal = plan_single_topic(
         state(topic(replicas=replica_lists("123", "12"))), spec(partitions=2, replicationFactor=3)
     ).refusals[0]
-    assert refusal.message == "replication factor 2 and 3 -> 3: existing partitions are never moved"
+    assert refusal.message == "replication factor 2 and 3 -> 3: topiarist never moves existing partitions"
     assert "set replicationFactor" not in refusal.hint
 
 

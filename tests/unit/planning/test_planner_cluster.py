@@ -92,12 +92,12 @@ def test_a_release_that_cannot_be() -> None:
     assert plan(state(min_version=(2, 8)), on=old).warnings == ()
     assert plan(state(min_version=(3, 4), warnings=("odd",)), on=old).warnings == (
         "odd",
-        "kafkaVersion is 2.8, but the cluster shows signs of 3.4 or later",
+        "kafkaVersion is 2.8, but the znodes of the cluster need 3.4 or later",
     )
 
 
 def test_the_guards_that_are_bypassed_are_named() -> None:
-    """Whoever reviews changes is told that the brokers' policies are not asked; for a record alone nothing is said."""
+    """The reviewer reads that the brokers' policies are not checked; for a record alone nothing is said."""
     seen = state(topic(record=None))
     assert any("policies" in warning for warning in plan(state(), spec()).warnings)
     assert change_kinds(plan(seen, spec()).topics[0]) == ["TakeOwnership"]

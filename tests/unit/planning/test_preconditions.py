@@ -70,15 +70,15 @@ def _gone(seen: ClusterState) -> ClusterState:
 
 
 MOVES: dict[str, tuple[Foreign, str]] = {
-    "deleted": (_gone, "existed, and is gone now"),
+    "deleted": (_gone, "existed, and does not exist now"),
     "marked": (lambda seen: replace(seen, pending_deletions=frozenset({"orders"})), "is marked for deletion now"),
-    "made again": (_change(identity=8), "was deleted and made again: it is another topic now"),
+    "made again": (_change(identity=8), "was deleted and recreated: it is another topic now"),
     "a key we change": (_config(segment_ms="9"), "segment.ms was 5, and is 9 now"),
     "a key we set": (_config(cleanup_policy="delete"), "cleanup.policy was not set, and is delete now"),
     "a key taken away": (_config(segment_ms=None), "segment.ms was 5, and is not set now"),
     "a key that makes ours invalid": (
         _config(max_compaction_lag_ms="abc"),
-        "the config as it would be written now is invalid: max.compaction.lag.ms: ",
+        "the config after the change would be invalid now: max.compaction.lag.ms: ",
     ),
     "grown": (
         _change(replicas=replica_lists("12", "23", "34", "45"), partition_ids=()),
@@ -99,11 +99,17 @@ MOVES: dict[str, tuple[Foreign, str]] = {
         "its replicas are being reassigned now",
     ),
     "vendor fields": (_change(unknown_fields=("x",)), "has fields now that Kafka does not write: x"),
-    "another owner": (_change(record=OwnershipRecord("team")), "our record was that of owner default (segment.ms)"),
+    "another owner": (
+        _change(record=OwnershipRecord("team")),
+        "its ownership record was that of owner default (segment.ms)",
+    ),
     "no key of ours": (_change(record=OwnershipRecord("default")), "and is that of owner default (no keys) now"),
     "another key of ours": (_change(record=OwnershipRecord("default", ("a",))), "and is that of owner default (a) now"),
-    "released": (_change(record=None, record_valid=False), "our record beside it counted, and no longer does"),
-    "record stale": (_change(record_valid=False), "our record beside it counted, and no longer does"),
+    "released": (
+        _change(record=None, record_valid=False),
+        "its ownership record was valid, and is missing or stale now",
+    ),
+    "record stale": (_change(record_valid=False), "its ownership record was valid, and is missing or stale now"),
 }
 
 
@@ -302,7 +308,7 @@ def test_what_looks_done_and_is_another_topic_has_moved() -> None:
     """The values of a plan on a topic that was made again are not the plan's doing."""
     found = plan_single_topic(STANDS, WANTED)
     alike = with_topic(simulate(STANDS, [found]), "orders", identity=8)
-    assert _from(STANDS, found, alike).message == "was deleted and made again: it is another topic now"
+    assert _from(STANDS, found, alike).message == "was deleted and recreated: it is another topic now"
 
 
 def test_a_key_that_the_record_vouches_for_stays_as_seen() -> None:
@@ -313,8 +319,8 @@ def test_a_key_that_the_record_vouches_for_stays_as_seen() -> None:
     assert _from(STANDS, found, _config(segment_ms="9")(STANDS)).message == "segment.ms was 5, and is 9 now"
 
 
-COMPACTS = "keys move to other partitions: old values and tombstones stay where they are, uncompacted"
-GROWS = f"to add partitions was planned as Disruptive, and is DataLoss now: {COMPACTS}"
+COMPACTS = "keys map to other partitions: old values and tombstones stay in the old ones, uncompacted"
+GROWS = f"the growth was planned as Disruptive, and is DataLoss now: {COMPACTS}"
 
 
 def _defaults(**settings: str) -> Foreign:
@@ -334,12 +340,12 @@ RISES: dict[str, tuple[TopicSpec, Foreign, str]] = {
     "a key that was not set": (
         spec(config={"segment.ms": 5, "delete.retention.ms": 3600000, "retention.bytes": 5}),
         _defaults(log_cleaner_delete_retention_ms="7200000"),
-        "to change delete.retention.ms was planned as Safe, and is DataLoss now: tombstones may go",
+        "the change of delete.retention.ms was planned as Safe, and is DataLoss now: tombstones are removed after",
     ),
     "a key that is taken away": (
         spec(),
         _defaults(log_roll_ms="1"),
-        "to change segment.ms was planned as Safe, and is Disruptive now: many more files",
+        "the change of segment.ms was planned as Safe, and is Disruptive now: many more files",
     ),
 }
 

@@ -195,14 +195,14 @@ def test_reasons_have_the_numbers_in_words() -> None:
     assert assess_config("retention.bytes", "-1", "1048576", {}).explanation == "messages beyond 1 MiB will be deleted"
     compacts = "all but the newest message of each key will be deleted"
     assert assess_config("cleanup.policy", "delete", "compact", {}).explanation == compacts
-    stops = "what is deleted, and when, changes: cleanup is delete, was compact,delete"
+    stops = "cleanup changes from compact,delete to delete: other messages are deleted, at other times"
     assert assess_config("cleanup.policy", "compact,delete", "delete", {}).explanation == stops
     unclean = "unclean.leader.election.enable"
-    lags = "a replica that lags may become leader: acknowledged messages are lost"
+    lags = "an out-of-sync replica may become leader: acknowledged messages are lost"
     assert assess_config(unclean, None, "true", {}).explanation == lags
     assert "brokerConfig" in assess_config(unclean, "false", None, {}).explanation
-    assert assess_config("min.insync.replicas", "2", "1", {}).explanation.endswith("change: 2 to 1")
-    assert assess_config("min.insync.replicas", None, "1", {}).explanation.endswith("change: unknown to 1")
+    assert assess_config("min.insync.replicas", "2", "1", {}).explanation.endswith("need: 2 to 1")
+    assert assess_config("min.insync.replicas", None, "1", {}).explanation.endswith("need: unknown to 1")
     assert "brokerConfig" in assess_config("retention.ms", None, HOUR, {}).explanation
     assert assess_deletion(1, 3).explanation == "all its messages are deleted (1 partition, 3 replicas in all)"
 

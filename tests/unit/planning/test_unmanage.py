@@ -43,7 +43,7 @@ def test_names_and_patterns_are_told_apart() -> None:
         ([""], "found an empty topic name"),
         (["topics/orders"], 'found "/" in topic name'),
         ([".."], "which Kafka reserves"),
-        (["a b*"], 'the pattern "a b*", which no topic name meets'),
+        (["a b*"], 'the pattern "a b*", which no topic name can match'),
         (["/*", "ok", "\x1b"], 'found "\\u001b" in topic name "\\x1b"'),
     ],
 )
@@ -102,7 +102,7 @@ def test_releasing_is_safe_and_the_text_says_so() -> None:
     ]
     text = format_plans([plan], TextLayout())
     assert "= legacy-a       unmanage: only the ownership record is removed           Safe" in text
-    assert "note         our record belongs to an earlier topic of this name" in text
+    assert "note         its ownership record belongs to an earlier topic of this" in text
     assert text.endswith("Plan: 2 to unmanage.\n")
 
 

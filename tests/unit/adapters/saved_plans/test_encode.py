@@ -41,7 +41,7 @@ from topiarist.planning.planner import make_plan
 
 SCHEMA = json.loads((Path(topiarist.__file__).parent / "schemas" / "plan.json").read_text())
 LOSS = RiskAssessment(Risk.DATA_LOSS, "messages older than 1 hour will be deleted")
-MOVES = RiskAssessment(Risk.DISRUPTIVE, "keys will map to other partitions")
+MOVES = RiskAssessment(Risk.DISRUPTIVE, "keys map to other partitions")
 GROW = AddPartitions(2, (1, 2, 3), ((3, 4, 5),), MOVES)
 UPDATE = UpdateConfig((ConfigItem("retention.ms", "86400000", "3600000", LOSS, inherited=True),))
 EVERY: tuple[Change, ...] = (
@@ -91,7 +91,7 @@ IN_FULL = {
         {
             "kind": "AddPartitions",
             "risk": "Disruptive",
-            "explanation": "keys will map to other partitions",
+            "explanation": "keys map to other partitions",
             "before": {"partitions": 2, "firstReplicas": [1, 2, 3]},
             "after": {"partitions": 3, "newReplicas": [[3, 4, 5]]},
         },

@@ -194,7 +194,7 @@ CASES = {
     "drift alone": (
         on_two(SyncState.SYNCED, SyncState.DRIFTED),
         "Degraded",
-        "DriftDetected: b: changed on the cluster",
+        "DriftDetected: b: another client changed",
     ),
     "drift beside": (on_two(SyncState.REFUSED, SyncState.DRIFTED), "Degraded", "DriftDetected, FewerPartitions: a: "),
     "unreadable": (

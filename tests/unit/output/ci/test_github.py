@@ -37,7 +37,7 @@ def test_the_worst_comes_first_each_at_its_line() -> None:
         "::warning file=topics/e.yaml,line=1,col=1,title=e on prod-eu%3A DataLoss"
         "::delete 1 partition and all messages: messages older than 1 hour will be deleted",
         "::warning file=topics/b.yaml,line=9,col=15,title=b on prod-eu%3A Disruptive"
-        "::grow 6 -> 8 partitions: keys will map to other partitions",
+        "::grow 6 -> 8 partitions: keys map to other partitions",
         "::notice file=topics/d.yaml,line=1,col=1,title=d on prod-eu%3A ModifiedExternally"
         "::its config was changed by others",
         "::notice title=Cluster prod-eu::1 owned topic not in the given paths: lost",

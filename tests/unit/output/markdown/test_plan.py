@@ -38,7 +38,7 @@ from unit.output.markdown.test_escape import outside
 ROOT = "/repo"
 FEWER = Issue(
     Reason.FEWER_PARTITIONS,
-    "48 -> 12 partitions, Kafka cannot remove any",
+    "48 -> 12 partitions: Kafka cannot remove partitions",
     ("partitions",),
     "set partitions: 48, or create a new topic",
 )
@@ -113,7 +113,7 @@ def test_growth_shows_the_new_lists_and_why_it_hurts() -> None:
     """Before and after, the lists of the new partitions only, and the reason of its risk."""
     grow = AddPartitions(6, (1, 2, 3), spread_replicas(8)[6:], KEY_REMAPPING_RISK)
     assert below(shown(plan(existing_topic_plan("payments", grow))), "`payments`: grow 6 -&gt; 8 partitions") == (
-        "- **Disruptive**: keys will map to other partitions\n"
+        "- **Disruptive**: keys map to other partitions\n"
         "\n"
         "```diff\n"
         "@@ partitions 6 -> 8 @@\n"
@@ -159,7 +159,7 @@ def test_a_refusal_has_its_place_and_what_to_do_and_what_it_holds_back() -> None
     assert below(
         shown(plan(existing_topic_plan("audit", findings=(FEWER,)))), "`audit`: refused (FewerPartitions)"
     ) == (
-        "- 48 -&gt; 12 partitions, Kafka cannot remove any\n"
+        "- 48 -&gt; 12 partitions: Kafka cannot remove partitions\n"
         "- at `topics/audit.yaml:9:15`\n"
         "- fix: set partitions: 48, or create a new topic"
     )

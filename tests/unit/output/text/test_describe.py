@@ -48,7 +48,7 @@ def test_a_topic_reads_from_its_life_to_what_is_pending() -> None:
     state = cluster(topic("orders", 2, config={"retention.ms": "1000", "flush.ms": "5"}, managed_keys=["retention.ms"]))
     found = of(state, inspection(state, p1=PartitionState(3, (3, 4))), partitions=3, config={"retention.ms": 2000})
     assert page_of(found) == [
-        "  orders           taken over by the controller",
+        "  orders           initialized by the controller",
         "      topic id     IvlLS4OaQluDznKjP0kYgQ",
         "      document     Topic orders, topics/orders.yaml:1:1",
         "      record       of owner default, sets retention.ms",
@@ -70,7 +70,7 @@ def test_a_topic_reads_from_its_life_to_what_is_pending() -> None:
         "                         -> 2000  (2 seconds)  topics/orders.yaml:1:1",
         "",
         "  ~ orders         grow 2 -> 3 partitions, configure                  Disruptive",
-        "      reason       growth: keys will map to other partitions",
+        "      reason       growth: keys map to other partitions",
         "                   retention.ms: more is kept: up to 2 seconds",
         "      partitions   + 2 [3,4,5]",
         "      config       ~ retention.ms  1000 -> 2000  (1 second -> 2 seconds)",
@@ -162,7 +162,7 @@ def test_a_closed_cluster_is_said_at_its_head() -> None:
     assert (
         "closed: Frozen: the cluster is frozen by ada since 2026-01-31T12:00:00Z: incident; nothing is written" in text
     )
-    assert "taken over by the controller" in text
+    assert "initialized by the controller" in text
 
 
 def test_many_odd_znodes_are_counted() -> None:

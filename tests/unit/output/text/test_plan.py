@@ -63,7 +63,7 @@ def test_growth_shows_the_new_replica_lists_and_why_it_hurts() -> None:
     text = render_plan(plan(existing_topic_plan("payments", grow)))
     assert text.startswith(
         "  ~ payments       grow 6 -> 12 partitions                            Disruptive\n"
-        "      reason       keys will map to other partitions\n"
+        "      reason       keys map to other partitions\n"
         "      partitions   +  6 [1,2,3]  +  7 [2,3,4]  +  8 [3,4,5]\n"
         "                   +  9 [4,5,6]  + 10 [5,6,1]  + 11 [6,1,2]\n"
         "\n"
@@ -124,12 +124,12 @@ def test_a_refusal_has_its_place_and_what_to_do() -> None:
     """A refusal says what, at which line and column, for which reason, and what to do instead."""
     finding = Issue(
         Reason.FEWER_PARTITIONS,
-        "48 -> 12 partitions, Kafka cannot remove any",
+        "48 -> 12 partitions: Kafka cannot remove partitions",
         ("partitions",),
         "set partitions: 48, or create a new topic",
     )
     assert render_plan(plan(existing_topic_plan("audit", findings=(finding,)))) == (
-        "  ! audit          refused: 48 -> 12 partitions, Kafka cannot remove any\n"
+        "  ! audit          refused: 48 -> 12 partitions: Kafka cannot remove partitions\n"
         "      at           topics/audit.yaml:9:15                        FewerPartitions\n"
         "      fix          set partitions: 48, or create a new topic\n"
         "\n"

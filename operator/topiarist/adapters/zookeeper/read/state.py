@@ -21,8 +21,8 @@ from topiarist.adapters.zookeeper.read.cluster_metadata import ClusterMetadata, 
 from topiarist.adapters.zookeeper.read.topic import TopicZnodes, decode_optional_record, decode_topic_state
 from topiarist.kafka.types import KafkaVersion
 from topiarist.model.state import ClusterState, DeletionRecord, ListSizes, OwnershipRecord, ReadError, TopicState
-from topiarist.planning.stale_reassignments import find_stale_names
-from topiarist.planning.stale_reassignments import stale_entry_warnings as requested_warnings
+from topiarist.planning.existing_problems import find_stale_names
+from topiarist.planning.existing_problems import stale_entry_warnings as requested_warnings
 
 if TYPE_CHECKING:
     from topiarist.adapters.zookeeper.read.decode_cache import DecodeCache

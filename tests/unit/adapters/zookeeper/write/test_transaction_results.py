@@ -219,6 +219,6 @@ def test_what_was_done_was_done_to_the_topic_that_was_meant(
 
 @pytest.mark.parametrize("looked", [None, Znode(b"", 8, 9, 0, 1, 0)])
 def test_a_release_is_done_whatever_became_of_the_topic(looked: Znode | None) -> None:
-    """It writes nothing to the topic: gone or made again, only our record was meant."""
+    """It writes nothing to the topic: gone or made again, only its ownership record was meant."""
     released, _ = plan_unmanage(cluster(topic("orders")), "prod", UnmanageRequest(("orders",)), RunOptions())
     assert transaction.committed_outcome(released.topics[0], nodes(7), looked).result is Result.DONE

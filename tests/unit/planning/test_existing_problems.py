@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from support.builders import plan_single_topic, refusal_reasons, spec, state, topic
-from topiarist.planning.stale_reassignments import explain_stale_entry, find_stale_names, stale_entry_warnings
+from topiarist.planning.existing_problems import explain_stale_entry, find_stale_names, stale_entry_warnings
 
 NAMES = frozenset({"gone", "younger", "older", "odd"})
 TOPICS = {"younger": topic("younger", identity=9), "older": topic("older", identity=5), "plain": topic("plain")}
