@@ -56,7 +56,7 @@ def plain_client(connect: str) -> Iterator[KazooClient]:
 
 def read_topics(session: Session, count: int) -> None:
     """One whole reading; raises if anything is missing."""
-    state = read_state(session, jute_max_buffer=1_048_575).state
+    state = read_state(session, jute_max_buffer=1_048_575)
     if len(state.topics) != count or not all(topic.record_valid for topic in state.topics.values()):
         raise RuntimeError(f"read {len(state.topics)} of {count} topics, or not all of their records")
 

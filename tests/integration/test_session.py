@@ -58,8 +58,8 @@ def test_a_server_that_hangs_up_at_multiread_is_no_fault(cluster: SimulatedKafka
     cluster.add_topics(Topic("orders", REPLICAS, {}))
     with OldServer(zookeeper.connect) as old, opened(old.through(cluster.connect)) as session:
         identity = session.client.client_id
-        assert list(read_state(session, jute_max_buffer=1).state.topics) == ["orders"]
-        assert list(read_state(session, jute_max_buffer=1).state.topics) == ["orders"]
+        assert list(read_state(session, jute_max_buffer=1).topics) == ["orders"]
+        assert list(read_state(session, jute_max_buffer=1).topics) == ["orders"]
         assert (session.supports_multiread, session.disconnects, session.lost) == (False, 1, False)
         assert session.client.client_id == identity
         assert old.requests["multiRead"] == 1

@@ -57,7 +57,7 @@ def opened(connect: str, *, multiread: bool | None = None) -> Iterator[Session]:
 
 def state_of(session: Session) -> ClusterState:
     """Everything that a plan is made from."""
-    return read_state(session, jute_max_buffer=1_048_575).state
+    return read_state(session, jute_max_buffer=1_048_575)
 
 
 def test_the_best_way_is_found_and_all_ways_read_the_same(

@@ -13,10 +13,10 @@ from typing import Self
 
 from topiarist.adapters.zookeeper.connection.session import open_session, translate_errors
 from topiarist.adapters.zookeeper.read.cluster_metadata import read_metadata
-from topiarist.adapters.zookeeper.read.decode_cache import DecodeCache
 from topiarist.adapters.zookeeper.read.partition_states import inspect, inspect_all
 from topiarist.adapters.zookeeper.read.progress import poll_progress
 from topiarist.adapters.zookeeper.read.state import read_state
+from topiarist.adapters.zookeeper.read.topic import DecodeCache
 from topiarist.adapters.zookeeper.write.freeze import set_freeze
 from topiarist.adapters.zookeeper.write.lock import Lock
 from topiarist.adapters.zookeeper.write.write_context import ensure_own_znodes, require_writable, wait_for_controller
@@ -73,7 +73,7 @@ class ZooKeeperCluster:
     def read(self) -> ClusterState:
         """Read everything that a plan needs, in one bulk read."""
         with translate_errors(self._session):
-            return read_state(self._session, jute_max_buffer=self._jute_max_buffer, cache=self._decode_cache).state
+            return read_state(self._session, jute_max_buffer=self._jute_max_buffer, cache=self._decode_cache)
 
     @property
     def requests(self) -> Mapping[tuple[str, str], int]:
