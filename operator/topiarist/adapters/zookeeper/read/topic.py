@@ -98,12 +98,8 @@ class DecodeCache:
 
     def decode_topic_state(self, nodes: TopicZnodes, decoder: ZnodeDecoder) -> TopicState | ReadError | None:
         """Return the state as the function ``decode_topic_state`` does; decode it only if a znode has changed."""
-        mzxids = tuple(
-            [
-                node if isinstance(node, ReadFailure) else node.mzxid
-                for node in (nodes.topic, nodes.config, nodes.record)
-            ]
-        )
+        znodes = nodes.topic, nodes.config, nodes.record
+        mzxids = tuple([node if isinstance(node, ReadFailure) else node.mzxid for node in znodes])
         entry = self._previous.get(nodes.name)
         if entry is None or entry[0] != mzxids:
             entry = mzxids, decode_topic_state(nodes, decoder)
