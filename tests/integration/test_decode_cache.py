@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
 
 import pytest
@@ -36,7 +37,7 @@ def cluster(zookeeper: EmbeddedZooKeeper, chroot: str) -> Iterator[SimulatedKafk
 @pytest.fixture
 def session(cluster: SimulatedKafka) -> Iterator[Session]:
     """The session that reads."""
-    with open_session(cluster.connect, 10.0) as opened:
+    with closing(open_session(cluster.connect, 10.0)) as opened:
         yield opened
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 from kazoo.client import KazooClient
@@ -50,7 +50,7 @@ READS = {"connect", "sync", "multiRead", "getData", "getChildren", "ping", "clos
 @contextmanager
 def opened(connect: str, *, multiread: bool | None = None) -> Iterator[Session]:
     """A session; ``multiread`` False reads as from a server that does not know MultiRead, without asking it."""
-    with open_session(connect, 10.0) as session:
+    with closing(open_session(connect, 10.0)) as session:
         session.supports_multiread = multiread
         yield session
 

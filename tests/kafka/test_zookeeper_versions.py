@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -50,7 +50,7 @@ def many(server: ZooKeeper) -> Iterator[str]:
 @contextmanager
 def opened(connect: str, *, multiread: bool | None = None) -> Iterator[Session]:
     """A session; with ``multiread`` False it reads one by one, and does not ask the server what it knows."""
-    with open_session(connect, 30.0) as session:
+    with closing(open_session(connect, 30.0)) as session:
         session.supports_multiread = multiread
         yield session
 

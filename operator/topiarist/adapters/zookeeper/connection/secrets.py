@@ -1,7 +1,7 @@
 """Read passwords, certificates and keys from the places that credentials refer to.
 
 The functions are called for each connection, so that a replaced secret takes effect. Secrets are returned and never
-kept, and no error message contains one. ``authentication``, ``tls`` and ``session`` call this module.
+kept, and no error message contains one.
 """
 
 from __future__ import annotations
@@ -58,7 +58,6 @@ def build_ssl_context(tls: Tls) -> ssl.SSLContext:
 
 
 def _load_client_certificate(context: ssl.SSLContext, tls: Tls, certificate: SecretReference) -> None:
-    """Load the client certificate and its key into ``context``."""
     key = tls.key or certificate
     _read_pem(certificate, "CERTIFICATE")
     _read_pem(key, "PRIVATE KEY")
@@ -75,17 +74,15 @@ def _load_client_certificate(context: ssl.SSLContext, tls: Tls, certificate: Sec
     except _MissingKeyPassword:
         raise _credentials_error(key, "is encrypted, and there is no keyPassword") from None
     except ssl.SSLError as error:
-        raise _credentials_error(key, _describe_key_error(error, secret is not None)) from None
+        if error.reason == "KEY_VALUES_MISMATCH":
+            why = "does not belong to the certificate"
+        elif secret is not None:
+            why = f"cannot be opened with its keyPassword ({error.reason or 'wrong password'})"
+        else:
+            why = f"is not a key that can be used ({error.reason or 'malformed'})"
+        raise _credentials_error(key, why) from None
     except OSError as error:
         raise _credentials_error(key, f"cannot be read: {error.strerror}") from None
-
-
-def _describe_key_error(error: ssl.SSLError, encrypted: bool) -> str:
-    if error.reason == "KEY_VALUES_MISMATCH":
-        return "does not belong to the certificate"
-    if encrypted:
-        return f"cannot be opened with its keyPassword ({error.reason or 'wrong password'})"
-    return f"is not a key that can be used ({error.reason or 'malformed'})"
 
 
 def _read_secret(reference: SecretReference) -> str:

@@ -1,8 +1,7 @@
 """TLS connections to a ZooKeeper server, and explanations of failed handshakes.
 
 With TLS 1.3 a server checks the client certificate only after the client has completed the handshake: its alert arrives
-as an error of the first read. ``TlsSocket`` therefore reports alerts after the handshake too. ``authentication`` calls
-this module.
+as an error of the first read. ``TlsSocket`` therefore reports alerts after the handshake too.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from topiarist.model.credentials import Tls
 Address = tuple[str, int]
 
 _PROBE_TIMEOUT_S = 2.0
-"""Seconds that a probe of a port's protocol may take."""
-
 # OpenSSL's error codes for certificates (X509_V_ERR_...).
 _NOT_YET_VALID, _EXPIRED = 9, 10
 _UNTRUSTED_CODES = (18, 19, 20, 21)
@@ -83,7 +80,6 @@ def connect(address: Address, hostname: str, timeout: float, tls: Tls) -> TlsSoc
 
 
 def _describe_certificate_error(error: ssl.SSLCertVerificationError, name: str, tls: Tls) -> str:
-    """Return why the server's certificate is not accepted."""
     if error.verify_code in _NAME_MISMATCH_CODES:
         return f"its certificate is not for {name}; if it is the right server, tls.serverName says its name"
     if error.verify_code == _EXPIRED:
