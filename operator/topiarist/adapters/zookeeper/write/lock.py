@@ -3,7 +3,6 @@
 The lock is an ephemeral, sequential znode below ``/topiarist/lock``; the lowest one holds it. kazoo's lock recipe is
 not used: it creates missing parents (a chroot too) with an open ACL, and after a lost session the old and the new
 holder both believe that they hold it. This lock is trusted only through a check of its znode inside a transaction.
-``ZooKeeperCluster.apply`` acquires and releases it.
 """
 
 from __future__ import annotations
@@ -77,19 +76,18 @@ class Lock:
         for _ in range(MAX_DISCONNECTS):
             sync(self._session)
             own_names = [name for name in self._read_queue() if name.startswith(self._prefix)]
+            if own_names:
+                self.path = f"{paths.LOCK}/{own_names[0]}"
+                return
             try:
-                created = (
-                    f"{paths.LOCK}/{own_names[0]}" if own_names else self._session.result(self._session.send(request))
-                )
+                created: str = self._session.result(self._session.send(request))
             except ConnectionInterrupted:
                 continue
             except NoAuthError:
-                raise TopiaristError(
-                    Reason.NO_PERMISSION, f"no permission to create children of {paths.LOCK}", "nothing was written"
-                ) from None
-            else:
-                self.path = created.removeprefix(self._session.chroot)
-                return
+                message = f"no permission to create children of {paths.LOCK}"
+                raise TopiaristError(Reason.NO_PERMISSION, message, "nothing was written") from None
+            self.path = created.removeprefix(self._session.chroot)
+            return
         raise self._session.too_many_disconnects_error()
 
     def _read_queue(self) -> list[str]:
@@ -110,7 +108,6 @@ class Lock:
         return queue[: queue.index(own_name)]
 
     def _wait_for_change(self, before: str, stop: Callable[[], bool], deadline: float) -> None:
-        """Return when the znode ``before`` was deleted, ``stop()`` is true, or the queue must be read again."""
         self._changed.clear()
         # kazoo keeps one watch for equal functions: repeated calls do not add watches.
         pending = self._session.client.exists_async(f"{paths.LOCK}/{before}", watch=self._on_change)
