@@ -176,7 +176,7 @@ def test_odd_topics_are_named_and_the_others_read(still: KazooClient, multiread:
     assert state.topics["fine"].config == {}
     assert state.topic_errors.keys() == ODD.keys() | {"odd-config", "odd-record"}
     assert {fault.path for name, fault in state.topic_errors.items() if name in ODD} == set(map(paths.topic_path, ODD))
-    assert state.topic_errors["newer"].message == '"version" is 99, newer than the 3 this program knows'
+    assert state.topic_errors["newer"].message == '"version" is 99, and topiarist supports at most 3'
     assert state.topic_errors["odd-config"] == (
         "/config/topics/odd-config",
         'the value of "retention.ms" must be text, not 5',

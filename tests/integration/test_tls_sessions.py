@@ -175,7 +175,7 @@ def test_a_secret_that_goes_wrong_ends_the_session_and_says_so(
         sync(session)
         (vault / what).write_text(WRONG)
         relay.drop()
-        with pytest.raises(TopiaristError, match="ended in the middle of the work: ") as caught:
+        with pytest.raises(TopiaristError, match="ended during the run: ") as caught:
             sync(session)
     assert caught.value.reason is Reason.SESSION_LOST
     assert words in str(caught.value)

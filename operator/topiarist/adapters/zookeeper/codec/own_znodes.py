@@ -101,7 +101,7 @@ def decode_freeze_fail_closed(raw: bytes) -> Freeze | None:
     try:
         return decode_freeze(raw)
     except ZnodeError as error:
-        return Freeze(f"{FREEZE} cannot be read, which counts as that; topiarist unfreeze mends it: {error}")
+        return Freeze(f"{FREEZE} cannot be read, which counts as frozen; topiarist unfreeze fixes it: {error}")
 
 
 def encode_change_notification(entity_path: str) -> bytes:

@@ -47,9 +47,9 @@ def dump_object(value: Mapping[str, object]) -> bytes:
     try:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:
-        raise ZnodeError("it has half of a character (a lone surrogate)") from None
+        raise ZnodeError("it contains a lone surrogate (half of a character)") from None
     except RecursionError:
-        raise ZnodeError("it is nested too deep") from None
+        raise ZnodeError("it is nested too deeply") from None
 
 
 def require_version(fields: Mapping[str, object], max_version: int) -> int:
@@ -58,7 +58,7 @@ def require_version(fields: Mapping[str, object], max_version: int) -> int:
     if type(version) is not int or version < 1:
         raise ZnodeError(f'"version" must be a positive integer, not {format_value(version)}')
     if version > max_version:
-        raise ZnodeError(f'"version" is {version}, newer than the {max_version} this program knows')
+        raise ZnodeError(f'"version" is {version}, and topiarist supports at most {max_version}')
     return version
 
 
@@ -120,30 +120,30 @@ def _parse(decoder: json.JSONDecoder, text: str) -> dict[str, object]:
     except ZnodeError:
         raise
     except RecursionError:
-        raise ZnodeError("it is nested too deep") from None
+        raise ZnodeError("it is nested too deeply") from None
     except json.JSONDecodeError as error:
         raise ZnodeError(f"it is not JSON ({error.msg} at character {error.pos + 1})") from None
     except ValueError:  # CPython's limit on the digits of an integer
-        raise ZnodeError("it holds a number beyond any use") from None
+        raise ZnodeError("it contains a number that is too large") from None
 
 
 def _reject_duplicate_keys(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     fields: dict[str, object] = {}
     for key, value in pairs:
         if key in fields:
-            raise ZnodeError(f"the key {format_value(key)} stands twice")
+            raise ZnodeError(f"the key {format_value(key)} appears twice")
         fields[key] = value
     return fields
 
 
 def _reject_constant(text: str) -> object:
-    raise ZnodeError(f"it holds {text}, which is not JSON")
+    raise ZnodeError(f"it contains {text}, which is not JSON")
 
 
 def _parse_finite_float(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise ZnodeError("it holds a number beyond any use")
+        raise ZnodeError("it contains a number that is too large")
     return number
 
 

@@ -75,7 +75,7 @@ class Authenticator:
         """Log in by SASL; raise kazoo's ``AuthFailedError`` if the server refuses."""
         challenge = exchange(b"")
         if challenge is None:
-            raise self.login_error("it has no SASL: its JAAS configuration knows no users")
+            raise self.login_error("it does not offer SASL: its JAAS configuration has no users")
         try:
             response = sasl.build_response(challenge, login.username, read_password(login), secrets.token_hex(16))
         except ValueError as error:
@@ -85,13 +85,13 @@ class Authenticator:
         except AuthFailedError:
             reply = None
         if reply is None:
-            raise self.login_error(f"it refused SASL user {login.username} or the password, it does not say which")
+            raise self.login_error(f"it refused the SASL user {login.username} or the password, without saying which")
         if not sasl.is_server_proof_valid(reply, response):
-            raise self.login_error("it does not know our password: it is not the server that it should be")
+            raise self.login_error("it did not prove that it knows the password: it may be another server")
 
     def on_login_required(self) -> None:
         """Record that the server has ended the session because it requires another login."""
-        self.record_refusal(tls.AuthRejected(f"it wants another login; ours is {self.credentials.principal}"))
+        self.record_refusal(tls.AuthRejected(f"it requires another login than {self.credentials.principal}"))
 
     def login_error(self, why: str) -> AuthFailedError:
         """Record that a server has refused a login, and return the error to raise."""
@@ -112,13 +112,13 @@ class Authenticator:
             encrypted.on_alert = on_alert
             return encrypted
         if silent and tls.accepts_tls(address):
-            raise tls.AuthRejected("this port speaks TLS only: add tls, or take the servers' clientPort")
+            raise tls.AuthRejected("this port accepts TLS only: add tls, or use the servers' clientPort")
         return socket.create_connection(address, timeout)
 
     def record_refusal(self, error: Exception) -> TopiaristError:
         """Keep the error of a server that refused, or of a secret that cannot be read, and return it."""
         if not isinstance(error, TopiaristError):
-            message = f"no entry to ZooKeeper at {self._server}: {error}"
+            message = f"cannot log in to ZooKeeper at {self._server}: {error}"
             error = TopiaristError(Reason.AUTHENTICATION_FAILED, message)
         self.refusal = error
         return error
@@ -145,7 +145,7 @@ class LoginConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no 
                 try:
                     self._invoke(timeout, Auth(0, "digest", f"{login.username}:{read_password(login)}"), xid=AUTH_XID)
                 except AuthFailedError:
-                    raise self._authenticator.login_error("it takes no logins by digest") from None
+                    raise self._authenticator.login_error("it does not accept digest logins") from None
         except TopiaristError as error:
             # A secret can no longer be read. kazoo retries after a dropped connection, and the secret may return.
             self._authenticator.record_refusal(error)

@@ -83,7 +83,7 @@ class BufferedSocket:
         poll = select.poll()
         poll.register(self.fileno(), event)
         if not poll.poll(None if timeout is None else timeout * 1000):
-            raise TimeoutError("the server takes no more requests")
+            raise TimeoutError("the server accepts no more requests")
 
 
 class WakeupPipe:
@@ -182,7 +182,7 @@ class BufferedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
         """
         remaining_s = self.connect_deadline - time.monotonic()
         if remaining_s <= 0:
-            raise RetryFailedError("the time is over")
+            raise RetryFailedError("the connect timeout is over")
         previous = self._last_sockets.pop(address, None)
         no_response = previous is not None and not previous.has_received
         self.is_http = self.is_http or (previous is not None and previous.is_http)

@@ -115,7 +115,7 @@ def _read_file(reference: SecretReference, max_bytes: int) -> bytes:
     """Return the bytes of a regular file; symbolic links are followed, since Kubernetes mounts secrets as links."""
     if reference.secret:
         raise _credentials_error(
-            reference, "can be read in Kubernetes only, by the operator", "name a file or a variable here"
+            reference, "can be read by the operator in Kubernetes only", "use a file or an environment variable"
         )
     try:
         descriptor = os.open(reference.file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -128,7 +128,7 @@ def _read_file(reference: SecretReference, max_bytes: int) -> bytes:
     except FileNotFoundError:
         raise _credentials_error(reference, "does not exist") from None
     except PermissionError:
-        raise _credentials_error(reference, "may not be read by this user") from None
+        raise _credentials_error(reference, "cannot be read by this user: permission denied") from None
     except OSError as error:
         raise _credentials_error(reference, f"cannot be read: {error.strerror}") from None
     if len(data) > max_bytes:

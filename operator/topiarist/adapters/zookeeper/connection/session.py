@@ -122,7 +122,7 @@ class Session:
         ZooKeeper does not report a wrong digest password, so for a digest login the text mentions that possibility.
         """
         credentials = self.authenticator.credentials
-        caveat = " (or is its password wrong? ZooKeeper never says so of digest)" if credentials.digest else ""
+        caveat = " (or its password is wrong: ZooKeeper does not report that for digest)" if credentials.digest else ""
         return credentials.principal + caveat
 
     def send(self, request: Request) -> PendingReply:
@@ -203,9 +203,8 @@ class Session:
             return refusal
         return TopiaristError(
             Reason.SESSION_LOST,
-            f"the session with ZooKeeper at {self.hosts} ended in the middle of the work"
-            + (f": {refusal}" if refusal else ""),
-            "run the same command again: what was done is found done",
+            f"the session with ZooKeeper at {self.hosts} ended during the run" + (f": {refusal}" if refusal else ""),
+            "run the same command again: changes that were applied are recognized",
         )
 
     def _on_state(self, state: str) -> None:
@@ -228,7 +227,7 @@ def translate_errors(session: Session) -> Iterator[None]:
         yield
     except KazooException as error:
         what = str(error) or type(error).__name__
-        raise TopiaristError(Reason.UNREADABLE, f"ZooKeeper at {session.hosts} answered {what}") from error
+        raise TopiaristError(Reason.UNREADABLE, f"ZooKeeper at {session.hosts} returned {what}") from error
 
 
 def open_session(connect: str, timeout: float, credentials: Credentials = ANONYMOUS) -> Session:
@@ -270,7 +269,7 @@ def open_session(connect: str, timeout: float, credentials: Credentials = ANONYM
         raise authenticator.refusal
     why = last_error.text or f"no answer within {timeout:g} s"
     if handler.is_http:
-        why = "a web server answers there: take the servers' clientPort"
+        why = "a web server answered: use the servers' clientPort"
     raise TopiaristError(Reason.UNREACHABLE, f"cannot reach ZooKeeper at {session.hosts}: {why}")
 
 
@@ -283,14 +282,14 @@ def parse_connect_string(connect: str) -> list[tuple[str, int]]:
 
     addresses, slash, chroot = connect.partition("/")
     if "," in chroot:
-        raise malformed("one chroot, after the last host, is for all of them")
+        raise malformed("it has more than one chroot; one chroot, after the last host, is for all hosts")
     parts = chroot.removesuffix("/").split("/") if slash and chroot else []
     if connect != connect.strip() or "" in addresses.split(",") or not {"", ".", ".."}.isdisjoint(parts):
-        raise malformed("a host or a part of the chroot is missing, or there is a blank too many")
+        raise malformed("a host or a part of the chroot is empty, or there are blanks around the text")
     try:
         hosts: list[tuple[str, int]] = collect_hosts(connect)[0]
     except ValueError:
-        raise malformed("a port is a number from 1 to 65535") from None
+        raise malformed("a port must be a number from 1 to 65535") from None
     return hosts
 
 

@@ -231,7 +231,7 @@ def _require_kafka(session: Session, answers: Mapping[str, object]) -> None:
         raise TopiaristError(
             Reason.NOT_A_KAFKA_CLUSTER,
             f"the chroot {session.chroot} does not exist in ZooKeeper at {session.hosts}",
-            "correct the connect string; Kafka creates its chroot when the first broker starts, nothing else should",
+            "correct the connect string; only the first broker to start should create the chroot",
         )
     raise TopiaristError(
         Reason.NOT_A_KAFKA_CLUSTER,
@@ -244,7 +244,7 @@ def _determine_write_block(znodes: _ReadZnodes, controller: cluster.ActiveContro
     if controller is not None and controller.is_kraft:
         return WriteBlock(
             Reason.KRAFT_CONTROLLER,
-            f"a KRaft controller ({controller.broker}) is in charge: it would ignore, reset or delete what is written"
+            f"a KRaft controller ({controller.broker}) is active: it would ignore, reset or delete what is written"
             " to ZooKeeper",
         )
     if migration := _migration_block(znodes):
@@ -256,7 +256,7 @@ def _determine_write_block(znodes: _ReadZnodes, controller: cluster.ActiveContro
     if controller is None:
         return WriteBlock(
             Reason.NO_CONTROLLER,
-            f"{paths.CONTROLLER} does not exist: an election is under way, or no broker is running; try again later",
+            f"{paths.CONTROLLER} does not exist: an election is in progress, or no broker is running; try again later",
         )
     return WriteBlock()
 

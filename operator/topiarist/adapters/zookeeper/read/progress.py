@@ -107,5 +107,5 @@ def _require_permission(answers: Iterator[Answer]) -> list[Answer]:
     """Return all answers; raise ``NoPermission`` if the permission for one of them is missing."""
     results = list(answers)
     if ReadFailure.DENIED in results:
-        raise TopiaristError(Reason.NO_PERMISSION, "no permission any more to read the topics that are waited for")
+        raise TopiaristError(Reason.NO_PERMISSION, "the permission to read the awaited topics was removed")
     return results

@@ -33,7 +33,9 @@ def set_freeze(session: Session, freeze: Freeze | None, *, by: str, force: bool)
     metadata = read_metadata(session)
     if metadata.write_block.reason in _KRAFT_REASONS:
         raise TopiaristError(
-            metadata.write_block.reason, metadata.write_block.message, "nothing is written here any more, frozen or not"
+            metadata.write_block.reason,
+            metadata.write_block.message,
+            "topiarist no longer writes to this cluster, frozen or not",
         )
     sent = False
     for _ in range(MAX_DISCONNECTS):
@@ -61,7 +63,7 @@ def set_freeze(session: Session, freeze: Freeze | None, *, by: str, force: bool)
             session.result(session.send(request))
         except NoAuthError:
             raise TopiaristError(
-                Reason.NO_PERMISSION, f"no permission to set {paths.FREEZE}", "give this identity the right"
+                Reason.NO_PERMISSION, f"no permission to set {paths.FREEZE}", f"give {session.principal_text} the right"
             ) from None
         except (BadVersionError, NoNodeError, ConnectionInterrupted):
             continue  # written by another client, or perhaps by this request: read again

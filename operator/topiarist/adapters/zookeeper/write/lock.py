@@ -96,7 +96,7 @@ class Lock:
         if names is ReadFailure.DENIED:
             raise TopiaristError(Reason.NO_PERMISSION, f"no permission to read {paths.LOCK}", "nothing was written")
         if isinstance(names, ReadFailure):
-            raise TopiaristError(Reason.STATE_CONFLICT, f"{paths.LOCK} has gone", "run again")
+            raise TopiaristError(Reason.STATE_CONFLICT, f"{paths.LOCK} was deleted", "run again")
         # A name begins with the session id: only the sequence number at its end gives the order.
         return sorted(names, key=lambda name: name.rpartition("-")[2])
 
@@ -104,7 +104,7 @@ class Lock:
         """Return the znodes before the one of this run; none if this run holds the lock."""
         queue, own_name = self._read_queue(), self.path.rpartition("/")[2]
         if own_name not in queue:
-            raise TopiaristError(Reason.SESSION_LOST, "our place in the queue for the lock has gone", "run again")
+            raise TopiaristError(Reason.SESSION_LOST, "the lock znode of this run was deleted", "run again")
         return queue[: queue.index(own_name)]
 
     def _wait_for_change(self, before: str, stop: Callable[[], bool], deadline: float) -> None:
@@ -128,4 +128,4 @@ class Lock:
             holder = {} if isinstance(node, ReadFailure) else load_object(node.data)
             return f"owner {holder['owner']} on {holder['host']}, process {holder['pid']}"
         except (ZnodeError, KeyError):
-            return f"the node {name}"
+            return f"the znode {name}"

@@ -214,7 +214,7 @@ class FailedOperation(NamedTuple):
         if isinstance(self.error, NodeExistsError):
             return f"{self.operation.path} appeared while it was written"
         if isinstance(self.error, NoNodeError):
-            return f"{self.operation.path} has gone while it was written"
+            return f"{self.operation.path} was deleted while it was written"
         return f"{self.operation.path} changed while it was written"
 
     def to_outcome(self, topic: str) -> Outcome:
@@ -279,9 +279,9 @@ def uninitialized_outcome(
         if not isinstance(state, Znode) or (isinstance(topic, Znode) and state.czxid < topic.czxid):
             deletes = any(isinstance(change, DeleteTopic) for change in plan.changes)
             message = (
-                f"the controller has not taken partition {partition} over yet (it has no state), and"
-                f" {'would drop a deletion' if deletes else 'could undo growth'}; run again when it has: that takes one"
-                " of its brokers to be registered"
+                f"the controller has not initialized partition {partition} yet (it has no state), and"
+                f" {'would drop the deletion request' if deletes else 'could undo growth'}; run again after it has,"
+                " for which one of the partition's brokers must be online"
             )
             return Outcome(plan.topic, Result.REFUSED, Reason.NOT_INITIALIZED, message)
     return None
@@ -291,7 +291,7 @@ def write_failed_outcome(topic: str, error: Exception, path: str = "") -> Outcom
     """Return the outcome of an error that has no message of its own."""
     where = f" at {path}" if path else ""
     what = str(error) or type(error).__name__
-    return Outcome(topic, Result.FAILED, Reason.WRITE_FAILED, f"ZooKeeper answered {what}{where}")
+    return Outcome(topic, Result.FAILED, Reason.WRITE_FAILED, f"ZooKeeper returned {what}{where}")
 
 
 def find_first_failure(
@@ -324,7 +324,7 @@ def committed_outcome(plan: TopicPlan, nodes: TopicZnodes, stat: Any) -> Outcome
     if not isinstance(nodes.topic, Znode) or (deleted and stat is None) or releases_ownership(plan):
         return Outcome(plan.topic, Result.DONE)
     if stat is None or stat.czxid != nodes.topic.czxid:
-        message = f"{paths.TOPICS}/{plan.topic} was deleted or made again in the very moment of writing: look at it"
+        message = f"{paths.TOPICS}/{plan.topic} was deleted or recreated during the write: check the topic"
         return Outcome(plan.topic, Result.FAILED, Reason.STATE_CONFLICT, message)
     return Outcome(plan.topic, Result.DONE)
 

@@ -84,7 +84,7 @@ class WriteContext:
         self._stop = stop
         self._hint = HINT_NOTHING_WRITTEN
         self.refresh()
-        self._hint = "nothing more is written: what was not sent before is left as it was"
+        self._hint = "nothing more is written: topics that were not sent are unchanged"
 
     def refresh(self) -> None:
         """Read the template and the metadata again; wait if an election is in progress."""
@@ -149,7 +149,7 @@ def read_transaction_template(
     require_writable(metadata, hint)
     if metadata.epoch_version is None or metadata.freeze_version is None:
         # It is the freeze znode: without an epoch there is no controller, and the write block above has raised.
-        raise TopiaristError(Reason.STATE_CONFLICT, f"{paths.FREEZE} has gone in the middle of the run", "run again")
+        raise TopiaristError(Reason.STATE_CONFLICT, f"{paths.FREEZE} was deleted during the run", "run again")
     acls = {parent: _read_acl(session, parent) for parent in _PARENT_PATHS}
     # Ownership records get the ACL of Kafka's topics, like the root znodes of ``ensure_own_znodes``.
     acls[paths.RECORDS] = acls[paths.TOPICS]
@@ -186,8 +186,8 @@ def ensure_own_znodes(session: Session) -> list[ACL]:
         except NodeExistsError:
             pass  # another run created it, or this run did and the reply was lost
         except NoAuthError:
-            message = f"no permission to create {path}, where topiarist keeps its records and its lock"
-            hint = f"give {session.principal_text} the right, or make the node"
+            message = f"no permission to create {path}, where topiarist stores its records and its lock"
+            hint = f"give {session.principal_text} the right, or create the znode"
             raise TopiaristError(Reason.NO_PERMISSION, message, hint) from None
     return acl
 
@@ -202,13 +202,13 @@ def _read_acl(session: Session, path: str) -> Acl:
     except NoNodeError:
         raise TopiaristError(Reason.NOT_A_KAFKA_CLUSTER, f"{path} does not exist") from None
     except NoAuthError:
-        message = f"no permission to read the ACL of {path}: what new nodes should get cannot be told"
+        message = f"no permission to read the ACL of {path}, which new znodes must have"
         raise TopiaristError(Reason.NO_PERMISSION, message) from None
     if any(entry.id.scheme == "digest" and entry.id.id.endswith(_MASKED_DIGEST_SUFFIX) for entry in entries):
         # Writing the mask back would lock out the user of the entry.
         message = (
-            f"the ACL of {path} has digest entries, which ZooKeeper shows only to those with the admin right there:"
-            " what new nodes should get cannot be told"
+            f"the ACL of {path} has digest entries, which ZooKeeper shows only to clients with the admin right"
+            " there: the ACL that new znodes must have is unknown"
         )
         raise TopiaristError(Reason.NO_PERMISSION, message, f"give {session.principal_text} that right")
     return tuple((entry.perms, entry.id.scheme, entry.id.id) for entry in entries)

@@ -194,8 +194,8 @@ class Writer:
             return Outcome(topic, Result.FAILED, Reason.ZNODE_UNREADABLE, str(error))
         multi, max_bytes = MultiRequest(self._session.chroot, steps), self._jute_max_buffer * 9 // 10
         if multi.size > max_bytes:
-            limit = f"the servers read {self._jute_max_buffer:,}, and 90 % is the most"
-            message = f"its transaction takes {multi.size:,} bytes; {limit}"
+            limit = f"the maximum is 90 % of the {self._jute_max_buffer:,} that the servers accept"
+            message = f"its transaction has {multi.size:,} bytes; {limit}"
             return Outcome(topic, Result.REFUSED, Reason.TOO_LARGE, message)
         reply, stat_reply = self._session.send(multi), None
         if isinstance(nodes.topic, Znode):
@@ -238,9 +238,9 @@ class Writer:
         """
         if failure.operation.path == self._lock_path:
             self._queue.requeue(sent.write)
-            message = f"our lock {failure.operation.path} has gone: another run may have begun"
+            message = f"the lock znode {failure.operation.path} was deleted: another run may have started"
             raise TopiaristError(
-                Reason.SESSION_LOST, message, "run the same command again: what was done is found done"
+                Reason.SESSION_LOST, message, "run the same command again: changes that were applied are recognized"
             )
         yield from self._retry_conflict(sent.write, failure.message)
         # Several transactions in flight report the same change: only the first of them refreshes the context.
@@ -273,9 +273,9 @@ class Writer:
                 if not self._queue.retry_disconnect(sent.write):
                     size = MultiRequest(self._session.chroot, sent.operations).size
                     message = (
-                        f"the connection dropped {MAX_DISCONNECTS} times while it was written, and it was not done; its"
-                        f" transaction has {size:,} bytes. If this happens again: is the servers' jute.maxbuffer"
-                        " smaller than zookeeper.maxBuffer says?"
+                        f"the connection dropped {MAX_DISCONNECTS} times while it was written, and it was not applied;"
+                        f" its transaction has {size:,} bytes. If this repeats, check that zookeeper.maxBuffer is not"
+                        " larger than the servers' jute.maxbuffer"
                     )
                     yield Outcome(sent.write.plan.topic, Result.FAILED, Reason.WRITE_FAILED, message)
 
@@ -290,6 +290,6 @@ class Writer:
             with suppress(TopiaristError, KazooException):
                 yield from self._resolve_unknown()  # a record proves a commit only while this run holds the lock
         for sent in self._unknown_writes:
-            message = "the session ended before its answer came: done or not; the next run sees which"
+            message = "the session ended before the reply: the next run detects whether the change was applied"
             yield Outcome(sent.write.plan.topic, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)
         yield from (Outcome(plan.topic, Result.SKIPPED) for plan in self._queue.remaining())
