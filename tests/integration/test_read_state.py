@@ -297,7 +297,7 @@ GATES: dict[str, tuple[Callable[[KazooClient], object], Reason | None, str]] = {
     "kraft": (
         _set(paths.CONTROLLER, b'{"version":2,"brokerid":3000,"timestamp":"1","kraftControllerEpoch":5}'),
         Reason.KRAFT_CONTROLLER,
-        "a KRaft controller (3000) is in charge",
+        "a KRaft controller (3000) is active",
     ),
     "migration": (
         _set(paths.MIGRATION, b'{"version":0,"kraft_metadata_offset":-1}'),

@@ -58,8 +58,6 @@ class TopicAssignment(NamedTuple):
 
 
 class _PartitionIds(dict[str, int]):
-    """A cache of partition ids by their text; each text is validated once."""
-
     def __missing__(self, text: str) -> int:
         number = parse_id(text)
         self[text] = number
@@ -119,10 +117,7 @@ class ZnodeDecoder:
         return record
 
     def _share_values(self, record: OwnershipRecord) -> OwnershipRecord:
-        """Return an equal record that shares its key list and its config items with earlier records.
-
-        Few whole records are equal, but their parts repeat.
-        """
+        # Few whole records are equal, but their key lists and config items repeat.
         keys, applied = _share(self.config_keys, record.config_keys), record.applied
         if applied is not None:
             items = tuple(_share(self.config_items, item) for item in applied.config)

@@ -129,10 +129,9 @@ def _read(session: Session, kind: _ReadType, paths: Iterable[str]) -> Iterator[A
 
 
 def _pipeline(session: Session, requests: Iterator[Request], max_in_flight: int, chunk_size: int) -> Iterator[Any]:
-    """Yield the results of ``requests`` in order.
+    """Yield the results of ``requests`` in order, ``chunk_size`` of them awaited together.
 
-    Up to ``max_in_flight`` requests are in flight at any time; ``chunk_size`` results are awaited together. After a
-    dropped connection the unanswered requests are sent again.
+    After a dropped connection the unanswered requests are sent again.
     """
     in_flight: deque[tuple[Request, PendingReply]] = deque()
     disconnects = 0
@@ -206,10 +205,7 @@ class _SingleRead:
 
 
 def exception_for_code(code: int) -> KazooException:
-    """Return kazoo's exception for a ZooKeeper error code.
-
-    A code that kazoo does not know, from a newer server, becomes a plain ``KazooException``.
-    """
+    """Return kazoo's exception for a ZooKeeper error code, a plain one for a code that only newer servers know."""
     exception_class = EXCEPTIONS.get(code)
     return exception_class() if exception_class else KazooException(f"error {code}")
 

@@ -262,7 +262,6 @@ def _determine_write_block(znodes: _ReadZnodes, controller: cluster.ActiveContro
 
 
 def _migration_block(znodes: _ReadZnodes) -> WriteBlock | None:
-    """Return the write block of a migration to KRaft, None if there is no sign of a migration."""
     if paths.MIGRATION not in znodes.nodes:
         return None
     copied = znodes.decode_optional(paths.MIGRATION, cluster.decode_migration_copied)
@@ -277,10 +276,7 @@ def _migration_block(znodes: _ReadZnodes) -> WriteBlock | None:
 def _infer_min_version(
     znodes: _ReadZnodes, controller: cluster.ActiveController | None, broker_version: int
 ) -> KafkaVersion:
-    """Return the oldest Kafka version that fits the metadata (contract 4.9).
-
-    Topic ids are another hint; ``read.state.infer_min_version`` uses them.
-    """
+    # Contract 4.9. Topic ids are another hint; ``read.state.infer_min_version`` uses them.
     feature = znodes.decode_optional(paths.FEATURE, cluster.decode_feature_version)
     hints: list[tuple[bool, KafkaVersion]] = [
         (controller is not None and controller.version >= 2, (3, 4)),

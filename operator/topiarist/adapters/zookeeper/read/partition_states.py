@@ -92,7 +92,6 @@ def inspect_all(session: Session, topics: Collection[TopicState]) -> Mapping[str
 def _decode_states(
     name: str, answers: Iterable[tuple[int, Znode | ReadFailure]]
 ) -> tuple[Mapping[int, PartitionState], Mapping[int, ReadError]]:
-    """Return the states of partitions, and the errors of the states that cannot be read."""
     states: dict[int, PartitionState] = {}
     errors: dict[int, ReadError] = {}
     for partition, answer in answers:

@@ -63,7 +63,6 @@ def poll_progress(session: Session, topics: Mapping[str, Collection[int]]) -> Ma
 def _read_initialized_partitions(
     session: Session, awaited: Mapping[str, Collection[int]]
 ) -> Mapping[str, frozenset[int]]:
-    """Return the partitions that have a state, among those asked for."""
     lists = _require_permission(read_children(session, map(paths.partitions_path, awaited)))
     existing = {name: _child_name_set(found) for name, found in zip(awaited, lists, strict=True)}
     candidates = [
@@ -104,7 +103,6 @@ def _child_name_set(children: ChildNames | ReadFailure) -> frozenset[str]:
 
 
 def _require_permission(answers: Iterator[Answer]) -> list[Answer]:
-    """Return all answers; raise ``NoPermission`` if the permission for one of them is missing."""
     results = list(answers)
     if ReadFailure.DENIED in results:
         raise TopiaristError(Reason.NO_PERMISSION, "the permission to read the awaited topics was removed")

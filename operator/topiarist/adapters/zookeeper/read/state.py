@@ -91,8 +91,6 @@ def read_topics(session: Session, names: Sequence[str]) -> tuple[dict[str, Topic
 
 @dataclass(slots=True)
 class _TopicCollector:
-    """The results of the bulk read so far."""
-
     warnings: list[str]
     decode_topic_state: Callable[[TopicZnodes, ZnodeDecoder], TopicState | ReadError | None]
     topics: dict[str, TopicState] = field(default_factory=dict)

@@ -69,7 +69,6 @@ class Lock:
                 self._session.call_with_retry(Delete(self._session.chroot + path, -1))
 
     def _create_node(self, acl: Any) -> None:
-        """Create the queue znode once: after a lost connection it may exist already."""
         holder = {"version": 1, "owner": self._owner, "host": socket.gethostname(), "pid": os.getpid()}
         data = json.dumps(holder, separators=(",", ":")).encode()
         request = Create(f"{self._session.chroot}{paths.LOCK}/{self._prefix}", data, acl, _EPHEMERAL_SEQUENTIAL)
@@ -101,7 +100,6 @@ class Lock:
         return sorted(names, key=lambda name: name.rpartition("-")[2])
 
     def _predecessors(self) -> list[str]:
-        """Return the znodes before the one of this run; none if this run holds the lock."""
         queue, own_name = self._read_queue(), self.path.rpartition("/")[2]
         if own_name not in queue:
             raise TopiaristError(Reason.SESSION_LOST, "the lock znode of this run was deleted", "run again")

@@ -187,7 +187,6 @@ def _check_no_deletion_request(topic: str, acls: Mapping[str, Acl]) -> list[Oper
 
 
 def _set_or_create(path: str, data: bytes, node: Znode | ReadFailure, acls: Mapping[str, Acl]) -> Operation:
-    """Return a set at the version of ``node``, or a create if the znode was missing."""
     if isinstance(node, Znode):
         return Operation(OperationType.SET, path, data, node.version)
     return Operation(OperationType.CREATE, path, data, acl=acls[path.rpartition("/")[0]])

@@ -193,10 +193,7 @@ def ensure_own_znodes(session: Session) -> list[ACL]:
 
 
 def _read_acl(session: Session, path: str) -> Acl:
-    """Return the ACL for new znodes below ``path``: that of the parent, which their siblings have too.
-
-    Raises ``NotAKafkaCluster`` if ``path`` does not exist, ``NoPermission`` if its ACL cannot be read in full.
-    """
+    # New znodes below ``path`` get the ACL of their parent, which their siblings have too (contract 2.1).
     try:
         entries, _ = session.call_with_retry(GetACL(session.chroot + path))
     except NoNodeError:

@@ -131,13 +131,11 @@ class Writer:
                 yield Outcome(plan.topic, Result.REFUSED, refused.reason, refused.message)
 
     def _wait_for_work(self) -> bool:
-        """Return True if a topic can be sent; wait while the throttle holds all topics back."""
         if self._queue.wait() and self._queue:
             self._context.refresh_if_stale()
         return bool(self._queue)
 
     def _write_batch(self) -> Iterator[Outcome]:
-        """Read, compare and send the next topics, then handle all replies."""
         plans = self._queue.peek(BATCH_SIZE)
         # The partition states are read before the topics. A state read after its topic could belong to a topic that
         # was recreated in between, and the check of that state would then pass.
@@ -160,7 +158,6 @@ class Writer:
         yield from self._handle_oldest_replies(len(self._in_flight_writes))
 
     def _handle_oldest_replies(self, count: int) -> Iterator[Outcome]:
-        """Handle the replies to the ``count`` oldest transactions in flight."""
         if count:
             # Replies arrive in order: waiting for the last one first wakes this thread once instead of ``count`` times.
             with suppress(ConnectionInterrupted, TopiaristError, KazooException):
@@ -231,11 +228,6 @@ class Writer:
             yield failure.to_outcome(sent.write.plan.topic)
 
     def _handle_context_change(self, sent: _InFlightWrite, failure: transaction.FailedOperation) -> Iterator[Outcome]:
-        """Refresh the context after a change of the lock, the controller, the freeze znode or a broker.
-
-        The topic is tried again. Raises ``SessionLost`` if the lock was deleted, and the errors of
-        ``WriteContext.refresh``.
-        """
         if failure.operation.path == self._lock_path:
             self._queue.requeue(sent.write)
             message = f"the lock znode {failure.operation.path} was deleted: another run may have started"
