@@ -1,9 +1,4 @@
-"""A Kafka cluster in ZooKeeper: the port ``Cluster`` over kazoo.
-
-``ZooKeeperCluster`` combines the modules of this package for the command line, the operator and drift reports.
-``connection`` has the session, ``codec`` the paths and contents of znodes. ``read`` has bulk reads, partition states
-and the progress of the controller. ``write`` has the lock, the write context, transactions and the freeze znode.
-"""
+"""A Kafka cluster in ZooKeeper: the port ``Cluster`` over kazoo."""
 
 from __future__ import annotations
 
@@ -92,10 +87,9 @@ class ZooKeeperCluster:
         try:
             with translate_errors(self._session):
                 if not stop() and self._acquire_lock(lock, stop):
-                    max_buffer = self._jute_max_buffer
-                    yield from Writer(
-                        self._session, plan, lock.path, jute_max_buffer=max_buffer, stop=stop, throttle=throttle
-                    ).execute()
+                    limit = self._jute_max_buffer
+                    writer = Writer(self._session, plan, lock.path, jute_max_buffer=limit, stop=stop, throttle=throttle)
+                    yield from writer.execute()
                 else:
                     yield from (Outcome(topic.topic, Result.SKIPPED) for topic in plan.actionable_topics())
         finally:

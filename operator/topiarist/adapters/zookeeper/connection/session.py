@@ -61,21 +61,17 @@ class Request(Protocol):
     """A request as kazoo's queue accepts it: an opcode, the bytes, and the decoder of the reply."""
 
     @property
-    def type(self) -> int:
-        """Return ZooKeeper's opcode."""
+    def type(self) -> int: ...
 
-    def serialize(self) -> bytes | bytearray:
-        """Return the body of the request."""
+    def serialize(self) -> bytes | bytearray: ...
 
-    def deserialize(self, buffer: bytes, offset: int) -> Any:
-        """Return the result, decoded from the body of the reply at ``offset``."""
+    def deserialize(self, buffer: bytes, offset: int) -> Any: ...
 
 
 class PendingReply(Protocol):
     """A reply that has not arrived yet (kazoo's ``AsyncResult``)."""
 
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """Return the result; raise kazoo's exceptions."""
+    def get(self, block: bool = True, timeout: float | None = None) -> Any: ...
 
 
 class Session:
