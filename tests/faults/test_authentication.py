@@ -91,7 +91,7 @@ REFUSED: dict[str, tuple[Callable[[Vault], Fields], str]] = {
     ),
     "unknown user": (
         lambda at: {**_plain(at), **_sasl("nobody", _file(at, WRONG))},
-        "it refused SASL user nobody or the password, it does not say which",
+        "it refused the SASL user nobody or the password, without saying which",
     ),
     "wrong password by tls": (
         lambda at: {**_secure(at), **_tls(at), **_sasl(KAFKA, _file(at, WRONG))},
@@ -291,7 +291,7 @@ def test_f26_a_password_from_the_environment_is_as_good(
     """The variable is read when the run connects; a wrong one is refused as one from a file."""
     fields = {**_plain(vault), **_sasl(KAFKA, {"env": "TOPIARIST_ZOOKEEPER_PASSWORD"})}
     monkeypatch.setenv("TOPIARIST_ZOOKEEPER_PASSWORD", IN_ENVIRONMENT)
-    assert "it refused SASL user kafka" in said(fields, tmp_path, capsys)
+    assert "it refused the SASL user kafka" in said(fields, tmp_path, capsys)
     monkeypatch.setenv("TOPIARIST_ZOOKEEPER_PASSWORD", vault[0].password(KAFKA).read_text())
     assert run_verbose("plan", write_manifests(tmp_path, fields, "orders")) == 1
     assert "this is not a Kafka cluster" in capsys.readouterr().err

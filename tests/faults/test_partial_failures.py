@@ -90,7 +90,7 @@ def test_f19_37_of_1000(mould: ClusterTemplate, proxy: Proxy, tally: FaultStatis
     assert all(told[name].message == "did not exist, and exists now" for name in EXISTS)
     assert all("retention.ms was 5, and is 6 now" in told[name].message for name in CHANGED)
     assert all(told[name].message == f"no permission to set /brokers/topics/{name}" for name in DENIED)
-    assert all("its transaction takes " in told[name].message for name in LARGE)
+    assert all("its transaction has " in told[name].message for name in LARGE)
     assert (report.exit_code, again.exit_code) == (Exit.ERROR, Exit.ERROR)
     assert topics_by_result(again.outcomes) == {
         **{result: names for result, names in found.items() if result is not Result.DONE},

@@ -107,7 +107,7 @@ def test_an_acl_that_is_hidden_is_not_guessed(
     protected.protect(rights, make_digest_acl("brokers", "planted-elsewhere", all=True))
     folder = write_manifests(tmp_path, {"connect": protected.playground.connect, **protected.sasl()}, "orders")
     assert run_verbose("apply", folder, "--yes") == 1
-    assert "the ACL of /brokers/topics has digest entries, which ZooKeeper shows only to those with the admin" in (
+    assert "the ACL of /brokers/topics has digest entries, which ZooKeeper shows only to clients with the admin" in (
         capsys.readouterr().err
     )
     assert not protected.playground.client.exists("/topiarist")

@@ -322,8 +322,12 @@ GATES: dict[str, tuple[Callable[[KazooClient], object], Reason | None, str]] = {
         Reason.FROZEN,
         "the cluster is frozen: no reason given",
     ),
-    "odd gate": (_set(paths.FREEZE, b"frozen"), Reason.FROZEN, "/topiarist/gate cannot be read, which counts as that"),
-    "empty gate": (_set(paths.FREEZE, b""), Reason.FROZEN, "topiarist unfreeze mends it: it is empty"),
+    "odd gate": (
+        _set(paths.FREEZE, b"frozen"),
+        Reason.FROZEN,
+        "/topiarist/gate cannot be read, which counts as frozen",
+    ),
+    "empty gate": (_set(paths.FREEZE, b""), Reason.FROZEN, "topiarist unfreeze fixes it: it is empty"),
     "frozen without controller": (
         lambda client: _set(paths.FREEZE, b'{"version":1,"state":"frozen"}')(client) or client.delete(paths.CONTROLLER),
         Reason.FROZEN,

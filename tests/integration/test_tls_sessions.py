@@ -158,7 +158,7 @@ def _hashed(user: str) -> str:
 
 @pytest.mark.parametrize(
     ("what", "words"),
-    [("password", "it refused SASL user kafka"), ("ca", "holds no certificate in PEM form")],
+    [("password", "it refused the SASL user kafka"), ("ca", "holds no certificate in PEM form")],
 )
 def test_a_secret_that_goes_wrong_ends_the_session_and_says_so(
     relay: Relay, secured: SecuredZooKeeper, tmp_path_factory: pytest.TempPathFactory, what: str, words: str
