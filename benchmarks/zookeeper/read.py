@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from statistics import median as middle
 from typing import Any
@@ -56,7 +56,7 @@ def plain_client(connect: str) -> Iterator[KazooClient]:
 
 def read_topics(session: Session, count: int) -> None:
     """One whole reading; raises if anything is missing."""
-    state = read_state(session, jute_max_buffer=1_048_575).state
+    state = read_state(session, jute_max_buffer=1_048_575)
     if len(state.topics) != count or not all(topic.record_valid for topic in state.topics.values()):
         raise RuntimeError(f"read {len(state.topics)} of {count} topics, or not all of their records")
 
@@ -75,13 +75,13 @@ def read_with_kazoo(client: KazooClient, paths: list[str]) -> None:
 def measure(count: int = TOPICS) -> dict[str, Any]:
     """Seconds for one reading in each of these ways, and the server's CPU seconds for one."""
     with EmbeddedZooKeeper(jvm_options=["-Xmx1g", FULL_JIT]) as server, owned_cluster(server, count) as connect:
-        with open_session(connect, 10.0) as session, plain_client(connect) as client:
+        with closing(open_session(connect, 10.0)) as session, plain_client(connect) as client:
             near, plain = _side_by_side(session, client, count)
             requests = _count_requests(session, count)
             server_cpu = _server_cpu_seconds(server, partial(read_topics, session, count))
             session.supports_multiread = False
             fallback = measure_median(lambda: measure_seconds(partial(read_topics, session, count)))
-        with Proxy(server.connect) as proxy, open_session(proxy.through(connect), 10.0) as session:
+        with Proxy(server.connect) as proxy, closing(open_session(proxy.through(connect), 10.0)) as session:
             proxy.delay = ONE_WAY_DELAY_S
             far = measure_median(lambda: measure_seconds(partial(read_topics, session, count)))
     return {

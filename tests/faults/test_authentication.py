@@ -87,40 +87,40 @@ def said(fields: Fields, folder: Path, capsys: pytest.CaptureFixture[str]) -> st
 REFUSED: dict[str, tuple[Callable[[Vault], Fields], str]] = {
     "wrong password": (
         lambda at: {**_plain(at), **_sasl(KAFKA, _file(at, WRONG))},
-        "it refused SASL user kafka or the password, it does not say which",
+        "it refused the SASL user kafka or the password, without saying which",
     ),
     "unknown user": (
         lambda at: {**_plain(at), **_sasl("nobody", _file(at, WRONG))},
-        "it refused SASL user nobody or the password, it does not say which",
+        "it refused the SASL user nobody or the password, without saying which",
     ),
     "wrong password by tls": (
         lambda at: {**_secure(at), **_tls(at), **_sasl(KAFKA, _file(at, WRONG))},
-        "it refused SASL user kafka or the password, it does not say which",
+        "it refused the SASL user kafka or the password, without saying which",
     ),
     "unknown authority": (
         lambda at: {**_secure(at), "tls": {"ca": {"file": str(_stranger(at))}}},
-        "its certificate is of an authority that tls.ca does not have (unable to get local issuer certificate)",
+        "its certificate was issued by an authority that tls.ca does not have (unable to get local issuer certificate)",
     ),
     "nobody's authority": (
         lambda at: {**_secure(at), "tls": {}},
-        "its certificate is of an authority that the system does not trust: name it as tls.ca",
+        "its certificate was issued by an authority that the system does not trust: set tls.ca",
     ),
     "wrong host name": (
         lambda at: {**_by_address(at), **_tls(at)},
-        "its certificate is not for 127.0.0.1; if it is the right server, tls.serverName says its name",
+        "its certificate is not for 127.0.0.1; if the server is the right one, set tls.serverName to a name in it",
     ),
     "expired client certificate": (
         lambda at: {**_secure(at), **_tls(at, certificate=_certificate(at, "old", valid=EXPIRED))},
-        "it refused our certificate (sslv3 alert certificate unknown): has it expired, or is its authority unknown",
+        "it refused the client certificate (sslv3 alert certificate unknown), perhaps expired, or of an",
     ),
     "tls to a plain port": (
         lambda at: {**_plain(at), **_tls(at)},
-        "this port speaks no TLS: take the servers' secureClientPort, or leave out tls",
+        "this port does not accept TLS: use the servers' secureClientPort, or remove tls",
     ),
-    "plain to a tls port": (_secure, "this port speaks TLS only: add tls, or take the servers' clientPort"),
+    "plain to a tls port": (_secure, "this port accepts TLS only: add tls, or use the servers' clientPort"),
     "login in plain text to a tls port": (
         lambda at: {**_secure(at), **_sasl(KAFKA, _file(at, WRONG))},
-        "this port speaks TLS only",
+        "this port accepts TLS only",
     ),
 }
 
@@ -134,26 +134,26 @@ def test_f26_who_is_not_let_in_is_told_why(
     fields = make(vault)
     with caplog.at_level(logging.DEBUG):
         line = said(fields, tmp_path, capsys)
-    assert line.startswith(f"error: cluster prod: no entry to ZooKeeper at {fields['connect']}: {words}")
+    assert line.startswith(f"error: cluster prod: cannot log in to ZooKeeper at {fields['connect']}: {words}")
 
 
 LOCKED_OUT: dict[str, tuple[Callable[[Vault], Fields], str]] = {
     "no certificate": (
         lambda at: {**_secure(at), **_tls(at)},
-        "it wants a certificate of its clients, and we gave none",
+        "it requires a client certificate",
     ),
-    "no login": (_plain, "it wants another login; ours is world:anyone (no Cluster document names credentials)"),
+    "no login": (_plain, "it requires another login than world:anyone (no Cluster document names credentials)"),
     "no login but a certificate": (
         lambda at: {**_secure(at), **_tls(at, certificate=_certificate(at, "ours"))},
-        "it wants another login; ours is the subject of topiarist's TLS certificate",
+        "it requires another login than the subject of topiarist's TLS certificate",
     ),
     "digest in place of sasl": (
         lambda at: {**_plain(at), "digest": {"username": KAFKA, "password": _file(at, WRONG)}},
-        "it takes no logins by digest",
+        "it does not accept digest logins",
     ),
     "wrong password": (
         lambda at: {**_plain(at), **_sasl(KAFKA, _file(at, WRONG))},
-        "it refused SASL user kafka or the password",
+        "it refused the SASL user kafka or the password",
     ),
 }
 
@@ -166,7 +166,7 @@ def test_f26_what_a_server_insists_on_is_named(
     make, words = LOCKED_OUT[case]
     fields = make(locked)
     line = said(fields, tmp_path, capsys)
-    assert line.startswith(f"error: cluster prod: no entry to ZooKeeper at {fields['connect']}: {words}")
+    assert line.startswith(f"error: cluster prod: cannot log in to ZooKeeper at {fields['connect']}: {words}")
 
 
 def test_f26_all_that_it_insists_on_lets_us_in(
@@ -247,7 +247,7 @@ def test_f26_a_server_whose_certificate_is_out_of_date_is_not_trusted(
     with Impostor(certificate) as impostor:
         connect = f"localhost:{impostor.port}"
         line = said({"connect": connect, **_tls(vault)}, tmp_path, capsys)
-    assert line == f"error: cluster prod: no entry to ZooKeeper at {connect}: {words}"
+    assert line == f"error: cluster prod: cannot log in to ZooKeeper at {connect}: {words}"
 
 
 def test_f26_a_server_that_hangs_in_the_handshake_is_given_up(
@@ -270,7 +270,7 @@ def test_f26_a_server_without_sasl_is_not_asked_again(
 ) -> None:
     """A login that nobody wants is no login: to go on without it would be to go on as somebody else."""
     line = said({"connect": zookeeper.connect, **_sasl(KAFKA, _file(vault, WRONG))}, tmp_path, capsys)
-    assert line.endswith("it has no SASL: its JAAS configuration knows no users")
+    assert line.endswith("it does not offer SASL: its JAAS configuration has no users")
 
 
 def test_f26_a_server_that_refuses_us_does_not_hide_one_that_does_not(
@@ -291,7 +291,7 @@ def test_f26_a_password_from_the_environment_is_as_good(
     """The variable is read when the run connects; a wrong one is refused as one from a file."""
     fields = {**_plain(vault), **_sasl(KAFKA, {"env": "TOPIARIST_ZOOKEEPER_PASSWORD"})}
     monkeypatch.setenv("TOPIARIST_ZOOKEEPER_PASSWORD", IN_ENVIRONMENT)
-    assert "it refused SASL user kafka" in said(fields, tmp_path, capsys)
+    assert "it refused the SASL user kafka" in said(fields, tmp_path, capsys)
     monkeypatch.setenv("TOPIARIST_ZOOKEEPER_PASSWORD", vault[0].password(KAFKA).read_text())
     assert run_verbose("plan", write_manifests(tmp_path, fields, "orders")) == 1
     assert "this is not a Kafka cluster" in capsys.readouterr().err

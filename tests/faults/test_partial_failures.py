@@ -14,8 +14,8 @@ from support.zookeeper import write_checker
 from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.client import connect_client
 from support.zookeeper.proxy import Proxy
-from topiarist.adapters.devcluster.seed import new_topic_id, state_bytes
-from topiarist.adapters.zookeeper.codec import configs, paths, topics
+from topiarist.adapters.devcluster.seed import new_topic_id, state_bytes, topic_bytes
+from topiarist.adapters.zookeeper.codec import configs, paths
 from topiarist.errors import Exit, Reason
 from topiarist.model.outcome import Result
 from topiarist.model.spec import TopicSpec
@@ -43,7 +43,10 @@ def make(client: KazooClient, retention: str, *names: str) -> None:
     """Create topics as another client does, and give each its id and states as the controller does."""
     for name in names:
         client.create(f"/config/topics/{name}", configs.encode_config({"retention.ms": retention}))
-        client.create(f"/brokers/topics/{name}", topics.encode_topic(REPLICAS, topic_id=new_topic_id()))
+        client.create(
+            f"/brokers/topics/{name}",
+            topic_bytes({str(at): list(ids) for at, ids in enumerate(REPLICAS)}, new_topic_id()),
+        )
         for partition, replicas in enumerate(REPLICAS):
             path = paths.partition_state_path(name, partition)
             client.create(path, state_bytes(list(replicas), epoch=1), makepath=True)
@@ -87,7 +90,7 @@ def test_f19_37_of_1000(mould: ClusterTemplate, proxy: Proxy, tally: FaultStatis
     assert all(told[name].message == "did not exist, and exists now" for name in EXISTS)
     assert all("retention.ms was 5, and is 6 now" in told[name].message for name in CHANGED)
     assert all(told[name].message == f"no permission to set /brokers/topics/{name}" for name in DENIED)
-    assert all("its transaction takes " in told[name].message for name in LARGE)
+    assert all("its transaction has " in told[name].message for name in LARGE)
     assert (report.exit_code, again.exit_code) == (Exit.ERROR, Exit.ERROR)
     assert topics_by_result(again.outcomes) == {
         **{result: names for result, names in found.items() if result is not Result.DONE},

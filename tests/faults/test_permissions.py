@@ -105,8 +105,8 @@ def test_f25_reading_is_not_enough_to_apply(
     folder = write_manifests(tmp_path, {"connect": protected.playground.connect, **protected.sasl(READER)}, "orders")
     assert run_verbose("apply", folder, "--yes") == 1
     said = capsys.readouterr().err
-    assert "error: cluster prod: no permission to create /topiarist, where topiarist keeps" in said
-    assert "give SASL user reader the right, or make the node" in said
+    assert "error: cluster prod: no permission to create /topiarist, where topiarist stores" in said
+    assert "give SASL user reader the right, or create the znode" in said
     assert protected.playground.client.get_children("/brokers/topics") == []
 
 

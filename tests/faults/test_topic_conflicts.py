@@ -314,4 +314,4 @@ def test_f33_made_again_in_the_very_moment_it_is_reported(
         found = apply_outcomes(port, plan)["orders"]
         assert proxy.triggered.is_set()
     assert (found.result, found.reason) == (Result.FAILED, Reason.STATE_CONFLICT)
-    assert "/brokers/topics/orders was deleted or made again" in found.message
+    assert "/brokers/topics/orders was deleted or recreated" in found.message

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from support import snapshots as snapshot_examples
 from support import states
-from topiarist.adapters.zookeeper.codec import configs, own_znodes, topics
+from topiarist.adapters.devcluster.seed import topic_bytes
+from topiarist.adapters.zookeeper.codec import configs, own_znodes
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -27,7 +28,7 @@ def znode_seeds() -> Iterator[bytes]:
     """One of every kind of znode, as Kafka and topiarist write them."""
     for state in (snapshot_examples.FULL_STATE, states.cluster(states.topic("orders"))):
         for topic in state.topics.values():
-            yield topics.encode_topic(topic.replicas, topic_id=topic.topic_id)
+            yield topic_bytes({str(at): list(ids) for at, ids in enumerate(topic.replicas)}, topic.topic_id)
             yield configs.encode_config(topic.config)
             if topic.record:
                 yield own_znodes.encode_record(topic.record)

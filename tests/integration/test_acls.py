@@ -94,7 +94,9 @@ def test_a_wrong_digest_password_is_told_by_what_it_may_not_do(
     assert run_verbose("plan", folder) == 1
     said = capsys.readouterr().err
     assert "no permission to read /admin/delete_topics, /brokers/ids, /brokers/topics" in said
-    assert "give digest user kafka (or is its password wrong? ZooKeeper never says so of digest) the right" in said
+    assert (
+        "give digest user kafka (or its password is wrong: ZooKeeper does not report that for digest) the right" in said
+    )
 
 
 def test_an_acl_that_is_hidden_is_not_guessed(
@@ -105,7 +107,7 @@ def test_an_acl_that_is_hidden_is_not_guessed(
     protected.protect(rights, make_digest_acl("brokers", "planted-elsewhere", all=True))
     folder = write_manifests(tmp_path, {"connect": protected.playground.connect, **protected.sasl()}, "orders")
     assert run_verbose("apply", folder, "--yes") == 1
-    assert "the ACL of /brokers/topics has digest entries, which ZooKeeper shows only to those with the admin" in (
+    assert "the ACL of /brokers/topics has digest entries, which ZooKeeper shows only to clients with the admin" in (
         capsys.readouterr().err
     )
     assert not protected.playground.client.exists("/topiarist")

@@ -57,7 +57,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 WHY = {
     refusing: ("Connection refused",),
     hanging: ("no answer within 1.5 s", "no answer in time"),
-    web: ("a web server answers there: take the servers' clientPort",),
+    web: ("a web server answered: use the servers' clientPort",),
 }
 
 

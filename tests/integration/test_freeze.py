@@ -142,7 +142,7 @@ def test_a_gate_that_cannot_be_read_is_closed_and_unfreezing_mends_it(
     with connect_cluster(cluster.connect) as port:
         plan = plan_specs(port, topic_spec("orders"))
         assert [finding.reason for finding in plan.topics[0].refusals] == [Reason.FROZEN]
-        assert "topiarist unfreeze mends it" in plan.write_block.message
+        assert "topiarist unfreeze fixes it" in plan.write_block.message
     assert freeze(cluster, None, "ada").result is Result.DONE
     assert gate(client) is None
 

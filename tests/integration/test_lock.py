@@ -318,7 +318,7 @@ def test_a_holder_without_a_name_is_named_by_its_node(
     held = client.create("/topiarist/lock/run-", note, sequence=True).rpartition("/")[2]
     with (
         connect_cluster(cluster.connect, lock_timeout=0.1) as port,
-        pytest.raises(TopiaristError, match=f"holds the lock of this cluster: the node {held}; waited 0.1 s"),
+        pytest.raises(TopiaristError, match=f"holds the lock of this cluster: the znode {held}; waited 0.1 s"),
     ):
         apply_results(port, plan_specs(port, *DESIRED_SPECS))
 
@@ -333,7 +333,7 @@ def test_an_error_that_nobody_expected_is_told_as_any_other(
         proxy.hold(SETUP_WRITES, lambda: client.delete("/topiarist/lock"))
         report = apply_without_hooks(port, plan)
     assert report.error is not None
-    assert "answered NoNodeError" in str(report.error)
+    assert "returned NoNodeError" in str(report.error)
     assert topics_by_result(report.outcomes) == {Result.SKIPPED: ["configure", "create", "grow", "same"]}
 
 
@@ -353,7 +353,7 @@ def test_a_queue_that_has_gone_is_named(
         meddler.may_forward = take_away
         report = apply_without_hooks(port, plan)
     assert report.error is not None
-    assert (report.error.reason, report.error.args[0]) == (Reason.STATE_CONFLICT, "/topiarist/lock has gone")
+    assert (report.error.reason, report.error.args[0]) == (Reason.STATE_CONFLICT, "/topiarist/lock was deleted")
     assert topics_by_result(report.outcomes) == {Result.SKIPPED: ["configure", "create", "grow", "same"]}
 
 

@@ -448,7 +448,7 @@ def test_who_may_not_look_any_more_is_told(cluster: SimulatedKafka, client: Kazo
         _, err = running.communicate(timeout=60)
         client.set_acls(TOPIC, OPEN_ACL_UNSAFE)
     assert running.returncode == 1
-    assert "no permission any more to read the topics that are waited for" in err
+    assert "the permission to read the awaited topics was removed" in err
 
 
 def test_names_that_come_meanwhile_count(cluster: SimulatedKafka, monkeypatch: pytest.MonkeyPatch) -> None:

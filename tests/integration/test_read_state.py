@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 from kazoo.client import KazooClient
@@ -18,7 +18,7 @@ from integration.write_fixtures import InterceptingProxy
 from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
-from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.devcluster.seed import Topic, topic_bytes
 from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.codec import configs, own_znodes, paths, topics
@@ -37,7 +37,7 @@ from topiarist.adapters.zookeeper.read.cluster_metadata import (
     read_reassignment_request,
     refresh_metadata,
 )
-from topiarist.adapters.zookeeper.read.state import ClusterRead, read_state, read_topics
+from topiarist.adapters.zookeeper.read.state import read_state, read_topics
 from topiarist.adapters.zookeeper.read.topic import decode_topic_state
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker
@@ -50,7 +50,7 @@ READS = {"connect", "sync", "multiRead", "getData", "getChildren", "ping", "clos
 @contextmanager
 def opened(connect: str, *, multiread: bool | None = None) -> Iterator[Session]:
     """A session; ``multiread`` False reads as from a server that does not know MultiRead, without asking it."""
-    with open_session(connect, 10.0) as session:
+    with closing(open_session(connect, 10.0)) as session:
         session.supports_multiread = multiread
         yield session
 
@@ -58,7 +58,7 @@ def opened(connect: str, *, multiread: bool | None = None) -> Iterator[Session]:
 def read(connect: str, *, multiread: bool | None = None) -> ClusterState:
     """The state of the cluster at ``connect``, with a session of its own."""
     with opened(connect, multiread=multiread) as session:
-        return read_state(session, jute_max_buffer=1_048_575).state
+        return read_state(session, jute_max_buffer=1_048_575)
 
 
 def put(client: KazooClient, path: str, data: bytes) -> None:
@@ -128,7 +128,7 @@ def test_reading_writes_nothing_and_asks_little(cluster: SimulatedKafka, proxy: 
     """Only reads go over the wire, 250 of them in a request at most, and the session counts them truly."""
     cluster.add_topics(*(Topic(f"topic-{number}", REPLICAS, {}) for number in range(1000)))
     with opened(proxy.through(cluster.connect)) as session:
-        assert len(read_state(session, jute_max_buffer=1).state.topics) == 1000
+        assert len(read_state(session, jute_max_buffer=1).topics) == 1000
         assert set(proxy.requests) <= READS
         assert proxy.requests["multiRead"] <= 4 + 8 + 2000 // 250
         asked = READS - {"connect", "ping", "closeSession"}
@@ -176,7 +176,7 @@ def test_odd_topics_are_named_and_the_others_read(still: KazooClient, multiread:
     assert state.topics["fine"].config == {}
     assert state.topic_errors.keys() == ODD.keys() | {"odd-config", "odd-record"}
     assert {fault.path for name, fault in state.topic_errors.items() if name in ODD} == set(map(paths.topic_path, ODD))
-    assert state.topic_errors["newer"].message == '"version" is 99, newer than the 3 this program knows'
+    assert state.topic_errors["newer"].message == '"version" is 99, and topiarist supports at most 3'
     assert state.topic_errors["odd-config"] == (
         "/config/topics/odd-config",
         'the value of "retention.ms" must be text, not 5',
@@ -285,7 +285,7 @@ def test_room_is_counted_as_a_java_client_receives_it(still: KazooClient) -> Non
     for _ in range(3):
         still.create(paths.CONFIG_CHANGE_PREFIX, b"{}", sequence=True)
     with opened(connect_of(still)) as session:
-        room = read_state(session, jute_max_buffer=4_000_000).state.list_sizes
+        room = read_state(session, jute_max_buffer=4_000_000).list_sizes
     assert (room.topics_bytes, room.notifications_bytes, room.max_bytes) == (4 + 4 + 1 + 4 + 13, 4 + 3 * 28, 4_000_000)
 
 
@@ -297,7 +297,7 @@ GATES: dict[str, tuple[Callable[[KazooClient], object], Reason | None, str]] = {
     "kraft": (
         _set(paths.CONTROLLER, b'{"version":2,"brokerid":3000,"timestamp":"1","kraftControllerEpoch":5}'),
         Reason.KRAFT_CONTROLLER,
-        "a KRaft controller (3000) is in charge",
+        "a KRaft controller (3000) is active",
     ),
     "migration": (
         _set(paths.MIGRATION, b'{"version":0,"kraft_metadata_offset":-1}'),
@@ -322,8 +322,12 @@ GATES: dict[str, tuple[Callable[[KazooClient], object], Reason | None, str]] = {
         Reason.FROZEN,
         "the cluster is frozen: no reason given",
     ),
-    "odd gate": (_set(paths.FREEZE, b"frozen"), Reason.FROZEN, "/topiarist/gate cannot be read, which counts as that"),
-    "empty gate": (_set(paths.FREEZE, b""), Reason.FROZEN, "topiarist unfreeze mends it: it is empty"),
+    "odd gate": (
+        _set(paths.FREEZE, b"frozen"),
+        Reason.FROZEN,
+        "/topiarist/gate cannot be read, which counts as frozen",
+    ),
+    "empty gate": (_set(paths.FREEZE, b""), Reason.FROZEN, "topiarist unfreeze fixes it: it is empty"),
     "frozen without controller": (
         lambda client: _set(paths.FREEZE, b'{"version":1,"state":"frozen"}')(client) or client.delete(paths.CONTROLLER),
         Reason.FROZEN,
@@ -370,7 +374,7 @@ def test_hints_at_the_release_are_taken(still: KazooClient) -> None:
     put(still, paths.FEATURE, b'{"version":1,"features":{},"status":1}')
     seen.append(read(connect_of(still)).min_version)
     still.delete(paths.FEATURE)
-    put_topic(still, "orders", topics.encode_topic(REPLICAS, topic_id="A" * 22))
+    put_topic(still, "orders", topic_bytes({str(at): list(ids) for at, ids in enumerate(REPLICAS)}, "A" * 22))
     seen.append(read(connect_of(still)).min_version)
     assert seen == [(3, 3), (2, 8), (2, 7), (2, 4), (2, 7), (2, 8)]
 
@@ -525,13 +529,15 @@ def test_what_is_not_kafka_is_said(still: KazooClient, zookeeper: EmbeddedZooKee
 def test_single_topics_are_read_afresh(still: KazooClient) -> None:
     """Bytes, versions and marks are those of now, also of topics that do not exist; the decoder is the same."""
     put_topic(still, "orders", topics.encode_topic(REPLICAS))
-    still.set(paths.topic_path("orders"), topics.encode_topic(REPLICAS, topic_id="A" * 22))
+    still.set(
+        paths.topic_path("orders"), topic_bytes({str(at): list(ids) for at, ids in enumerate(REPLICAS)}, "A" * 22)
+    )
     put(still, paths.deletion_request_path("orders"), b"")
     put(still, paths.config_path("left"), configs.encode_config({"a": "b"}))
     with opened(connect_of(still)) as session:
         nodes, request = read_topics(session, ["orders", "left"])
         assert request is ReadFailure.MISSING
-        whole = read_state(session, jute_max_buffer=1).state
+        whole = read_state(session, jute_max_buffer=1)
     data, stat = still.get(paths.topic_path("orders"))
     assert nodes["orders"].topic == Znode(data, stat.czxid, stat.mzxid, stat.mtime, 1, 0)
     assert (nodes["orders"].config, nodes["orders"].record, nodes["orders"].marked_for_deletion) == (
@@ -545,14 +551,14 @@ def test_single_topics_are_read_afresh(still: KazooClient) -> None:
     assert decode_topic_state(nodes["left"], ZnodeDecoder()) is None
 
 
-def test_a_reading_carries_what_a_writer_needs(cluster: SimulatedKafka) -> None:
-    """The head has the versions for a transaction's checks: of the epoch, and of our gate once it is there."""
+def test_the_metadata_has_what_a_writer_needs(cluster: SimulatedKafka) -> None:
+    """The versions for a transaction's checks: of the epoch, and of our gate once it is there."""
     client = KazooClient(cluster.connect)
     client.start()
     with opened(cluster.connect) as session:
-        reading: ClusterRead = read_state(session, jute_max_buffer=1)
-        assert reading.metadata.epoch_version == client.get(paths.CONTROLLER_EPOCH)[1].version
-        assert reading.metadata.freeze_version is None
+        metadata = read_metadata(session)
+        assert metadata.epoch_version == client.get(paths.CONTROLLER_EPOCH)[1].version
+        assert metadata.freeze_version is None
         put(client, paths.FREEZE, own_znodes.encode_freeze(None))
         assert read_metadata(session).freeze_version == 0
     client.stop()

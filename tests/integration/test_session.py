@@ -6,7 +6,7 @@ import logging
 import socket
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 from kazoo.client import KazooClient
@@ -17,8 +17,7 @@ from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.codec import paths
-from topiarist.adapters.zookeeper.connection.connect_string import parse_connect_string
-from topiarist.adapters.zookeeper.connection.session import Session, open_session
+from topiarist.adapters.zookeeper.connection.session import Session, open_session, parse_connect_string
 from topiarist.adapters.zookeeper.read.bulk_read import read_znodes
 from topiarist.adapters.zookeeper.read.cluster_metadata import read_metadata
 from topiarist.adapters.zookeeper.read.state import read_state
@@ -30,7 +29,7 @@ REPLICAS = ((1, 2, 3), (2, 3, 4))
 @contextmanager
 def opened(connect: str) -> Iterator[Session]:
     """A session that ends with the test."""
-    with open_session(connect, 10.0) as session:
+    with closing(open_session(connect, 10.0)) as session:
         yield session
 
 
@@ -58,8 +57,8 @@ def test_a_server_that_hangs_up_at_multiread_is_no_fault(cluster: SimulatedKafka
     cluster.add_topics(Topic("orders", REPLICAS, {}))
     with OldServer(zookeeper.connect) as old, opened(old.through(cluster.connect)) as session:
         identity = session.client.client_id
-        assert list(read_state(session, jute_max_buffer=1).state.topics) == ["orders"]
-        assert list(read_state(session, jute_max_buffer=1).state.topics) == ["orders"]
+        assert list(read_state(session, jute_max_buffer=1).topics) == ["orders"]
+        assert list(read_state(session, jute_max_buffer=1).topics) == ["orders"]
         assert (session.supports_multiread, session.disconnects, session.lost) == (False, 1, False)
         assert session.client.client_id == identity
         assert old.requests["multiRead"] == 1

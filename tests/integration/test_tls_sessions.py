@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 
@@ -77,7 +78,7 @@ def test_large_replies_and_large_writes_come_whole(
     secured: SecuredZooKeeper, credentials: Credentials, ours: str
 ) -> None:
     """Six megabytes each way, in replies of one and writes that wait together, to the byte; no connection is lost."""
-    with open_session(secured.secure, 10.0, credentials) as session:
+    with closing(open_session(secured.secure, 10.0, credentials)) as session:
         assert content(session, ours) == [bytes([number]) * SIZE for number in range(MANY)]
         overwrite(session, ours, b"x")
         assert content(session, ours) == [b"x" * SIZE] * MANY
@@ -88,7 +89,7 @@ def test_large_replies_and_large_writes_come_whole(
 
 def test_a_dropped_connection_logs_in_again(relay: Relay, credentials: Credentials, ours: str) -> None:
     """In the middle of large replies, again and again: the same session, the same rights, nothing missing."""
-    with open_session(f"localhost:{relay.port}", 10.0, credentials) as session:
+    with closing(open_session(f"localhost:{relay.port}", 10.0, credentials)) as session:
         sync(session)
         number = session.session_id
         names = [f"{ours}/{index}" for index in range(MANY)]
@@ -111,8 +112,10 @@ def test_a_password_that_changes_counts_from_the_next_connection_on(
     path = f"/rotated-{next(_numbers)}"
     superuser.create(path, acl=[make_acl("digest", f"{KAFKA}:{_hashed(KAFKA)}", all=True)])
     tls = Tls(ca=reference(secured.authority.ca))
-    with open_session(
-        f"localhost:{relay.port}", 10.0, Credentials(digest=UserPassword(KAFKA, reference(secret)), tls=tls)
+    with closing(
+        open_session(
+            f"localhost:{relay.port}", 10.0, Credentials(digest=UserPassword(KAFKA, reference(secret)), tls=tls)
+        )
     ) as (session):
         assert isinstance(next(read_znodes(session, [path])), Znode)
         secret.write_text(WRONG)
@@ -133,7 +136,7 @@ def test_a_password_that_is_missing_for_a_moment_is_waited_for(
     secret = tmp_path_factory.mktemp("vault") / "password"
     secret.write_text(PASSWORDS[KAFKA])
     credentials = Credentials(sasl=UserPassword(KAFKA, reference(secret)), tls=Tls(ca=reference(secured.authority.ca)))
-    with open_session(f"localhost:{relay.port}", 10.0, credentials) as session:
+    with closing(open_session(f"localhost:{relay.port}", 10.0, credentials)) as session:
         sync(session)
         number = session.session_id
         secret.unlink()
@@ -155,7 +158,7 @@ def _hashed(user: str) -> str:
 
 @pytest.mark.parametrize(
     ("what", "words"),
-    [("password", "it refused SASL user kafka"), ("ca", "holds no certificate in PEM form")],
+    [("password", "it refused the SASL user kafka"), ("ca", "holds no certificate in PEM form")],
 )
 def test_a_secret_that_goes_wrong_ends_the_session_and_says_so(
     relay: Relay, secured: SecuredZooKeeper, tmp_path_factory: pytest.TempPathFactory, what: str, words: str
@@ -168,11 +171,11 @@ def test_a_secret_that_goes_wrong_ends_the_session_and_says_so(
     credentials = Credentials(
         sasl=UserPassword(KAFKA, reference(vault / "password")), tls=Tls(ca=reference(vault / "ca"))
     )
-    with open_session(f"localhost:{relay.port}", 10.0, credentials) as session:
+    with closing(open_session(f"localhost:{relay.port}", 10.0, credentials)) as session:
         sync(session)
         (vault / what).write_text(WRONG)
         relay.drop()
-        with pytest.raises(TopiaristError, match="ended in the middle of the work: ") as caught:
+        with pytest.raises(TopiaristError, match="ended during the run: ") as caught:
             sync(session)
     assert caught.value.reason is Reason.SESSION_LOST
     assert words in str(caught.value)
@@ -183,7 +186,7 @@ def test_nothing_is_logged_of_a_login(
 ) -> None:
     """kazoo would log every request, a login included; its messages go to a logger of ours that lets none through."""
     both = Credentials(sasl=credentials.sasl, digest=UserPassword(READER, reference(secured.password(READER))))
-    with caplog.at_level(logging.DEBUG), open_session(secured.connect, 10.0, both) as session:
+    with caplog.at_level(logging.DEBUG), closing(open_session(secured.connect, 10.0, both)) as session:
         sync(session)
     assert not [record for record in caplog.records if "SASL" in record.getMessage() or "Auth" in record.getMessage()]
     assert not session.client.logger.isEnabledFor(logging.INFO)

@@ -122,6 +122,6 @@ def test_a_gate_that_goes_before_the_first_transaction_is_named(
         report = apply_without_hooks(port, plan)
     assert report.error is not None
     assert report.error.reason is Reason.STATE_CONFLICT
-    assert "/topiarist/gate has gone in the middle of the run" in str(report.error)
+    assert "/topiarist/gate was deleted during the run" in str(report.error)
     assert topics_by_result(report.outcomes) == {Result.SKIPPED: ["configure", "create", "grow", "same"]}
     assert proxy.requests["multi"] == 0

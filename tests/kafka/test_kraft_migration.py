@@ -30,7 +30,7 @@ BROKER = 1
 
 KEPT = {"partitions": 2, "replicationFactor": 1, "config": {"flush.ms": 1000}}
 
-IN_CHARGE = f"a KRaft controller ({CONTROLLER}) is in charge"
+IN_CHARGE = f"a KRaft controller ({CONTROLLER}) is active"
 BEGUN = "/migration exists: a migration to KRaft has begun"
 
 RUSHED = tuple(f"rushed-{number:03}" for number in range(100))

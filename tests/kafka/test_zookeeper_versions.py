@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -50,14 +50,14 @@ def many(server: ZooKeeper) -> Iterator[str]:
 @contextmanager
 def opened(connect: str, *, multiread: bool | None = None) -> Iterator[Session]:
     """A session; with ``multiread`` False it reads one by one, and does not ask the server what it knows."""
-    with open_session(connect, 30.0) as session:
+    with closing(open_session(connect, 30.0)) as session:
         session.supports_multiread = multiread
         yield session
 
 
 def state_of(session: Session) -> ClusterState:
     """Everything that a plan is made from."""
-    return read_state(session, jute_max_buffer=1_048_575).state
+    return read_state(session, jute_max_buffer=1_048_575)
 
 
 def test_the_best_way_is_found_and_all_ways_read_the_same(

@@ -6,6 +6,7 @@ has no such function, ``UNSUPPORTED`` says so.
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from typing import Any, TypeVar
@@ -172,7 +173,7 @@ def _decode_topic(given: Input, _release: KafkaVersion) -> VectorResult:
         "valid": True,
         "assignment": _json(dict(zip(node.partition_ids, node.replicas, strict=True))),
         "topic_id": node.topic_id,
-        "reassigning": bool(node.reassigning_partitions),
+        "reassigning": bool(node.reassignments),
         "version": node.version,
     }
 
@@ -192,10 +193,12 @@ def _encode_notification(given: Input, _release: KafkaVersion) -> VectorResult:
 
 
 def _topic_id(given: Input, _release: KafkaVersion) -> VectorResult:
+    raw = strict_json.dump_object({"version": 3, "partitions": {}, "topic_id": given["value"]})
     try:
-        found = topics.topic_id_bytes(given["value"]).hex()
+        text = topics.decode_topic(raw).topic_id or ""
     except strict_json.ZnodeError as error:
         raise RefusedError("illegal_argument") from error
+    found = urlsafe_b64decode(text + "==").hex()
     return {"valid": True, "hex": found, "reserved": found in _RESERVED_IDS}
 
 

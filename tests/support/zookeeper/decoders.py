@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from topiarist.adapters.zookeeper.codec import cluster, configs, own_znodes, partitions, topics
+from topiarist.adapters.zookeeper.codec import cluster, configs, own_znodes, topics
 
 DECODERS: tuple[Callable[[bytes], Any], ...] = (
     topics.decode_topic,
@@ -18,8 +18,7 @@ DECODERS: tuple[Callable[[bytes], Any], ...] = (
     cluster.decode_feature_version,
     cluster.decode_migration_copied,
     cluster.decode_requested_reassignments,
-    partitions.decode_partition_state,
-    partitions.decode_reassignments,
+    topics.decode_partition_state,
     lambda raw: cluster.decode_broker(1, raw),
     lambda raw: topics.add_partitions(raw, [(1, 2)]),
     lambda raw: configs.replace_config(raw, {"retention.ms": "1"}),

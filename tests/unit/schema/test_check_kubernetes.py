@@ -105,8 +105,8 @@ def test_a_secret_needs_kubernetes(tmp_path: Path, zookeeper: dict[str, Any]) ->
     place, _, words = str(caught.value).partition(" ")
     assert place.startswith(f"{file}:")
     assert words.split("\n    ") == [
-        "the key password of the Secret zookeeper can be read in Kubernetes only, by the operator",
-        "name a file or a variable here",
+        "the key password of the Secret zookeeper can be read by the operator in Kubernetes only",
+        "use a file or an environment variable",
     ]
 
 

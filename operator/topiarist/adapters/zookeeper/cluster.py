@@ -1,9 +1,4 @@
-"""A Kafka cluster in ZooKeeper: the port ``Cluster`` over kazoo.
-
-``ZooKeeperCluster`` combines the modules of this package for the command line, the operator and drift reports.
-``connection`` has the session, ``codec`` the paths and contents of znodes. ``read`` has bulk reads, partition states
-and the progress of the controller. ``write`` has the lock, the write context, transactions and the freeze znode.
-"""
+"""A Kafka cluster in ZooKeeper: the port ``Cluster`` over kazoo."""
 
 from __future__ import annotations
 
@@ -13,10 +8,10 @@ from typing import Self
 
 from topiarist.adapters.zookeeper.connection.session import open_session, translate_errors
 from topiarist.adapters.zookeeper.read.cluster_metadata import read_metadata
-from topiarist.adapters.zookeeper.read.decode_cache import DecodeCache
 from topiarist.adapters.zookeeper.read.partition_states import inspect, inspect_all
 from topiarist.adapters.zookeeper.read.progress import poll_progress
 from topiarist.adapters.zookeeper.read.state import read_state
+from topiarist.adapters.zookeeper.read.topic import DecodeCache
 from topiarist.adapters.zookeeper.write.freeze import set_freeze
 from topiarist.adapters.zookeeper.write.lock import Lock
 from topiarist.adapters.zookeeper.write.write_context import ensure_own_znodes, require_writable, wait_for_controller
@@ -73,7 +68,7 @@ class ZooKeeperCluster:
     def read(self) -> ClusterState:
         """Read everything that a plan needs, in one bulk read."""
         with translate_errors(self._session):
-            return read_state(self._session, jute_max_buffer=self._jute_max_buffer, cache=self._decode_cache).state
+            return read_state(self._session, jute_max_buffer=self._jute_max_buffer, cache=self._decode_cache)
 
     @property
     def requests(self) -> Mapping[tuple[str, str], int]:
@@ -92,10 +87,9 @@ class ZooKeeperCluster:
         try:
             with translate_errors(self._session):
                 if not stop() and self._acquire_lock(lock, stop):
-                    max_buffer = self._jute_max_buffer
-                    yield from Writer(
-                        self._session, plan, lock.path, jute_max_buffer=max_buffer, stop=stop, throttle=throttle
-                    ).execute()
+                    limit = self._jute_max_buffer
+                    writer = Writer(self._session, plan, lock.path, jute_max_buffer=limit, stop=stop, throttle=throttle)
+                    yield from writer.execute()
                 else:
                     yield from (Outcome(topic.topic, Result.SKIPPED) for topic in plan.actionable_topics())
         finally:

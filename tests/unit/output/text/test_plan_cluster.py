@@ -147,8 +147,8 @@ SINCE = "frozen by ops since 2026-01-31T12:00:00Z"
 HOLDERS = {
     Reason.FROZEN: (f"the cluster is {SINCE}: disks: two of them", SINCE),
     Reason.KRAFT_CONTROLLER: (
-        "a KRaft controller (3000) is in charge: it would ignore it",
-        "a KRaft controller (3000) is in charge",
+        "a KRaft controller (3000) is active: it would ignore it",
+        "a KRaft controller (3000) is active",
     ),
     Reason.KRAFT_MIGRATION: ("/migration exists: a migration", "a migration to KRaft has begun"),
     Reason.NO_CONTROLLER: ("/controller does not exist: an election", "there is no controller"),

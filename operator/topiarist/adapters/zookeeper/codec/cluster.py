@@ -1,11 +1,7 @@
-"""Decode the znodes of the whole cluster: id, brokers, controller, migration, reassignments (contract 4 and 7).
-
-``read.cluster_metadata`` and ``read.partition_states`` call these functions.
-"""
+"""Decode the znodes of the whole cluster: id, brokers, controller, migration, reassignments (contract 4 and 7)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from topiarist.adapters.zookeeper.codec.strict_json import (
@@ -20,6 +16,7 @@ from topiarist.adapters.zookeeper.codec.strict_json import (
 )
 from topiarist.kafka.types import Replicas
 
+# Kafka reads newer versions of these znodes as it reads the versions that it knows.
 _ANY_VERSION = MAX_ID
 
 
@@ -46,22 +43,25 @@ class ActiveController(NamedTuple):
 
 
 def decode_cluster_id(raw: bytes) -> str:
-    """Return the cluster id, an opaque text; its ``version`` is a string that no Kafka release reads."""
+    """Return the cluster id, an opaque text."""
+    # The version is not checked: it is a string, and no Kafka release reads it.
     return require_text(load_object(raw), "id")
 
 
 def decode_broker(broker: int, raw: bytes) -> BrokerRegistration:
-    """Return the registration of ``broker``.
-
-    As in Kafka, any version from 1 is accepted and unknown fields are ignored.
-    """
+    """Return the registration of ``broker``; unknown fields are ignored, as Kafka does."""
     fields = load_object(raw)
     version = require_version(fields, _ANY_VERSION)
     rack = fields.get("rack")
     if rack is not None and type(rack) is not str:
         raise ZnodeError(f'"rack" must be text or null, not {format_value(rack)}')
-    endpoints = _decode_endpoint_v1(fields) if version == 1 else _decode_endpoints(fields)
-    return BrokerRegistration(broker, rack, endpoints, version)
+    if version == 1:
+        endpoint = f"PLAINTEXT://{require_text(fields, 'host')}:{require_integer(fields, 'port')}"
+        return BrokerRegistration(broker, rack, (endpoint,), version)
+    endpoints = fields.get("endpoints")
+    if type(endpoints) is not list or not all(type(each) is str for each in endpoints):
+        raise ZnodeError(f'"endpoints" must be a list of texts, not {format_value(endpoints)}')
+    return BrokerRegistration(broker, rack, tuple(endpoints), version)
 
 
 def decode_controller(raw: bytes) -> ActiveController:
@@ -110,21 +110,8 @@ def _decode_reassignment_entry(entry: object) -> tuple[str, int, Replicas]:
     if type(entry) is not dict or entry.keys() != {"topic", "partition", "replicas"}:
         raise ZnodeError(f"a reassignment has topic, partition and replicas, not {format_value(entry)}")
     topic, partition, replicas = require_text(entry, "topic"), entry["partition"], entry["replicas"]
-    if type(replicas) is not list or not all(map(_is_id, [partition, *replicas])):
+    if type(replicas) is not list or any(
+        type(each) is not int or not 0 <= each <= MAX_ID for each in (partition, *replicas)
+    ):
         raise ZnodeError(f"partition and replicas must be ids, not {format_value(entry)}")
     return topic, partition, tuple(replicas)
-
-
-def _is_id(value: object) -> bool:
-    return type(value) is int and 0 <= value <= MAX_ID
-
-
-def _decode_endpoint_v1(fields: Mapping[str, object]) -> tuple[str, ...]:
-    return (f"PLAINTEXT://{require_text(fields, 'host')}:{require_integer(fields, 'port')}",)
-
-
-def _decode_endpoints(fields: Mapping[str, object]) -> tuple[str, ...]:
-    endpoints = fields.get("endpoints")
-    if type(endpoints) is not list or not all(type(endpoint) is str for endpoint in endpoints):
-        raise ZnodeError(f'"endpoints" must be a list of texts, not {format_value(endpoints)}')
-    return tuple(endpoints)

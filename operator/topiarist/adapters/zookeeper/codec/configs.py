@@ -1,7 +1,4 @@
-"""Decode and encode config znodes: ``/config/topics/T``, and ``/config/brokers/N`` of the same form.
-
-Contract 4.5. ``read`` decodes them, ``write.transaction`` encodes them.
-"""
+"""Decode and encode config znodes: ``/config/topics/T``, and ``/config/brokers/N`` of the same form (contract 4.5)."""
 
 from __future__ import annotations
 
@@ -18,13 +15,13 @@ from topiarist.adapters.zookeeper.codec.strict_json import (
     require_version,
 )
 
-CONFIG_VERSION = 1
+_VERSION = 1
 
 
 def decode_config(raw: bytes) -> Mapping[str, str]:
     """Return the overrides of a config znode, as raw text; raise ``ZnodeError`` if it is malformed."""
     fields = load_object(raw)
-    require_version(fields, CONFIG_VERSION)
+    require_version(fields, _VERSION)
     config = require_object(fields, "config")
     if not set(map(type, config.values())) <= {str}:
         name, value = next((name, value) for name, value in config.items() if type(value) is not str)
@@ -33,20 +30,19 @@ def decode_config(raw: bytes) -> Mapping[str, str]:
     return cast("dict[str, str]", dict(zip(map(intern, config), config.values(), strict=True)))
 
 
-def encode_config(config: Mapping[str, str]) -> bytes:
-    """Return the znode of these overrides, sorted by name; there may be none."""
-    return dump_object({"version": CONFIG_VERSION, "config": _validate_and_sort(config)})
+def encode_config(config: Mapping[str, str], other_fields: Mapping[str, object] | None = None) -> bytes:
+    """Return the znode of these overrides, sorted by name, followed by ``other_fields``; there may be none.
+
+    Raises ``ZnodeError`` for a value that is not text: brokers that load it do not start again (contract 1).
+    """
+    for name, value in config.items():
+        if not isinstance(value, str):
+            raise ZnodeError(f"the value of {name} must be text, not {format_value(value)}")
+    return dump_object({"version": _VERSION, "config": dict(sorted(config.items())), **(other_fields or {})})
 
 
 def replace_config(raw: bytes, config: Mapping[str, str]) -> bytes:
     """Return the znode ``raw`` with its overrides replaced by ``config``, and unknown top-level fields kept."""
     decode_config(raw)
     kept = {name: value for name, value in load_object(raw).items() if name not in ("version", "config")}
-    return dump_object({"version": CONFIG_VERSION, "config": _validate_and_sort(config)} | kept)
-
-
-def _validate_and_sort(config: Mapping[str, str]) -> dict[str, str]:
-    for name, value in config.items():
-        if not isinstance(value, str):
-            raise ZnodeError(f"the value of {name} must be text, not {format_value(value)}")
-    return dict(sorted(config.items()))
+    return encode_config(config, kept)

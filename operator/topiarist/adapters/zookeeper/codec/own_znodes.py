@@ -1,8 +1,4 @@
-"""Encode and decode the znodes below ``/topiarist``, and encode Kafka's config change notification.
-
-The znodes are the ownership records and the freeze znode. ``read`` decodes them; ``write`` encodes them, and sends a
-notification with every config change.
-"""
+"""Encode and decode topiarist's ownership records and freeze znode; encode Kafka's config change notification."""
 
 from __future__ import annotations
 
@@ -24,11 +20,10 @@ from topiarist.adapters.zookeeper.codec.strict_json import (
 from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord
 
 _VERSION = 1
+# Version 1 of a record has only the names of config keys, version 2 the applied values as well.
+_VERSION_WITH_VALUES = 2
 _ABSENT = "Absent"
 _REMOVE = "Remove"
-
-_VERSION_WITH_VALUES = 2
-"""The version of a record with the applied values; version 1 has only the names of config keys."""
 
 
 @lru_cache(maxsize=4096)
@@ -70,7 +65,6 @@ def decode_record(raw: bytes) -> OwnershipRecord:
 
 
 def _decode_applied(fields: Mapping[str, object]) -> AppliedSpec:
-    """Return the applied spec that a record contains."""
     config = require_object(fields, "config")
     if [*config] != sorted(config) or not all(value is None or type(value) is str for value in config.values()):
         raise ZnodeError(f'"config" must have sorted config names with text or null, not {format_value(config)}')
@@ -107,7 +101,7 @@ def decode_freeze_fail_closed(raw: bytes) -> Freeze | None:
     try:
         return decode_freeze(raw)
     except ZnodeError as error:
-        return Freeze(f"{FREEZE} cannot be read, which counts as that; topiarist unfreeze mends it: {error}")
+        return Freeze(f"{FREEZE} cannot be read, which counts as frozen; topiarist unfreeze fixes it: {error}")
 
 
 def encode_change_notification(entity_path: str) -> bytes:

@@ -1,6 +1,6 @@
 """The paths of znodes, below the chroot.
 
-A name becomes exactly one path component, or ``ZnodeError`` is raised. All modules that read or write use these paths.
+A name becomes exactly one path component, or ``ZnodeError`` is raised.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Strict JSON for znodes: stricter than Kafka's own parser, so that malformed content is never silently repaired.
 
-Every decoder of this package uses it. Kafka accepts trailing text, takes the last of two equal keys, and treats
-unparsable text as absent. A writer that did the same would write back other content than it read. ``ZnodeError`` is the
-only exception that leaves this package.
+Kafka accepts trailing text, takes the last of two equal keys, and treats unparsable text as absent. A writer that did
+the same would write back other content than it read. ``ZnodeError`` is the only exception that leaves this package.
 """
 
 from __future__ import annotations
@@ -24,13 +23,20 @@ def load_object(raw: bytes) -> dict[str, object]:
 
     Raises ``ZnodeError`` unless it is UTF-8 without trailing text, duplicate keys, NaN and lone surrogates.
     """
-    text = _decode_utf8(raw)
+    if not raw or raw.isspace():
+        raise ZnodeError("it is empty")
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise ZnodeError(f"it is not UTF-8 (byte {error.start})") from None
     value = _parse(_FAST_DECODER, text)
     if type(value) is not dict:
         raise ZnodeError("it is not a JSON object")
     # Each key has one colon. If there are as many colons as keys, no key is duplicated and no string contains a colon.
-    # Only escapes can produce a lone surrogate. All other text takes the slow path, which checks every object.
-    if text.count(":") != _count_keys(value) or "\\" in text:
+    # Only escapes can produce a lone surrogate. All other text takes the slow path, which checks every object. Keys are
+    # counted at two levels: Kafka's topic and config znodes have no deeper objects.
+    keys = len(value) + sum([len(inner) for inner in value.values() if type(inner) is dict])
+    if text.count(":") != keys or "\\" in text:
         value = _parse(_DUPLICATE_CHECKING_DECODER, text)
         dump_object(value)
     return value
@@ -41,9 +47,9 @@ def dump_object(value: Mapping[str, object]) -> bytes:
     try:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:
-        raise ZnodeError("it has half of a character (a lone surrogate)") from None
+        raise ZnodeError("it contains a lone surrogate (half of a character)") from None
     except RecursionError:
-        raise ZnodeError("it is nested too deep") from None
+        raise ZnodeError("it is nested too deeply") from None
 
 
 def require_version(fields: Mapping[str, object], max_version: int) -> int:
@@ -52,7 +58,7 @@ def require_version(fields: Mapping[str, object], max_version: int) -> int:
     if type(version) is not int or version < 1:
         raise ZnodeError(f'"version" must be a positive integer, not {format_value(version)}')
     if version > max_version:
-        raise ZnodeError(f'"version" is {version}, newer than the {max_version} this program knows')
+        raise ZnodeError(f'"version" is {version}, and topiarist supports at most {max_version}')
     return version
 
 
@@ -103,15 +109,6 @@ def format_value(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _decode_utf8(raw: bytes) -> str:
-    if not raw or raw.isspace():
-        raise ZnodeError("it is empty")
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        raise ZnodeError(f"it is not UTF-8 (byte {error.start})") from None
-
-
 def _parse(decoder: json.JSONDecoder, text: str) -> dict[str, object]:
     try:
         if text[0] == "{":
@@ -123,42 +120,30 @@ def _parse(decoder: json.JSONDecoder, text: str) -> dict[str, object]:
     except ZnodeError:
         raise
     except RecursionError:
-        raise ZnodeError("it is nested too deep") from None
+        raise ZnodeError("it is nested too deeply") from None
     except json.JSONDecodeError as error:
         raise ZnodeError(f"it is not JSON ({error.msg} at character {error.pos + 1})") from None
     except ValueError:  # CPython's limit on the digits of an integer
-        raise ZnodeError("it holds a number beyond any use") from None
-
-
-def _count_keys(fields: dict[str, object]) -> int:
-    """Return the number of keys of ``fields`` and of the objects directly in it.
-
-    Kafka's topic and config znodes have no deeper objects.
-    """
-    count = len(fields)
-    for value in fields.values():
-        if type(value) is dict:
-            count += len(value)
-    return count
+        raise ZnodeError("it contains a number that is too large") from None
 
 
 def _reject_duplicate_keys(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     fields: dict[str, object] = {}
     for key, value in pairs:
         if key in fields:
-            raise ZnodeError(f"the key {format_value(key)} stands twice")
+            raise ZnodeError(f"the key {format_value(key)} appears twice")
         fields[key] = value
     return fields
 
 
 def _reject_constant(text: str) -> object:
-    raise ZnodeError(f"it holds {text}, which is not JSON")
+    raise ZnodeError(f"it contains {text}, which is not JSON")
 
 
 def _parse_finite_float(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise ZnodeError("it holds a number beyond any use")
+        raise ZnodeError("it contains a number that is too large")
     return number
 
 

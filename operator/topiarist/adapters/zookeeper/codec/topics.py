@@ -1,14 +1,13 @@
-"""Decode and encode the znode of a topic, ``/brokers/topics/T``; decode its config and ownership record.
+"""Decode and encode the znodes of a topic: its assignment, ``/brokers/topics/T``, and the states of its partitions.
 
-Contract 4.3 and 4.5. A bulk read of ten thousand topics must decode them in a tenth of a second, so a ``ZnodeDecoder``
-decodes repeated values once and shares them; it lives as long as one bulk read. ``read`` decodes with it, and
-``write.transaction`` encodes with the functions of this module.
+Contract 4.3 to 4.5. A bulk read of ten thousand topics must decode them in a tenth of a second, so a ``ZnodeDecoder``
+decodes repeated values once and shares them, those of configs and ownership records too. It lives as long as one bulk
+read.
 """
 
 from __future__ import annotations
 
 import re
-from base64 import urlsafe_b64decode
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -23,19 +22,21 @@ from topiarist.adapters.zookeeper.codec.strict_json import (
     format_value,
     load_object,
     parse_id,
+    require_integer,
     require_object,
     require_version,
 )
 from topiarist.kafka.types import Replicas
-from topiarist.model.state import AppliedSpec, OwnershipRecord
+from topiarist.model.state import LEADER_DURING_DELETE, AppliedSpec, OwnershipRecord, PartitionState, Reassignment
 
-TOPIC_VERSION = 3
-TOPIC_FIELDS = frozenset({"version", "partitions", "adding_replicas", "removing_replicas", "topic_id"})
+_TOPIC_VERSION = 3
+_TOPIC_FIELDS = frozenset({"version", "partitions", "adding_replicas", "removing_replicas", "topic_id"})
+_STATE_VERSION = 1
+_RECOVERED, _RECOVERING = 0, 1
 
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _TOPIC_ID_FIELD = re.compile(rb'"topic_id":"([A-Za-z0-9_-]{22})"')
 _MAX_SHARED_VALUES = 4096
-_REPLICA_LIST_CACHE_SIZE = 65_536
 
 T = TypeVar("T")
 
@@ -44,21 +45,19 @@ class TopicAssignment(NamedTuple):
     """The content of a topic's znode.
 
     ``replicas`` and ``partition_ids`` are in the same order, by ascending id; ``partition_ids`` is a ``range`` if the
-    ids are 0 to n-1. ``reassigning_partitions`` has the ids with adding or removing replicas, ``unknown_fields`` the
+    ids are 0 to n-1. ``reassignments`` has the partitions with adding or removing replicas, ``unknown_fields`` the
     names of top-level fields that no Kafka release writes.
     """
 
     version: int
     replicas: tuple[Replicas, ...]
     partition_ids: Sequence[int]
-    reassigning_partitions: tuple[int, ...] = ()
+    reassignments: Mapping[int, Reassignment]
     topic_id: str | None = None
     unknown_fields: tuple[str, ...] = ()
 
 
 class _PartitionIds(dict[str, int]):
-    """A cache of partition ids by their text; each text is validated once."""
-
     def __missing__(self, text: str) -> int:
         number = parse_id(text)
         self[text] = number
@@ -88,11 +87,15 @@ class ZnodeDecoder:
         if node is None:
             node = _decode_topic(raw, self)
             # The key leaves the topic id out, so no other bytes of the znode may be taken for the id.
-            if len(self.topics) < _MAX_SHARED_VALUES and (field is None or _is_only_topic_id(raw, field[1], node)):
+            only_id = field is None or (
+                field[1].decode() == node.topic_id and raw.count(b"topic_id") == 1 and b"\\" not in raw
+            )
+            if only_id and len(self.topics) < _MAX_SHARED_VALUES:
                 self.topics[key] = node
             return node
         if field is None:
             return node
+        # Faster than _replace: every topic of a cluster with topic ids comes here.
         return TopicAssignment(node[0], node[1], node[2], node[3], field[1].decode(), node[5])
 
     def decode_config(self, raw: bytes) -> Mapping[str, str]:
@@ -114,10 +117,7 @@ class ZnodeDecoder:
         return record
 
     def _share_values(self, record: OwnershipRecord) -> OwnershipRecord:
-        """Return an equal record that shares its key list and its config items with earlier records.
-
-        Few whole records are equal, but their parts repeat.
-        """
+        # Few whole records are equal, but their key lists and config items repeat.
         keys, applied = _share(self.config_keys, record.config_keys), record.applied
         if applied is not None:
             items = tuple(_share(self.config_items, item) for item in applied.config)
@@ -135,17 +135,39 @@ def decode_topic(raw: bytes) -> TopicAssignment:
     return _decode_topic(raw, ZnodeDecoder())
 
 
-def encode_topic(replicas: Sequence[Replicas], *, version: int = TOPIC_VERSION, topic_id: str | None = None) -> bytes:
-    """Return the znode of a topic with partitions 0 to n-1.
+def decode_partition_state(raw: bytes) -> PartitionState:
+    """Return the state of a partition.
 
-    Version 3 without a topic id is valid for every release (contract 4.3).
+    Raises ``ZnodeError`` on content that Kafka would not have written; unknown fields are ignored.
+    """
+    fields = load_object(raw)
+    require_version(fields, _STATE_VERSION)
+    leader = require_integer(fields, "leader")
+    if leader < LEADER_DURING_DELETE:
+        raise ZnodeError(f'"leader" must be a broker id, -1 or -2, not {leader}')
+    recovery = require_integer(fields, "leader_recovery_state") if "leader_recovery_state" in fields else _RECOVERED
+    if recovery not in (_RECOVERED, _RECOVERING):
+        raise ZnodeError(f'"leader_recovery_state" must be 0 or 1, not {recovery}')
+    isr = fields.get("isr")
+    if type(isr) is not list or any(type(broker) is not int or not 0 <= broker <= MAX_ID for broker in isr):
+        raise ZnodeError(f'"isr" must be a list of broker ids, not {format_value(isr)}')
+    return PartitionState(
+        leader=leader,
+        isr=tuple(isr),
+        leader_epoch=require_integer(fields, "leader_epoch"),
+        controller_epoch=require_integer(fields, "controller_epoch"),
+        recovering=recovery == _RECOVERING,
+    )
+
+
+def encode_topic(replicas: Sequence[Replicas]) -> bytes:
+    """Return the znode of a new topic with partitions 0 to n-1.
+
+    Its version 3 without a topic id is valid for every release: a controller with topic ids adds one (contract 4.3).
     """
     partitions = ",".join([f'"{partition}":{_encode_replicas(brokers)}' for partition, brokers in enumerate(replicas)])
-    moving = ',"adding_replicas":{},"removing_replicas":{}' if version > 1 else ""
-    if topic_id is not None:
-        topic_id_bytes(topic_id)
-        moving += f',"topic_id":"{topic_id}"'
-    return f'{{"version":{version:d},"partitions":{{{partitions}}}{moving}}}'.encode()
+    moving = '"adding_replicas":{},"removing_replicas":{}'
+    return f'{{"version":{_TOPIC_VERSION},"partitions":{{{partitions}}},{moving}}}'.encode()
 
 
 def add_partitions(raw: bytes, added: Sequence[Replicas]) -> bytes:
@@ -157,10 +179,13 @@ def add_partitions(raw: bytes, added: Sequence[Replicas]) -> bytes:
     fields, node = load_object(raw), decode_topic(raw)
     if not isinstance(node.partition_ids, range):
         raise ZnodeError("its partition ids have holes")
-    kept = {name: value for name, value in fields.items() if name not in TOPIC_FIELDS}
+    kept = {name: value for name, value in fields.items() if name not in _TOPIC_FIELDS}
     grown: dict[str, object] = {
         "version": 3 if node.version == 3 or node.topic_id is not None else 2,
-        "partitions": _encode_partitions([*node.replicas, *added]),
+        "partitions": {
+            str(partition): _validate_replicas(partition, list(brokers))
+            for partition, brokers in enumerate([*node.replicas, *added])
+        },
         "adding_replicas": fields.get("adding_replicas", {}),
         "removing_replicas": fields.get("removing_replicas", {}),
     }
@@ -169,39 +194,28 @@ def add_partitions(raw: bytes, added: Sequence[Replicas]) -> bytes:
     return dump_object(grown | kept)
 
 
-def topic_id_bytes(text: str) -> bytes:
-    """Return the 16 bytes of a topic id in Kafka's form: 22 characters of base64url.
-
-    Only the form is checked; raises ``ZnodeError`` for any other.
-    """
-    if not _TOPIC_ID.fullmatch(text):
-        raise _topic_id_error(text)
-    return urlsafe_b64decode(text + "==")
-
-
 def _decode_topic(raw: bytes, decoder: ZnodeDecoder) -> TopicAssignment:
     fields = load_object(raw)
-    version = require_version(fields, TOPIC_VERSION)
-    ids, lists = _sort_partitions(require_object(fields, "partitions"), decoder)
-    return TopicAssignment(
-        version,
-        _decode_replica_lists(ids, lists, decoder),
-        ids,
-        ()
-        if fields.get("adding_replicas", {}) == {} == fields.get("removing_replicas", {})
-        else _decode_reassigning_partitions(fields, ids, decoder),
-        _decode_topic_id(fields),
-        () if fields.keys() <= TOPIC_FIELDS else tuple(sorted(fields.keys() - TOPIC_FIELDS)),
-    )
-
-
-def _sort_partitions(partitions: Mapping[str, object], decoder: ZnodeDecoder) -> tuple[Sequence[int], list[object]]:
-    """Return the ascending partition ids (a ``range`` if they are 0 to n-1) and their values."""
-    by_id = {decoder.partition_ids[text]: value for text, value in partitions.items()}
+    version = require_version(fields, _TOPIC_VERSION)
+    by_id = {decoder.partition_ids[text]: value for text, value in require_object(fields, "partitions").items()}
     ids: Sequence[int] = range(len(by_id))
     if by_id and max(by_id) != len(by_id) - 1:
         ids = tuple(sorted(by_id))
-    return ids, [by_id[partition] for partition in ids]
+    replicas = _decode_replica_lists(ids, [by_id[partition] for partition in ids], decoder)
+    stable = fields.get("adding_replicas", {}) == {} == fields.get("removing_replicas", {})
+    topic_id = fields.get("topic_id")
+    if "topic_id" in fields and type(topic_id) is not str:
+        raise ZnodeError(f'"topic_id" must be text, not {format_value(topic_id)}')
+    if type(topic_id) is str and not _TOPIC_ID.fullmatch(topic_id):
+        raise ZnodeError(f"a topic id has 22 characters of base64url, not {format_value(topic_id)}")
+    return TopicAssignment(
+        version,
+        replicas,
+        ids,
+        {} if stable else _decode_reassignments(fields, by_id),
+        cast("str | None", topic_id),
+        () if fields.keys() <= _TOPIC_FIELDS else tuple(sorted(fields.keys() - _TOPIC_FIELDS)),
+    )
 
 
 def _decode_replica_lists(ids: Sequence[int], lists: list[object], decoder: ZnodeDecoder) -> tuple[Replicas, ...]:
@@ -216,6 +230,24 @@ def _decode_replica_lists(ids: Sequence[int], lists: list[object], decoder: Znod
     return tuple([_validate_replicas(partition, value) for partition, value in zip(ids, lists, strict=True)])
 
 
+def _decode_reassignments(fields: Mapping[str, object], existing: Mapping[int, object]) -> dict[int, Reassignment]:
+    moving: dict[str, dict[int, Replicas]] = {"adding_replicas": {}, "removing_replicas": {}}
+    for name in moving:
+        partitions = require_object(fields, name) if name in fields else {}
+        for text, value in partitions.items():
+            partition = parse_id(text)
+            if partition not in existing:
+                raise ZnodeError(f'"{name}" names partition {partition}, which the topic does not have')
+            # Kafka omits a partition without such replicas: an empty list is no reassignment.
+            if replicas := _validate_replicas(partition, value):
+                moving[name][partition] = replicas
+    adding, removing = moving.values()
+    return {
+        partition: Reassignment(adding.get(partition, ()), removing.get(partition, ()))
+        for partition in sorted(adding.keys() | removing.keys())
+    }
+
+
 def _validate_replicas(partition: int | str, value: object) -> Replicas:
     if type(value) is not list or any(type(broker) is not int for broker in value):
         raise ZnodeError(f"partition {partition} must have a list of broker ids, not {format_value(value)}")
@@ -224,48 +256,7 @@ def _validate_replicas(partition: int | str, value: object) -> Replicas:
     return tuple(value)
 
 
-def _decode_reassigning_partitions(
-    fields: Mapping[str, object], ids: Sequence[int], decoder: ZnodeDecoder
-) -> tuple[int, ...]:
-    reassigning: set[int] = set()
-    existing_ids = ids if isinstance(ids, range) else frozenset(ids)
-    for name in ("adding_replicas", "removing_replicas"):
-        if name not in fields:
-            continue
-        for text, value in require_object(fields, name).items():
-            partition = decoder.partition_ids[text]
-            if partition not in existing_ids:
-                raise ZnodeError(f'"{name}" names partition {partition}, which the topic does not have')
-            if _validate_replicas(partition, value):
-                reassigning.add(partition)
-    return tuple(sorted(reassigning))
-
-
-def _decode_topic_id(fields: Mapping[str, object]) -> str | None:
-    if "topic_id" not in fields:
-        return None
-    value = fields["topic_id"]
-    if type(value) is not str:
-        raise ZnodeError(f'"topic_id" must be text, not {format_value(value)}')
-    if not _TOPIC_ID.fullmatch(value):
-        raise _topic_id_error(value)
-    return value
-
-
-def _topic_id_error(text: str) -> ZnodeError:
-    return ZnodeError(f"a topic id has 22 characters of base64url, not {format_value(text)}")
-
-
-def _is_only_topic_id(raw: bytes, match: bytes, node: TopicAssignment) -> bool:
-    """Return True if ``match`` is the topic's id and ``raw`` has no second candidate."""
-    return match.decode() == node.topic_id and raw.count(b"topic_id") == 1 and b"\\" not in raw
-
-
-def _encode_partitions(replicas: Sequence[Replicas]) -> dict[str, list[int]]:
-    return {str(partition): list(_validate_replicas(partition, list(ids))) for partition, ids in enumerate(replicas)}
-
-
-@lru_cache(maxsize=_REPLICA_LIST_CACHE_SIZE)
+@lru_cache(maxsize=65_536)
 def _encode_replicas(replicas: Replicas) -> str:
-    """Return a replica list as JSON; cached, since the topics of a cluster share few distinct lists."""
+    # Cached, since the topics of a cluster share few distinct lists.
     return f"[{','.join(map(str, _validate_replicas('?', list(replicas))))}]"

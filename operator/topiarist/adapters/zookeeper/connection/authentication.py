@@ -1,8 +1,8 @@
 """Connect to a server, log in, and record why a server refuses.
 
 kazoo takes a refusal for a network failure and retries forever, or reports nothing. ``Authenticator`` remembers each
-server that refuses the credentials; once kazoo would try such a server again, connecting ends. This module calls
-``tls``, ``sasl`` and ``secrets``. ``kazoo_io`` calls it to connect, and ``session`` raises ``Authenticator.refusal``.
+server that refuses the credentials; once kazoo would try such a server again, connecting ends. ``session`` raises
+``Authenticator.refusal``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import secrets
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +28,6 @@ SaslExchange = Callable[[bytes], bytes | None]
 """A function that sends a SASL token and returns the server's token, None if the server sends none."""
 
 _SASL_XID = 1
-
 _REFUSED_CODES = (AuthFailedError.code, SessionClosedRequireSaslError.code)
 
 
@@ -59,7 +59,7 @@ class Authenticator:
             connection = self._open_socket(address, hostname, timeout, no_response)
         except (tls.AuthRejected, TopiaristError) as error:
             self._refusing_servers.add(address)
-            raise OSError(errno.ECONNABORTED, str(self._record_refusal(error))) from None
+            raise OSError(errno.ECONNABORTED, str(self.record_refusal(error))) from None
         except TimeoutError:
             raise OSError(errno.ETIMEDOUT, "no answer in time") from None
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -75,7 +75,7 @@ class Authenticator:
         """Log in by SASL; raise kazoo's ``AuthFailedError`` if the server refuses."""
         challenge = exchange(b"")
         if challenge is None:
-            raise self.login_error("it has no SASL: its JAAS configuration knows no users")
+            raise self.login_error("it does not offer SASL: its JAAS configuration has no users")
         try:
             response = sasl.build_response(challenge, login.username, read_password(login), secrets.token_hex(16))
         except ValueError as error:
@@ -85,49 +85,40 @@ class Authenticator:
         except AuthFailedError:
             reply = None
         if reply is None:
-            raise self.login_error(f"it refused SASL user {login.username} or the password, it does not say which")
+            raise self.login_error(f"it refused the SASL user {login.username} or the password, without saying which")
         if not sasl.is_server_proof_valid(reply, response):
-            raise self.login_error("it does not know our password: it is not the server that it should be")
-
-    def credential_error(self, error: TopiaristError) -> ConnectionDropped:
-        """Return the error for a secret that can no longer be read.
-
-        It is a dropped connection to kazoo, which retries: the secret may return before the session ends.
-        """
-        self._record_refusal(error)
-        return ConnectionDropped(str(error))
+            raise self.login_error("it did not prove that it knows the password: it may be another server")
 
     def on_login_required(self) -> None:
         """Record that the server has ended the session because it requires another login."""
-        self._record_refusal(tls.AuthRejected(f"it wants another login; ours is {self.credentials.principal}"))
+        self.record_refusal(tls.AuthRejected(f"it requires another login than {self.credentials.principal}"))
 
     def login_error(self, why: str) -> AuthFailedError:
         """Record that a server has refused a login, and return the error to raise."""
-        self._record_refusal(tls.AuthRejected(why))
+        self.record_refusal(tls.AuthRejected(why))
         return AuthFailedError(why)
 
     def _open_socket(self, address: tls.Address, hostname: str, timeout: float, silent: bool) -> socket.socket:
         tls_settings = self.credentials.tls
         if tls_settings:
+
+            def on_alert(error: ssl.SSLError) -> None:
+                # A connection that the server had accepted may break like any other: that is no refusal.
+                if not self._is_accepted:
+                    self.record_refusal(tls.AuthRejected(tls.describe_alert(error, tls_settings)))
+                    self._refusing_servers.add(address)
+
             encrypted = tls.connect(address, hostname, timeout, tls_settings)
-            encrypted.on_alert = lambda error: self._on_tls_alert(address, tls.describe_alert(error, tls_settings))
+            encrypted.on_alert = on_alert
             return encrypted
         if silent and tls.accepts_tls(address):
-            raise tls.AuthRejected("this port speaks TLS only: add tls, or take the servers' clientPort")
+            raise tls.AuthRejected("this port accepts TLS only: add tls, or use the servers' clientPort")
         return socket.create_connection(address, timeout)
 
-    def _on_tls_alert(self, address: tls.Address, why: str) -> None:
-        """Record a TLS alert as a refusal, unless the server had accepted the connection before.
-
-        An accepted connection may break like any other.
-        """
-        if not self._is_accepted:
-            self._record_refusal(tls.AuthRejected(why))
-            self._refusing_servers.add(address)
-
-    def _record_refusal(self, error: Exception) -> TopiaristError:
+    def record_refusal(self, error: Exception) -> TopiaristError:
+        """Keep the error of a server that refused, or of a secret that cannot be read, and return it."""
         if not isinstance(error, TopiaristError):
-            message = f"no entry to ZooKeeper at {self._server}: {error}"
+            message = f"cannot log in to ZooKeeper at {self._server}: {error}"
             error = TopiaristError(Reason.AUTHENTICATION_FAILED, message)
         self.refusal = error
         return error
@@ -150,16 +141,15 @@ class LoginConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no 
         try:
             if credentials.sasl:
                 self._authenticator.log_in(credentials.sasl, lambda token: self._exchange_sasl_token(token, timeout))
-            if credentials.digest:
-                self._log_in_digest(credentials.digest, timeout)
+            if login := credentials.digest:
+                try:
+                    self._invoke(timeout, Auth(0, "digest", f"{login.username}:{read_password(login)}"), xid=AUTH_XID)
+                except AuthFailedError:
+                    raise self._authenticator.login_error("it does not accept digest logins") from None
         except TopiaristError as error:
-            raise self._authenticator.credential_error(error) from None
-
-    def _log_in_digest(self, login: UserPassword, timeout: float) -> None:
-        try:
-            self._invoke(timeout, Auth(0, "digest", f"{login.username}:{read_password(login)}"), xid=AUTH_XID)
-        except AuthFailedError:
-            raise self._authenticator.login_error("it takes no logins by digest") from None
+            # A secret can no longer be read. kazoo retries after a dropped connection, and the secret may return.
+            self._authenticator.record_refusal(error)
+            raise ConnectionDropped(str(error)) from None
 
     def _exchange_sasl_token(self, token: bytes, timeout: float) -> bytes | None:
         self._submit(SASL(token), timeout, _SASL_XID)

@@ -3,7 +3,7 @@
 kazoo creates an epoll object for every ``select``, calls ``recv`` twice for every reply and ``send`` once for every
 request, and wakes its thread by a byte for every request. Together these calls are most of the cost of a small request:
 a transaction, or a read from a ZooKeeper before 3.6. The classes here use kazoo's hooks to send waiting requests
-together. ``open_session`` passes a ``BufferedHandler`` to kazoo.
+together.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class BufferedSocket:
         poll = select.poll()
         poll.register(self.fileno(), event)
         if not poll.poll(None if timeout is None else timeout * 1000):
-            raise TimeoutError("the server takes no more requests")
+            raise TimeoutError("the server accepts no more requests")
 
 
 class WakeupPipe:
@@ -138,10 +138,10 @@ class BufferedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
     def __init__(self, authenticator: Authenticator, *, connect_deadline: float, connect_timeout: float) -> None:
         super().__init__()
         self.has_given_up = self.is_http = False
-        self._authenticator = authenticator
-        self._last_sockets: dict[Any, BufferedSocket] = {}
         self.connect_deadline = connect_deadline
         self.connect_timeout = connect_timeout
+        self._authenticator = authenticator
+        self._last_sockets: dict[Any, BufferedSocket] = {}
         self._polls: dict[tuple[int, ...], Any] = {}
 
     def create_socket_pair(self) -> tuple[WakeupPipe, WakeupPipe]:
@@ -166,17 +166,14 @@ class BufferedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
         for reader in sockets:
             reader.flush(timeout)
         by_descriptor = {reader.fileno(): reader for reader in readers}
-        events = self._poll(tuple(by_descriptor)).poll(0 if ready else None if timeout is None else timeout * 1000)
-        return ready + [by_descriptor[number] for number, _ in events if by_descriptor[number] not in ready], [], []
-
-    def _poll(self, readers: tuple[int, ...]) -> Any:
         # poll(2), unlike epoll, keeps no state in the kernel: a descriptor that was closed and reused needs no update.
-        poll = self._polls.get(readers)
+        poll = self._polls.get(tuple(by_descriptor))
         if poll is None:
-            poll = self._polls[readers] = select.poll()
-            for number in readers:
+            poll = self._polls[tuple(by_descriptor)] = select.poll()
+            for number in by_descriptor:
                 poll.register(number, select.POLLIN)
-        return poll
+        events = poll.poll(0 if ready else None if timeout is None else timeout * 1000)
+        return ready + [by_descriptor[number] for number, _ in events if by_descriptor[number] not in ready], [], []
 
     def create_connection(self, address: Any, hostname: str, timeout: float, **_options: Any) -> BufferedSocket:
         """Return a socket to one server.
@@ -185,7 +182,7 @@ class BufferedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
         """
         remaining_s = self.connect_deadline - time.monotonic()
         if remaining_s <= 0:
-            raise RetryFailedError("the time is over")
+            raise RetryFailedError("the connect timeout is over")
         previous = self._last_sockets.pop(address, None)
         no_response = previous is not None and not previous.has_received
         self.is_http = self.is_http or (previous is not None and previous.is_http)

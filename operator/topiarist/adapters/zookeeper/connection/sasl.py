@@ -37,7 +37,9 @@ def build_response(challenge: bytes, username: str, password: str, nonce: str) -
         raise ValueError("the server's SASL challenge is not one of DIGEST-MD5 with qop auth")
     realm, server_nonce, client_nonce = fields.get(b"realm", b""), fields[b"nonce"], nonce.encode()
     text = f"{username}:{realm.decode()}:{password}"
-    secret = md5(text.encode(_charset(text)), usedforsecurity=False).digest()
+    # RFC 2831 hashes Latin-1 if it has all characters, else UTF-8. The token itself is always UTF-8.
+    charset = "latin-1" if all(character <= "\xff" for character in text) else "utf-8"
+    secret = md5(text.encode(charset), usedforsecurity=False).digest()
     session = _md5_hex(b":".join((secret, server_nonce, client_nonce)))
     response, proof = (
         _md5_hex(b":".join((session, server_nonce, b"00000001", client_nonce, b"auth", _md5_hex(method + DIGEST_URI))))
@@ -50,7 +52,7 @@ def build_response(challenge: bytes, username: str, password: str, nonce: str) -
         b"cnonce": client_nonce,
         b"digest-uri": DIGEST_URI,
     }
-    parts = [name + b"=" + _quote(value) for name, value in names.items()]
+    parts = [name + b'="' + re.sub(rb'(["\\])', rb"\\\1", value) + b'"' for name, value in names.items()]
     parts += [b"charset=utf-8", b"nc=00000001", b"qop=auth", b"response=" + response]
     return DigestResponse(b",".join(parts), proof)
 
@@ -74,18 +76,6 @@ def parse_fields(text: bytes) -> dict[bytes, bytes]:
     if text[end:].strip(b", \t\r\n"):
         raise ValueError("the server's SASL challenge is malformed")
     return fields
-
-
-def _charset(text: str) -> str:
-    """Return the charset for the hash: Latin-1 if it has all characters, else UTF-8.
-
-    The token itself is always UTF-8.
-    """
-    return "latin-1" if all(character <= "\xff" for character in text) else "utf-8"
-
-
-def _quote(text: bytes) -> bytes:
-    return b'"' + re.sub(rb'(["\\])', rb"\\\1", text) + b'"'
 
 
 def _md5_hex(text: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """Read passwords, certificates and keys from the places that credentials refer to.
 
 The functions are called for each connection, so that a replaced secret takes effect. Secrets are returned and never
-kept, and no error message contains one. ``authentication``, ``tls`` and ``session`` call this module.
+kept, and no error message contains one.
 """
 
 from __future__ import annotations
@@ -58,7 +58,6 @@ def build_ssl_context(tls: Tls) -> ssl.SSLContext:
 
 
 def _load_client_certificate(context: ssl.SSLContext, tls: Tls, certificate: SecretReference) -> None:
-    """Load the client certificate and its key into ``context``."""
     key = tls.key or certificate
     _read_pem(certificate, "CERTIFICATE")
     _read_pem(key, "PRIVATE KEY")
@@ -75,17 +74,15 @@ def _load_client_certificate(context: ssl.SSLContext, tls: Tls, certificate: Sec
     except _MissingKeyPassword:
         raise _credentials_error(key, "is encrypted, and there is no keyPassword") from None
     except ssl.SSLError as error:
-        raise _credentials_error(key, _describe_key_error(error, secret is not None)) from None
+        if error.reason == "KEY_VALUES_MISMATCH":
+            why = "does not belong to the certificate"
+        elif secret is not None:
+            why = f"cannot be opened with its keyPassword ({error.reason or 'wrong password'})"
+        else:
+            why = f"is not a key that can be used ({error.reason or 'malformed'})"
+        raise _credentials_error(key, why) from None
     except OSError as error:
         raise _credentials_error(key, f"cannot be read: {error.strerror}") from None
-
-
-def _describe_key_error(error: ssl.SSLError, encrypted: bool) -> str:
-    if error.reason == "KEY_VALUES_MISMATCH":
-        return "does not belong to the certificate"
-    if encrypted:
-        return f"cannot be opened with its keyPassword ({error.reason or 'wrong password'})"
-    return f"is not a key that can be used ({error.reason or 'malformed'})"
 
 
 def _read_secret(reference: SecretReference) -> str:
@@ -118,7 +115,7 @@ def _read_file(reference: SecretReference, max_bytes: int) -> bytes:
     """Return the bytes of a regular file; symbolic links are followed, since Kubernetes mounts secrets as links."""
     if reference.secret:
         raise _credentials_error(
-            reference, "can be read in Kubernetes only, by the operator", "name a file or a variable here"
+            reference, "can be read by the operator in Kubernetes only", "use a file or an environment variable"
         )
     try:
         descriptor = os.open(reference.file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -131,7 +128,7 @@ def _read_file(reference: SecretReference, max_bytes: int) -> bytes:
     except FileNotFoundError:
         raise _credentials_error(reference, "does not exist") from None
     except PermissionError:
-        raise _credentials_error(reference, "may not be read by this user") from None
+        raise _credentials_error(reference, "cannot be read by this user: permission denied") from None
     except OSError as error:
         raise _credentials_error(reference, f"cannot be read: {error.strerror}") from None
     if len(data) > max_bytes:

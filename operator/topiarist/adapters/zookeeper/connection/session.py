@@ -1,8 +1,7 @@
 """One ZooKeeper session for one cluster and one run: connect, send requests, detect the end of the session.
 
 kazoo opens a new session by itself when the old one has ended, and reports nothing. A plan made under one session must
-not be written under another, so this module allows no connection after the end. ``ZooKeeperCluster`` opens the session;
-``read.bulk_read`` and the modules of ``write`` send requests through it.
+not be written under another, so this module allows no connection after the end.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import Any, Protocol, Self
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
@@ -27,14 +25,15 @@ from kazoo.exceptions import (
     SessionExpiredError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.hosts import collect_hosts
 from kazoo.protocol.states import KazooState
 
 from topiarist.adapters.zookeeper.connection import secrets as stored
 from topiarist.adapters.zookeeper.connection.authentication import Authenticator, LoginConnection
-from topiarist.adapters.zookeeper.connection.connect_string import LastConnectError, parse_connect_string
 from topiarist.adapters.zookeeper.connection.kazoo_io import BufferedHandler
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.credentials import ANONYMOUS, Credentials
+from topiarist.text import quote
 
 SESSION_TIMEOUT_S = 10.0
 """Seconds: the timeout requested from the server, and the longest wait for a dropped connection to return."""
@@ -44,14 +43,14 @@ MAX_DISCONNECTS = 5
 
 _POLL_INTERVAL_S = 0.05
 
+# By opcode, for the metrics of requests.
 _OPERATION_NAMES = {
     **{1: "create", 2: "delete", 3: "exists", 4: "getData", 5: "setData", 8: "getChildren", 9: "sync"},
     **{12: "getChildren2", 14: "multi", 15: "create2", 22: "multiRead"},
 }
-"""ZooKeeper's operations by opcode."""
 
+# The attribute of a pending reply that holds the opcode; requests that kazoo sends by itself have none.
 _OPCODE_ATTRIBUTE = "topiarist_opcode"
-"""The attribute of a pending reply that holds the opcode; requests that kazoo sends by itself have none."""
 
 
 class ConnectionInterrupted(Exception):
@@ -62,25 +61,21 @@ class Request(Protocol):
     """A request as kazoo's queue accepts it: an opcode, the bytes, and the decoder of the reply."""
 
     @property
-    def type(self) -> int:
-        """Return ZooKeeper's opcode."""
+    def type(self) -> int: ...
 
-    def serialize(self) -> bytes | bytearray:
-        """Return the body of the request."""
+    def serialize(self) -> bytes | bytearray: ...
 
-    def deserialize(self, buffer: bytes, offset: int) -> Any:
-        """Return the result, decoded from the body of the reply at ``offset``."""
+    def deserialize(self, buffer: bytes, offset: int) -> Any: ...
 
 
 class PendingReply(Protocol):
     """A reply that has not arrived yet (kazoo's ``AsyncResult``)."""
 
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """Return the result; raise kazoo's exceptions."""
+    def get(self, block: bool = True, timeout: float | None = None) -> Any: ...
 
 
 class Session:
-    """An open session. Use as a context manager, or call ``close``.
+    """An open session, until ``close``.
 
     ``hosts`` is for messages; ``chroot`` is the prefix of all paths, empty if there is none. ``disconnects`` counts
     dropped connections: a caller that sends writes compares it with an earlier value. ``lost`` is True once the session
@@ -103,12 +98,6 @@ class Session:
         client.add_listener(self._on_state)
         self._connected_event: threading.Event = client.start_async()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
-
     @property
     def session_id(self) -> str:
         """Return the session's unique id in ZooKeeper as text; raise ``SessionLost`` if the session has ended."""
@@ -128,12 +117,9 @@ class Session:
 
         ZooKeeper does not report a wrong digest password, so for a digest login the text mentions that possibility.
         """
-        caveat = (
-            " (or is its password wrong? ZooKeeper never says so of digest)"
-            if self.authenticator.credentials.digest
-            else ""
-        )
-        return self.authenticator.credentials.principal + caveat
+        credentials = self.authenticator.credentials
+        caveat = " (or its password is wrong: ZooKeeper does not report that for digest)" if credentials.digest else ""
+        return credentials.principal + caveat
 
     def send(self, request: Request) -> PendingReply:
         """Queue a request and return its pending reply; replies arrive in the order of the requests."""
@@ -200,10 +186,7 @@ class Session:
             raise self._mark_lost()
 
     def close(self) -> None:
-        """End the session and its threads; ZooKeeper deletes its ephemeral znodes.
-
-        Closing a session that has ended already has no effect.
-        """
+        """End the session and its threads, if it has not ended; ZooKeeper deletes its ephemeral znodes."""
         with contextlib.suppress(KazooException):
             self.client.stop()
             self.client.close()
@@ -216,16 +199,12 @@ class Session:
             return refusal
         return TopiaristError(
             Reason.SESSION_LOST,
-            f"the session with ZooKeeper at {self.hosts} ended in the middle of the work"
-            + (f": {refusal}" if refusal else ""),
-            "run the same command again: what was done is found done",
+            f"the session with ZooKeeper at {self.hosts} ended during the run" + (f": {refusal}" if refusal else ""),
+            "run the same command again: changes that were applied are recognized",
         )
 
     def _on_state(self, state: str) -> None:
-        """Update the session on a change of the connection state.
-
-        kazoo calls this in its own thread, before it tries another connection.
-        """
+        # kazoo calls this in its own thread, before it tries another connection.
         if state == KazooState.CONNECTED:
             self.authenticator.on_connected()
             self._handler.connect_deadline = float("inf")
@@ -244,7 +223,7 @@ def translate_errors(session: Session) -> Iterator[None]:
         yield
     except KazooException as error:
         what = str(error) or type(error).__name__
-        raise TopiaristError(Reason.UNREADABLE, f"ZooKeeper at {session.hosts} answered {what}") from error
+        raise TopiaristError(Reason.UNREADABLE, f"ZooKeeper at {session.hosts} returned {what}") from error
 
 
 def open_session(connect: str, timeout: float, credentials: Credentials = ANONYMOUS) -> Session:
@@ -259,11 +238,10 @@ def open_session(connect: str, timeout: float, credentials: Credentials = ANONYM
     # kazoo gets a logger outside the logger tree: its debug messages contain credentials, and its warnings would reach
     # the terminal of a process without logging set up. The handler keeps the text of the last warning.
     logging.getLogger("kazoo").addHandler(logging.NullHandler())
-    last_error = LastConnectError()
+    last_error = _LastConnectError()
     authenticator = Authenticator(credentials)
-    handler = BufferedHandler(
-        authenticator, connect_deadline=time.monotonic() + timeout, connect_timeout=timeout / len(hosts)
-    )
+    deadline = time.monotonic() + timeout
+    handler = BufferedHandler(authenticator, connect_deadline=deadline, connect_timeout=timeout / len(hosts))
     client = KazooClient(
         hosts=connect,
         timeout=SESSION_TIMEOUT_S,
@@ -274,7 +252,12 @@ def open_session(connect: str, timeout: float, credentials: Credentials = ANONYM
     if credentials.sasl or credentials.digest:
         client._connection = LoginConnection(client, authenticator)
     session = Session(client, handler, authenticator, ", ".join(f"{host}:{port}" for host, port in hosts))
-    if _wait_connected(session, hosts, last_error, time.monotonic() + timeout):
+    host_names = {host for host, _ in hosts}
+    while not session._connected_event.wait(_POLL_INTERVAL_S):
+        over = session.lost or handler.has_given_up or last_error.unresolved_hosts >= host_names
+        if over or time.monotonic() >= deadline:
+            break
+    else:
         return session
     # Close in a thread: kazoo's stop waits for a thread that may hang in a host name lookup.
     threading.Thread(target=session.close, daemon=True).start()
@@ -282,16 +265,50 @@ def open_session(connect: str, timeout: float, credentials: Credentials = ANONYM
         raise authenticator.refusal
     why = last_error.text or f"no answer within {timeout:g} s"
     if handler.is_http:
-        why = "a web server answers there: take the servers' clientPort"
+        why = "a web server answered: use the servers' clientPort"
     raise TopiaristError(Reason.UNREACHABLE, f"cannot reach ZooKeeper at {session.hosts}: {why}")
 
 
-def _wait_connected(
-    session: Session, hosts: Sequence[tuple[str, int]], last_error: LastConnectError, deadline: float
-) -> bool:
-    host_names = {host for host, _ in hosts}
-    while not session._connected_event.wait(_POLL_INTERVAL_S):
-        over = session.lost or session._handler.has_given_up
-        if over or time.monotonic() >= deadline or last_error.unresolved_hosts >= host_names:
-            return False
-    return True
+def parse_connect_string(connect: str) -> list[tuple[str, int]]:
+    """Return the hosts and ports of a connect string; raise ``WrongUsage`` if it is malformed."""
+
+    def malformed(why: str) -> TopiaristError:
+        message = f"{quote(connect)} is not a connect string: {why}"
+        return TopiaristError(Reason.WRONG_USAGE, message, "write host1:2181,host2:2181/chroot")
+
+    addresses, slash, chroot = connect.partition("/")
+    if "," in chroot:
+        raise malformed("it has more than one chroot; one chroot, after the last host, is for all hosts")
+    parts = chroot.removesuffix("/").split("/") if slash and chroot else []
+    if connect != connect.strip() or "" in addresses.split(",") or not {"", ".", ".."}.isdisjoint(parts):
+        raise malformed("a host or a part of the chroot is empty, or there are blanks around the text")
+    try:
+        hosts: list[tuple[str, int]] = collect_hosts(connect)[0]
+    except ValueError:
+        raise malformed("a port must be a number from 1 to 65535") from None
+    return hosts
+
+
+class _LastConnectError(logging.Handler):
+    """A log handler that keeps kazoo's last warning, for the message about a failed connection.
+
+    ``unresolved_hosts`` has the host names that have no address.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.text = ""
+        self.unresolved_hosts: set[str] = set()
+        self.logger = logging.Logger("kazoo", logging.WARNING)
+        self.logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # Errors are kazoo's own stack traces.
+        if record.levelno != logging.WARNING or not isinstance(record.args, tuple) or not record.args:
+            return
+        detail = str(record.args[0])
+        if str(record.msg).startswith("Cannot resolve"):
+            self.unresolved_hosts.add(detail)
+            self.text = f"{detail} has no address"
+        else:
+            self.text = detail.removeprefix("socket connection error: ")

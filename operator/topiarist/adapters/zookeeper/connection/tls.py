@@ -1,8 +1,7 @@
 """TLS connections to a ZooKeeper server, and explanations of failed handshakes.
 
 With TLS 1.3 a server checks the client certificate only after the client has completed the handshake: its alert arrives
-as an error of the first read. ``TlsSocket`` therefore reports alerts after the handshake too. ``authentication`` calls
-this module.
+as an error of the first read. ``TlsSocket`` therefore reports alerts after the handshake too.
 """
 
 from __future__ import annotations
@@ -18,13 +17,11 @@ from topiarist.model.credentials import Tls
 Address = tuple[str, int]
 
 _PROBE_TIMEOUT_S = 2.0
-"""Seconds that a probe of a port's protocol may take."""
-
 # OpenSSL's error codes for certificates (X509_V_ERR_...).
 _NOT_YET_VALID, _EXPIRED = 9, 10
 _UNTRUSTED_CODES = (18, 19, 20, 21)
 _NAME_MISMATCH_CODES = (62, 64)
-_NO_TLS_MESSAGE = "this port speaks no TLS: take the servers' secureClientPort, or leave out tls"
+_NO_TLS_MESSAGE = "this port does not accept TLS: use the servers' secureClientPort, or remove tls"
 _CERTIFICATE_ALERTS = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "ACCESS_DENIED")
 
 
@@ -83,16 +80,15 @@ def connect(address: Address, hostname: str, timeout: float, tls: Tls) -> TlsSoc
 
 
 def _describe_certificate_error(error: ssl.SSLCertVerificationError, name: str, tls: Tls) -> str:
-    """Return why the server's certificate is not accepted."""
     if error.verify_code in _NAME_MISMATCH_CODES:
-        return f"its certificate is not for {name}; if it is the right server, tls.serverName says its name"
+        return f"its certificate is not for {name}; if the server is the right one, set tls.serverName to a name in it"
     if error.verify_code == _EXPIRED:
         return "its certificate has expired"
     if error.verify_code == _NOT_YET_VALID:
         return "its certificate is not valid yet"
     if error.verify_code in _UNTRUSTED_CODES:
-        cause = "tls.ca does not have" if tls.ca else "the system does not trust: name it as tls.ca"
-        return f"its certificate is of an authority that {cause} ({error.verify_message})"
+        cause = "tls.ca does not have" if tls.ca else "the system does not trust: set tls.ca"
+        return f"its certificate was issued by an authority that {cause} ({error.verify_message})"
     return f"its certificate is not accepted: {error.verify_message}"
 
 
@@ -104,12 +100,10 @@ def describe_alert(error: ssl.SSLError, tls: Tls) -> str:
         return _NO_TLS_MESSAGE
     if any(alert in reason for alert in _CERTIFICATE_ALERTS):
         if tls.certificate:
-            return f"it refused our certificate ({alert_text}): has it expired, or is its authority unknown there?"
-        return (
-            f"it wants a certificate of its clients, and we gave none ({alert_text}): name tls.certificate and tls.key"
-        )
+            return f"it refused the client certificate ({alert_text}), perhaps expired, or of an unknown authority"
+        return f"it requires a client certificate ({alert_text}): set tls.certificate and tls.key"
     if "PROTOCOL" in reason or "VERSION" in reason:
-        return f"it takes no TLS version that we do, 1.2 or later ({alert_text})"
+        return f"it supports no TLS version that topiarist accepts, 1.2 or later ({alert_text})"
     return f"TLS failed: {alert_text}"
 
 

@@ -2,8 +2,7 @@
 
 MultiRead (opcode 22, ZooKeeper 3.6 and later) answers hundreds of reads in one reply, at a fortieth of the cost. kazoo
 has no method for it, but its queue accepts any request. Results are returned as an iterator in the order of the paths,
-so that a caller that decodes them at once never holds all bytes. The other modules of ``read`` and ``write`` call this
-one; it sends its requests through ``Session``.
+so that a caller that decodes them at once never holds all bytes.
 """
 
 from __future__ import annotations
@@ -75,14 +74,9 @@ ChildNames = tuple[str, ...]
 
 
 class _ReadType(NamedTuple):
-    """A kind of read: its opcode and its decoders.
-
-    ``decode_one`` decodes the reply of a single read, ``decode_batch`` all results of a MultiRead.
-    """
-
     opcode: int
-    decode_one: Callable[[bytes, int], Any]
-    decode_batch: Callable[[bytes, int, int], list[Any]]
+    decode_one: Callable[[bytes, int], Any]  # the reply of a single read
+    decode_batch: Callable[[bytes, int, int], list[Any]]  # all results of a MultiRead
 
 
 def read_znodes(session: Session, paths: Iterable[str]) -> Iterator[Znode | ReadFailure]:
@@ -103,37 +97,41 @@ def sync(session: Session) -> None:
     session.
     """
     if session.supports_multiread is None:
-        session.supports_multiread = _supports_multiread(session)
+        try:
+            session.call_with_retry(_MultiRead(_READ_DATA, session.chroot, ["/cluster/id"]))
+            session.supports_multiread = True
+        except UnimplementedError:
+            session.supports_multiread = False
     session.call_with_retry(Sync(session.chroot or "/"))
-
-
-def _supports_multiread(session: Session) -> bool:
-    try:
-        session.call_with_retry(_MultiRead(_READ_DATA, session.chroot, ["/cluster/id"]))
-    except UnimplementedError:
-        return False
-    return True
 
 
 def _read(session: Session, kind: _ReadType, paths: Iterable[str]) -> Iterator[Any]:
     if session.supports_multiread is None:
         sync(session)
-    if session.supports_multiread:
-        batches = _MultiReadBatches(kind, session.chroot, paths)
-        for answers in _pipeline(session, batches, MAX_MULTIREADS_IN_FLIGHT, chunk_size=1):
-            batches.adapt_batch_size(*answers)
-            yield from answers[0]
-    else:
+    if not session.supports_multiread:
         singles = (_SingleRead(kind, session.chroot + path) for path in paths)
         # Await results by the hundred: waking up for each reply would cost as much as the read.
         yield from _pipeline(session, singles, MAX_SINGLE_READS_IN_FLIGHT, chunk_size=MAX_SINGLE_READS_IN_FLIGHT // 2)
+        return
+    remaining = iter(paths)
+    batch_size = INITIAL_BATCH_READS
+
+    def batches() -> Iterator[Request]:
+        while batch := list(islice(remaining, batch_size)):
+            yield _MultiRead(kind, session.chroot, batch)
+
+    for results, reply_bytes in _pipeline(session, batches(), MAX_MULTIREADS_IN_FLIGHT, chunk_size=1):
+        # As many reads as fit into a reply of the target size, judged by this reply; growth is limited to eightfold,
+        # because the next znodes may be larger.
+        fitting = MAX_REPLY_BYTES * len(results) // reply_bytes
+        batch_size = max(1, min(MAX_BATCH_READS, fitting, 8 * len(results)))
+        yield from results
 
 
 def _pipeline(session: Session, requests: Iterator[Request], max_in_flight: int, chunk_size: int) -> Iterator[Any]:
-    """Yield the results of ``requests`` in order.
+    """Yield the results of ``requests`` in order, ``chunk_size`` of them awaited together.
 
-    Up to ``max_in_flight`` requests are in flight at any time; ``chunk_size`` results are awaited together. After a
-    dropped connection the unanswered requests are sent again.
+    After a dropped connection the unanswered requests are sent again.
     """
     in_flight: deque[tuple[Request, PendingReply]] = deque()
     disconnects = 0
@@ -144,7 +142,10 @@ def _pipeline(session: Session, requests: Iterator[Request], max_in_flight: int,
         if not in_flight:
             return
         try:
-            answers = _await_results(session, [pending for _, pending in islice(in_flight, chunk_size)])
+            chunk = [pending for _, pending in islice(in_flight, chunk_size)]
+            # Replies arrive in order: once the last one of the chunk has arrived, all have.
+            last = _await_result(session, chunk[-1])
+            answers = [*(_await_result(session, pending) for pending in chunk[:-1]), last]
         except ConnectionInterrupted as error:
             disconnects += 1
             if disconnects == MAX_DISCONNECTS:
@@ -158,12 +159,6 @@ def _pipeline(session: Session, requests: Iterator[Request], max_in_flight: int,
             yield answer
 
 
-def _await_results(session: Session, pending: Sequence[PendingReply]) -> list[Any]:
-    # Replies arrive in order: once the last one has arrived, all have.
-    last = _await_result(session, pending[-1])
-    return [*(_await_result(session, reply) for reply in pending[:-1]), last]
-
-
 def _await_result(session: Session, pending: PendingReply) -> Any:
     try:
         return session.result(pending)
@@ -173,35 +168,8 @@ def _await_result(session: Session, pending: PendingReply) -> Any:
         return ReadFailure.DENIED
 
 
-class _MultiReadBatches(Iterator[Request]):
-    """An iterator of MultiReads over ``paths``, sized by the replies so far."""
-
-    def __init__(self, kind: _ReadType, chroot: str, paths: Iterable[str]) -> None:
-        self._kind = kind
-        self._chroot = chroot
-        self._paths = iter(paths)
-        self._size = INITIAL_BATCH_READS
-
-    def __next__(self) -> Request:
-        paths = list(islice(self._paths, self._size))
-        if not paths:
-            raise StopIteration
-        return _MultiRead(self._kind, self._chroot, paths)
-
-    def adapt_batch_size(self, answers: Sequence[object], size: int) -> None:
-        """Adapt the batch size to a reply of ``size`` bytes.
-
-        The new size is the number of reads that fit into ``MAX_REPLY_BYTES``, at most eight times the last batch.
-        """
-        fit = MAX_REPLY_BYTES * len(answers) // size
-        self._size = max(1, min(MAX_BATCH_READS, fit, 8 * len(answers)))
-
-
 class _MultiRead:
-    """A MultiRead request.
-
-    Its result is a pair: the results in the order of the paths, and the size of the reply in bytes.
-    """
+    """A MultiRead request; its result is the results in the order of the paths, and the size of the reply in bytes."""
 
     type = _MULTI_READ
 
@@ -237,10 +205,7 @@ class _SingleRead:
 
 
 def exception_for_code(code: int) -> KazooException:
-    """Return kazoo's exception for a ZooKeeper error code.
-
-    A code that kazoo does not know, from a newer server, becomes a plain ``KazooException``.
-    """
+    """Return kazoo's exception for a ZooKeeper error code, a plain one for a code that only newer servers know."""
     exception_class = EXCEPTIONS.get(code)
     return exception_class() if exception_class else KazooException(f"error {code}")
 

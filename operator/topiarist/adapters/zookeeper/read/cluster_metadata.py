@@ -1,7 +1,6 @@
 """Read the metadata of a cluster: identity, controller, write block, live brokers, topic names.
 
-The metadata is read before any topic, and again after a transaction failed its check of the controller epoch. Callers
-are ``read.state``, ``WriteContext``, ``set_freeze`` and ``ZooKeeperCluster``. This module never writes.
+The metadata is read before any topic, and again after a transaction failed its check of the controller epoch.
 """
 
 from __future__ import annotations
@@ -15,9 +14,10 @@ from topiarist.adapters.zookeeper.codec import cluster, configs, own_znodes, pat
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
 from topiarist.adapters.zookeeper.connection.session import Session
 from topiarist.adapters.zookeeper.read.bulk_read import ChildNames, ReadFailure, Znode, read_children, read_znodes, sync
+from topiarist.adapters.zookeeper.read.topic import require_readable
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, KafkaVersion
-from topiarist.model.state import ReadError, WriteBlock
+from topiarist.model.state import WriteBlock
 
 _METADATA_PATHS = (
     paths.CLUSTER_ID,
@@ -31,8 +31,6 @@ _METADATA_PATHS = (
     paths.BROKER_DEFAULTS,
 )
 
-_REFRESHED_PATHS = (paths.MIGRATION, paths.BROKER_DEFAULTS)
-
 _OPTIONAL_PATHS = {paths.FEATURE, paths.IP_CONFIGS, paths.BROKER_DEFAULTS, paths.CONFIG_CHANGES}
 _QUOTED_NAME = re.compile(rb'"([a-zA-Z0-9._-]{1,249})"')
 
@@ -45,13 +43,14 @@ T = TypeVar("T")
 class ReassignmentRequest(NamedTuple):
     """The topics that a reassignment request names, with the version and the czxid of its znode.
 
-    ``version`` and ``czxid`` are None if there is no request. ``czxid`` is also None if the request cannot be decoded;
-    ``topics`` then has every name that the request could contain.
+    ``version`` and ``czxid`` are None if there is no request. ``error`` says why a request cannot be decoded, and is
+    empty otherwise. After an error ``czxid`` is None, and ``topics`` has every name that the request could contain.
     """
 
     topics: frozenset[str] = frozenset()
     version: int | None = None
     czxid: int | None = None
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +101,36 @@ def read_metadata(session: Session) -> ClusterMetadata:
     brokers, broker_version = _decode_brokers(
         names, read_znodes(session, map(_registration_path, names)), znodes.warnings
     )
-    return _build_metadata(znodes, lists, brokers, broker_version)
+    controller = znodes.decode_required(paths.CONTROLLER, cluster.decode_controller)
+    epoch = znodes.decode_required(paths.CONTROLLER_EPOCH, cluster.decode_controller_epoch)
+    topics = _sorted_child_names(lists[paths.TOPICS])
+    write_block = _determine_write_block(znodes, controller if epoch is not None else None)
+    broker_defaults = znodes.decode_optional(paths.BROKER_DEFAULTS, configs.decode_config) or {}
+    min_version = _infer_min_version(znodes, controller, broker_version)
+    request = decode_reassignment_request(session, nodes[paths.REASSIGNMENT_REQUEST], topics)
+    if request.error:
+        znodes.warnings.append(f"{paths.REASSIGNMENT_REQUEST} cannot be read: {request.error}")
+    return ClusterMetadata(
+        cluster_id=znodes.decode_required(paths.CLUSTER_ID, cluster.decode_cluster_id) or "",
+        controller=None if controller is None else controller.broker,
+        controller_epoch=epoch or 0,
+        epoch_version=znodes.version(paths.CONTROLLER_EPOCH),
+        write_block=write_block,
+        freeze_version=znodes.version(paths.FREEZE),
+        brokers=brokers,
+        broker_defaults=broker_defaults,
+        min_version=min_version,
+        topic_names=topics,
+        record_names=_sorted_child_names(lists[paths.RECORDS]),
+        pending_deletions=frozenset(_sorted_child_names(lists[paths.DELETION_REQUESTS])),
+        reassignment_request=request,
+        notifications=znodes.nodes[paths.CONFIG_CHANGES].child_count if paths.CONFIG_CHANGES in znodes.nodes else 0,
+        warnings=tuple(znodes.warnings),
+    )
 
 
 def read_reassignment_request(session: Session, names: Sequence[str]) -> ReassignmentRequest:
-    """Read the topics that the reassignment request names now.
-
-    A request that cannot be decoded may name any of ``names``. One read, so that callers can poll it.
-    """
+    """Read the topics that the reassignment request names now, as ``decode_reassignment_request`` does."""
     (node,) = read_znodes(session, [paths.REASSIGNMENT_REQUEST])
     return decode_reassignment_request(session, node, names)
 
@@ -117,11 +138,22 @@ def read_reassignment_request(session: Session, names: Sequence[str]) -> Reassig
 def decode_reassignment_request(
     session: Session, node: Znode | ReadFailure, names: Collection[str]
 ) -> ReassignmentRequest:
-    """Decode the reassignment request in ``node``; raise ``NoPermission`` if it could not be read."""
+    """Decode the reassignment request in ``node``; raise ``NoPermission`` if it could not be read.
+
+    A request that cannot be decoded may name any of ``names``.
+    """
     _require_permission(session, {paths.REASSIGNMENT_REQUEST: node})
-    return _build_reassignment_request(
-        _ReadZnodes({paths.REASSIGNMENT_REQUEST: node} if isinstance(node, Znode) else {}, []), names
-    )
+    if isinstance(node, ReadFailure):
+        return ReassignmentRequest()
+    try:
+        entries = cluster.decode_requested_reassignments(node.data)
+    except ZnodeError as error:
+        # The controller may accept a request that this decoder rejects: count every name that could be a topic, even
+        # one that does not exist yet.
+        quoted = {name.decode() for name in _QUOTED_NAME.findall(node.data)}
+        possible = frozenset(quoted - (_REQUEST_FIELDS - frozenset(names)))
+        return ReassignmentRequest(possible, node.version, error=str(error))
+    return ReassignmentRequest(frozenset(topic for topic, _, _ in entries), node.version, node.czxid)
 
 
 def refresh_metadata(session: Session, metadata: ClusterMetadata, brokers: Sequence[int]) -> ClusterMetadata:
@@ -133,8 +165,9 @@ def refresh_metadata(session: Session, metadata: ClusterMetadata, brokers: Seque
     """
     sync(session)
     names = tuple(map(str, brokers))
-    migration, defaults, *registrations = read_znodes(session, [*_REFRESHED_PATHS, *map(_registration_path, names)])
-    nodes = dict(zip(_REFRESHED_PATHS, (migration, defaults), strict=True))
+    refreshed = (paths.MIGRATION, paths.BROKER_DEFAULTS)
+    migration, defaults, *registrations = read_znodes(session, [*refreshed, *map(_registration_path, names)])
+    nodes = dict(zip(refreshed, (migration, defaults), strict=True))
     _require_permission(session, nodes)
     znodes = _ReadZnodes({path: node for path, node in nodes.items() if isinstance(node, Znode)}, [])
     registered, _ = _decode_brokers(names, registrations, znodes.warnings)
@@ -171,33 +204,7 @@ class _ReadZnodes(NamedTuple):
             return None
 
     def version(self, path: str) -> int | None:
-        """Return the version of the znode, None if it is missing."""
         return self.nodes[path].version if path in self.nodes else None
-
-
-def _build_metadata(
-    znodes: _ReadZnodes, lists: Mapping[str, ChildNames | ReadFailure], brokers: tuple[Broker, ...], broker_version: int
-) -> ClusterMetadata:
-    controller = znodes.decode_required(paths.CONTROLLER, cluster.decode_controller)
-    epoch = znodes.decode_required(paths.CONTROLLER_EPOCH, cluster.decode_controller_epoch)
-    topics = _sorted_child_names(lists[paths.TOPICS])
-    return ClusterMetadata(
-        cluster_id=znodes.decode_required(paths.CLUSTER_ID, cluster.decode_cluster_id) or "",
-        controller=None if controller is None else controller.broker,
-        controller_epoch=epoch or 0,
-        epoch_version=znodes.version(paths.CONTROLLER_EPOCH),
-        write_block=_determine_write_block(znodes, controller if epoch is not None else None),
-        freeze_version=znodes.version(paths.FREEZE),
-        brokers=brokers,
-        broker_defaults=znodes.decode_optional(paths.BROKER_DEFAULTS, configs.decode_config) or {},
-        min_version=_infer_min_version(znodes, controller, broker_version),
-        topic_names=topics,
-        record_names=_sorted_child_names(lists[paths.RECORDS]),
-        pending_deletions=frozenset(_sorted_child_names(lists[paths.DELETION_REQUESTS])),
-        reassignment_request=_build_reassignment_request(znodes, topics),
-        notifications=znodes.nodes[paths.CONFIG_CHANGES].child_count if paths.CONFIG_CHANGES in znodes.nodes else 0,
-        warnings=tuple(znodes.warnings),
-    )
 
 
 def _sorted_child_names(children: ChildNames | ReadFailure) -> ChildNames:
@@ -224,7 +231,7 @@ def _require_kafka(session: Session, answers: Mapping[str, object]) -> None:
         raise TopiaristError(
             Reason.NOT_A_KAFKA_CLUSTER,
             f"the chroot {session.chroot} does not exist in ZooKeeper at {session.hosts}",
-            "correct the connect string; Kafka creates its chroot when the first broker starts, nothing else should",
+            "correct the connect string; only the first broker to start should create the chroot",
         )
     raise TopiaristError(
         Reason.NOT_A_KAFKA_CLUSTER,
@@ -237,7 +244,7 @@ def _determine_write_block(znodes: _ReadZnodes, controller: cluster.ActiveContro
     if controller is not None and controller.is_kraft:
         return WriteBlock(
             Reason.KRAFT_CONTROLLER,
-            f"a KRaft controller ({controller.broker}) is in charge: it would ignore, reset or delete what is written"
+            f"a KRaft controller ({controller.broker}) is active: it would ignore, reset or delete what is written"
             " to ZooKeeper",
         )
     if migration := _migration_block(znodes):
@@ -249,13 +256,12 @@ def _determine_write_block(znodes: _ReadZnodes, controller: cluster.ActiveContro
     if controller is None:
         return WriteBlock(
             Reason.NO_CONTROLLER,
-            f"{paths.CONTROLLER} does not exist: an election is under way, or no broker is running; try again later",
+            f"{paths.CONTROLLER} does not exist: an election is in progress, or no broker is running; try again later",
         )
     return WriteBlock()
 
 
 def _migration_block(znodes: _ReadZnodes) -> WriteBlock | None:
-    """Return the write block of a migration to KRaft, None if there is no sign of a migration."""
     if paths.MIGRATION not in znodes.nodes:
         return None
     copied = znodes.decode_optional(paths.MIGRATION, cluster.decode_migration_copied)
@@ -270,10 +276,7 @@ def _migration_block(znodes: _ReadZnodes) -> WriteBlock | None:
 def _infer_min_version(
     znodes: _ReadZnodes, controller: cluster.ActiveController | None, broker_version: int
 ) -> KafkaVersion:
-    """Return the oldest Kafka version that fits the metadata (contract 4.9).
-
-    Topic ids are another hint; ``read.state.infer_min_version`` uses them.
-    """
+    # Contract 4.9. Topic ids are another hint; ``read.state.infer_min_version`` uses them.
     feature = znodes.decode_optional(paths.FEATURE, cluster.decode_feature_version)
     hints: list[tuple[bool, KafkaVersion]] = [
         (controller is not None and controller.version >= 2, (3, 4)),
@@ -282,19 +285,6 @@ def _infer_min_version(
         (paths.FEATURE in znodes.nodes or broker_version >= 5, (2, 7)),
     ]
     return next((release for hint, release in hints if hint), MIN_KAFKA_VERSION)
-
-
-def _build_reassignment_request(znodes: _ReadZnodes, topics: Collection[str]) -> ReassignmentRequest:
-    node = znodes.nodes.get(paths.REASSIGNMENT_REQUEST)
-    if node is None:
-        return ReassignmentRequest()
-    entries = znodes.decode_optional(paths.REASSIGNMENT_REQUEST, cluster.decode_requested_reassignments)
-    if entries is not None:
-        return ReassignmentRequest(frozenset(topic for topic, _, _ in entries), node.version, node.czxid)
-    # The controller may accept a request that this decoder rejects: count every name that could be a topic, even one
-    # that does not exist yet.
-    names = {name.decode() for name in _QUOTED_NAME.findall(node.data)}
-    return ReassignmentRequest(frozenset(names - (_REQUEST_FIELDS - frozenset(topics))), node.version)
 
 
 def _registration_path(name: str) -> str:
@@ -309,20 +299,9 @@ def _decode_brokers(
     for name, node in zip(names, nodes, strict=True):
         if node is ReadFailure.MISSING:
             continue
-        broker = _decode_broker(name, node)
-        if isinstance(broker, ReadError):
-            warnings.append(f"{broker.path} cannot be read, so this broker counts as missing: {broker.message}")
-        else:
-            registrations.append(broker)
+        try:
+            registrations.append(cluster.decode_broker(strict_json.parse_id(name), require_readable(node).data))
+        except ZnodeError as error:
+            warnings.append(f"{_registration_path(name)} cannot be read, so this broker counts as missing: {error}")
     brokers = sorted(Broker(broker.id, broker.rack) for broker in registrations)
     return tuple(brokers), max((broker.version for broker in registrations), default=0)
-
-
-def _decode_broker(name: str, node: Znode | ReadFailure) -> cluster.BrokerRegistration | ReadError:
-    path = _registration_path(name)
-    if isinstance(node, ReadFailure):
-        return ReadError(path, "no permission to read it")
-    try:
-        return cluster.decode_broker(strict_json.parse_id(name), node.data)
-    except ZnodeError as error:
-        return ReadError(path, str(error))

@@ -2,14 +2,12 @@
 
 ``read_state`` decodes each znode at once and keeps no bytes. The result is many reads, not a snapshot: before a write,
 ``Writer`` reads the topic again with ``read_topics``, and the transaction checks the versions.
-``ZooKeeperCluster.read`` calls this module; it calls ``cluster_metadata`` and ``bulk_read``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
 
 from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.codec.paths import config_path, deletion_request_path, record_path, topic_path
@@ -18,27 +16,21 @@ from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder
 from topiarist.adapters.zookeeper.connection.session import Session
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_znodes
 from topiarist.adapters.zookeeper.read.cluster_metadata import ClusterMetadata, read_metadata
-from topiarist.adapters.zookeeper.read.topic import TopicZnodes, decode_optional_record, decode_topic_state
+from topiarist.adapters.zookeeper.read.topic import (
+    DecodeCache,
+    TopicZnodes,
+    decode_optional_record,
+    decode_topic_state,
+)
 from topiarist.kafka.types import KafkaVersion
 from topiarist.model.state import ClusterState, DeletionRecord, ListSizes, OwnershipRecord, ReadError, TopicState
 from topiarist.planning.existing_problems import find_stale_names
 from topiarist.planning.existing_problems import stale_entry_warnings as requested_warnings
 
-if TYPE_CHECKING:
-    from topiarist.adapters.zookeeper.read.decode_cache import DecodeCache
-
-
 _TOPIC_IDS_SINCE: KafkaVersion = (2, 8)
 
 
-class ClusterRead(NamedTuple):
-    """The state of a cluster, and the metadata with the znode versions that a writer needs."""
-
-    state: ClusterState
-    metadata: ClusterMetadata
-
-
-def read_state(session: Session, *, jute_max_buffer: int, cache: DecodeCache | None = None) -> ClusterRead:
+def read_state(session: Session, *, jute_max_buffer: int, cache: DecodeCache | None = None) -> ClusterState:
     """Read everything that a plan needs.
 
     Topics with malformed or forbidden znodes are in ``topic_errors``; all other topics are complete.
@@ -48,12 +40,35 @@ def read_state(session: Session, *, jute_max_buffer: int, cache: DecodeCache | N
     metadata = read_metadata(session)
     if cache:
         cache.start_read()
-    collector = _TopicCollector(list(metadata.warnings), cache.decode_topic_state if cache else decode_topic_state)
+    collected = _TopicCollector(list(metadata.warnings), cache.decode_topic_state if cache else decode_topic_state)
     for nodes in _read_all_topics(session, metadata):
-        collector.add(nodes)
-    for name, record in _read_dangling_records(session, metadata):
-        collector.add_record(name, record)
-    return ClusterRead(_build_state(session, metadata, collector, jute_max_buffer), metadata)
+        collected.add(nodes)
+    topic_names = frozenset(metadata.topic_names)
+    dangling = [name for name in metadata.record_names if name not in topic_names]
+    for name, record in zip(dangling, read_znodes(session, map(record_path, dangling)), strict=True):
+        collected.add_record(name, record)
+    requested = metadata.reassignment_request
+    stale = find_stale_names(requested.topics, requested.czxid, collected.topics, collected.topic_errors)
+    return ClusterState(
+        cluster_id=metadata.cluster_id,
+        brokers=metadata.brokers,
+        topics=collected.topics,
+        chroot=session.chroot,
+        controller=metadata.controller,
+        controller_epoch=metadata.controller_epoch,
+        write_block=metadata.write_block,
+        pending_deletions=metadata.pending_deletions,
+        reassigning_topics=requested.topics,
+        stale_reassignments=stale,
+        dangling_records=collected.dangling_records,
+        topic_errors=collected.topic_errors,
+        broker_defaults=metadata.broker_defaults,
+        min_version=infer_min_version(metadata, collected.topics.values()),
+        assigns_topic_ids=any(topic.topic_id for topic in collected.topics.values()),
+        list_sizes=measure_list_sizes(metadata, jute_max_buffer),
+        warnings=(*collected.warnings, *requested_warnings(stale, collected.topics)),
+        deletion_records=collected.deletion_records,
+    )
 
 
 def read_topics(session: Session, names: Sequence[str]) -> tuple[dict[str, TopicZnodes], Znode | ReadFailure]:
@@ -76,8 +91,6 @@ def read_topics(session: Session, names: Sequence[str]) -> tuple[dict[str, Topic
 
 @dataclass(slots=True)
 class _TopicCollector:
-    """The results of the bulk read so far."""
-
     warnings: list[str]
     decode_topic_state: Callable[[TopicZnodes, ZnodeDecoder], TopicState | ReadError | None]
     topics: dict[str, TopicState] = field(default_factory=dict)
@@ -117,28 +130,22 @@ class _TopicCollector:
 def _read_all_topics(session: Session, metadata: ClusterMetadata) -> Iterator[TopicZnodes]:
     """Yield the znodes of every topic, in the order of the names; read records only if they exist."""
     names_with_record = frozenset(metadata.record_names)
-    answers = read_znodes(session, _paths_to_read(metadata, names_with_record))
+
+    # A generator, because a large cluster has half a million paths. ZooKeeper returned the names, so they are valid
+    # path components and need no check.
+    def paths_to_read() -> Iterator[str]:
+        topics, configs, records = f"{paths.TOPICS}/", f"{paths.TOPIC_CONFIGS}/", f"{paths.RECORDS}/"
+        for name in metadata.topic_names:
+            yield topics + name
+            yield configs + name
+            if name in names_with_record:
+                yield records + name
+
+    answers = read_znodes(session, paths_to_read())
     for name in metadata.topic_names:
         topic, config = next(answers), next(answers)
         record = next(answers) if name in names_with_record else ReadFailure.MISSING
         yield TopicZnodes(name, topic, config, record, name in metadata.pending_deletions)
-
-
-def _paths_to_read(metadata: ClusterMetadata, names_with_record: frozenset[str]) -> Iterator[str]:
-    """Yield the paths to read; a generator, because a large cluster has half a million of them."""
-    # ZooKeeper returned the names, so they are valid path components and need no check.
-    topics, configs, records = f"{paths.TOPICS}/", f"{paths.TOPIC_CONFIGS}/", f"{paths.RECORDS}/"
-    for name in metadata.topic_names:
-        yield topics + name
-        yield configs + name
-        if name in names_with_record:
-            yield records + name
-
-
-def _read_dangling_records(session: Session, metadata: ClusterMetadata) -> Iterator[tuple[str, Znode | ReadFailure]]:
-    topics = frozenset(metadata.topic_names)
-    names = [name for name in metadata.record_names if name not in topics]
-    return zip(names, read_znodes(session, [record_path(name) for name in names]), strict=True)
 
 
 def infer_min_version(metadata: ClusterMetadata, topics: Iterable[TopicState]) -> KafkaVersion:
@@ -149,33 +156,6 @@ def infer_min_version(metadata: ClusterMetadata, topics: Iterable[TopicState]) -
     if any(topic.topic_id for topic in topics):
         return max(metadata.min_version, _TOPIC_IDS_SINCE)
     return metadata.min_version
-
-
-def _build_state(
-    session: Session, metadata: ClusterMetadata, collected: _TopicCollector, jute_max_buffer: int
-) -> ClusterState:
-    requested = metadata.reassignment_request
-    stale = find_stale_names(requested.topics, requested.czxid, collected.topics, collected.topic_errors)
-    return ClusterState(
-        cluster_id=metadata.cluster_id,
-        brokers=metadata.brokers,
-        topics=collected.topics,
-        chroot=session.chroot,
-        controller=metadata.controller,
-        controller_epoch=metadata.controller_epoch,
-        write_block=metadata.write_block,
-        pending_deletions=metadata.pending_deletions,
-        reassigning_topics=requested.topics,
-        stale_reassignments=stale,
-        dangling_records=collected.dangling_records,
-        topic_errors=collected.topic_errors,
-        broker_defaults=metadata.broker_defaults,
-        min_version=infer_min_version(metadata, collected.topics.values()),
-        assigns_topic_ids=any(topic.topic_id for topic in collected.topics.values()),
-        list_sizes=measure_list_sizes(metadata, jute_max_buffer),
-        warnings=(*collected.warnings, *requested_warnings(stale, collected.topics)),
-        deletion_records=collected.deletion_records,
-    )
 
 
 def measure_list_sizes(metadata: ClusterMetadata, jute_max_buffer: int) -> ListSizes:

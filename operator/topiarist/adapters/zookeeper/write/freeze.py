@@ -13,7 +13,7 @@ from kazoo.protocol.serialization import SetData
 from topiarist.adapters.zookeeper.codec import own_znodes, paths
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
 from topiarist.adapters.zookeeper.connection.session import MAX_DISCONNECTS, ConnectionInterrupted, Session
-from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_znodes, sync
+from topiarist.adapters.zookeeper.read.bulk_read import Znode, read_znodes, sync
 from topiarist.adapters.zookeeper.read.cluster_metadata import read_metadata
 from topiarist.adapters.zookeeper.write.write_context import ensure_own_znodes
 from topiarist.errors import Reason, TopiaristError
@@ -33,13 +33,20 @@ def set_freeze(session: Session, freeze: Freeze | None, *, by: str, force: bool)
     metadata = read_metadata(session)
     if metadata.write_block.reason in _KRAFT_REASONS:
         raise TopiaristError(
-            metadata.write_block.reason, metadata.write_block.message, "nothing is written here any more, frozen or not"
+            metadata.write_block.reason,
+            metadata.write_block.message,
+            "topiarist no longer writes to this cluster, frozen or not",
         )
     sent = False
     for _ in range(MAX_DISCONNECTS):
         sync(session)
         (node,) = read_znodes(session, [paths.FREEZE])
-        current, readable = _decode_freeze(node)
+        current, readable = None, True
+        if isinstance(node, Znode):
+            try:
+                current = own_znodes.decode_freeze(node.data)
+            except ZnodeError:
+                readable = False
         if readable and current == freeze:
             # After a lost reply, the value found may be the one that this call wrote.
             return FreezeResult(Result.DONE if sent else Result.UNCHANGED, current)
@@ -51,31 +58,14 @@ def set_freeze(session: Session, freeze: Freeze | None, *, by: str, force: bool)
             ensure_own_znodes(session)
             continue
         sent = True
-        if _write_freeze(session, freeze, node.version):
-            return FreezeResult(Result.DONE, current)
+        request = SetData(session.chroot + paths.FREEZE, own_znodes.encode_freeze(freeze), node.version)
+        try:
+            session.result(session.send(request))
+        except NoAuthError:
+            raise TopiaristError(
+                Reason.NO_PERMISSION, f"no permission to set {paths.FREEZE}", f"give {session.principal_text} the right"
+            ) from None
+        except (BadVersionError, NoNodeError, ConnectionInterrupted):
+            continue  # written by another client, or perhaps by this request: read again
+        return FreezeResult(Result.DONE, current)
     raise TopiaristError(Reason.STATE_CONFLICT, f"{paths.FREEZE} changed {MAX_DISCONNECTS} times in a row", "run again")
-
-
-def _decode_freeze(node: Znode | ReadFailure) -> tuple[Freeze | None, bool]:
-    """Return the freeze, and whether the znode is readable; a missing znode means not frozen."""
-    try:
-        return own_znodes.decode_freeze(node.data) if isinstance(node, Znode) else None, True
-    except ZnodeError:
-        return None, False
-
-
-def _write_freeze(session: Session, freeze: Freeze | None, version: int) -> bool:
-    """Write the freeze znode at ``version``; return False if it must be read again.
-
-    Raises ``NoPermission``.
-    """
-    request = SetData(session.chroot + paths.FREEZE, own_znodes.encode_freeze(freeze), version)
-    try:
-        session.result(session.send(request))
-    except NoAuthError:
-        raise TopiaristError(
-            Reason.NO_PERMISSION, f"no permission to set {paths.FREEZE}", "give this identity the right"
-        ) from None
-    except (BadVersionError, NoNodeError, ConnectionInterrupted):
-        return False
-    return True

@@ -3,7 +3,6 @@
 The lock is an ephemeral, sequential znode below ``/topiarist/lock``; the lowest one holds it. kazoo's lock recipe is
 not used: it creates missing parents (a chroot too) with an open ACL, and after a lost session the old and the new
 holder both believe that they hold it. This lock is trusted only through a check of its znode inside a transaction.
-``ZooKeeperCluster.apply`` acquires and releases it.
 """
 
 from __future__ import annotations
@@ -70,26 +69,24 @@ class Lock:
                 self._session.call_with_retry(Delete(self._session.chroot + path, -1))
 
     def _create_node(self, acl: Any) -> None:
-        """Create the queue znode once: after a lost connection it may exist already."""
         holder = {"version": 1, "owner": self._owner, "host": socket.gethostname(), "pid": os.getpid()}
         data = json.dumps(holder, separators=(",", ":")).encode()
         request = Create(f"{self._session.chroot}{paths.LOCK}/{self._prefix}", data, acl, _EPHEMERAL_SEQUENTIAL)
         for _ in range(MAX_DISCONNECTS):
             sync(self._session)
             own_names = [name for name in self._read_queue() if name.startswith(self._prefix)]
+            if own_names:
+                self.path = f"{paths.LOCK}/{own_names[0]}"
+                return
             try:
-                created = (
-                    f"{paths.LOCK}/{own_names[0]}" if own_names else self._session.result(self._session.send(request))
-                )
+                created: str = self._session.result(self._session.send(request))
             except ConnectionInterrupted:
                 continue
             except NoAuthError:
-                raise TopiaristError(
-                    Reason.NO_PERMISSION, f"no permission to create children of {paths.LOCK}", "nothing was written"
-                ) from None
-            else:
-                self.path = created.removeprefix(self._session.chroot)
-                return
+                message = f"no permission to create children of {paths.LOCK}"
+                raise TopiaristError(Reason.NO_PERMISSION, message, "nothing was written") from None
+            self.path = created.removeprefix(self._session.chroot)
+            return
         raise self._session.too_many_disconnects_error()
 
     def _read_queue(self) -> list[str]:
@@ -98,19 +95,17 @@ class Lock:
         if names is ReadFailure.DENIED:
             raise TopiaristError(Reason.NO_PERMISSION, f"no permission to read {paths.LOCK}", "nothing was written")
         if isinstance(names, ReadFailure):
-            raise TopiaristError(Reason.STATE_CONFLICT, f"{paths.LOCK} has gone", "run again")
+            raise TopiaristError(Reason.STATE_CONFLICT, f"{paths.LOCK} was deleted", "run again")
         # A name begins with the session id: only the sequence number at its end gives the order.
         return sorted(names, key=lambda name: name.rpartition("-")[2])
 
     def _predecessors(self) -> list[str]:
-        """Return the znodes before the one of this run; none if this run holds the lock."""
         queue, own_name = self._read_queue(), self.path.rpartition("/")[2]
         if own_name not in queue:
-            raise TopiaristError(Reason.SESSION_LOST, "our place in the queue for the lock has gone", "run again")
+            raise TopiaristError(Reason.SESSION_LOST, "the lock znode of this run was deleted", "run again")
         return queue[: queue.index(own_name)]
 
     def _wait_for_change(self, before: str, stop: Callable[[], bool], deadline: float) -> None:
-        """Return when the znode ``before`` was deleted, ``stop()`` is true, or the queue must be read again."""
         self._changed.clear()
         # kazoo keeps one watch for equal functions: repeated calls do not add watches.
         pending = self._session.client.exists_async(f"{paths.LOCK}/{before}", watch=self._on_change)
@@ -131,4 +126,4 @@ class Lock:
             holder = {} if isinstance(node, ReadFailure) else load_object(node.data)
             return f"owner {holder['owner']} on {holder['host']}, process {holder['pid']}"
         except (ZnodeError, KeyError):
-            return f"the node {name}"
+            return f"the znode {name}"

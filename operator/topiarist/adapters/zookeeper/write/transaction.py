@@ -45,9 +45,8 @@ from topiarist.planning.preconditions import is_nudge
 Acl = tuple[tuple[int, str, str], ...]
 """The entries of a znode's access control list: permissions, scheme and identity of each."""
 
-
+# The changes that are not sent for a topic that a reassignment request names.
 _FORBIDDEN_DURING_REASSIGNMENT = CreateTopic | AddPartitions | DeleteTopic
-"""Changes that are not sent for a topic that a reassignment request names."""
 
 
 class OperationType(str, Enum):
@@ -109,18 +108,18 @@ def build_operations(
     """
     acls, record = template.acls, paths.record_path(plan.topic)
     operations = list(template.fence)
+    request_check = (
+        []
+        if request_version is None
+        else [Operation(OperationType.CHECK, paths.REASSIGNMENT_REQUEST, version=request_version)]
+    )
     if releases_ownership(plan):
         assert isinstance(nodes.record, Znode)
         return [*operations, Operation(OperationType.DELETE, record, version=nodes.record.version)]
     if is_nudge(plan):
         assert isinstance(nodes.topic, Znode)
         nudge = Operation(OperationType.SET, paths.topic_path(plan.topic), nodes.topic.data, nodes.topic.version)
-        return [
-            *operations,
-            *_check_reassignment_request(request_version),
-            *_check_no_deletion_request(plan.topic, acls),
-            nudge,
-        ]
+        return [*operations, *request_check, *_check_no_deletion_request(plan.topic, acls), nudge]
     brokers = set(chain.from_iterable(plan.new_replicas()))
     operations += [template.broker_checks[broker] for broker in sorted(brokers & template.broker_checks.keys())]
     if isinstance(state_node, Znode):
@@ -128,7 +127,7 @@ def build_operations(
             Operation(OperationType.CHECK, paths.partition_state_path(plan.topic, 0), version=state_node.version)
         )
     if any(isinstance(change, _FORBIDDEN_DURING_REASSIGNMENT) for change in plan.changes):
-        operations += _check_reassignment_request(request_version)
+        operations += request_check
     writes: set[str] = set()
     for change in plan.changes:
         steps = _build_change_operations(plan, change, nodes, acls)
@@ -140,10 +139,6 @@ def build_operations(
     if plan.record_after is not None:
         operations.append(_set_or_create(record, own_znodes.encode_record(plan.record_after), nodes.record, acls))
     return operations
-
-
-def _check_reassignment_request(version: int | None) -> list[Operation]:
-    return [] if version is None else [Operation(OperationType.CHECK, paths.REASSIGNMENT_REQUEST, version=version)]
 
 
 def _build_change_operations(
@@ -165,29 +160,21 @@ def _build_change_operations(
                 Operation(OperationType.SET, topic, topic_data, nodes.topic.version),
             ]
         case UpdateConfig():
-            return [_build_config_update(config, change, nodes, acls), _build_config_notification(plan.topic, acls)]
-        case DeleteTopic():
+            # Brokers take the whole map: it is the map just read, with the managed keys changed.
+            if isinstance(nodes.config, Znode):
+                after = config_after(configs.decode_config(nodes.config.data), (change,))
+                config_data = configs.replace_config(nodes.config.data, after)
+            else:
+                config_data = configs.encode_config(config_after({}, (change,)))
+            acl, data = acls[paths.CONFIG_CHANGES], own_znodes.encode_change_notification(f"topics/{plan.topic}")
             return [
-                Operation(
-                    OperationType.CREATE, paths.deletion_request_path(plan.topic), acl=acls[paths.DELETION_REQUESTS]
-                )
+                _set_or_create(config, config_data, nodes.config, acls),
+                Operation(OperationType.CREATE, paths.CONFIG_CHANGE_PREFIX, data, acl=acl, sequential=True),
             ]
+        case DeleteTopic():
+            request = paths.deletion_request_path(plan.topic)
+            return [Operation(OperationType.CREATE, request, acl=acls[paths.DELETION_REQUESTS])]
     return []
-
-
-def _build_config_update(path: str, change: UpdateConfig, nodes: TopicZnodes, acls: Mapping[str, Acl]) -> Operation:
-    """Return the write of the whole config map: the map just read, with the managed keys changed."""
-    if not isinstance(nodes.config, Znode):
-        return _set_or_create(path, configs.encode_config(config_after({}, (change,))), nodes.config, acls)
-    after = config_after(configs.decode_config(nodes.config.data), (change,))
-    return Operation(OperationType.SET, path, configs.replace_config(nodes.config.data, after), nodes.config.version)
-
-
-def _build_config_notification(topic: str, acls: Mapping[str, Acl]) -> Operation:
-    data = own_znodes.encode_change_notification(f"topics/{topic}")
-    return Operation(
-        OperationType.CREATE, paths.CONFIG_CHANGE_PREFIX, data, acl=acls[paths.CONFIG_CHANGES], sequential=True
-    )
 
 
 def _check_no_deletion_request(topic: str, acls: Mapping[str, Acl]) -> list[Operation]:
@@ -200,7 +187,6 @@ def _check_no_deletion_request(topic: str, acls: Mapping[str, Acl]) -> list[Oper
 
 
 def _set_or_create(path: str, data: bytes, node: Znode | ReadFailure, acls: Mapping[str, Acl]) -> Operation:
-    """Return a set at the version of ``node``, or a create if the znode was missing."""
     if isinstance(node, Znode):
         return Operation(OperationType.SET, path, data, node.version)
     return Operation(OperationType.CREATE, path, data, acl=acls[path.rpartition("/")[0]])
@@ -227,22 +213,19 @@ class FailedOperation(NamedTuple):
         if isinstance(self.error, NodeExistsError):
             return f"{self.operation.path} appeared while it was written"
         if isinstance(self.error, NoNodeError):
-            return f"{self.operation.path} has gone while it was written"
+            return f"{self.operation.path} was deleted while it was written"
         return f"{self.operation.path} changed while it was written"
 
     def to_outcome(self, topic: str) -> Outcome:
         """Return the topic's outcome for an error that a retry would not resolve."""
-        if isinstance(self.error, NoAuthError) and self.operation.type is OperationType.CHECK:
-            return permission_denied_outcome(topic, "read", self.operation.path)
-        if isinstance(self.error, NoAuthError):
-            path = (
-                self.operation.path
-                if self.operation.type is OperationType.SET
-                else self.operation.path.rpartition("/")[0]
-            )
-            verb = "set" if self.operation.type is OperationType.SET else f"{self.operation.type.value} children of"
-            return permission_denied_outcome(topic, verb, path)
-        return write_failed_outcome(topic, self.error, self.operation.path)
+        kind, path = self.operation.type, self.operation.path
+        if not isinstance(self.error, NoAuthError):
+            return write_failed_outcome(topic, self.error, path)
+        if kind is OperationType.CHECK:
+            return permission_denied_outcome(topic, "read", path)
+        if kind is OperationType.SET:
+            return permission_denied_outcome(topic, "set", path)
+        return permission_denied_outcome(topic, f"{kind.value} children of", path.rpartition("/")[0])
 
 
 def permission_denied_outcome(topic: str, verb: str, path: str) -> Outcome:
@@ -281,15 +264,6 @@ def partitions_to_read(plan: TopicPlan) -> Sequence[int]:
     return partitions_requiring_state(plan) or range(int(configures))
 
 
-def unneeded_nudge_outcome(plan: TopicPlan, states: Sequence[Znode | ReadFailure]) -> Outcome | None:
-    """Return the outcome of a nudge that is no longer needed, None for all other plans.
-
-    A nudge is not needed once the controller has initialized all its partitions.
-    """
-    initialized = is_nudge(plan) and all(isinstance(state, Znode) for state in states)
-    return Outcome(plan.topic, Result.UNCHANGED) if initialized else None
-
-
 def uninitialized_outcome(
     plan: TopicPlan, topic: Znode | ReadFailure, states: Sequence[Znode | ReadFailure]
 ) -> Outcome | None:
@@ -304,31 +278,19 @@ def uninitialized_outcome(
         if not isinstance(state, Znode) or (isinstance(topic, Znode) and state.czxid < topic.czxid):
             deletes = any(isinstance(change, DeleteTopic) for change in plan.changes)
             message = (
-                f"the controller has not taken partition {partition} over yet (it has no state), and"
-                f" {'would drop a deletion' if deletes else 'could undo growth'}; run again when it has: that takes one"
-                " of its brokers to be registered"
+                f"the controller has not initialized partition {partition} yet (it has no state), and"
+                f" {'would drop the deletion request' if deletes else 'could undo growth'}; run again after it has,"
+                " for which one of the partition's brokers must be online"
             )
             return Outcome(plan.topic, Result.REFUSED, Reason.NOT_INITIALIZED, message)
     return None
-
-
-def disconnected_outcome(topic: str, times: int, size: int) -> Outcome:
-    """Return the outcome of a transaction that failed because the connection dropped on each attempt.
-
-    The ownership record has shown that the transaction was not applied.
-    """
-    message = (
-        f"the connection dropped {times} times while it was written, and it was not done; its transaction has {size:,}"
-        " bytes. If this happens again: is the servers' jute.maxbuffer smaller than zookeeper.maxBuffer says?"
-    )
-    return Outcome(topic, Result.FAILED, Reason.WRITE_FAILED, message)
 
 
 def write_failed_outcome(topic: str, error: Exception, path: str = "") -> Outcome:
     """Return the outcome of an error that has no message of its own."""
     where = f" at {path}" if path else ""
     what = str(error) or type(error).__name__
-    return Outcome(topic, Result.FAILED, Reason.WRITE_FAILED, f"ZooKeeper answered {what}{where}")
+    return Outcome(topic, Result.FAILED, Reason.WRITE_FAILED, f"ZooKeeper returned {what}{where}")
 
 
 def find_first_failure(
@@ -361,7 +323,7 @@ def committed_outcome(plan: TopicPlan, nodes: TopicZnodes, stat: Any) -> Outcome
     if not isinstance(nodes.topic, Znode) or (deleted and stat is None) or releases_ownership(plan):
         return Outcome(plan.topic, Result.DONE)
     if stat is None or stat.czxid != nodes.topic.czxid:
-        message = f"{paths.TOPICS}/{plan.topic} was deleted or made again in the very moment of writing: look at it"
+        message = f"{paths.TOPICS}/{plan.topic} was deleted or recreated during the write: check the topic"
         return Outcome(plan.topic, Result.FAILED, Reason.STATE_CONFLICT, message)
     return Outcome(plan.topic, Result.DONE)
 

@@ -1,8 +1,7 @@
 """The context that the transactions of a run depend on: controller, freeze znode, brokers, topic names, ACLs.
 
 ``Writer`` keeps one ``WriteContext`` while it sends topic after topic, and refreshes it when a check of the fence
-fails. During a controller election there is no controller, and the run waits for it. This module also creates
-topiarist's own root znodes.
+fails. This module also creates topiarist's own root znodes.
 """
 
 from __future__ import annotations
@@ -47,7 +46,13 @@ CONTROLLER_ELECTION_TIMEOUT_S = 10.0
 CONTEXT_MAX_AGE_S = 1.0
 """Seconds after which a run that was throttled reads its context again before it writes."""
 
+HINT_NOTHING_WRITTEN = "nothing was written"
+
 _POLL_INTERVAL_S = 0.1
+_PARENT_PATHS = (paths.TOPICS, paths.TOPIC_CONFIGS, paths.CONFIG_CHANGES, paths.DELETION_REQUESTS)
+
+# The end of a digest entry when ZooKeeper masks its hash, which is longer.
+_MASKED_DIGEST_SUFFIX = ":x"
 
 T = TypeVar("T")
 
@@ -79,7 +84,7 @@ class WriteContext:
         self._stop = stop
         self._hint = HINT_NOTHING_WRITTEN
         self.refresh()
-        self._hint = "nothing more is written: what was not sent before is left as it was"
+        self._hint = "nothing more is written: topics that were not sent are unchanged"
 
     def refresh(self) -> None:
         """Read the template and the metadata again; wait if an election is in progress."""
@@ -121,25 +126,16 @@ class WriteContext:
                 record = own_znodes.decode_record(nodes.record.data)
             except ZnodeError as error:
                 return f"{paths.record_path(nodes.name)}: {error}"
-        metadata = self.metadata
         return CurrentTopic(
             topic=topic,
             record=record,
             marked_for_deletion=nodes.marked_for_deletion,
             reassigning=nodes.name in self.reassignment_request.topics,
-            brokers={broker.id: broker for broker in metadata.brokers},
+            brokers={broker.id: broker for broker in self.metadata.brokers},
             topics_by_metric_name=self._topics_by_metric_name,
-            broker_defaults=metadata.broker_defaults,
-            min_version=infer_min_version(metadata, (topic,) if topic else ()),
+            broker_defaults=self.metadata.broker_defaults,
+            min_version=infer_min_version(self.metadata, (topic,) if topic else ()),
         )
-
-
-_PARENT_PATHS = (paths.TOPICS, paths.TOPIC_CONFIGS, paths.CONFIG_CHANGES, paths.DELETION_REQUESTS)
-
-HINT_NOTHING_WRITTEN = "nothing was written"
-
-_MASKED_DIGEST_SUFFIX = ":x"
-"""The end of a digest entry when ZooKeeper masks its hash, which is longer."""
 
 
 def read_transaction_template(
@@ -153,14 +149,13 @@ def read_transaction_template(
     require_writable(metadata, hint)
     if metadata.epoch_version is None or metadata.freeze_version is None:
         # It is the freeze znode: without an epoch there is no controller, and the write block above has raised.
-        raise TopiaristError(Reason.STATE_CONFLICT, f"{paths.FREEZE} has gone in the middle of the run", "run again")
+        raise TopiaristError(Reason.STATE_CONFLICT, f"{paths.FREEZE} was deleted during the run", "run again")
     acls = {parent: _read_acl(session, parent) for parent in _PARENT_PATHS}
     # Ownership records get the ACL of Kafka's topics, like the root znodes of ``ensure_own_znodes``.
     acls[paths.RECORDS] = acls[paths.TOPICS]
+    fence = build_fence(lock_path, metadata.epoch_version, metadata.freeze_version)
     brokers = {broker.id: Operation(OperationType.CHECK, paths.broker_path(broker.id)) for broker in metadata.brokers}
-    return TransactionTemplate(
-        build_fence(lock_path, metadata.epoch_version, metadata.freeze_version), brokers, acls
-    ), metadata
+    return TransactionTemplate(fence, brokers, acls), metadata
 
 
 def require_writable(metadata: ClusterMetadata, hint: str = HINT_NOTHING_WRITTEN) -> None:
@@ -174,7 +169,7 @@ def ensure_own_znodes(session: Session) -> list[ACL]:
 
     Each znode is created by a single request: a chroot that does not exist is an error and is never created.
     """
-    acl = to_kazoo_acl(_read_acl(session, paths.TOPICS))
+    acl = [ACL(permissions, Id(scheme, identity)) for permissions, scheme, identity in _read_acl(session, paths.TOPICS)]
     nodes = {
         paths.TOPIARIST_ROOT: b"",
         paths.LOCK: b"",
@@ -184,48 +179,33 @@ def ensure_own_znodes(session: Session) -> list[ACL]:
     # Read before creating: without the permission to create, ZooKeeper does not report that a znode exists.
     existing = dict(zip(nodes, read_znodes(session, nodes), strict=True))
     for path, data in nodes.items():
-        if existing[path] is ReadFailure.MISSING:
-            _create_own_znode(session, path, data, acl)
+        if existing[path] is not ReadFailure.MISSING:
+            continue
+        try:
+            session.call_with_retry(Create(session.chroot + path, data, acl, 0))
+        except NodeExistsError:
+            pass  # another run created it, or this run did and the reply was lost
+        except NoAuthError:
+            message = f"no permission to create {path}, where topiarist stores its records and its lock"
+            hint = f"give {session.principal_text} the right, or create the znode"
+            raise TopiaristError(Reason.NO_PERMISSION, message, hint) from None
     return acl
 
 
-def _create_own_znode(session: Session, path: str, data: bytes, acl: list[ACL]) -> None:
-    try:
-        session.call_with_retry(Create(session.chroot + path, data, acl, 0))
-    except NodeExistsError:
-        return  # another run created it, or this run did and the reply was lost
-    except NoAuthError:
-        message = f"no permission to create {path}, where topiarist keeps its records and its lock"
-        raise TopiaristError(
-            Reason.NO_PERMISSION, message, f"give {session.principal_text} the right, or make the node"
-        ) from None
-
-
-def to_kazoo_acl(acl: Acl) -> list[ACL]:
-    """Return the entries as kazoo's ``ACL`` objects."""
-    return [ACL(permissions, Id(scheme, identity)) for permissions, scheme, identity in acl]
-
-
 def _read_acl(session: Session, path: str) -> Acl:
-    """Return the ACL for new znodes below ``path``: that of the parent, which their siblings have too.
-
-    Raises ``NotAKafkaCluster`` if ``path`` does not exist, ``NoPermission`` if its ACL cannot be read in full.
-    """
+    # New znodes below ``path`` get the ACL of their parent, which their siblings have too (contract 2.1).
     try:
         entries, _ = session.call_with_retry(GetACL(session.chroot + path))
     except NoNodeError:
         raise TopiaristError(Reason.NOT_A_KAFKA_CLUSTER, f"{path} does not exist") from None
     except NoAuthError:
-        message = f"no permission to read the ACL of {path}: what new nodes should get cannot be told"
+        message = f"no permission to read the ACL of {path}, which new znodes must have"
         raise TopiaristError(Reason.NO_PERMISSION, message) from None
     if any(entry.id.scheme == "digest" and entry.id.id.endswith(_MASKED_DIGEST_SUFFIX) for entry in entries):
         # Writing the mask back would lock out the user of the entry.
         message = (
-            f"the ACL of {path} has digest entries, which ZooKeeper shows only to those with the admin right there"
+            f"the ACL of {path} has digest entries, which ZooKeeper shows only to clients with the admin right"
+            " there: the ACL that new znodes must have is unknown"
         )
-        raise TopiaristError(
-            Reason.NO_PERMISSION,
-            f"{message}: what new nodes should get cannot be told",
-            f"give {session.principal_text} that right",
-        )
+        raise TopiaristError(Reason.NO_PERMISSION, message, f"give {session.principal_text} that right")
     return tuple((entry.perms, entry.id.scheme, entry.id.id) for entry in entries)

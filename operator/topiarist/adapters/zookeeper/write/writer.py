@@ -5,14 +5,14 @@ at the versions just read, and handles the replies in order. A topic that confli
 read and compared again. After a lost reply the ownership record decides: only this transaction can have written its
 version and bytes. When a run ends early, the replies to transactions in flight are still read.
 
-``ZooKeeperCluster.apply`` calls this module. ``write_queue`` orders the topics, ``write_context`` holds the fence and
-the cluster metadata, ``transaction`` builds the operations and interprets their results.
+``write_queue`` orders the topics, ``write_context`` holds the fence and the cluster metadata, ``transaction`` builds
+the operations and interprets their results.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from kazoo.exceptions import KazooException
 from kazoo.protocol.serialization import Exists
 
-from topiarist.adapters.zookeeper.codec import paths as paths_
+from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
 from topiarist.adapters.zookeeper.connection.session import (
     MAX_DISCONNECTS,
@@ -39,8 +39,8 @@ from topiarist.adapters.zookeeper.write.write_context import WriteContext
 from topiarist.adapters.zookeeper.write.write_queue import MAX_ATTEMPTS, TopicWrite, WriteQueue
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import Plan, TopicPlan
-from topiarist.planning.preconditions import Validity, check_preconditions
+from topiarist.model.plan import Plan
+from topiarist.planning.preconditions import Validity, check_preconditions, is_nudge
 from topiarist.planning.size_limits import enforce_size_limits
 from topiarist.ports import Throttle
 
@@ -58,17 +58,12 @@ SERVER_TX_PER_SECOND = 3_000
 
 
 class _InFlightWrite(NamedTuple):
-    """A transaction in flight: its input, its reply, and the read of the topic's stat that follows it.
-
-    ``stat_reply`` is None if the topic did not exist before the write.
-    """
-
     write: TopicWrite
     operations: Sequence[Operation]
     nodes: TopicZnodes
     template: TransactionTemplate
     reply: PendingReply
-    stat_reply: PendingReply | None
+    stat_reply: PendingReply | None  # the topic's stat after the write; None if the topic did not exist before
 
 
 class Writer:
@@ -111,13 +106,12 @@ class Writer:
         except TopiaristError as error:
             yield from self._abort(error)
             raise
-        yield from self._skipped_outcomes()
+        yield from (Outcome(plan.topic, Result.SKIPPED) for plan in self._queue.remaining())
 
     def _enforce_size_limits(self) -> Iterator[Outcome]:
-        """Queue the topics that keep the lists of brokers within their size limits.
+        """Queue the topics that keep the lists of brokers within their size limits; yield the outcomes of the others.
 
         The limits are checked again here, because another client may have created topics since the plan was made.
-        Yields an outcome for each refused topic.
         """
         metadata = self._context.metadata
         existing_names = frozenset(metadata.topic_names)
@@ -137,20 +131,19 @@ class Writer:
                 yield Outcome(plan.topic, Result.REFUSED, refused.reason, refused.message)
 
     def _wait_for_work(self) -> bool:
-        """Return True if a topic can be sent; wait while the throttle holds all topics back."""
         if self._queue.wait() and self._queue:
             self._context.refresh_if_stale()
         return bool(self._queue)
 
-    def _skipped_outcomes(self) -> Iterator[Outcome]:
-        """Yield an outcome for each topic that was not sent when the run ends."""
-        for plan in self._queue.remaining():
-            yield Outcome(plan.topic, Result.SKIPPED)
-
     def _write_batch(self) -> Iterator[Outcome]:
-        """Read, compare and send the next topics, then handle all replies."""
         plans = self._queue.peek(BATCH_SIZE)
-        states = self._read_partition_states(plans)
+        # The partition states are read before the topics. A state read after its topic could belong to a topic that
+        # was recreated in between, and the check of that state would then pass.
+        partitions = {plan.topic: transaction.partitions_to_read(plan) for plan in plans}
+        answers = read_znodes(
+            self._session, [paths.partition_state_path(name, each) for name in partitions for each in partitions[name]]
+        )
+        states = {name: list(islice(answers, len(numbers))) for name, numbers in partitions.items()}
         self._context.refresh_metadata(plans)
         nodes, request = read_topics(self._session, [plan.topic for plan in plans])
         self._context.update_reassignment_request(request, nodes)
@@ -158,15 +151,13 @@ class Writer:
         for plan in plans:
             if self._stop() or self._session.disconnects != interruptions:
                 break  # the run was stopped, or the connection dropped and requests would be lost
-            outcome = self._send(self._queue.pop(), nodes[plan.topic], states[plan.topic])
-            if outcome:
+            if outcome := self._send(self._queue.pop(), nodes[plan.topic], states[plan.topic]):
                 yield outcome
             if len(self._in_flight_writes) >= self._max_in_flight:
                 yield from self._handle_oldest_replies(self._max_in_flight // 2)
         yield from self._handle_oldest_replies(len(self._in_flight_writes))
 
     def _handle_oldest_replies(self, count: int) -> Iterator[Outcome]:
-        """Handle the replies to the ``count`` oldest transactions in flight."""
         if count:
             # Replies arrive in order: waiting for the last one first wakes this thread once instead of ``count`` times.
             with suppress(ConnectionInterrupted, TopiaristError, KazooException):
@@ -174,23 +165,10 @@ class Writer:
         for _ in range(count):
             yield from self._handle_reply(self._in_flight_writes.popleft())
 
-    def _read_partition_states(self, plans: Sequence[TopicPlan]) -> Mapping[str, Sequence[Znode | ReadFailure]]:
-        """Read the state znodes of the partitions that the plans depend on, by topic.
-
-        The states are read before the topics. A state read after its topic could belong to a topic that was recreated
-        in between, and the check of that state would then pass.
-        """
-        partitions_by_topic = {plan.topic: transaction.partitions_to_read(plan) for plan in plans}
-        paths = [
-            paths_.partition_state_path(name, each) for name, numbers in partitions_by_topic.items() for each in numbers
-        ]
-        states = read_znodes(self._session, paths)
-        return {name: list(islice(states, len(numbers))) for name, numbers in partitions_by_topic.items()}
-
     def _send(self, job: TopicWrite, nodes: TopicZnodes, states: Sequence[Znode | ReadFailure]) -> Outcome | None:
         """Send the topic's transaction and return None, or return the outcome of a topic that is not sent."""
         topic = job.plan.topic
-        for node, path in zip(nodes[1:4], (paths_.topic_path, paths_.config_path, paths_.record_path), strict=True):
+        for node, path in zip(nodes[1:4], (paths.topic_path, paths.config_path, paths.record_path), strict=True):
             if node is ReadFailure.DENIED:
                 return transaction.permission_denied_outcome(topic, "read", path(topic))
         current = self._context.decode_current_topic(nodes)
@@ -201,9 +179,9 @@ class Writer:
             return Outcome(topic, Result.UNCHANGED)
         if check.validity is Validity.CONFLICT:
             return Outcome(topic, Result.CONFLICT, Reason.STATE_CONFLICT, check.message)
-        if outcome := transaction.unneeded_nudge_outcome(job.plan, states) or transaction.uninitialized_outcome(
-            job.plan, nodes.topic, states
-        ):
+        if is_nudge(job.plan) and all(isinstance(state, Znode) for state in states):
+            return Outcome(topic, Result.UNCHANGED)  # the controller has initialized all partitions meanwhile
+        if outcome := transaction.uninitialized_outcome(job.plan, nodes.topic, states):
             return outcome
         template = self._context.template
         try:
@@ -213,13 +191,13 @@ class Writer:
             return Outcome(topic, Result.FAILED, Reason.ZNODE_UNREADABLE, str(error))
         multi, max_bytes = MultiRequest(self._session.chroot, steps), self._jute_max_buffer * 9 // 10
         if multi.size > max_bytes:
-            limit = f"the servers read {self._jute_max_buffer:,}, and 90 % is the most"
-            message = f"its transaction takes {multi.size:,} bytes; {limit}"
+            limit = f"the maximum is 90 % of the {self._jute_max_buffer:,} that the servers accept"
+            message = f"its transaction has {multi.size:,} bytes; {limit}"
             return Outcome(topic, Result.REFUSED, Reason.TOO_LARGE, message)
         reply, stat_reply = self._session.send(multi), None
         if isinstance(nodes.topic, Znode):
             # Another client may recreate the topic between read and write: its czxid after the write shows that.
-            stat_reply = self._session.send(Exists(self._session.chroot + paths_.topic_path(topic), None))
+            stat_reply = self._session.send(Exists(self._session.chroot + paths.topic_path(topic), None))
         self._in_flight_writes.append(_InFlightWrite(job, steps, nodes, template, reply, stat_reply))
         return None
 
@@ -250,16 +228,11 @@ class Writer:
             yield failure.to_outcome(sent.write.plan.topic)
 
     def _handle_context_change(self, sent: _InFlightWrite, failure: transaction.FailedOperation) -> Iterator[Outcome]:
-        """Refresh the context after a change of the lock, the controller, the freeze znode or a broker.
-
-        The topic is tried again. Raises ``SessionLost`` if the lock was deleted, and the errors of
-        ``WriteContext.refresh``.
-        """
         if failure.operation.path == self._lock_path:
             self._queue.requeue(sent.write)
-            message = f"our lock {failure.operation.path} has gone: another run may have begun"
+            message = f"the lock znode {failure.operation.path} was deleted: another run may have started"
             raise TopiaristError(
-                Reason.SESSION_LOST, message, "run the same command again: what was done is found done"
+                Reason.SESSION_LOST, message, "run the same command again: changes that were applied are recognized"
             )
         yield from self._retry_conflict(sent.write, failure.message)
         # Several transactions in flight report the same change: only the first of them refreshes the context.
@@ -268,22 +241,15 @@ class Writer:
 
     def _retry_conflict(self, job: TopicWrite, message: str) -> Iterator[Outcome]:
         if not self._queue.retry_conflict(job):
-            yield Outcome(
-                job.plan.topic, Result.CONFLICT, Reason.STATE_CONFLICT, f"{message}, {MAX_ATTEMPTS} times in a row"
-            )
-
-    def _retry_disconnect(self, sent: _InFlightWrite) -> Iterator[Outcome]:
-        if not self._queue.retry_disconnect(sent.write):
-            yield transaction.disconnected_outcome(
-                sent.write.plan.topic, MAX_DISCONNECTS, MultiRequest(self._session.chroot, sent.operations).size
-            )
+            message = f"{message}, {MAX_ATTEMPTS} times in a row"
+            yield Outcome(job.plan.topic, Result.CONFLICT, Reason.STATE_CONFLICT, message)
 
     def _resolve_unknown(self) -> Iterator[Outcome]:
         """Determine from the ownership records which transactions with a lost reply were committed."""
         if not self._unknown_writes:
             return
         sync(self._session)
-        names = [paths_.record_path(sent.write.plan.topic) for sent in self._unknown_writes]
+        names = [paths.record_path(sent.write.plan.topic) for sent in self._unknown_writes]
         records = list(read_znodes(self._session, names))
         unknown_writes, self._unknown_writes = self._unknown_writes, []
         suspect_found = False
@@ -296,7 +262,14 @@ class Writer:
                 # A server closes the connection on a request that it cannot read. If that happened here, the cause is
                 # the first transaction that was not committed: the server did not read the later ones.
                 suspect_found = True
-                yield from self._retry_disconnect(sent)
+                if not self._queue.retry_disconnect(sent.write):
+                    size = MultiRequest(self._session.chroot, sent.operations).size
+                    message = (
+                        f"the connection dropped {MAX_DISCONNECTS} times while it was written, and it was not applied;"
+                        f" its transaction has {size:,} bytes. If this repeats, check that zookeeper.maxBuffer is not"
+                        " larger than the servers' jute.maxbuffer"
+                    )
+                    yield Outcome(sent.write.plan.topic, Result.FAILED, Reason.WRITE_FAILED, message)
 
     def _abort(self, error: TopiaristError) -> Iterator[Outcome]:
         """Yield outcomes for transactions in flight and for topics that were never sent, when the run ends early."""
@@ -309,6 +282,6 @@ class Writer:
             with suppress(TopiaristError, KazooException):
                 yield from self._resolve_unknown()  # a record proves a commit only while this run holds the lock
         for sent in self._unknown_writes:
-            message = "the session ended before its answer came: done or not; the next run sees which"
+            message = "the session ended before the reply: the next run detects whether the change was applied"
             yield Outcome(sent.write.plan.topic, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)
-        yield from self._skipped_outcomes()
+        yield from (Outcome(plan.topic, Result.SKIPPED) for plan in self._queue.remaining())

@@ -151,4 +151,4 @@ def test_a_reassignment_of_many_partitions_is_looked_up_in_one_pass() -> None:
     raw = _compact(
         {"version": 1, "partitions": {str(one): [] for one in ids}, "adding_replicas": {str(one): [1] for one in ids}}
     )
-    assert topics.decode_topic(raw).reassigning_partitions == tuple(ids)
+    assert tuple(topics.decode_topic(raw).reassignments) == tuple(ids)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +17,7 @@ from topiarist.adapters.zookeeper.codec import configs as configs_
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
 from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder
 from topiarist.kafka.types import Replicas
-from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord
+from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord, PartitionState, Reassignment
 
 ID = "UXyU9i5ARn6W00ON2taeWA"
 
@@ -27,18 +30,18 @@ def _compact(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
-@given(st.lists(replica_lists, max_size=14), st.sampled_from([None, ID]), st.sampled_from([2, 3]))
-def test_a_topic_survives_encoding(replicas: list[Replicas], topic_id: str | None, version: int) -> None:
+def _with_id(raw: bytes, topic_id: str) -> bytes:
+    """The znode as the controller writes it once it has made an id for the topic."""
+    return _compact(json.loads(raw) | {"topic_id": topic_id})
+
+
+@given(st.lists(replica_lists, max_size=14), st.sampled_from([None, ID]))
+def test_a_topic_survives_encoding(replicas: list[Replicas], topic_id: str | None) -> None:
     """What is encoded is decoded to the same, with partition ids ascending as integers."""
-    raw = topics.encode_topic(replicas, version=version, topic_id=topic_id)
-    node = topics.decode_topic(raw)
+    raw = topics.encode_topic(replicas)
+    node = topics.decode_topic(_with_id(raw, topic_id) if topic_id else raw)
     assert (node.replicas, node.partition_ids) == (tuple(replicas), range(len(replicas)))
-    assert (node.version, node.topic_id, node.reassigning_partitions, node.unknown_fields) == (
-        version,
-        topic_id,
-        (),
-        (),
-    )
+    assert (node.version, node.topic_id, node.reassignments, node.unknown_fields) == (3, topic_id, {}, ())
     assert list(json.loads(raw)["partitions"]) == [str(number) for number in range(len(replicas))]
 
 
@@ -62,7 +65,7 @@ def test_topics_share_what_is_equal() -> None:
     """Ten topics with one assignment hold one tuple, and equal configs and records are one object."""
     pool = ZnodeDecoder()
     replicas = [(1, 2, 3), (2, 3, 1)]
-    nodes = [pool.decode_topic(topics.encode_topic(replicas, topic_id=f"{number}" * 22)) for number in range(10)]
+    nodes = [pool.decode_topic(_with_id(topics.encode_topic(replicas), f"{number}" * 22)) for number in range(10)]
     assert {node.topic_id for node in nodes} == {f"{number}" * 22 for number in range(10)}
     assert len({id(node.replicas) for node in nodes}) == 1
     grown = pool.decode_topic(topics.encode_topic([*replicas, (9,)]))
@@ -79,7 +82,6 @@ def test_kafka_bytes_are_written() -> None:
     assert topics.encode_topic([(1, 2), (2, 1)]) == (
         b'{"version":3,"partitions":{"0":[1,2],"1":[2,1]},"adding_replicas":{},"removing_replicas":{}}'
     )
-    assert topics.encode_topic([(1,)], version=1) == b'{"version":1,"partitions":{"0":[1]}}'
     assert configs_.encode_config({"b": "2", "a": "é"}) == '{"version":1,"config":{"a":"é","b":"2"}}'.encode()
     assert configs_.encode_config({}) == b'{"version":1,"config":{}}'
     assert own_znodes.encode_change_notification("topics/T") == b'{"version":2,"entity_path":"topics/T"}'
@@ -197,15 +199,15 @@ def test_a_gate_survives_encoding(frozen: Freeze | None) -> None:
         (topics.decode_topic, b"[]", "it is not a JSON object"),
         (topics.decode_topic, b"{} x", "it is not JSON (Extra data at character 4)"),
         (topics.decode_topic, b"{'a':1}", "it is not JSON (Expecting property name enclosed in double quotes"),
-        (topics.decode_topic, b'{"version":NaN}', "it holds NaN, which is not JSON"),
-        (topics.decode_topic, b'{"version":1e999}', "it holds a number beyond any use"),
-        (topics.decode_topic, b'{"version":%s}' % (b"9" * 5000), "it holds a number beyond any use"),
-        (topics.decode_topic, b'{"a":' * 5000, "it is nested too deep"),
-        (topics.decode_topic, b'{"version":1,"version":2}', 'the key "version" stands twice'),
-        (topics.decode_topic, b'{"version" :1,"version":2,"a:b":1}', 'the key "version" stands twice'),
-        (topics.decode_topic, b'{"v":{"w":{"x":1,"x":1}}}', 'the key "x" stands twice'),
-        (topics.decode_topic, b'{"v":"\\udc00"}', "it has half of a character (a lone surrogate)"),
-        (topics.decode_topic, b'{"version":4}', '"version" is 4, newer than the 3 this program knows'),
+        (topics.decode_topic, b'{"version":NaN}', "it contains NaN, which is not JSON"),
+        (topics.decode_topic, b'{"version":1e999}', "it contains a number that is too large"),
+        (topics.decode_topic, b'{"version":%s}' % (b"9" * 5000), "it contains a number that is too large"),
+        (topics.decode_topic, b'{"a":' * 5000, "it is nested too deeply"),
+        (topics.decode_topic, b'{"version":1,"version":2}', 'the key "version" appears twice'),
+        (topics.decode_topic, b'{"version" :1,"version":2,"a:b":1}', 'the key "version" appears twice'),
+        (topics.decode_topic, b'{"v":{"w":{"x":1,"x":1}}}', 'the key "x" appears twice'),
+        (topics.decode_topic, b'{"v":"\\udc00"}', "it contains a lone surrogate (half of a character)"),
+        (topics.decode_topic, b'{"version":4}', '"version" is 4, and topiarist supports at most 3'),
         (topics.decode_topic, b'{"version":true}', '"version" must be a positive integer, not true'),
         (topics.decode_topic, b'{"version":1}', '"partitions" must be an object, not missing or null'),
         (
@@ -249,7 +251,7 @@ def test_a_gate_survives_encoding(frozen: Freeze | None) -> None:
             b'{"version":1,"config":{"retention.ms":1}}',
             'the value of "retention.ms" must be text, not 1',
         ),
-        (configs_.decode_config, b'{"version":2,"config":{}}', '"version" is 2, newer than the 1 this program knows'),
+        (configs_.decode_config, b'{"version":2,"config":{}}', '"version" is 2, and topiarist supports at most 1'),
         (
             own_znodes.decode_record,
             b'{"version":1,"owner":"o","config":["b","a"]}',
@@ -321,11 +323,12 @@ def test_notifications_that_brokers_would_skip_are_not_written(entity: str) -> N
 
 def test_topic_ids_are_checked_for_their_form() -> None:
     """22 characters of base64url are an id, whatever they mean; everything else is not."""
-    assert topics.topic_id_bytes("A" * 22) == bytes(16)
-    assert len(topics.topic_id_bytes(ID)) == 16
+    raw = topics.encode_topic([(1,)])
+    for good in ("A" * 22, ID):
+        assert topics.decode_topic(_with_id(raw, good)).topic_id == good
     for bad in ("AAAAAA", "A" * 24, "A" * 21 + "=", "A" * 21 + "/", "A" * 22 + "\n", ""):
         with pytest.raises(ZnodeError):
-            topics.topic_id_bytes(bad)
+            topics.decode_topic(_with_id(raw, bad))
 
 
 @given(st.text())
@@ -350,5 +353,81 @@ def test_bad_values_are_never_written() -> None:
         topics.encode_topic([(1, "2")])  # type: ignore[list-item]
     with pytest.raises(ZnodeError):
         topics.encode_topic([(-1,)])
-    with pytest.raises(ZnodeError):
-        topics.encode_topic([(1,)], topic_id="short")
+
+
+KAFKAS = b'{"controller_epoch":7,"leader":1,"version":1,"leader_epoch":0,"isr":[1,2]}'
+
+
+def state(**fields: Any) -> bytes:
+    """A state with some fields otherwise; those that are None are missing."""
+    found = json.loads(KAFKAS) | fields
+    return json.dumps({name: value for name, value in found.items() if value is not None}).encode()
+
+
+@pytest.mark.parametrize(
+    ("raw", "wanted"),
+    [
+        (KAFKAS, PartitionState(1, (1, 2), 0, 7)),
+        (state(leader=-1, isr=[3]), PartitionState(-1, (3,), 0, 7)),
+        (state(leader=-2, isr=[]), PartitionState(-2, (), 0, 7)),
+        (state(leader_recovery_state=1, isr=[1]), PartitionState(1, (1,), 0, 7, recovering=True)),
+        (state(leader_recovery_state=0), PartitionState(1, (1, 2), 0, 7)),
+        (state(vendor="x"), PartitionState(1, (1, 2), 0, 7)),
+    ],
+)
+def test_a_state_is_read(raw: bytes, wanted: PartitionState) -> None:
+    """Every release's, with no leader, during a deletion, and after an unclean election (contract 4.4)."""
+    assert topics.decode_partition_state(raw) == wanted
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b"", "it is empty"),
+        (b"null", "it is not a JSON object"),
+        (state(version=2), '"version" is 2, and topiarist supports at most 1'),
+        (state(version=None), '"version" must be a positive integer'),
+        (state(leader="1"), '"leader" must be an integer'),
+        (state(leader=-3), '"leader" must be a broker id, -1 or -2, not -3'),
+        (state(leader=True), '"leader" must be an integer'),
+        (state(isr=None), '"isr" must be a list of broker ids, not missing or null'),
+        (state(isr=[1, "2"]), '"isr" must be a list of broker ids, not [1, "2"]'),
+        (state(isr=[-1]), '"isr" must be a list of broker ids'),
+        (state(isr=[True]), '"isr" must be a list of broker ids'),
+        (state(isr=[2**31]), '"isr" must be a list of broker ids'),
+        (state(leader_epoch=None), '"leader_epoch" must be an integer'),
+        (state(controller_epoch="7"), '"controller_epoch" must be an integer'),
+        (state(leader_recovery_state=2), '"leader_recovery_state" must be 0 or 1, not 2'),
+    ],
+)
+def test_an_odd_state_says_why(raw: bytes, why: str) -> None:
+    """What Kafka would not have written is never guessed at."""
+    with pytest.raises(ZnodeError, match=re.escape(why)):
+        topics.decode_partition_state(raw)
+
+
+def test_what_moves_is_read_from_the_topic() -> None:
+    """Replicas added and removed, each partition once, in order; empty lists are no move."""
+    raw = (
+        b'{"version":3,"partitions":{"10":[4],"2":[5,6,1],"3":[1]},'
+        b'"adding_replicas":{"10":[4],"2":[5,6]},"removing_replicas":{"2":[1],"3":[]}}'
+    )
+    found = topics.decode_topic(raw).reassignments
+    assert [*found.items()] == [(2, Reassignment((5, 6), (1,))), (10, Reassignment((4,), ()))]
+    assert topics.decode_topic(b'{"version":1,"partitions":{"0":[1]}}').reassignments == {}
+
+
+@given(
+    st.binary(max_size=60)
+    | st.builds(
+        lambda fields: state(**fields),
+        st.dictionaries(
+            st.sampled_from(["leader", "isr", "version", "leader_epoch", "leader_recovery_state"]),
+            st.none() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=3) | st.booleans(),
+        ),
+    )
+)
+def test_no_bytes_do_more_than_say_why(raw: bytes) -> None:
+    """Whatever stands there, reading it ends in a state or in one kind of error."""
+    with suppress(ZnodeError):
+        topics.decode_partition_state(raw)

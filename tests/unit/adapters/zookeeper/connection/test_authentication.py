@@ -53,11 +53,11 @@ def test_a_server_that_knows_the_password_lets_us_in(login: UserPassword) -> Non
 @pytest.mark.parametrize(
     ("server", "words"),
     [
-        (refusing, "it refused SASL user kafka or the password, it does not say which"),
-        (lambda token: None if token else CHALLENGE, "it refused SASL user kafka or the password"),
-        (lambda token: b"rspauth=0" if token else CHALLENGE, "it does not know our password: it is not the server"),
-        (lambda token: CHALLENGE, "it does not know our password: it is not the server"),
-        (lambda token: None, "it has no SASL: its JAAS configuration knows no users"),
+        (refusing, "it refused the SASL user kafka or the password, without saying which"),
+        (lambda token: None if token else CHALLENGE, "it refused the SASL user kafka or the password"),
+        (lambda token: b"rspauth=0" if token else CHALLENGE, "it did not prove that it knows the password"),
+        (lambda token: CHALLENGE, "it did not prove that it knows the password"),
+        (lambda token: None, "it does not offer SASL: its JAAS configuration has no users"),
         (lambda token: b"hello", "the server's SASL challenge is malformed"),
         (lambda token: b"", "the server's SASL challenge is not one of DIGEST-MD5"),
     ],

@@ -131,7 +131,7 @@ def test_a_server_that_takes_nothing_is_an_error(ends: tuple[BufferedSocket, soc
     """Nobody reads: after the timeout that is an OSError, which kazoo takes for a dropped connection."""
     ours, _ = ends
     ours.send(b"x" * (4 << 20))
-    with pytest.raises(TimeoutError, match="takes no more requests"):
+    with pytest.raises(TimeoutError, match="accepts no more requests"):
         ours.flush(0.01)
 
 

@@ -139,7 +139,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (PermissionError(13, "Permission denied"), "may not be read by this user"),
+        (PermissionError(13, "Permission denied"), "cannot be read by this user: permission denied"),
         (OSError(5, "Input/output error"), "cannot be read: Input/output error"),
     ],
 )

@@ -72,7 +72,7 @@ def test_the_ground_is_the_fence_and_the_brokers(at: int, error: Exception) -> N
     ("at", "error", "message"),
     [
         (5, BadVersionError(), "/brokers/topics/orders changed while it was written"),
-        (5, NoNodeError(), "/brokers/topics/orders has gone while it was written"),
+        (5, NoNodeError(), "/brokers/topics/orders was deleted while it was written"),
         (6, NodeExistsError(), "/admin/delete_topics/orders appeared while it was written"),
     ],
 )
@@ -106,7 +106,7 @@ def test_any_other_error_is_told_as_it_came(error: Exception, word: str) -> None
     """What has no words of its own has at least a name and a place."""
     found = fail(7, error).to_outcome("orders")
     assert (found.result, found.reason) == (Result.FAILED, Reason.WRITE_FAILED)
-    assert found.message == f"ZooKeeper answered {word} at /config/changes/config_change_"
+    assert found.message == f"ZooKeeper returned {word} at /config/changes/config_change_"
 
 
 def record(data: bytes, version: int) -> Znode:
