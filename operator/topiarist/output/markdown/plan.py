@@ -10,7 +10,7 @@ message of a cluster is shown: more people can read a comment than the log of a 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
@@ -94,20 +94,20 @@ def format_diagnostics(errors: Sequence[Diagnostic], suppressed_count: int, root
 
     Errors that do not fit are counted, together with ``suppressed_count``. File locations are relative to ``root``.
     """
-    error_count = format_count(len(errors) + suppressed_count, "error")
-    lines = [f"{COMMENT_MARKER}\n### No plan: {error_count} in the manifests\n"]
-    remaining_bytes = MAX_COMMENT_BYTES - _byte_size(lines[0]) - _FOOTER_BYTES
-    for number, (place, message, hint, *_) in enumerate(errors):
-        line = f"- {format_code(str(place._replace(file=relative_path(place.file, root))))}: {escape_prose(message)}"
-        line += f"\n  {escape_prose(hint)}" if hint else ""
-        remaining_bytes -= _byte_size(line) + 1
-        if remaining_bytes < 0:
-            suppressed_count += len(errors) - number
-            break
-        lines.append(line)
-    if suppressed_count:
-        lines.append(f"- and {suppressed_count:,} more")
-    return "\n".join(lines) + "\n"
+    error_count = len(errors) + suppressed_count
+    head = f"{COMMENT_MARKER}\n### No plan: {format_count(error_count, 'error')} in the manifests\n"
+    lines = _take_fitting(
+        (_format_diagnostic(error, root) for error in errors), MAX_COMMENT_BYTES - _byte_size(head) - _FOOTER_BYTES
+    )
+    if hidden := error_count - len(lines):
+        lines.append(f"- and {hidden:,} more")
+    return "\n".join([head, *lines]) + "\n"
+
+
+def _format_diagnostic(error: Diagnostic, root: str) -> str:
+    place = error.location._replace(file=relative_path(error.location.file, root))
+    hint = f"\n  {escape_prose(error.hint)}" if error.hint else ""
+    return f"- {format_code(str(place))}: {escape_prose(error.message)}{hint}"
 
 
 def _format_title(plans: Sequence[Plan], failed_clusters: Sequence[str]) -> str:
@@ -127,20 +127,15 @@ def _format_table(plans: Sequence[Plan], failed_clusters: Sequence[str]) -> str:
     counted.
     """
     empty_cells = " | " * len(_COLUMNS)
-    rows_by_cluster = {}
+    ranked: list[tuple[int, str, str]] = []
     for name in failed_clusters:
         shown = format_table_cell(name) if name else "the cluster"
-        rows_by_cluster[name] = (Risk.DATA_LOSS + 2, f"| {shown} | {empty_cells}**not planned** |")
-    for plan in plans:
-        rows_by_cluster[plan.cluster] = (_review_priority(plan), _format_row(plan))
-    chosen, remaining_bytes = set(), _MAX_TABLE_BYTES
-    for name, (_, row) in sorted(rows_by_cluster.items(), key=lambda item: -item[1][0]):
-        remaining_bytes -= _byte_size(row) + 1
-        if remaining_bytes < 0:
-            break
-        chosen.add(name)
-    rows = [row for name, (_, row) in sorted(rows_by_cluster.items()) if name in chosen]
-    if hidden := len(rows_by_cluster) - len(chosen):
+        ranked.append((Risk.DATA_LOSS + 2, name, f"| {shown} | {empty_cells}**not planned** |"))
+    ranked += [(_review_priority(plan), plan.cluster, _format_row(plan)) for plan in plans]
+    ranked.sort(key=lambda row: (-row[0], row[1]))
+    fitting = _take_fitting((row for _, _, row in ranked), _MAX_TABLE_BYTES)
+    rows = [row for _, _, row in sorted(ranked[: len(fitting)], key=lambda row: row[1])]
+    if hidden := len(ranked) - len(rows):
         rows.append(f"| and {hidden:,} more | {empty_cells}|")
     if len(plans) > 1:
         counts = _format_counts(summary.count_plans(plans))
@@ -338,12 +333,11 @@ def _format_omitted_clusters(clusters: Sequence[_ClusterSections]) -> str:
         if not cluster.included and (topics := cluster.omitted_topics())
     ]
     omitted.sort(key=lambda pair: -pair[1].count(PRIORITY_CRITICAL))
-    lines, remaining_bytes = [], _MAX_OMITTED_BYTES - 2 * _OMITTED_LINE_BYTES
-    for cluster, priorities in omitted:
-        remaining_bytes -= _omitted_line_size(cluster)
-        if remaining_bytes < 0:
-            break
-        lines.append(f"- {format_code(_cluster_name(cluster.plan))}: {_describe_omitted(priorities)}")
+    lines = _take_fitting(
+        (f"- {format_code(_cluster_name(cluster.plan))}: {_describe_omitted(each)}" for cluster, each in omitted),
+        # The heading and the last line need bytes too.
+        _MAX_OMITTED_BYTES - 2 * _OMITTED_LINE_BYTES,
+    )
     if rest := omitted[len(lines) :]:
         priorities = [priority for _, each in rest for priority in each]
         lines.append(f"- {format_count(len(rest), 'other cluster')}: {_describe_omitted(priorities)}")
@@ -356,6 +350,17 @@ def _format_footer(clusters: Sequence[_ClusterSections]) -> str:
     if priorities:
         return f"**The comment is full: {_describe_omitted(priorities)}.** {FULL_PLAN_HINT}"
     return FULL_PLAN_HINT if clusters else ""
+
+
+def _take_fitting(lines: Iterable[str], max_bytes: int) -> list[str]:
+    """Return the first lines that fit into ``max_bytes``, each with its line end."""
+    fitting = []
+    for line in lines:
+        max_bytes -= _byte_size(line) + 1
+        if max_bytes < 0:
+            break
+        fitting.append(line)
+    return fitting
 
 
 def _byte_size(text: str) -> int:

@@ -60,7 +60,10 @@ class Section(NamedTuple):
 def build_sections(plan: Plan, root: str) -> list[Section]:
     """Return the sections in display order; file locations are relative to the folder ``root``."""
     grouped = group_items(plan)
-    sections = [*_build_budget_section(plan), *_build_group_sections(grouped, root)]
+    sections = list(_build_group_sections(grouped, root))
+    exceeded = list_exceeded_budgets(plan)
+    if lines := [escape_prose(text) for message, hint in exceeded for text in (message, f"fix: {hint}")]:
+        sections.insert(0, _list_section(PRIORITY_CRITICAL, "Over budget", lines))
     for topic in plan.topics:
         if topic_block.has_own_block(topic, grouped):
             priority = PRIORITY_LOW if topic.observe_only else _RISK_PRIORITIES[topic.risk]
@@ -68,7 +71,8 @@ def build_sections(plan: Plan, root: str) -> list[Section]:
             sections.append(Section(priority, (topic.topic,), partial(_format_topic, topic, grouped, root)))
     sections.sort(key=lambda section: section.priority)
     if table := list(brokers.format_broker_table(COMMENT_LAYOUT, plan)):
-        sections.append(Section(PRIORITY_BROKERS, (), partial(_format_brokers, table)))
+        effect = "#### Effect on the brokers\n\n" + format_code_block(line.removeprefix("  ") for line in table)
+        sections.append(Section(PRIORITY_BROKERS, (), lambda: effect))
     if plan.warnings:
         sections.append(_list_section(PRIORITY_BROKERS, "Warnings", map(escape_prose, plan.warnings)))
     if plan.orphans:
@@ -83,12 +87,6 @@ def build_sections(plan: Plan, root: str) -> list[Section]:
 def _list_section(priority: int, title: str, lines: Iterable[str]) -> Section:
     text = f"#### {title}\n\n{_format_bullets(lines)}"
     return Section(priority, (), lambda: text)
-
-
-def _build_budget_section(plan: Plan) -> Iterator[Section]:
-    exceeded = list_exceeded_budgets(plan)
-    if lines := [escape_prose(text) for message, hint in exceeded for text in (message, f"fix: {hint}")]:
-        yield _list_section(PRIORITY_CRITICAL, "Over budget", lines)
 
 
 def _build_group_sections(grouped: GroupedItems, root: str) -> Iterator[Section]:
@@ -214,10 +212,6 @@ def _format_location(location: Location, root: str) -> str:
 
 def _format_names(names: Sequence[str]) -> str:
     return format_code_list(names, _MAX_NAMES)
-
-
-def _format_brokers(table: Sequence[str]) -> str:
-    return "#### Effect on the brokers\n\n" + format_code_block(line.removeprefix("  ") for line in table)
 
 
 def _format_unlisted_notices(plan: Plan, grouped: GroupedItems) -> Iterator[str]:

@@ -129,21 +129,20 @@ def format_heading(
 
 
 def format_field(layout: TextLayout, label: str, lines: Iterable[str]) -> Iterator[str]:
-    """Yield lines in the column of fields, the first one with its label.
+    """Return lines in the column of fields, the first one with its label.
 
     The lines must be sanitized and fit into the text width.
     """
-    start = f"{'':{_LABEL_COLUMN}}{layout.colorize(label, DIM)}{'':{TEXT_COLUMN - _LABEL_COLUMN - len(label)}}"
+    return format_section(layout, label, lines, DIM, _LABEL_COLUMN)
+
+
+def format_section(
+    layout: TextLayout, label: str, lines: Iterable[str], style: str = "", column: int = 2
+) -> Iterator[str]:
+    """Yield a field about a whole cluster or topic, its label in the column of signs."""
+    start = f"{'':{column}}{layout.colorize(label, style)}{'':{TEXT_COLUMN - column - len(label)}}"
     for line in lines:
         yield f"{start}{line}"
-        start = " " * TEXT_COLUMN
-
-
-def format_section(layout: TextLayout, label: str, lines: Iterable[str], style: str = "") -> Iterator[str]:
-    """Yield a field about a whole cluster or topic, its label in the column of signs."""
-    start = f"  {layout.colorize(label, style)}{'':{TEXT_COLUMN - 2 - len(label)}}"
-    for text in lines:
-        yield f"{start}{text}"
         start = " " * TEXT_COLUMN
 
 
