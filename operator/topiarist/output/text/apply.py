@@ -18,10 +18,6 @@ from topiarist.output.text.layout import (
     YELLOW,
     TextLayout,
     choose_action_column,
-    format_field,
-    format_heading,
-    format_names,
-    format_section,
     sanitize,
     wrap,
 )
@@ -75,13 +71,13 @@ def _format_lines(report: ReconcileReport, layout: TextLayout) -> Iterator[str]:
         yield from (layout.colorize(part, BOLD) for part in wrap(name, layout.width))
     for result, (sign, style) in _CONDENSED_RESULTS.items():
         if names := condensed.get(result):
-            yield from format_section(layout, f"{sign} {result.value}", format_names(layout, names), style)
+            yield from layout.format_section(f"{sign} {result.value}", layout.format_names(names), style)
     for outcome in detailed:
         sign, style = _STYLES[outcome.result]
         action = f"{outcome.result.value}: {outcome.message}" if outcome.message else outcome.result.value
-        yield from format_heading(layout, sign, outcome.topic, action=action, styles=(style, ""))
+        yield from layout.format_heading(sign, outcome.topic, action=action, styles=(style, ""))
         if outcome.reason and outcome.result is not Result.CONFLICT:
-            yield from format_field(layout, "reason", [outcome.reason.value])
+            yield from layout.format_field("reason", [outcome.reason.value])
     results = {outcome.result for outcome in report.outcomes}
     for result, hint in _RESULT_HINTS.items():
         if result in results:

@@ -22,7 +22,7 @@ from topiarist.model.plan import (
     TakeOwnership,
     UpdateConfig,
 )
-from topiarist.output.text.layout import BOLD_RED, DIM, YELLOW, TextLayout, format_field, wrap
+from topiarist.output.text.layout import BOLD_RED, DIM, YELLOW, TextLayout, wrap
 from topiarist.output.text.values import ConfigRow, format_config_lines, format_replica_lists
 from topiarist.text import format_count
 
@@ -91,19 +91,19 @@ def format_changes(
     for change in changes:
         match change:
             case CreateTopic(replicas, config):
-                yield from format_field(layout, "partitions", format_replica_lists(layout, replicas, 0))
+                yield from layout.format_field("partitions", format_replica_lists(layout, replicas, 0))
                 rows = [ConfigRow(ConfigItem(key, None, text, SAFE_ASSESSMENT)) for key, text in config.items()]
-                yield from format_field(layout, "config", format_config_lines(layout, rows))
+                yield from layout.format_field("config", format_config_lines(layout, rows))
             case AddPartitions():
                 lists = format_replica_lists(layout, change.replicas, change.before)
-                yield from format_field(layout, "partitions", lists)
+                yield from layout.format_field("partitions", lists)
             case UpdateConfig(items):
                 own = filter_own_items(items, shared_defaults)
                 rows = [ConfigRow(item, FROM_CLUSTER_DEFAULTS if item.inherited else "") for item in own]
                 lines = format_config_lines(layout, rows)
                 if left := len(items) - len(own):
                     lines.append(f"and {format_count(left, 'key')} {FROM_CLUSTER_DEFAULTS}, see above")
-                yield from format_field(layout, "config", lines)
+                yield from layout.format_field("config", lines)
 
 
 def filter_own_items(items: Iterable[ConfigItem], shared_defaults: SharedDefaults) -> list[ConfigItem]:
@@ -142,7 +142,7 @@ def format_risks(layout: TextLayout, assessments: Iterable[tuple[str, RiskAssess
         text = assessment.explanation if len(pairs) == 1 else f"{subjects}: {assessment.explanation}"
         first, *rest = wrap(text, layout.text_width - (len(label) + 2 if label else 0))
         lines += [layout.align_right(first, label, layout.text_width, RISK_STYLES[assessment.risk]), *rest]
-    return format_field(layout, "risk", lines)
+    return layout.format_field("risk", lines)
 
 
 def group_risks(assessments: Iterable[tuple[str, RiskAssessment]]) -> list[tuple[RiskAssessment, str]]:

@@ -22,7 +22,7 @@ from topiarist.model.plan import Plan
 from topiarist.model.progress import TopicProgress, blocking_reason, build_topic_progress
 from topiarist.model.spec import BROKER_SIZE_SETTINGS, find_origin
 from topiarist.model.state import LEADER_DURING_DELETE, NO_LEADER, describe_unequal_replication_factors
-from topiarist.output.groups import GroupedItems, list_exceeded_budgets
+from topiarist.output.groups import GroupedItems
 from topiarist.output.text import topic_block
 from topiarist.output.text.layout import (
     BOLD,
@@ -32,14 +32,11 @@ from topiarist.output.text.layout import (
     YELLOW,
     TextLayout,
     choose_action_column,
-    format_field,
-    format_section,
-    format_text_field,
     join_sections,
     sanitize,
     wrap,
 )
-from topiarist.output.text.plan import format_cluster_header
+from topiarist.output.text.plan import format_cluster_header, format_exceeded_budgets
 from topiarist.output.text.values import format_value, humanize_config_value
 from topiarist.text import format_count
 
@@ -68,19 +65,22 @@ def format_descriptions(descriptions: Sequence[Description], layout: TextLayout)
     """Return the text for the topic on each cluster, in the order given; empty without descriptions."""
     sections: list[Iterable[str]] = []
     for description in descriptions:
+        plan = _make_cluster_plan(description)
         sections += [
-            format_cluster_header(_make_header_plan(description), layout),
+            format_cluster_header(plan, layout),
             _format_topic(description, layout),
             _format_partitions(layout, description),
             _format_values(layout, description),
-            _format_warnings(description, layout),
+            layout.format_warnings(description.state.warnings),
             _format_pending(description, replace(layout, action_column=choose_action_column([description.topic]))),
+            # A block only marks changes as withheld by a budget; the budget is explained once, at the end.
+            format_exceeded_budgets(layout, plan),
         ]
     return join_sections(sections) + "\n" if sections else ""
 
 
-def _make_header_plan(description: Description) -> Plan:
-    """Return a plan with only the fields that a cluster header shows."""
+def _make_cluster_plan(description: Description) -> Plan:
+    """Return a plan with the pending plan of the topic, and only the fields of the cluster that are shown."""
     state = description.state
     return Plan(
         cluster=description.cluster.name,
@@ -89,6 +89,7 @@ def _make_header_plan(description: Description) -> Plan:
         write_block=state.write_block,
         controller=state.controller,
         controller_epoch=state.controller_epoch,
+        topics=(description.pending_plan,) if description.pending_plan else (),
     )
 
 
@@ -97,23 +98,23 @@ def _format_topic(description: Description, layout: TextLayout) -> Iterator[str]
     phase, name = description.phase, sanitize(description.topic)
     style = _PHASE_STYLES.get(phase.phase, BOLD)
     if len(name) + 4 <= TEXT_COLUMN:
-        yield from format_section(layout, name, wrap(phase.message, layout.text_width), style)
+        yield from layout.format_text_section(name, phase.message, style)
     else:
         yield from (f"  {layout.colorize(part, style)}" for part in wrap(name, layout.width - 2))
-        yield from format_field(layout, "", wrap(phase.message, layout.text_width))
-    yield from format_text_field(layout, "waits for", phase.blocked_by)
-    yield from format_text_field(layout, "topic id", description.topic_id or "")
-    yield from format_text_field(layout, "document", _describe_document(description))
-    yield from format_text_field(layout, "record", _describe_record(description))
-    yield from format_text_field(layout, "replicas", _describe_placement(description))
+        yield from layout.format_field("", layout.wrap(phase.message))
+    yield from layout.format_text_field("waits for", phase.blocked_by)
+    yield from layout.format_text_field("topic id", description.topic_id or "")
+    yield from layout.format_text_field("document", _describe_document(description))
+    yield from layout.format_text_field("record", _describe_record(description))
+    yield from layout.format_text_field("replicas", _describe_placement(description))
     for note in _list_notes(description):
-        yield from format_text_field(layout, "note", note)
+        yield from layout.format_text_field("note", note)
     whole = layout.verbose or len(description.read_errors) <= _MAX_SHOWN_READ_ERRORS
     shown = description.read_errors if whole else description.read_errors[: _MAX_SHOWN_READ_ERRORS - 1]
     for error in shown:
-        yield from format_text_field(layout, "read error", f"{error.path}: {error.message}")
+        yield from layout.format_text_field("read error", f"{error.path}: {error.message}")
     if left := len(description.read_errors) - len(shown):
-        yield from format_text_field(layout, "read error", f"{format_count(left, 'other znode')} (-v shows them)")
+        yield from layout.format_text_field("read error", f"{format_count(left, 'other znode')} (-v shows them)")
 
 
 def _describe_document(description: Description) -> str:
@@ -196,11 +197,6 @@ def _list_notes(description: Description) -> Iterator[str]:
         yield "a reassignment request names the topic"
 
 
-def _format_warnings(description: Description, layout: TextLayout) -> Iterator[str]:
-    for warning in description.state.warnings:
-        yield from format_section(layout, "warning", wrap(warning, layout.text_width), YELLOW)
-
-
 def _format_pending(description: Description, layout: TextLayout) -> Iterator[str]:
     """Yield the plan of this topic in the format of a plan."""
     plan = description.pending_plan
@@ -210,28 +206,22 @@ def _format_pending(description: Description, layout: TextLayout) -> Iterator[st
         text = "not in the given paths" if description.manifests_given else "no manifests were given"
         if description.manifests_given and description.is_orphan:
             text += f"; to stop managing the topic, run topiarist unmanage {sanitize(description.topic)}"
-        yield from format_section(layout, "pending", wrap(text, layout.text_width))
+        yield from layout.format_text_section("pending", text)
     elif topic_block.has_own_block(plan, _NO_GROUPS):
         yield from topic_block.format_topic(layout, plan, _NO_GROUPS)
-        # A block only marks changes as withheld by a budget; a plan explains the budget once, at its end.
-        for message, hint in list_exceeded_budgets(replace(_make_header_plan(description), topics=(plan,))):
-            yield ""
-            yield from format_section(layout, "over budget", wrap(message, layout.text_width), BOLD_RED)
-            yield from format_section(layout, "fix", wrap(hint, layout.text_width))
     else:
         notices = [notice for notice in plan.notices if layout.verbose or notice.reason is not Reason.UNMANAGED]
         text = "nothing to do" if notices else "nothing: the topic matches its manifest"
-        yield from format_section(layout, "pending", wrap(text, layout.text_width))
+        yield from layout.format_text_section("pending", text)
         for notice in notices:
-            label = topic_block.label_notice(notice)
-            yield from format_section(layout, label, wrap(notice.message, layout.text_width))
+            yield from layout.format_text_section(topic_block.label_notice(notice), notice.message)
 
 
 def _format_partitions(layout: TextLayout, description: Description) -> Iterator[str]:
     """Yield the counts and the table of partitions; nothing for a topic without partitions."""
     if not description.partitions:
         return
-    yield from format_section(layout, "partitions", wrap(_describe_counts(description), layout.text_width))
+    yield from layout.format_text_section("partitions", _describe_counts(description))
     with_issues = [partition for partition in description.partitions if partition.issues]
     whole = layout.verbose or len(description.partitions) <= _MAX_SHOWN_PARTITIONS
     shown = description.partitions if whole else with_issues
@@ -330,7 +320,7 @@ def _format_values(layout: TextLayout, description: Description) -> Iterator[str
         about = "those that can be read"
     else:
         about = "desired"
-    yield from format_section(layout, "values", wrap(about, layout.text_width))
+    yield from layout.format_text_section("values", about)
     key_width = max(min(len(sanitize(_display_key(value))), _MAX_KEY_WIDTH) for value in rows)
     texts = [_format_actual(layout, value) for value in rows]
     value_width = max((len(text) for text in texts if len(text) <= _MAX_VALUE_WIDTH), default=0)

@@ -9,16 +9,7 @@ from topiarist.desired.export import ExportResult
 from topiarist.kafka.types import format_version
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
-from topiarist.output.text.layout import (
-    BOLD,
-    YELLOW,
-    TextLayout,
-    format_message_groups,
-    format_section,
-    join_sections,
-    sanitize,
-    wrap,
-)
+from topiarist.output.text.layout import BOLD, TextLayout, join_sections, sanitize
 from topiarist.text import format_count
 
 _MAX_SHOWN_REASONS = 20
@@ -32,9 +23,9 @@ def format_summary(
     Names and reasons are shortened unless the layout is verbose.
     """
     remarks = [
-        *format_message_groups(layout, "left out", result.omitted, _MAX_SHOWN_REASONS),
-        *format_message_groups(layout, "unmanaged", result.unmanaged, _MAX_SHOWN_REASONS),
-        *format_message_groups(layout, "mixed", result.mixed_replication, _MAX_SHOWN_REASONS),
+        *layout.format_message_groups("left out", result.omitted, _MAX_SHOWN_REASONS),
+        *layout.format_message_groups("unmanaged", result.unmanaged, _MAX_SHOWN_REASONS),
+        *layout.format_message_groups("mixed", result.mixed_replication, _MAX_SHOWN_REASONS),
     ]
     warnings = list(state.warnings)
     if state.write_block.reason:
@@ -42,8 +33,7 @@ def format_summary(
     if cluster.source is None and cluster.version is None:
         why = f"ZooKeeper shows only that the release is {format_version(state.min_version)} or later"
         warnings.append(f"set kafkaVersion in {folder}/cluster.yaml: {why}")
-    for warning in warnings:
-        remarks += format_section(layout, "warning", wrap(warning, layout.text_width), YELLOW)
+    remarks += layout.format_warnings(warnings)
     total = f"Exported: {format_count(result.topic_count, 'topic')} of cluster {cluster.name} to {sanitize(folder)}"
     if result.omitted:
         total += f", {len(result.omitted):,} left out"

@@ -23,9 +23,6 @@ from topiarist.output.text.layout import (
     TextLayout,
     choose_action_column,
     fill_lines,
-    format_message_groups,
-    format_names,
-    format_section,
     join_sections,
     sanitize,
     wrap,
@@ -167,21 +164,25 @@ def _format_cluster_fields(plan: Plan, layout: TextLayout, grouped: GroupedItems
     if counts:
         nouns = {reason: _NOTICE_NOUNS.get(reason, (str(reason), str(reason))) for reason in counts}
         listed = ", ".join(f"{number:,} {nouns[reason][number != 1]}" for reason, number in sorted(counts.items()))
-        yield from format_section(layout, "notices", wrap(f"{listed} (-v shows them)", layout.text_width))
+        yield from layout.format_text_section("notices", f"{listed} (-v shows them)")
     problems = [(topic, notice.message) for topic, notice in unlisted if notice.reason is Reason.EXISTING_PROBLEM]
-    yield from format_message_groups(layout, "warning", problems, _MAX_SHOWN_PROBLEMS, YELLOW)
+    yield from layout.format_message_groups("warning", problems, _MAX_SHOWN_PROBLEMS, YELLOW)
     if plan.orphans:
         words = f"{format_count(len(plan.orphans), 'owned topic')} {summary.NOT_IN_PATHS}"
         if layout.verbose:
-            lines = [f"{words}:", *format_names(layout, plan.orphans)]
+            lines = [f"{words}:", *layout.format_names(plan.orphans)]
         else:
-            lines = wrap(f"{words} (-v lists them)", layout.text_width)
-        yield from format_section(layout, "orphans", lines)
+            lines = layout.wrap(f"{words} (-v lists them)")
+        yield from layout.format_section("orphans", lines)
+    yield from format_exceeded_budgets(layout, plan)
+    yield from layout.format_warnings(plan.warnings)
+
+
+def format_exceeded_budgets(layout: TextLayout, plan: Plan) -> Iterator[str]:
+    """Yield each exceeded budget of the cluster, with its hint."""
     for message, hint in list_exceeded_budgets(plan):
-        yield from format_section(layout, "over budget", wrap(message, layout.text_width), BOLD_RED)
-        yield from format_section(layout, "fix", wrap(hint, layout.text_width))
-    for warning in plan.warnings:
-        yield from format_section(layout, "warning", wrap(warning, layout.text_width), YELLOW)
+        yield from layout.format_text_section("over budget", message, BOLD_RED)
+        yield from layout.format_text_section("fix", hint)
 
 
 def _format_topic_line(topic: TopicPlan, layout: TextLayout) -> Iterator[str]:

@@ -22,7 +22,7 @@ from topiarist.model.plan import (
     UpdateConfig,
 )
 from topiarist.output.groups import describe_ownership_action, is_record_only
-from topiarist.output.text.layout import BOLD, BOLD_RED, TextLayout, fill_lines, format_names, sanitize, wrap
+from topiarist.output.text.layout import BOLD, BOLD_RED, TextLayout, fill_lines, sanitize, wrap
 from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS
 from topiarist.text import format_count
 
@@ -155,4 +155,4 @@ def format_data_losses(layout: TextLayout, plan: Plan, advice: str) -> Iterator[
     changes = sum(change.assessment.risk is Risk.DATA_LOSS for topic in risky for change in topic.changes)
     for part in wrap(f"{format_count(changes, 'change')} may lose data:{advice}", layout.width):
         yield layout.colorize(part, BOLD_RED)
-    yield from (f"    {part}" for part in format_names(layout, [topic.topic for topic in risky]))
+    yield from (f"    {part}" for part in layout.format_names([topic.topic for topic in risky]))

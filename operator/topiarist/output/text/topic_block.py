@@ -42,19 +42,7 @@ from topiarist.output.text.changes import (
     is_fully_shared,
     summarize_changes,
 )
-from topiarist.output.text.layout import (
-    BOLD_RED,
-    DIM,
-    GREEN,
-    YELLOW,
-    TextLayout,
-    format_field,
-    format_heading,
-    format_names,
-    format_text_field,
-    sanitize,
-    wrap,
-)
+from topiarist.output.text.layout import BOLD_RED, DIM, GREEN, YELLOW, TextLayout, sanitize
 from topiarist.output.text.values import ConfigRow, format_config_lines
 from topiarist.text import format_count
 
@@ -76,7 +64,7 @@ def format_topic(layout: TextLayout, plan: TopicPlan, grouped: GroupedItems) -> 
             shared_defaults = () if plan.observe_only else grouped.defaults
             yield from format_changes(layout, plan.changes, shared_defaults=shared_defaults)
             if not plan.observe_only:
-                yield from format_text_field(layout, "record", describe_record_too(plan))
+                yield from layout.format_text_field("record", describe_record_too(plan))
     for issue in list_ungrouped_refusals(plan, grouped):
         yield from _format_refusal(layout, [(plan, issue)])
     own_block = has_own_block(plan, grouped)
@@ -85,7 +73,7 @@ def format_topic(layout: TextLayout, plan: TopicPlan, grouped: GroupedItems) -> 
         yield from _format_block_heading(layout, ".", plan.topic, action)
     for notice in plan.notices if own_block or layout.verbose else ():
         if layout.verbose or notice.reason is not Reason.UNMANAGED:
-            yield from format_text_field(layout, label_notice(notice), notice.message)
+            yield from layout.format_text_field(label_notice(notice), notice.message)
 
 
 def has_own_block(plan: TopicPlan, grouped: GroupedItems) -> bool:
@@ -164,7 +152,7 @@ def _format_block_heading(
 ) -> Iterator[str]:
     label, risk_style = ("", "") if risk is None else (risk.label, RISK_STYLES[risk])
     styles = (_SIGN_STYLES[sign], risk_style)
-    return format_heading(layout, sign, name, action=action, right_text=label, styles=styles)
+    return layout.format_heading(sign, name, action=action, right_text=label, styles=styles)
 
 
 def _format_refusal(layout: TextLayout, members: Sequence[tuple[TopicPlan, Issue]]) -> Iterator[str]:
@@ -180,15 +168,15 @@ def _format_refusal(layout: TextLayout, members: Sequence[tuple[TopicPlan, Issue
     else:
         yield from _format_block_heading(layout, "!", name, f"refused: {issue.message}")
         yield from _format_field_location(layout, plan, issue, other_topics=len(members) - 1)
-        yield from format_text_field(layout, "fix", choose_hint(members))
+        yield from layout.format_text_field("fix", choose_hint(members))
         rule = issue.rule_origin.locate() if issue.rule_origin else None
-        yield from format_text_field(layout, "rule", str(rule) if rule else "")
+        yield from layout.format_text_field("rule", str(rule) if rule else "")
         if issue.withheld:
             line = layout.align_right(withheld, risk.label, layout.text_width, RISK_STYLES[risk])
-            yield from format_field(layout, "held back", [line])
+            yield from layout.format_field("held back", [line])
     yield from format_changes(layout, issue.withheld, already_shown=issue.message)
     if len(members) > 1:
-        yield from format_field(layout, "topics", format_names(layout, [member.topic for member, _ in members]))
+        yield from layout.format_field("topics", layout.format_names([member.topic for member, _ in members]))
 
 
 def choose_hint(members: Sequence[tuple[TopicPlan, Issue]]) -> str:
@@ -203,11 +191,11 @@ def _format_field_location(layout: TextLayout, plan: TopicPlan, issue: Issue, ot
     text = sanitize(str(place)) if place else ""
     text += f" and {other_topics:,} more" if text and other_topics else ""
     reason = issue.reason.value
-    *before, last = wrap(text, layout.text_width)
+    *before, last = layout.wrap(text)
     if len(last) + len(reason) + 2 > layout.text_width:
         before, last = [*before, last], ""
     end = layout.align_right(last, reason, layout.text_width, DIM)
-    yield from format_field(layout, "at" if text else "", [*before, end])
+    yield from layout.format_field("at" if text else "", [*before, end])
 
 
 def format_group_blocks(layout: TextLayout, grouped: GroupedItems) -> Iterator[Iterator[str]]:
@@ -220,7 +208,7 @@ def format_group_blocks(layout: TextLayout, grouped: GroupedItems) -> Iterator[I
 def _format_record_group(layout: TextLayout, ownership_action: str, topics: Sequence[TopicPlan]) -> Iterator[str]:
     action = describe_record_only(ownership_action)
     yield from _format_block_heading(layout, "=", format_count(len(topics), "topic"), action, Risk.SAFE)
-    yield from format_field(layout, "topics", format_names(layout, [plan.topic for plan in topics]))
+    yield from layout.format_field("topics", layout.format_names([plan.topic for plan in topics]))
 
 
 def _format_default_group(
@@ -239,7 +227,7 @@ def _format_default_group(
     lines = format_config_lines(layout, rows)
     if left := len(old_values) - len(shown):
         lines.append(f"and {format_count(left, 'other value')}")
-    yield from format_field(layout, "config", lines)
+    yield from layout.format_field("config", lines)
     place = find_origin(spec, "config", key).locate() if (spec := touched[0][0].spec) else None
-    yield from format_text_field(layout, "at", str(place) if place else "")
-    yield from format_field(layout, "topics", format_names(layout, [plan.topic for plan, _ in touched]))
+    yield from layout.format_text_field("at", str(place) if place else "")
+    yield from layout.format_field("topics", layout.format_names([plan.topic for plan, _ in touched]))
