@@ -14,7 +14,7 @@ from typing import NamedTuple
 from topiarist.errors import Location, Reason
 from topiarist.model.plan import ConfigItem, Issue, Plan, Risk, RiskAssessment, TopicPlan
 from topiarist.model.spec import find_origin
-from topiarist.output.groups import ClusterDefault, GroupedItems, group_items, is_record_only, list_exceeded_budgets
+from topiarist.output.groups import ClusterDefault, GroupedItems, group_items, list_exceeded_budgets
 from topiarist.output.markdown.diff import COMMENT_LAYOUT, format_config_item, format_diff
 from topiarist.output.markdown.escape import (
     escape_prose,
@@ -26,7 +26,6 @@ from topiarist.output.markdown.escape import (
 from topiarist.output.text import brokers, topic_block
 from topiarist.output.text.changes import (
     FROM_CLUSTER_DEFAULTS,
-    SharedDefaults,
     group_risks,
     list_risk_assessments,
     summarize_changes,
@@ -126,23 +125,19 @@ def _format_topic(topic: TopicPlan, grouped: GroupedItems, root: str) -> str:
     """Return one topic's section: all changes under one heading, each refusal under another."""
     parts = []
     if topic_block.has_ungrouped_changes(topic, grouped):
-        parts.append(_format_changed_topic(topic, grouped.defaults))
+        lines = _format_risks(list_risk_assessments(topic.changes))
+        if record := topic_block.describe_record_too(topic):
+            lines.append(f"record: {escape_prose(record)}")
+        diff = format_diff(topic.changes, topic_block.shared_defaults_of(topic, grouped))
+        parts.append(_format_section(format_code(topic.topic), topic_block.describe_action(topic), lines, diff))
     for issue in topic_block.list_ungrouped_refusals(topic, grouped):
         parts.append(_format_refusal([(topic, issue)], root))
     notices = [issue for issue in topic.notices if issue.reason is not Reason.UNMANAGED]
     if notices:
-        lines = (f"{topic_block.label_notice(issue)}: {escape_prose(issue.message)}" for issue in notices)
-        parts.append(_format_bullets(lines))
+        parts.append(
+            _format_bullets(f"{topic_block.label_notice(issue)}: {escape_prose(issue.message)}" for issue in notices)
+        )
     return "\n\n".join(parts)
-
-
-def _format_changed_topic(topic: TopicPlan, shared_defaults: SharedDefaults) -> str:
-    lines = _format_risks(list_risk_assessments(topic.changes))
-    record = topic_block.describe_record_too(topic)
-    if record and not is_record_only(topic):
-        lines.append(f"record: {escape_prose(record)}")
-    diff = format_diff(topic.changes, shared_defaults)
-    return _format_section(format_code(topic.topic), topic_block.describe_action(topic), lines, diff)
 
 
 def _format_refusal(members: Sequence[tuple[TopicPlan, Issue]], root: str) -> str:

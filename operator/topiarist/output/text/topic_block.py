@@ -36,6 +36,7 @@ from topiarist.output.groups import (
 from topiarist.output.text.changes import (
     FROM_CLUSTER_DEFAULTS,
     RISK_STYLES,
+    SharedDefaults,
     format_changes,
     format_risks,
     highest_risk,
@@ -59,12 +60,8 @@ def format_topic(layout: TextLayout, plan: TopicPlan, grouped: GroupedItems) -> 
     """Yield the blocks of one topic, without anything that a group's block shows."""
     if has_ungrouped_changes(plan, grouped):
         yield from _format_block_heading(layout, choose_sign(plan), plan.topic, describe_action(plan), plan.risk)
-        if not is_record_only(plan):
-            # The group of a shared default does not list observed topics.
-            shared_defaults = () if plan.observe_only else grouped.defaults
-            yield from format_changes(layout, plan.changes, shared_defaults=shared_defaults)
-            if not plan.observe_only:
-                yield from layout.format_text_field("record", describe_record_too(plan))
+        yield from format_changes(layout, plan.changes, shared_defaults=shared_defaults_of(plan, grouped))
+        yield from layout.format_text_field("record", describe_record_too(plan))
     for issue in list_ungrouped_refusals(plan, grouped):
         yield from _format_refusal(layout, [(plan, issue)])
     own_block = has_own_block(plan, grouped)
@@ -98,6 +95,11 @@ def has_ungrouped_changes(plan: TopicPlan, grouped: GroupedItems) -> bool:
     if plan.observe_only or describe_ownership_action(plan):
         return bool(plan.changes)
     return bool(plan.changes) and not is_fully_shared(plan.changes, grouped.defaults)
+
+
+def shared_defaults_of(plan: TopicPlan, grouped: GroupedItems) -> SharedDefaults:
+    """Return the defaults that are shown once for many topics; none for an observed topic, which no group lists."""
+    return () if plan.observe_only else grouped.defaults
 
 
 def list_unlisted_notices(plan: Plan, grouped: GroupedItems) -> Iterator[tuple[str, Issue]]:
@@ -143,7 +145,7 @@ def describe_record_only(ownership_action: str) -> str:
 
 def describe_record_too(plan: TopicPlan) -> str:
     """Return the action on the ownership record that goes with a topic's other changes; empty without one."""
-    ownership_action = describe_ownership_action(plan)
+    ownership_action = "" if plan.observe_only or is_record_only(plan) else describe_ownership_action(plan)
     return f"{ownership_action}: the ownership record is written too" if ownership_action else ""
 
 

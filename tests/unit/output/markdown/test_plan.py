@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, RETENTION_CHANGE, existing_topic_plan, plan
+from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, OWN_RECORD, RETENTION_CHANGE, existing_topic_plan, plan
 from support.repo.github_markdown import parse_page
-from support.states import spread_replicas
+from support.states import spread_replicas, topic
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Diagnostic, Location, Reason
 from topiarist.kafka.types import Broker
@@ -214,6 +214,18 @@ def test_what_is_grave_comes_first() -> None:
         replace(existing_topic_plan("e", UpdateConfig((RETENTION_CHANGE,))), observe_only=True),
     ]
     assert re.findall("#### `(.)`", shown(plan(*topics))) == ["c", "d", "b", "a", "e"]
+
+
+def test_an_observed_topic_shows_its_own_changes_and_no_record() -> None:
+    """No group lists an observed topic, so that nothing refers to one; and its record is not written."""
+    item = ConfigItem("retention.ms", None, "604800000", SAFE_ASSESSMENT, inherited=True)
+    defaults = [existing_topic_plan(f"d{number}", UpdateConfig((item,))) for number in range(5)]
+    observed = TopicPlan(
+        "watched", topic("watched", managed_keys=None), None, OWN_RECORD, (UpdateConfig((item,)),), observe_only=True
+    )
+    assert below(shown(plan(*defaults, observed)), "`watched`: observed, not applied: configure") == (
+        "- **Safe**\n\n```diff\n@@ config @@\n+ retention.ms = 604800000  (7 days, from the cluster's defaults)\n```"
+    )
 
 
 def test_the_effect_on_the_brokers_is_shown() -> None:
