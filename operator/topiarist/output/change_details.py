@@ -23,6 +23,7 @@ MAX_LISTED_FIELDS = 8
 NOT_SET = "not set"
 """Text for the value of a config key without an override."""
 
+# No topic config of Kafka is a secret, but a vendor's may be, and statuses and Events have many readers.
 _SECRET = re.compile(r"password|passwd|secret|credential|token|private.?key", re.IGNORECASE)
 
 

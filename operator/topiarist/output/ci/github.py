@@ -172,6 +172,7 @@ def _format_command(level: str, location: Location, title: str, message: str) ->
 
 
 def _escape_data(text: str) -> str:
+    # The percent sign comes first, because the other escapes contain it.
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -48,6 +48,7 @@ def to_sarif(
     run: dict[str, Any] = {
         "tool": {"driver": {"name": "topiarist", "version": __version__, "rules": listed}},
         "originalUriBaseIds": {_BASE_ID: {"description": {"text": "The folder in which topiarist was run."}}},
+        # Columns count characters; the default of SARIF is UTF-16 units.
         "columnKind": "unicodeCodePoints",
         "results": list(_build_results(results, rules, root)),
     }

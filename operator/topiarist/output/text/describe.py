@@ -56,6 +56,7 @@ _MAX_SHOWN_PARTITIONS = 16
 _TABLE_INDENT = 6
 _MIN_NOTE_WIDTH = 26
 _CRITICAL = frozenset({IssueType.UNREADABLE, IssueType.NOT_LISTED, IssueType.OFFLINE, IssueType.UNDER_MIN_ISR})
+# The width of leader.replication.throttled.replicas; only a few keys are longer.
 _MAX_KEY_WIDTH = 37
 _MAX_VALUE_WIDTH = 24
 _CONFIG_PREFIX = "config."

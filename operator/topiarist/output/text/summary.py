@@ -67,6 +67,7 @@ def count_plan(plan: Plan) -> PlanCounts:
             counts["unchanged" if is_record_only(topic) else "observed"] += bool(topic.changes)
         else:
             counts.update(_list_labels(topic.changes, adopts=bool(describe_ownership_action(topic))))
+        # A refusal for a cluster-wide reason counts as held back: the topic itself has no error.
         counts["refused"] += any(issue.reason not in CLUSTER_WIDE_REASONS for issue in topic.refusals)
         changes = [
             change for issue in topic.refusals if issue.reason in CLUSTER_WIDE_REASONS for change in issue.withheld

@@ -19,6 +19,7 @@ BROKER_DEFAULT = "brokers' default"
 _MAX_LONG = str((1 << 63) - 1)
 _MAX_SHOWN_LISTS = 16
 _MAX_VALUE_LENGTH = 160
+# The width of leader.replication.throttled.replicas; only a few keys are longer.
 _MAX_KEY_WIDTH = 37
 
 
@@ -30,6 +31,7 @@ def humanize_config_value(key: str, text: str) -> str:
     unit = humanize_duration if key.endswith(".ms") else humanize_bytes if key.endswith("bytes") else None
     if unit is None:
         return ""
+    # Kafka's own sentinels: Long.MAX_VALUE and -1 are no limit; local.retention.ms=-2 takes the value of retention.ms.
     if text == _MAX_LONG or (text == "-1" and ".retention." in f".{key}"):
         return "unlimited"
     if text == "-2" and key.startswith("local."):
