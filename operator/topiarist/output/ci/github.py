@@ -115,7 +115,6 @@ def _build_annotations(plan: Plan, topic: TopicPlan, root: str) -> Iterator[_Ann
 
 
 def _format_rule_location(issue: Issue, root: str) -> Iterator[str]:
-    """Yield the location of the policy rule that caused the issue, if known."""
     if place := issue.rule_origin and issue.rule_origin.locate():
         yield f"rule at {place._replace(file=relative_path(place.file, root))}"
 
@@ -144,10 +143,7 @@ def _format_cluster_notices(plan: Plan) -> Iterator[str]:
 
 
 def _field_location(topic: TopicPlan, field: Sequence[str], root: str) -> Location:
-    """Return the location of a field in the manifest.
-
-    ``config`` as a whole has the location of the topic, although the cluster may have defaults for it.
-    """
+    """``config`` as a whole has the location of the topic, although the cluster may have defaults for it."""
     if topic.spec is None:
         return _NO_LOCATION
     path = () if tuple(field) == ("config",) else field
@@ -156,10 +152,7 @@ def _field_location(topic: TopicPlan, field: Sequence[str], root: str) -> Locati
 
 
 def _relative_location(location: Location, root: str) -> Location:
-    """Return the location relative to ``root``, as in git.
-
-    A file outside ``root`` has no location: GitHub could not show it.
-    """
+    """A file outside ``root`` has no location: GitHub could not show it."""
     file = relative_path(location.file, root)
     return _NO_LOCATION if file.startswith(("/", "../", "<")) else location._replace(file=file)
 

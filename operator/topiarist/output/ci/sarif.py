@@ -86,10 +86,7 @@ def _build_results(
 
 
 def _build_location(diagnostic: Diagnostic, file: str) -> dict[str, Any]:
-    """Return the location of an error.
-
-    A file outside the root is named but not linked.
-    """
+    """A file outside the root is named but not linked."""
     place = diagnostic.location
     if file.startswith(("/", "../", "<")):
         return {"message": {"text": file.rpartition("/")[2]}}

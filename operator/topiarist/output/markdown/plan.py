@@ -153,7 +153,6 @@ def _format_row(plan: Plan) -> str:
 
 
 def _format_counts(plan_counts: summary.PlanCounts) -> str:
-    """Return the count cells of a row, with withheld changes in parentheses."""
     cells = []
     for labels in _COLUMNS.values():
         number = sum(plan_counts.counts.get(label, 0) for label in labels)
@@ -312,7 +311,6 @@ def _fill_comment(clusters: Sequence[_ClusterSections], max_bytes: int) -> None:
 
 
 def _describe_omitted(priorities: Collection[int]) -> str:
-    """Return the number of hidden topics as text, from the priority of each."""
     critical_count = sum(priority == PRIORITY_CRITICAL for priority in priorities)
     text = f"{format_count(len(priorities), 'topic')} not shown"
     return f"{text}, {critical_count:,} of them refused or with DataLoss" if critical_count else text
@@ -345,7 +343,6 @@ def _format_omitted_clusters(clusters: Sequence[_ClusterSections]) -> str:
 
 
 def _format_footer(clusters: Sequence[_ClusterSections]) -> str:
-    """Return the number of omitted topics and where to find the full plan."""
     priorities = [priority for cluster in clusters for priority in cluster.omitted_topics().values()]
     if priorities:
         return f"**The comment is full: {_describe_omitted(priorities)}.** {FULL_PLAN_HINT}"

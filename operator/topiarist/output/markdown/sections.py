@@ -122,7 +122,6 @@ def _format_default_group(default: ClusterDefault, touched: Sequence[tuple[Topic
 
 
 def _format_topic(topic: TopicPlan, grouped: GroupedItems, root: str) -> str:
-    """Return one topic's section: all changes under one heading, each refusal under another."""
     parts = []
     if topic_block.has_ungrouped_changes(topic, grouped):
         lines = _format_risks(list_risk_assessments(topic.changes))

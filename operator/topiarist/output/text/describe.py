@@ -95,7 +95,6 @@ def _make_cluster_plan(description: Description) -> Plan:
 
 
 def _format_topic(description: Description, layout: TextLayout) -> Iterator[str]:
-    """Yield the topic's name, phase, identity, placement, notes and read errors."""
     phase, name = description.phase, sanitize(description.topic)
     style = _PHASE_STYLES.get(phase.phase, BOLD)
     if len(name) + 4 <= TEXT_COLUMN:
@@ -129,7 +128,6 @@ def _describe_document(description: Description) -> str:
 
 
 def _describe_record(description: Description) -> str:
-    """Return the ownership record as text: its owner, its config keys, and whether it is valid."""
     record, topic = description.record, description.state.topics.get(description.topic)
     if record is None:
         return "none: topiarist neither created nor adopted the topic" if topic else ""
@@ -144,7 +142,6 @@ def _describe_record(description: Description) -> str:
 
 
 def _describe_placement(description: Description) -> str:
-    """Return the text for a topic's placement; empty if there are no replica lists."""
     state, placement = description.state, description.placement
     if placement is None:
         topic = state.topics.get(description.topic)
@@ -166,14 +163,12 @@ def _describe_placement(description: Description) -> str:
 
 
 def _shorten_numbers(numbers: Sequence[int]) -> str:
-    """Return the first twelve numbers as text, and how many more there are."""
     shown = ", ".join(map(str, numbers[:_MAX_SHOWN_NUMBERS]))
     left = len(numbers) - _MAX_SHOWN_NUMBERS
     return f"{shown} and {left:,} more" if left > 0 else shown
 
 
 def _list_notes(description: Description) -> Iterator[str]:
-    """Yield further facts about the topic's current state that a user needs to know."""
     state, name = description.state, description.topic
     topic, progress = state.topics.get(name), build_topic_progress(state, name)
     being_deleted = description.phase.phase is Phase.MARKED_FOR_DELETION
@@ -199,7 +194,6 @@ def _list_notes(description: Description) -> Iterator[str]:
 
 
 def _format_pending(description: Description, layout: TextLayout) -> Iterator[str]:
-    """Yield the plan of this topic in the format of a plan."""
     plan = description.pending_plan
     if description.phase.phase is Phase.UNKNOWN:
         return
@@ -219,7 +213,6 @@ def _format_pending(description: Description, layout: TextLayout) -> Iterator[st
 
 
 def _format_partitions(layout: TextLayout, description: Description) -> Iterator[str]:
-    """Yield the counts and the table of partitions; nothing for a topic without partitions."""
     if not description.partitions:
         return
     yield from layout.format_text_section("partitions", _describe_counts(description))
@@ -365,7 +358,6 @@ def _format_with_unit(layout: TextLayout, value: ValueSource, text: str) -> str:
 
 
 def _format_desired(layout: TextLayout, value: ValueSource) -> str:
-    """Return the desired value if it differs from the actual one; empty otherwise."""
     if not value.differs or value.actual_source is None or value.desired is None:
         return ""
     ignored = ", ignored" if value.ignored else ""
@@ -373,7 +365,6 @@ def _format_desired(layout: TextLayout, value: ValueSource) -> str:
 
 
 def _describe_source(description: Description, value: ValueSource) -> str:
-    """Return the source of the actual value."""
     if value.actual_source is None or (value.desired is not None and not value.differs):
         return _describe_desired_source(value)
     if value.actual_source is ActualSource.BROKERS:
@@ -392,7 +383,6 @@ def _describe_source(description: Description, value: ValueSource) -> str:
 
 
 def _describe_desired_source(value: ValueSource) -> str:
-    """Return the source of the desired value, with its location if known."""
     match value.desired_source:
         case DesiredSource.TOPIARIST:
             return "topiarist's default"

@@ -81,7 +81,6 @@ def format_topic_plan(plan: TopicPlan) -> str:
 
 
 def _join_plans(sections: Iterable[Iterable[str]], plans: Sequence[Plan], layout: TextLayout) -> str:
-    """Return the sections as text, with a summary line for all plans if there are several; empty without plans."""
     total: list[str] = []
     if len(plans) > 1:
         label = f"All {format_count(len(plans), 'cluster')}"
@@ -90,7 +89,6 @@ def _join_plans(sections: Iterable[Iterable[str]], plans: Sequence[Plan], layout
 
 
 def _format_plan(plan: Plan, layout: TextLayout, *, applying: bool) -> Iterator[Iterable[str]]:
-    """Yield the sections of one plan."""
     grouped = group_items(plan)
     layout = replace(layout, action_column=choose_action_column(topic.topic for topic in plan.topics))
     yield format_cluster_header(plan, layout)
@@ -157,7 +155,6 @@ def _format_topic_blocks(plan: Plan, layout: TextLayout, grouped: GroupedItems) 
 
 
 def _format_cluster_fields(plan: Plan, layout: TextLayout, grouped: GroupedItems) -> Iterator[str]:
-    """Yield the fields about the whole cluster: unlisted notices, orphans, exceeded budgets and warnings."""
     # A verbose layout shows every notice below its topic.
     unlisted = [] if layout.verbose else list(topic_block.list_unlisted_notices(plan, grouped))
     counts = Counter(notice.reason for _, notice in unlisted if notice.reason is not Reason.EXISTING_PROBLEM)

@@ -188,7 +188,6 @@ def choose_hint(members: Sequence[tuple[TopicPlan, Issue]]) -> str:
 
 
 def _format_field_location(layout: TextLayout, plan: TopicPlan, issue: Issue, other_topics: int) -> Iterator[str]:
-    """Yield the location of the refused value, with the reason at the right end."""
     place = find_origin(plan.spec, *issue.field).locate() if plan.spec else None
     text = sanitize(str(place)) if place else ""
     text += f" and {other_topics:,} more" if text and other_topics else ""
@@ -216,7 +215,6 @@ def _format_record_group(layout: TextLayout, ownership_action: str, topics: Sequ
 def _format_default_group(
     layout: TextLayout, default: ClusterDefault, touched: Sequence[tuple[TopicPlan, ConfigItem]]
 ) -> Iterator[str]:
-    """Yield one default of the cluster, with all the existing topics that it changes."""
     key, _ = default
     risk = max(item.assessment.risk for _, item in touched)
     action = f"{FROM_CLUSTER_DEFAULTS}, {format_count(len(touched), 'topic')}"

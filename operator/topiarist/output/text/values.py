@@ -97,10 +97,7 @@ def _format_pieces(layout: TextLayout, row: ConfigRow) -> list[str]:
 
 
 def _append_unit(key: str, text: str) -> str:
-    """Return a value that has no other unit with ``ms`` or ``bytes``.
-
-    It is shown beside a value that ``humanize_config_value`` converts.
-    """
+    """Return a bare number with its unit, to be shown beside a value that ``humanize_config_value`` converts."""
     return f"{text} {'ms' if key.endswith('.ms') else 'bytes'}" if text.isascii() and text.isdigit() else text
 
 
