@@ -365,7 +365,7 @@ def test_a_frozen_cluster_is_left_alone(kept: Desk, cluster: SimulatedKafka, pro
     cluster.client.create("/topiarist/gate", own_znodes.encode_freeze(Freeze(reason)))
     said = kept.applies(connect=proxy.through(cluster.connect))
     assert said.code == 4
-    assert f"closed: Frozen: the cluster is frozen{': ' * bool(reason)}{reason}" in said.out
+    assert f"write block: Frozen: the cluster is frozen{': ' * bool(reason)}{reason}" in said.out
     assert proxy.writes == 0
 
 

@@ -74,7 +74,7 @@ class BrokerFaultFixture:
         self.proxy.reset()
         again = self.apply()
         assert (again.code, self.proxy.writes) == (Exit.DONE, 0), again
-        assert again.out.endswith("Applied: nothing was to be done."), again
+        assert again.out.endswith("Applied: nothing to do."), again
         after = self.tree()
         assert write_checker.find_problems(before, after, topics) == []
         assert self.partition_counts(topics) == {name: spec["partitions"] for name, spec in topics.items()}

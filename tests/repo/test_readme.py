@@ -74,7 +74,7 @@ def test_what_is_shown_is_what_is_printed(page: Path, story: PageRun) -> None:
 def test_a_second_run_finds_nothing_to_do(page: Path, story: PageRun) -> None:
     """What each page says of the plan after its applies."""
     said = [printed.text for printed in story.printed if printed.command.endswith(" --exit-code")]
-    assert "No changes: 3 topics are as they should be." in said[0], page
+    assert "No changes: 3 topics match their manifests." in said[0], page
 
 
 @each_page

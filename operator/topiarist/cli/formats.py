@@ -23,15 +23,13 @@ if TYPE_CHECKING:
 
 def format_plans_as_text(plans: Sequence[Plan], settings: Settings, *, applying: bool = False) -> str:
     """Return plans as text: in full, with ``-q`` one line per topic, with ``--summary`` one line per plan."""
-    page = terminal.make_layout(sys.stdout, settings)
-    if settings.summary or settings.verbosity < 0:
-        from topiarist.output.text import short
-
-        return (short.format_summaries if settings.summary else short.format_topic_lines)(
-            plans, page, applying=applying
-        )
     from topiarist.output.text import plan
 
+    page = terminal.make_layout(sys.stdout, settings)
+    if settings.summary:
+        return plan.format_summaries(plans, page, applying=applying)
+    if settings.verbosity < 0:
+        return plan.format_topic_lines(plans, page, applying=applying)
     return plan.format_plans(plans, page, applying=applying)
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from topiarist.model.plan import AddPartitions, Change, ConfigItem, CreateTopic, DeleteTopic, Risk, UpdateConfig
+from topiarist.model.plan import AddPartitions, Change, CreateTopic, DeleteTopic, Risk, UpdateConfig
 from topiarist.output.text.changes import list_risk_assessments, summarize_changes
 from topiarist.text import format_count, printable
 
@@ -23,6 +23,7 @@ MAX_LISTED_FIELDS = 8
 NOT_SET = "not set"
 """Text for the value of a config key without an override."""
 
+# No topic config of Kafka is a secret, but a vendor's may be, and statuses and Events have many readers.
 _SECRET = re.compile(r"password|passwd|secret|credential|token|private.?key", re.IGNORECASE)
 
 
@@ -53,22 +54,29 @@ def list_field_changes(changes: Iterable[Change]) -> Iterator[FieldChange]:
             case DeleteTopic(partitions):
                 yield FieldChange("partitions", str(partitions), "0")
             case UpdateConfig(items):
-                yield from map(_make_config_change, items)
+                for item in items:
+                    before, after = _display_value(item.key, item.before), _display_value(item.key, item.after)
+                    yield FieldChange(f"config.{item.key}", before, after)
 
 
 def describe_changes(changes: Iterable[Change]) -> str:
     """Return the changes in one line: ``grow 3 -> 6 partitions, configure flush.ms 7 -> 8``."""
-    return ", ".join(_describe_change(change) for change in changes)
+    texts = []
+    for change in changes:
+        text = summarize_changes([change])
+        texts.append(f"{text} {describe_old_and_new([change])}" if isinstance(change, UpdateConfig) else text)
+    return ", ".join(texts)
 
 
 def describe_differences(changes: Iterable[Change]) -> str:
     """Return how the cluster differs from the spec: ``flush.ms is 9, wanted 7``."""
-    return _join_limited(f"{name} is {before}, wanted {after}" for name, before, after in _display_fields(changes))
+    fields = list_field_changes(changes)
+    return _join_limited(f"{each.display_name} is {each.before}, wanted {each.after}" for each in fields)
 
 
 def describe_old_and_new(changes: Iterable[Change]) -> str:
     """Return the fields with both values: ``partitions 3 -> 6, flush.ms 7 -> 8``."""
-    return _join_limited(f"{name} {before} -> {after}" for name, before, after in _display_fields(changes))
+    return _join_limited(f"{each.display_name} {each.before} -> {each.after}" for each in list_field_changes(changes))
 
 
 def describe_risk_reasons(change: Change, risk: Risk) -> str:
@@ -76,34 +84,18 @@ def describe_risk_reasons(change: Change, risk: Risk) -> str:
 
     Each reason of a config change names its key.
     """
-    reasons = [
-        (subject, assessment.explanation)
+    return "; ".join(
+        f"{subject}: {assessment.explanation}" if isinstance(change, UpdateConfig) else assessment.explanation
         for subject, assessment in list_risk_assessments([change])
         if assessment.risk is risk
-    ]
-    return "; ".join(f"{subject}: {why}" if isinstance(change, UpdateConfig) else why for subject, why in reasons)
-
-
-def _describe_change(change: Change) -> str:
-    words = summarize_changes([change])
-    return f"{words} {describe_old_and_new([change])}" if isinstance(change, UpdateConfig) else words
-
-
-def _display_fields(changes: Iterable[Change]) -> Iterator[tuple[str, str, str]]:
-    return ((detail.display_name, detail.before, detail.after) for detail in list_field_changes(changes))
+    )
 
 
 def _join_limited(entries: Iterable[str]) -> str:
-    first, more = [*entries], ""
-    if len(first) > MAX_LISTED_FIELDS:
-        more = f" and {format_count(len(first) - MAX_LISTED_FIELDS, 'other field')}"
-    return ", ".join(first[:MAX_LISTED_FIELDS]) + more
-
-
-def _make_config_change(item: ConfigItem) -> FieldChange:
-    return FieldChange(
-        f"config.{item.key}", _display_value(item.key, item.before), _display_value(item.key, item.after)
-    )
+    listed = list(entries)
+    left = len(listed) - MAX_LISTED_FIELDS
+    more = f" and {format_count(left, 'other field')}" if left > 0 else ""
+    return ", ".join(listed[:MAX_LISTED_FIELDS]) + more
 
 
 def _display_value(key: str, text: str | None) -> str:

@@ -32,7 +32,6 @@ def to_text(diagnostics: Sequence[Diagnostic], label: str = "error", *, suppress
 
 
 def _indent_lines(text: str) -> str:
-    """Return the text with each line sanitized; all lines but the first are indented."""
     return "\n    ".join(map(sanitize, text.split("\n")))
 
 

@@ -15,7 +15,7 @@ from itertools import chain
 from topiarist.errors import Reason
 from topiarist.model.plan import ConfigItem, CreateTopic, Issue, Plan, TakeOwnership, TopicPlan, UpdateConfig
 
-GROUP_MIN_TOPICS = 4
+_MIN_TOPICS = 4
 """Minimum number of topics that form a group."""
 
 ClusterDefault = tuple[str, str | None]
@@ -42,21 +42,19 @@ def group_items(plan: Plan) -> GroupedItems:
     refusals: dict[Hashable, list[tuple[TopicPlan, Issue]]] = defaultdict(list)
     for topic in plan.topics:
         if topic.is_actionable:
-            for item in _list_inherited_items(topic):
-                defaults[item.key, item.after].append((topic, item))
+            for change in topic.changes:
+                for item in change.items if isinstance(change, UpdateConfig) else ():
+                    if item.inherited:
+                        defaults[item.key, item.after].append((topic, item))
             if is_record_only(topic):
                 records[describe_ownership_action(topic)].append(topic)
         for issue in topic.refusals:
             if key := refusal_group_key(issue):
                 refusals[key].append((topic, issue))
     return GroupedItems(
-        defaults={
-            default: touched for default, touched in sorted(defaults.items()) if len(touched) >= GROUP_MIN_TOPICS
-        },
-        ownership_actions={
-            words: topics for words, topics in sorted(records.items()) if len(topics) >= GROUP_MIN_TOPICS
-        },
-        refusals={key: members for key, members in refusals.items() if len(members) >= GROUP_MIN_TOPICS},
+        defaults={key: members for key, members in sorted(defaults.items()) if len(members) >= _MIN_TOPICS},
+        ownership_actions={key: members for key, members in sorted(records.items()) if len(members) >= _MIN_TOPICS},
+        refusals={key: members for key, members in refusals.items() if len(members) >= _MIN_TOPICS},
     )
 
 
@@ -86,14 +84,8 @@ def describe_ownership_action(topic: TopicPlan) -> str:
     if before is None:
         return "adopt"
     if topic.record_after and topic.record_after.owner != before.owner:
-        return f"take over from owner {before.owner}"
+        return f"take ownership from {before.owner}"
     return ""
-
-
-def _list_inherited_items(topic: TopicPlan) -> Iterable[ConfigItem]:
-    for change in topic.changes:
-        if isinstance(change, UpdateConfig):
-            yield from (item for item in change.items if item.inherited)
 
 
 def refusal_group_key(issue: Issue) -> Hashable:

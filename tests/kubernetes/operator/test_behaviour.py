@@ -60,7 +60,7 @@ def test_what_is_observed_is_planned_and_not_done(place: SharedOperatorFixture) 
     place.wait_for_conditions("orders", Ready=("True", "Observed"), Stalled=("False", "Observed"))
     assert set(place.cluster_status_of("orders")["pending"]) == {"grow 3 -> 4 partitions", "configure flush.ms 7 -> 8"}
     plan = " ".join(place.cluster_status_of("orders")["plan"].split())
-    assert plan.startswith(". orders observed, not done: grow 3 -> 4 partitions, Disruptive configure")
+    assert plan.startswith(". orders observed, not applied: grow 3 -> 4 partitions, Disruptive configure")
     assert plan.endswith("config ~ flush.ms 7 -> 8")
     place.wait_for_full_pass()
     assert {name: node.data for name, node in write_checker.read_nodes(place.kafka.connect).items()} == {

@@ -280,7 +280,7 @@ def test_uneven_partitions_are_described_by_most_of_them() -> None:
     why = "partitions have different numbers of replicas: 2 in partition 0, and 3 in the 2 others"
     assert found.mixed_replication == (("orders", f"{why}; its manifest has 3 and ignores replicationFactor"),)
     text = format_summary(found, state(seen), NEW, folder="out", layout=TextLayout())
-    assert text.startswith("  uneven           orders: partitions have different numbers of replicas: 2 in")
+    assert text.startswith("  mixed            orders: partitions have different numbers of replicas: 2 in")
 
 
 def test_partitions_that_move_do_not_count() -> None:
@@ -330,7 +330,7 @@ def test_the_summary_names_everything_that_is_missing() -> None:
     assert "  unmanaged        11 more (-v shows them)" in text
     assert "  warning          a KRaft controller is in charge; nothing is written to it" in text
     assert "  warning          odd\\x1b" in text
-    assert "kafkaVersion is missing in out/cluster.yaml" in text
+    assert "set kafkaVersion in out/cluster.yaml" in text
     assert text.endswith("\nExported: 30 topics of cluster prod to out, 30 left out.")
     assert max(map(len, text.splitlines())) <= 80
     whole = format_summary(found, seen, on, folder="out", layout=TextLayout(width=80, verbose=True))

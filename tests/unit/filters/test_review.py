@@ -313,7 +313,7 @@ def test_a_kind_of_change_that_was_not_reviewed() -> None:
 
 
 def test_an_adoption_is_that_of_the_reviewed_record() -> None:
-    """Where only our record is written, the record is what was reviewed."""
+    """Where only the ownership record is written, the record is what was reviewed."""
     seen = state(topic("orders", replica_lists("12"), config={"segment.ms": "5", "flush.ms": "6"}, record=None))
     small = plan(seen, spec(partitions=1, config={"segment.ms": 5}))
     large = plan(seen, spec(partitions=1, config={"segment.ms": 5, "flush.ms": 6}))

@@ -173,7 +173,7 @@ def test_a_table_reads_from_left_to_right() -> None:
     text = format_lists([listed(state, None)], TextLayout(), truncate=False)
     assert text.splitlines()[1:] == [
         "  topic   partitions  replicas  owner    state             config",
-        "  clicks          12         3  default  well              -",
+        "  clicks          12         3  default  healthy           -",
         "  orders           2       1-2  -        unequal replicas  flush.ms=5",
         "2 topics, 1 with unequal replicas, 1 without owner.",
     ]

@@ -115,8 +115,8 @@ def _encode_topic(topic: TopicPlan) -> dict[str, Any]:
         },
         "retainedConfig": {key: before.config.get(key) for key in retained_managed_keys(topic)} if before else {},
         "changes": [encode_change(change) for change in topic.changes],
-        "refusals": [_encode_refusal(finding) for finding in topic.refusals],
-        "notices": [_encode_notice(finding) for finding in topic.notices],
+        "refusals": [encode_refusal(issue) for issue in topic.refusals],
+        "notices": [encode_notice(issue) for issue in topic.notices],
     }
 
 
@@ -178,10 +178,12 @@ def _encode_risk_assessment(assessment: RiskAssessment) -> dict[str, str]:
     return {"risk": assessment.risk.label, "explanation": assessment.explanation}
 
 
-def _encode_refusal(issue: Issue) -> dict[str, Any]:
+def encode_refusal(issue: Issue) -> dict[str, Any]:
+    """Encode a refusal, with its hint and the changes that it withholds."""
     withheld = [encode_change(change) for change in issue.withheld]
-    return {**_encode_notice(issue), "hint": issue.hint, "withheld": withheld}
+    return {**encode_notice(issue), "hint": issue.hint, "withheld": withheld}
 
 
-def _encode_notice(issue: Issue) -> dict[str, Any]:
+def encode_notice(issue: Issue) -> dict[str, Any]:
+    """Encode a notice: reason, message and field."""
     return {"reason": issue.reason.value, "message": issue.message, "field": list(issue.field)}

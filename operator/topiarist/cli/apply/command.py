@@ -22,8 +22,7 @@ from topiarist.cli.interrupt import Interrupt
 from topiarist.cli.settings import Settings
 from topiarist.model.outcome import ReconcileReport, worst_exit_code
 from topiarist.model.plan import Plan, Risk
-from topiarist.output.text import plan as plan_
-from topiarist.output.text import short
+from topiarist.output.text.apply import format_report, format_report_summary
 from topiarist.reconcile import ApplyHooks
 from topiarist.text import format_count
 
@@ -137,7 +136,7 @@ def _apply_plans(
             report_file.write_changed_outcomes(reports)
         shown = []
         for report in reports:
-            render = short.format_report_summary if settings.summary else plan_.format_report
+            render = format_report_summary if settings.summary else format_report
             shown.append(terminal.print_report(report, render(report, terminal.make_layout(sys.stdout, settings))))
         code = interrupt.exit_code or int(
             worst_exit_code([sessions.error_code, *shown, *(report.exit_code for report in reports)])

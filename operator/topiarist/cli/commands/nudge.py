@@ -24,6 +24,7 @@ from topiarist.errors import Exit
 from topiarist.model.outcome import ReconcileReport, Result, worst_exit_code
 from topiarist.model.plan import Plan
 from topiarist.output.text import plan as plan_
+from topiarist.output.text.apply import format_report
 from topiarist.planning.nudge import NudgePlan, parse_topic_names, plan_nudge
 from topiarist.reconcile import ApplyHooks, apply_plan, read_cluster
 from topiarist.text import format_count
@@ -136,7 +137,7 @@ def _apply_plans(
             reports.append(apply_plan(cluster, ApplyHooks(stop=stop), plan))
         reports = wait.wait_for_controllers(watches, reports, settings, interrupt.has_happened)
         for report in reports:
-            terminal.print_report(report, plan_.format_report(report, terminal.make_layout(sys.stdout, settings)))
+            terminal.print_report(report, format_report(report, terminal.make_layout(sys.stdout, settings)))
             if report.outcomes_with(Result.PENDING):
                 terminal.log(f"error: {_NO_REACTION_HINT}")
         return reports, interrupt.exit_code

@@ -19,6 +19,7 @@ from topiarist.cli.settings import Settings
 from topiarist.model.outcome import ReconcileReport, worst_exit_code
 from topiarist.model.plan import Plan
 from topiarist.output.text import plan as plan_
+from topiarist.output.text.apply import format_report
 from topiarist.planning.unmanage import UnmanageRequest, parse_unmanage_request, plan_unmanage
 from topiarist.reconcile import ApplyHooks, apply_plan, read_cluster
 from topiarist.text import format_count
@@ -98,7 +99,7 @@ def _apply_plans(sessions: ClusterSessions, plans: Sequence[Plan], settings: Set
             hooks = ApplyHooks(stop=interrupt.has_happened)
             reports.append(apply_plan(sessions.clusters[plan.cluster], hooks, plan))
         for report in reports:
-            terminal.print_report(report, plan_.format_report(report, terminal.make_layout(sys.stdout, settings)))
+            terminal.print_report(report, format_report(report, terminal.make_layout(sys.stdout, settings)))
         return interrupt.exit_code or int(
             worst_exit_code([sessions.error_code, *(report.exit_code for report in reports)])
         )

@@ -53,7 +53,7 @@ def format_plans(plans: Sequence[Plan], failed_clusters: Sequence[str], root: st
     ``failed_clusters`` are reported as errors without a location. File locations are relative to the folder ``root``.
     """
     lines = [
-        _format_command(ERROR, _NO_LOCATION, f"Cluster {name}", "not planned: the log of the run says why")
+        _format_command(ERROR, _NO_LOCATION, f"Cluster {name}", "not planned: see the log of the run")
         for name in failed_clusters
     ]
     topics: dict[_Annotation, list[str]] = {}
@@ -82,8 +82,8 @@ def format_diagnostics(
     lines = []
     for level, listed in ((ERROR, errors), (WARNING, warnings)):
         for place, message, hint, *_ in listed:
-            words = f"{message}\n{hint}" if hint else message
-            lines.append(_format_command(level, _relative_location(place, root), "topiarist", words))
+            text = f"{message}\n{hint}" if hint else message
+            lines.append(_format_command(level, _relative_location(place, root), "topiarist", text))
     if suppressed_count:
         lines.append(_format_command(ERROR, _NO_LOCATION, "topiarist", f"{suppressed_count:,} more errors"))
     return "".join(lines)
@@ -91,37 +91,30 @@ def format_diagnostics(
 
 def _build_annotations(plan: Plan, topic: TopicPlan, root: str) -> Iterator[_Annotation]:
     for issue in topic.refusals:
-        place = _NO_LOCATION if issue.reason in CLUSTER_WIDE_REASONS else _field_location(topic, issue.field, root)
-        order, level = (3, NOTICE) if topic.observe_only else (0, ERROR)
-        yield _Annotation(
-            order, place, level, plan.cluster, f"refused ({issue.reason})", _format_refusal(topic, issue, root)
-        )
+        cluster_wide = issue.reason in CLUSTER_WIDE_REASONS
+        place = _NO_LOCATION if cluster_wide else _field_location(topic, issue.field, root)
+        priority, level = (3, NOTICE) if topic.observe_only else (0, ERROR)
+        lines = [issue.message]
+        if issue.hint:
+            # Topics that are refused for the same reason have the same message, so that they share an annotation.
+            lines.append(f"fix: {issue.hint.replace(f'={topic.topic}', '=TOPIC')}")
+        lines.extend(_format_rule_location(issue, root))
+        if issue.withheld and not cluster_wide:
+            lines.append(f"held back: {summarize_changes(issue.withheld)}")
+        yield _Annotation(priority, place, level, plan.cluster, f"refused ({issue.reason})", "\n".join(lines))
     for change in topic.changes if topic.is_actionable else ():
-        for field, words, assessment in _list_risks(change):
-            order = Risk.DATA_LOSS - assessment.risk + 1
+        for field, action, assessment in _list_risks(change):
+            priority = Risk.DATA_LOSS - assessment.risk + 1
             place = _field_location(topic, field, root)
-            yield _Annotation(
-                order, place, WARNING, plan.cluster, assessment.risk.label, f"{words}: {assessment.explanation}"
-            )
+            message = f"{action}: {assessment.explanation}"
+            yield _Annotation(priority, place, WARNING, plan.cluster, assessment.risk.label, message)
     for issue in topic.notices:
         place = _field_location(topic, issue.field, root)
-        words = "\n".join([issue.message, *_format_rule_location(issue, root)])
-        yield _Annotation(3, place, NOTICE, plan.cluster, issue.reason.value, words)
-
-
-def _format_refusal(topic: TopicPlan, issue: Issue, root: str) -> str:
-    """Return the message of a refusal; equal for topics that are refused for the same reason."""
-    lines = [issue.message]
-    if issue.hint:
-        lines.append(f"fix: {issue.hint.replace(f'={topic.topic}', '=TOPIC')}")
-    lines.extend(_format_rule_location(issue, root))
-    if issue.withheld and issue.reason not in CLUSTER_WIDE_REASONS:
-        lines.append(f"held back: {summarize_changes(issue.withheld)}")
-    return "\n".join(lines)
+        message = "\n".join([issue.message, *_format_rule_location(issue, root)])
+        yield _Annotation(3, place, NOTICE, plan.cluster, issue.reason.value, message)
 
 
 def _format_rule_location(issue: Issue, root: str) -> Iterator[str]:
-    """Yield the location of the policy rule that caused the issue, if known."""
     if place := issue.rule_origin and issue.rule_origin.locate():
         yield f"rule at {place._replace(file=relative_path(place.file, root))}"
 
@@ -130,9 +123,10 @@ def _list_risks(change: Change) -> Iterator[tuple[tuple[str, ...], str, RiskAsse
     """Yield each unsafe part of a change: the field that requests it, the action, the assessment."""
     if isinstance(change, UpdateConfig):
         for item in change.items:
-            before = "not set" if item.before is None else item.before
-            action = f"{item.key} {before} -> {BROKER_DEFAULT if item.after is None else item.after}"
-            yield from [(("config", item.key), action, item.assessment)] if item.assessment.risk else ()
+            if item.assessment.risk:
+                before = "not set" if item.before is None else item.before
+                action = f"{item.key} {before} -> {BROKER_DEFAULT if item.after is None else item.after}"
+                yield ("config", item.key), action, item.assessment
     elif change.assessment.risk:
         fields = {AddPartitions: ("partitions",), DeleteTopic: ("ensure",)}
         yield fields.get(type(change), ()), summarize_changes([change]), change.assessment
@@ -149,24 +143,16 @@ def _format_cluster_notices(plan: Plan) -> Iterator[str]:
 
 
 def _field_location(topic: TopicPlan, field: Sequence[str], root: str) -> Location:
-    """Return the location of a field in the manifest.
-
-    ``config`` as a whole has the location of the topic, although the cluster may have defaults for it.
-    """
+    """``config`` as a whole has the location of the topic, although the cluster may have defaults for it."""
     if topic.spec is None:
         return _NO_LOCATION
-    place = (
-        find_origin(topic.spec, *(() if tuple(field) == ("config",) else field)).locate()
-        or find_origin(topic.spec).locate()
-    )
+    path = () if tuple(field) == ("config",) else field
+    place = find_origin(topic.spec, *path).locate() or find_origin(topic.spec).locate()
     return _relative_location(place, root) if place else _NO_LOCATION
 
 
 def _relative_location(location: Location, root: str) -> Location:
-    """Return the location relative to ``root``, as in git.
-
-    A file outside ``root`` has no location: GitHub could not show it.
-    """
+    """A file outside ``root`` has no location: GitHub could not show it."""
     file = relative_path(location.file, root)
     return _NO_LOCATION if file.startswith(("/", "../", "<")) else location._replace(file=file)
 
@@ -179,6 +165,7 @@ def _format_command(level: str, location: Location, title: str, message: str) ->
 
 
 def _escape_data(text: str) -> str:
+    # The percent sign comes first, because the other escapes contain it.
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -21,13 +21,13 @@ _BASE_ID = "%SRCROOT%"
 _LINE_NUMBERS = re.compile(r"(?<=line )[0-9]+|:[0-9]+:[0-9]+")
 _DOUBTFUL_RULE = "Doubtful"
 _RULE_DESCRIPTIONS = {
-    Reason.INVALID_MANIFEST.value: "A manifest that cannot be used as it is.",
-    Reason.UNREADABLE.value: "A file that cannot be read, or is no YAML that means one thing everywhere.",
-    Reason.CONFIG_INVALID.value: "A topic config that Kafka would not accept, or that does not fit another one.",
-    Reason.NAME_COLLISION.value: "Two documents for one thing, or two topics that Kafka cannot tell apart.",
-    Reason.POLICY_DENIED.value: "A topic that a platform owner's policy does not allow.",
-    Reason.POLICY_WARNING.value: "A topic that a platform owner's policy advises against.",
-    _DOUBTFUL_RULE: "Something that is allowed and probably not meant.",
+    Reason.INVALID_MANIFEST.value: "A manifest that is not valid.",
+    Reason.UNREADABLE.value: "A file that cannot be read, or YAML that parsers read differently.",
+    Reason.CONFIG_INVALID.value: "A topic config that Kafka rejects, or that conflicts with another config.",
+    Reason.NAME_COLLISION.value: "Duplicate documents, or topic names that collide in Kafka's metric names.",
+    Reason.POLICY_DENIED.value: "A topic that violates a policy.",
+    Reason.POLICY_WARNING.value: "A topic that violates a policy that only warns.",
+    _DOUBTFUL_RULE: "A valid manifest that is probably a mistake.",
 }
 
 
@@ -43,9 +43,12 @@ def to_sarif(
     results = [(diagnostic.reason, "error", diagnostic) for diagnostic in errors]
     results += [(_warning_rule(diagnostic), "warning", diagnostic) for diagnostic in warnings]
     rules = sorted({rule for rule, _, _ in results})
+    descriptions = [_RULE_DESCRIPTIONS.get(rule, "A manifest that violates a rule.") for rule in rules]
+    listed = [{"id": rule, "shortDescription": {"text": text}} for rule, text in zip(rules, descriptions, strict=True)]
     run: dict[str, Any] = {
-        "tool": {"driver": {"name": "topiarist", "version": __version__, "rules": [*map(_build_rule, rules)]}},
+        "tool": {"driver": {"name": "topiarist", "version": __version__, "rules": listed}},
         "originalUriBaseIds": {_BASE_ID: {"description": {"text": "The folder in which topiarist was run."}}},
+        # Columns count characters; the default of SARIF is UTF-16 units.
         "columnKind": "unicodeCodePoints",
         "results": list(_build_results(results, rules, root)),
     }
@@ -59,11 +62,6 @@ def to_sarif(
 def _warning_rule(diagnostic: Diagnostic) -> str:
     """Return the rule id of a warning; an invalid manifest would be an error, so its rule is ``_DOUBTFUL_RULE``."""
     return _DOUBTFUL_RULE if diagnostic.reason == Reason.INVALID_MANIFEST.value else diagnostic.reason
-
-
-def _build_rule(rule: str) -> dict[str, Any]:
-    text = _RULE_DESCRIPTIONS.get(rule, "A manifest that breaks a rule.")
-    return {"id": rule, "shortDescription": {"text": text}}
 
 
 def _build_results(
@@ -88,10 +86,7 @@ def _build_results(
 
 
 def _build_location(diagnostic: Diagnostic, file: str) -> dict[str, Any]:
-    """Return the location of an error.
-
-    A file outside the root is named but not linked.
-    """
+    """A file outside the root is named but not linked."""
     place = diagnostic.location
     if file.startswith(("/", "../", "<")):
         return {"message": {"text": file.rpartition("/")[2]}}

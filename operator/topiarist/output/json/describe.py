@@ -7,20 +7,19 @@ document it contains file locations and the controller: it reports a state and i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-from topiarist.adapters.saved_plans.encode import encode_change, encode_record
+from topiarist.adapters.saved_plans.encode import encode_change, encode_notice, encode_record, encode_refusal
 from topiarist.errors import Location
 from topiarist.inspection.describe import Description
 from topiarist.inspection.partition_health import Partition
 from topiarist.inspection.topic_phase import count_issues
 from topiarist.inspection.value_sources import ValueSource
 from topiarist.kafka.placement_inference import InferredPlacement
-from topiarist.model.plan import Issue, TopicPlan
+from topiarist.model.plan import TopicPlan
 from topiarist.model.progress import build_topic_progress
 from topiarist.model.spec import find_origin
-from topiarist.model.state import ReadError
 
 FORMAT_VERSION = 1
 
@@ -39,6 +38,7 @@ def encode_descriptions(query: str, descriptions: Iterable[Description]) -> dict
 
 def _encode_cluster(description: Description) -> dict[str, Any]:
     state, topic = description.state, description.state.topics.get(description.topic)
+    widths = Counter(partition.replica_count for partition in description.partitions if partition.listed)
     return {
         "name": description.cluster.name,
         "clusterId": state.cluster_id,
@@ -59,12 +59,10 @@ def _encode_cluster(description: Description) -> dict[str, Any]:
         "record": _encode_record(description),
         "placement": _encode_placement(description.placement) if description.placement else None,
         "unknownFields": list(topic.unknown_fields) if topic else [],
-        "faults": [_encode_fault(read_error) for read_error in description.read_errors],
+        "faults": [{"path": error.path, "message": error.message} for error in description.read_errors],
         "statesKnown": description.states_known,
-        "conditions": {condition.value: number for condition, number in count_issues(description.partitions).items()},
-        "replicaCounts": {
-            str(width): number for width, number in sorted(_count_widths(description.partitions).items())
-        },
+        "conditions": {issue.value: number for issue, number in count_issues(description.partitions).items()},
+        "replicaCounts": {str(width): number for width, number in sorted(widths.items())},
         "partitions": [_encode_partition(partition) for partition in description.partitions],
         "values": [_encode_value(value) for value in description.values],
         "planned": description.manifests_given,
@@ -78,11 +76,8 @@ def _encode_manifest(description: Description) -> dict[str, Any] | None:
     spec = description.resolved.spec
     if spec is None:
         return None
-    return {
-        "name": spec.manifest.name,
-        "namespace": spec.manifest.namespace,
-        "place": _encode_location(find_origin(spec).locate()),
-    }
+    place = encode_location(find_origin(spec).locate())
+    return {"name": spec.manifest.name, "namespace": spec.manifest.namespace, "place": place}
 
 
 def _encode_record(description: Description) -> dict[str, Any] | None:
@@ -94,10 +89,6 @@ def _encode_record(description: Description) -> dict[str, Any] | None:
         "valid": topic.record_valid if topic else None,
         "changedOutside": topic.modified_externally if topic else False,
     }
-
-
-def _count_widths(partitions: Iterable[Partition]) -> Mapping[int, int]:
-    return Counter(partition.replica_count for partition in partitions if partition.listed)
 
 
 def _encode_placement(placement: InferredPlacement) -> dict[str, Any]:
@@ -139,11 +130,11 @@ def _encode_value(value: ValueSource) -> dict[str, Any]:
         "actual": value.actual,
         "actualSource": value.actual_source.value if value.actual_source else None,
         "setting": value.broker_setting,
-        "actualLocation": _encode_location(value.actual_location),
+        "actualLocation": encode_location(value.actual_location),
         "ours": value.in_record,
         "desired": value.desired,
         "desiredSource": value.desired_source.value if value.desired_source else None,
-        "wantedAt": _encode_location(value.desired_location),
+        "wantedAt": encode_location(value.desired_location),
         "differs": value.differs,
         "ignored": value.ignored,
     }
@@ -155,26 +146,11 @@ def _encode_pending(plan: TopicPlan) -> dict[str, Any]:
         "risk": plan.risk.label,
         "recordAfter": encode_record(plan.record_after),
         "changes": [encode_change(change) for change in plan.changes],
-        "refusals": [_encode_refusal(issue) for issue in plan.refusals],
-        "notices": [_encode_notice(issue) for issue in plan.notices],
+        "refusals": [encode_refusal(issue) for issue in plan.refusals],
+        "notices": [encode_notice(issue) for issue in plan.notices],
     }
 
 
-def _encode_refusal(issue: Issue) -> dict[str, Any]:
-    return {
-        **_encode_notice(issue),
-        "hint": issue.hint,
-        "withheld": [encode_change(change) for change in issue.withheld],
-    }
-
-
-def _encode_notice(issue: Issue) -> dict[str, Any]:
-    return {"reason": issue.reason.value, "message": issue.message, "field": list(issue.field)}
-
-
-def _encode_fault(fault: ReadError) -> dict[str, str]:
-    return {"path": fault.path, "message": fault.message}
-
-
-def _encode_location(location: Location | None) -> dict[str, Any] | None:
+def encode_location(location: Location | None) -> dict[str, Any] | None:
+    """Encode the location of a field; None if there is none."""
     return {"file": location.file, "line": location.line, "column": location.column} if location else None

@@ -11,6 +11,7 @@ from typing import Any
 from topiarist.inspection.list import TopicList, TopicRow
 from topiarist.inspection.partition_health import IssueType
 from topiarist.model.spec import find_origin
+from topiarist.output.json.describe import encode_location
 
 FORMAT_VERSION = 1
 
@@ -51,10 +52,10 @@ def _encode_topic(row: TopicRow) -> dict[str, Any]:
 def _encode_manifest(row: TopicRow) -> dict[str, Any] | None:
     if row.spec is None:
         return None
-    manifest, place = row.spec.manifest, find_origin(row.spec).locate()
+    manifest = row.spec.manifest
     return {
         "name": manifest.name,
         "namespace": manifest.namespace,
         "labels": dict(sorted(manifest.labels.items())),
-        "place": {"file": place.file, "line": place.line, "column": place.column} if place else None,
+        "place": encode_location(find_origin(row.spec).locate()),
     }

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from topiarist import __version__
-from topiarist.adapters.saved_plans.encode import encode_change, encode_record
+from topiarist.adapters.saved_plans.encode import encode_change, encode_record, encode_refusal
 from topiarist.errors import Reason
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Issue, Plan, TopicPlan
@@ -27,16 +27,8 @@ def format_header(plans: Sequence[Plan], *, at: str, owner: str, mode: str, fing
     ``mode`` is ``manifests``, ``plan`` or ``reviewed``.
     """
     clusters = [{"name": plan.cluster, "clusterId": plan.cluster_id, "chroot": plan.chroot} for plan in plans]
-    return _format_line(
-        "header",
-        formatVersion=FORMAT_VERSION,
-        at=at,
-        release=__version__,
-        owner=owner,
-        form=mode,
-        fingerprint=fingerprint,
-        clusters=clusters,
-    )
+    fields = {"formatVersion": FORMAT_VERSION, "at": at, "release": __version__, "owner": owner}
+    return _format_line("header", **fields, form=mode, fingerprint=fingerprint, clusters=clusters)
 
 
 def format_topic(plan: Plan, topic_plan: TopicPlan, outcome: Outcome, *, at: str) -> str:
@@ -72,8 +64,8 @@ def format_summary(results: Iterable[Result], *, at: str, code: int, reasons: Se
 
 
 def _encode_refusal(issue: Issue) -> dict[str, Any]:
-    withheld = list(map(encode_change, issue.withheld))
-    return {"reason": issue.reason.value, "message": issue.message, "hint": issue.hint, "withheld": withheld}
+    # An audit has no manifest to find the field in.
+    return {key: value for key, value in encode_refusal(issue).items() if key != "field"}
 
 
 def _format_line(row: str, **fields: Any) -> str:

@@ -34,9 +34,8 @@ def format_diff(changes: Iterable[Change], shared_defaults: SharedDefaults) -> l
             case UpdateConfig(items):
                 lines.extend(_format_config(items, shared_defaults))
             case DeleteTopic(partitions, replicas):
-                lines.append(
-                    f"- {format_count(partitions, 'partition')}, {format_count(replicas, 'replica')}, all messages"
-                )
+                size = f"{format_count(partitions, 'partition')}, {format_count(replicas, 'replica')}"
+                lines.append(f"- {size}, all messages")
     return lines
 
 
@@ -54,11 +53,10 @@ def format_config_item(item: ConfigItem, note: str) -> Iterator[str]:
     """Yield a key's values before and after, one line each, with units beside bare numbers."""
     for sign, text in (("-", item.before), ("+", item.after)):
         if text is not None:
-            remark = ", ".join(
-                filter(None, [humanize_config_value(item.key, text), note if sign == "+" or item.after is None else ""])
-            )
-            yield f"{sign} {sanitize(item.key)} = {format_value(COMMENT_LAYOUT, text)}" + (
-                f"  ({remark})" if remark else ""
-            )
+            # The note stands once, beside the new value if there is one.
+            shown_note = note if sign == "+" or item.after is None else ""
+            remark = ", ".join(filter(None, [humanize_config_value(item.key, text), shown_note]))
+            end = f"  ({remark})" if remark else ""
+            yield f"{sign} {sanitize(item.key)} = {format_value(COMMENT_LAYOUT, text)}{end}"
     if item.after is None:
         yield f"+ {sanitize(item.key)}: {BROKER_DEFAULT}"

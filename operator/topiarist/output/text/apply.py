@@ -1,12 +1,12 @@
 """The result of an ``apply`` as text: successful topics in a few lines, every other topic by itself.
 
-``apply``, ``nudge`` and ``unmanage`` print it; ``text.short`` uses the summary line.
+``apply``, ``nudge`` and ``unmanage`` print it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
@@ -18,16 +18,14 @@ from topiarist.output.text.layout import (
     YELLOW,
     TextLayout,
     choose_action_column,
-    format_field,
-    format_heading,
-    format_names,
-    format_section,
     sanitize,
     wrap,
 )
 from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS
 
 _CONDENSED_RESULTS = {Result.DONE: ("+", GREEN), Result.UNCHANGED: ("=", ""), Result.SKIPPED: (".", DIM)}
+"""Sign and style of the results that need no explanation; their topics are listed together."""
+
 _DETAILED_RESULTS = {
     Result.CONFLICT: ("~", YELLOW),
     Result.REFUSED: ("!", BOLD_RED),
@@ -35,15 +33,14 @@ _DETAILED_RESULTS = {
     Result.PENDING: ("?", YELLOW),
     Result.FAILED: ("!", BOLD_RED),
 }
-
+_STYLES = _CONDENSED_RESULTS | _DETAILED_RESULTS
 _WITHHELD = "held back"
 _SUMMARY_ORDER = (*(result.value for result in Result), _WITHHELD)
-
 _RESULT_HINTS = {
-    Result.CONFLICT: "conflict: the topic changed since it was planned, so nothing was written; plan again",
-    Result.UNKNOWN: "unknown: the connection broke before the answer came; the next run sees whether it was done",
-    Result.PENDING: "pending: written; the controller goes on by itself",
-    Result.SKIPPED: "skipped: the run ended before; the next run goes on",
+    Result.CONFLICT: "conflict: the topic changed after it was planned, so nothing was written; plan again",
+    Result.UNKNOWN: "unknown: the connection was lost before the reply; the next run finds out whether it was written",
+    Result.PENDING: "pending: written, but the controller has not finished; no action is needed",
+    Result.SKIPPED: "skipped: the run ended first; the next run continues",
 }
 
 
@@ -55,57 +52,51 @@ def format_report(report: ReconcileReport, layout: TextLayout) -> str:
     return "\n".join(_format_lines(report, layout)) + "\n"
 
 
+def format_report_summary(report: ReconcileReport, layout: TextLayout) -> str:
+    """Return only the summary line of a report, with the name of the cluster."""
+    label = f"{sanitize(report.plan.cluster)}: " if report.plan.cluster else ""
+    return layout.colorize(f"{label}{_format_summary(report)}", BOLD) + "\n"
+
+
 def _format_lines(report: ReconcileReport, layout: TextLayout) -> Iterator[str]:
-    results: dict[Result, list[Outcome]] = {}
+    condensed: dict[Result, list[str]] = {}
+    detailed: list[Outcome] = []
     for outcome in sorted(report.outcomes):
-        results.setdefault(outcome.result, []).append(outcome)
-    detailed = [outcome for outcome in sorted(report.outcomes) if _has_details(outcome)]
+        if outcome.result in _DETAILED_RESULTS or outcome.message:
+            detailed.append(outcome)
+        else:
+            condensed.setdefault(outcome.result, []).append(outcome.topic)
     layout = replace(layout, action_column=choose_action_column(outcome.topic for outcome in detailed))
     if name := sanitize(report.plan.cluster):
         yield from (layout.colorize(part, BOLD) for part in wrap(name, layout.width))
-    for result in _CONDENSED_RESULTS:
-        if result in results:
-            yield from _format_condensed(layout, result, [each for each in results[result] if not _has_details(each)])
+    for result, (sign, style) in _CONDENSED_RESULTS.items():
+        if names := condensed.get(result):
+            yield from layout.format_section(f"{sign} {result.value}", layout.format_names(names), style)
     for outcome in detailed:
-        yield from _format_detailed(layout, outcome)
-    for result, words in _RESULT_HINTS.items():
+        sign, style = _STYLES[outcome.result]
+        action = f"{outcome.result.value}: {outcome.message}" if outcome.message else outcome.result.value
+        yield from layout.format_heading(sign, outcome.topic, action=action, styles=(style, ""))
+        if outcome.reason and outcome.result is not Result.CONFLICT:
+            yield from layout.format_field("reason", [outcome.reason.value])
+    results = {outcome.result for outcome in report.outcomes}
+    for result, hint in _RESULT_HINTS.items():
         if result in results:
-            yield from (f"  {part}" for part in wrap(words, layout.width - 2))
-    yield layout.colorize(format_summary(report), BOLD)
+            yield from (f"  {part}" for part in wrap(hint, layout.width - 2))
+    yield layout.colorize(_format_summary(report), BOLD)
 
 
-def _has_details(outcome: Outcome) -> bool:
-    """Return whether the topic needs a block of its own."""
-    return outcome.result in _DETAILED_RESULTS or bool(outcome.message)
-
-
-def _format_condensed(layout: TextLayout, result: Result, outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Yield a list of topic names for a result that needs no explanation."""
-    sign, tone = _CONDENSED_RESULTS[result]
-    if outcomes:
-        listed = format_names(layout, [outcome.topic for outcome in outcomes])
-        yield from format_section(layout, f"{sign} {result.value}", listed, tone)
-
-
-def _format_detailed(layout: TextLayout, outcome: Outcome) -> Iterator[str]:
-    sign, tone = _DETAILED_RESULTS.get(outcome.result) or _CONDENSED_RESULTS[outcome.result]
-    words = f"{outcome.result.value}: {outcome.message}" if outcome.message else outcome.result.value
-    yield from format_heading(layout, sign, outcome.topic, action=words, styles=(tone, ""))
-    if outcome.reason and outcome.result is not Result.CONFLICT:
-        yield from format_field(layout, "reason", [outcome.reason.value])
-
-
-def format_summary(report: ReconcileReport) -> str:
+def _format_summary(report: ReconcileReport) -> str:
     """Return ``Applied: 3 done, 1 unchanged, 1 failed, 2 refused.``
 
     Topics that the plan refused in part count as refused too.
     """
-    results = Counter(outcome.result.value for outcome in report.outcomes)
-    reasons = {topic.topic: {issue.reason for issue in topic.refusals} for topic in report.plan.topics}
-    refused = {topic for topic, topic_reasons in reasons.items() if topic_reasons - CLUSTER_WIDE_REASONS}
-    refused.update(outcome.topic for outcome in report.outcomes_with(Result.REFUSED))
-    withheld = {topic for topic, topic_reasons in reasons.items() if topic_reasons & CLUSTER_WIDE_REASONS}
-    results[Result.REFUSED.value] = len(refused)
-    results[_WITHHELD] = len(withheld)
-    listed = ", ".join(f"{results[word]:,} {word}" for word in _SUMMARY_ORDER if results[word])
-    return f"Applied: {listed}." if listed else "Applied: nothing was to be done."
+    counts = Counter(outcome.result.value for outcome in report.outcomes)
+    refused = {outcome.topic for outcome in report.outcomes_with(Result.REFUSED)}
+    withheld: set[str] = set()
+    for topic in report.plan.topics:
+        for issue in topic.refusals:
+            (withheld if issue.reason in CLUSTER_WIDE_REASONS else refused).add(topic.topic)
+    counts[Result.REFUSED.value] = len(refused)
+    counts[_WITHHELD] = len(withheld)
+    listed = ", ".join(f"{counts[label]:,} {label}" for label in _SUMMARY_ORDER if counts[label])
+    return f"Applied: {listed}." if listed else "Applied: nothing to do."

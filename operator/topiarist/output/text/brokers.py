@@ -6,22 +6,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
 
 from topiarist.model.plan import Load, Plan, compute_broker_load_after
 from topiarist.output.text.layout import DIM, TEXT_COLUMN, TextLayout, sanitize
 from topiarist.text import format_count
 
+_Row = tuple[str, Sequence[int]]
+"""A label and its brokers."""
+
+_NOT_REGISTERED = "not registered"
 _MAX_SHOWN_BROKERS = 20
 _MIN_LEADERS_WIDTH = 18
 _MAX_RACK_WIDTH = 24
-
-
-class _LoadRow(NamedTuple):
-    label: str
-    before: Load
-    after: Load
 
 
 def format_broker_table(layout: TextLayout, plan: Plan) -> Iterator[str]:
@@ -31,47 +28,41 @@ def format_broker_table(layout: TextLayout, plan: Plan) -> Iterator[str]:
     """
     if not any(topic.new_replicas() for topic in plan.actionable_topics()):
         return
-    rows = _build_broker_rows(plan)
-    if len(rows) > _MAX_SHOWN_BROKERS and not layout.verbose:
-        rows = _build_rack_rows(plan)
-    leaders = [(row.before.leaders, row.after.leaders) for row in rows]
-    replicas = [(row.before.replicas, row.after.replicas) for row in rows]
-    leader_texts, replica_texts = _format_column(leaders), _format_column(replicas)
-    start = max(TEXT_COLUMN, *(len(row.label) + 8 for row in rows))
-    width = max(_MIN_LEADERS_WIDTH, *(len(text) + 2 for text in leader_texts))
-    yield layout.colorize(f"{'  brokers':<{start}}{'leaders':<{width}}replicas", DIM)
-    for row, leader_text, replica_text in zip(rows, leader_texts, replica_texts, strict=True):
-        yield f"      {row.label}".ljust(start) + leader_text.ljust(width) + replica_text
-
-
-def _format_column(pairs: list[tuple[int, int]]) -> list[str]:
-    """Return the values before and after, right-aligned.
-
-    An unchanged value is shown once.
-    """
-    befores = max(len(f"{before:,}") for before, _ in pairs)
-    afters = max(len(f"{after:,}") for _, after in pairs)
-    return [
-        f"{before:>{befores},}" if before == after else f"{before:>{befores},} -> {after:>{afters},}"
-        for before, after in pairs
-    ]
-
-
-def _build_broker_rows(plan: Plan) -> list[_LoadRow]:
-    racks = {broker.id: broker.rack for broker in plan.brokers}
     after = compute_broker_load_after(plan)
+    rows = _build_broker_rows(plan, after)
+    if len(rows) > _MAX_SHOWN_BROKERS and not layout.verbose:
+        rows = _build_rack_rows(plan, after)
+    sums = [(_sum_load(plan.load, brokers), _sum_load(after, brokers)) for _, brokers in rows]
+    leaders = _format_column([(before.leaders, after.leaders) for before, after in sums])
+    replicas = _format_column([(before.replicas, after.replicas) for before, after in sums])
+    start = max(TEXT_COLUMN, *(len(label) + 8 for label, _ in rows))
+    width = max(_MIN_LEADERS_WIDTH, *(len(text) + 2 for text in leaders))
+    yield layout.colorize(f"{'  brokers':<{start}}{'leaders':<{width}}replicas", DIM)
+    for (label, _), leader_text, replica_text in zip(rows, leaders, replicas, strict=True):
+        yield f"      {label}".ljust(start) + leader_text.ljust(width) + replica_text
+
+
+def _build_broker_rows(plan: Plan, after: Mapping[int, Load]) -> list[_Row]:
+    racks = {broker.id: broker.rack for broker in plan.brokers}
     digits = max(len(str(broker)) for broker in after)
-    return [
-        _LoadRow(f"{broker:>{digits}}{_format_rack(racks, broker)}", plan.load.get(broker, Load()), load)
-        for broker, load in after.items()
-    ]
+    rows: list[_Row] = []
+    for broker in after:
+        rack = racks.get(broker)
+        note = _NOT_REGISTERED if broker not in racks else "" if rack is None else _describe_rack(rack)
+        rows.append((f"{broker:>{digits}}{f' ({note})' if note else ''}", [broker]))
+    return rows
 
 
-def _format_rack(racks: Mapping[int, str | None], broker: int) -> str:
-    if broker not in racks:
-        return " (not registered)"
-    rack = racks[broker]
-    return "" if rack is None else f" ({_describe_rack(rack)})"
+def _build_rack_rows(plan: Plan, after: Mapping[int, Load]) -> list[_Row]:
+    racks: dict[str | None, list[int]] = defaultdict(list)
+    for broker in plan.brokers:
+        racks[broker.rack].append(broker.id)
+    # Brokers without a rack come after the racks, and brokers that are not registered come last.
+    rows = [(_describe_rack(rack), racks[rack]) for rack in sorted(racks, key=lambda rack: (rack is None, rack or ""))]
+    registered = {broker.id for broker in plan.brokers}
+    if missing := [broker for broker in after if broker not in registered]:
+        rows.append((_NOT_REGISTERED, missing))
+    return [(f"{name} ({format_count(len(brokers), 'broker')})", brokers) for name, brokers in rows]
 
 
 def _describe_rack(rack: str | None) -> str:
@@ -81,21 +72,16 @@ def _describe_rack(rack: str | None) -> str:
     return f"rack {name}" if len(name) <= _MAX_RACK_WIDTH else f"rack {name[: _MAX_RACK_WIDTH - 3]}..."
 
 
-def _build_rack_rows(plan: Plan) -> list[_LoadRow]:
-    after = compute_broker_load_after(plan)
-    racks: dict[str | None, list[int]] = defaultdict(list)
-    for broker in plan.brokers:
-        racks[broker.rack].append(broker.id)
-    rows = [(_describe_rack(rack), racks[rack]) for rack in sorted(racks, key=lambda rack: (rack is None, rack or ""))]
-    registered = {broker.id for broker in plan.brokers}
-    if missing := [broker for broker in after if broker not in registered]:
-        rows.append(("not registered", missing))
+def _sum_load(loads: Mapping[int, Load], brokers: Sequence[int]) -> Load:
+    found = [loads.get(broker, Load()) for broker in brokers]
+    return Load(sum(load.leaders for load in found), sum(load.replicas for load in found))
+
+
+def _format_column(pairs: Sequence[tuple[int, int]]) -> list[str]:
+    """Return the values before and after, right-aligned; an unchanged value is shown once."""
+    before_width = max(len(f"{before:,}") for before, _ in pairs)
+    after_width = max(len(f"{after:,}") for _, after in pairs)
     return [
-        _LoadRow(f"{name} ({format_count(len(ids), 'broker')})", _sum_load(plan.load, ids), _sum_load(after, ids))
-        for name, ids in rows
+        f"{before:>{before_width},}" if before == after else f"{before:>{before_width},} -> {after:>{after_width},}"
+        for before, after in pairs
     ]
-
-
-def _sum_load(loads: Mapping[int, Load], brokers: list[int]) -> Load:
-    broker_loads = [loads.get(broker, Load()) for broker in brokers]
-    return Load(sum(load.leaders for load in broker_loads), sum(load.replicas for load in broker_loads))

@@ -22,7 +22,7 @@ from topiarist.model.plan import (
     TakeOwnership,
     UpdateConfig,
 )
-from topiarist.output.text.layout import BOLD_RED, DIM, YELLOW, TextLayout, format_field, right_align, wrap
+from topiarist.output.text.layout import BOLD_RED, DIM, YELLOW, TextLayout, wrap
 from topiarist.output.text.values import ConfigRow, format_config_lines, format_replica_lists
 from topiarist.text import format_count
 
@@ -78,51 +78,37 @@ def highest_risk(changes: Iterable[Change]) -> Risk:
 def format_changes(
     layout: TextLayout, changes: Sequence[Change], *, shared_defaults: SharedDefaults = (), already_shown: str = ""
 ) -> Iterator[str]:
-    """Yield the fields of changes: risk reasons, replica lists, config before and after.
+    """Yield the fields of changes: explanations of risks, replica lists, config before and after.
 
-    Keys in ``shared_defaults`` are only counted. A reason that is part of ``already_shown`` is not repeated.
+    Keys in ``shared_defaults`` are only counted. An explanation that is part of ``already_shown`` is not repeated.
     """
-    reasons = [
+    assessments = [
         pair
         for pair in list_risk_assessments(changes)
         if not pair[1].explanation or pair[1].explanation not in already_shown
     ]
-    yield from format_field(layout, "reason", format_risk_reasons(layout, reasons))
+    yield from format_risks(layout, assessments)
     for change in changes:
         match change:
             case CreateTopic(replicas, config):
-                yield from format_field(layout, "partitions", format_replica_lists(layout, replicas, 0))
+                yield from layout.format_field("partitions", format_replica_lists(layout, replicas, 0))
                 rows = [ConfigRow(ConfigItem(key, None, text, SAFE_ASSESSMENT)) for key, text in config.items()]
-                if rows:
-                    yield from format_field(layout, "config", format_config_lines(layout, rows))
+                yield from layout.format_field("config", format_config_lines(layout, rows))
             case AddPartitions():
-                yield from format_field(
-                    layout, "partitions", format_replica_lists(layout, change.replicas, change.before)
-                )
+                lists = format_replica_lists(layout, change.replicas, change.before)
+                yield from layout.format_field("partitions", lists)
             case UpdateConfig(items):
-                yield from _format_config(layout, items, shared_defaults)
-
-
-def _format_config(layout: TextLayout, items: Sequence[ConfigItem], shared_defaults: SharedDefaults) -> Iterator[str]:
-    rows = [
-        ConfigRow(item, FROM_CLUSTER_DEFAULTS if item.inherited else "")
-        for item in filter_own_items(items, shared_defaults)
-    ]
-    if rows:
-        yield from format_field(layout, "config", format_config_lines(layout, rows))
-    if left := len(items) - len(rows):
-        yield from format_field(
-            layout, "" if rows else "config", [f"and {format_count(left, 'key')} {FROM_CLUSTER_DEFAULTS}, see above"]
-        )
+                own = filter_own_items(items, shared_defaults)
+                rows = [ConfigRow(item, FROM_CLUSTER_DEFAULTS if item.inherited else "") for item in own]
+                lines = format_config_lines(layout, rows)
+                if left := len(items) - len(own):
+                    lines.append(f"and {format_count(left, 'key')} {FROM_CLUSTER_DEFAULTS}, see above")
+                yield from layout.format_field("config", lines)
 
 
 def filter_own_items(items: Iterable[ConfigItem], shared_defaults: SharedDefaults) -> list[ConfigItem]:
     """Return the config items that are shown with their topic, without the shared defaults."""
-    return [item for item in items if not _is_shared_default(item, shared_defaults)]
-
-
-def _is_shared_default(item: ConfigItem, shared_defaults: SharedDefaults) -> bool:
-    return item.inherited and (item.key, item.after) in shared_defaults
+    return [item for item in items if not (item.inherited and (item.key, item.after) in shared_defaults)]
 
 
 def is_fully_shared(changes: Sequence[Change], shared_defaults: SharedDefaults) -> bool:
@@ -141,24 +127,22 @@ def list_risk_assessments(changes: Iterable[Change]) -> Iterator[tuple[str, Risk
             yield _CHANGE_SUBJECTS[type(change)], change.assessment
 
 
-def format_risk_reasons(layout: TextLayout, assessments: Iterable[tuple[str, RiskAssessment]]) -> list[str]:
-    """Return the reasons why changes are not safe, the highest risk first.
+def format_risks(layout: TextLayout, assessments: Iterable[tuple[str, RiskAssessment]]) -> Iterator[str]:
+    """Yield a field with the explanations of risks, the highest risk first; nothing if there are none.
 
-    Each distinct reason has one line or more. A reason names its subjects, except when there is only one assessment.
-    The risk is shown if it differs between the reasons.
+    An explanation names its subjects, except when there is only one assessment. The risk is shown if it differs
+    between the explanations.
     """
     pairs = list(assessments)
     grouped = group_risks(pairs)
-    if len(pairs) == 1:
-        return wrap(grouped[0][0].explanation, layout.text_width) if grouped else []
     differ = len({assessment.risk for assessment, _ in grouped}) > 1
     lines = []
     for assessment, subjects in grouped:
         label = assessment.risk.label if differ else ""
-        first, *rest = wrap(f"{subjects}: {assessment.explanation}", layout.text_width - len(label) - 2)
-        colorized_label = layout.colorize(label, RISK_STYLES[assessment.risk])
-        lines += [right_align(first, label, layout.text_width, colorized_label), *rest]
-    return lines
+        text = assessment.explanation if len(pairs) == 1 else f"{subjects}: {assessment.explanation}"
+        first, *rest = wrap(text, layout.text_width - (len(label) + 2 if label else 0))
+        lines += [layout.align_right(first, label, layout.text_width, RISK_STYLES[assessment.risk]), *rest]
+    return layout.format_field("risk", lines)
 
 
 def group_risks(assessments: Iterable[tuple[str, RiskAssessment]]) -> list[tuple[RiskAssessment, str]]:
@@ -170,11 +154,10 @@ def group_risks(assessments: Iterable[tuple[str, RiskAssessment]]) -> list[tuple
     for subject, assessment in assessments:
         if assessment.explanation:
             subjects.setdefault(assessment, []).append(subject)
-    worst_first = sorted(subjects, key=lambda assessment: -assessment.risk)
-    return [(assessment, _join_subjects(subjects[assessment])) for assessment in worst_first]
-
-
-def _join_subjects(subjects: Sequence[str]) -> str:
-    if len(subjects) <= _MAX_SUBJECTS + 1:
-        return ", ".join(subjects)
-    return f"{', '.join(subjects[:_MAX_SUBJECTS])} and {len(subjects) - _MAX_SUBJECTS:,} more"
+    grouped = []
+    for assessment, names in sorted(subjects.items(), key=lambda group: -group[0].risk):
+        # One more name is not longer than "and 1 more".
+        whole = len(names) <= _MAX_SUBJECTS + 1
+        more = "" if whole else f" and {len(names) - _MAX_SUBJECTS:,} more"
+        grouped.append((assessment, ", ".join(names if whole else names[:_MAX_SUBJECTS]) + more))
+    return grouped

@@ -8,23 +8,21 @@ verbose. The value table has the value on the cluster, the desired value and the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
-from topiarist.errors import Location, Reason
+from topiarist.errors import Reason
 from topiarist.inspection.describe import Description
 from topiarist.inspection.partition_health import IssueType, Partition
 from topiarist.inspection.topic_phase import IN_PROGRESS, Phase, count_issues
 from topiarist.inspection.value_sources import ActualSource, DesiredSource, ValueSource
 from topiarist.kafka.names import INTERNAL_TOPICS
-from topiarist.kafka.placement_inference import InferredPlacement
 from topiarist.model.ownership_record import describe_external_changes
 from topiarist.model.plan import Plan
 from topiarist.model.progress import TopicProgress, blocking_reason, build_topic_progress
 from topiarist.model.spec import BROKER_SIZE_SETTINGS, find_origin
-from topiarist.model.state import LEADER_DURING_DELETE, NO_LEADER, ClusterState, describe_unequal_replication_factors
-from topiarist.output.groups import GroupedItems, list_exceeded_budgets
+from topiarist.model.state import LEADER_DURING_DELETE, NO_LEADER, describe_unequal_replication_factors
+from topiarist.output.groups import GroupedItems
 from topiarist.output.text import topic_block
 from topiarist.output.text.layout import (
     BOLD,
@@ -34,13 +32,11 @@ from topiarist.output.text.layout import (
     YELLOW,
     TextLayout,
     choose_action_column,
-    format_field,
-    format_section,
-    format_text_field,
+    join_sections,
     sanitize,
     wrap,
 )
-from topiarist.output.text.plan import format_cluster_header
+from topiarist.output.text.plan import format_cluster_header, format_exceeded_budgets
 from topiarist.output.text.values import format_value, humanize_config_value
 from topiarist.text import format_count
 
@@ -54,34 +50,38 @@ _PHASE_STYLES = {
     Phase.UNKNOWN: DIM,
 }
 _NO_GROUPS = GroupedItems()
-_MAX_SHOWN_FAULTS = 4
+_MAX_SHOWN_READ_ERRORS = 4
 _MAX_SHOWN_NUMBERS = 12
+_MAX_SHOWN_PARTITIONS = 16
+_TABLE_INDENT = 6
+_MIN_NOTE_WIDTH = 26
+_CRITICAL = frozenset({IssueType.UNREADABLE, IssueType.NOT_LISTED, IssueType.OFFLINE, IssueType.UNDER_MIN_ISR})
+# The width of leader.replication.throttled.replicas; only a few keys are longer.
+_MAX_KEY_WIDTH = 37
+_MAX_VALUE_WIDTH = 24
+_CONFIG_PREFIX = "config."
 
 
 def format_descriptions(descriptions: Sequence[Description], layout: TextLayout) -> str:
     """Return the text for the topic on each cluster, in the order given; empty without descriptions."""
-    texts = ["\n".join(_format_lines(each, layout)) for each in descriptions]
-    return "\n\n".join(texts) + "\n" if texts else ""
+    sections: list[Iterable[str]] = []
+    for description in descriptions:
+        plan = _make_cluster_plan(description)
+        sections += [
+            format_cluster_header(plan, layout),
+            _format_topic(description, layout),
+            _format_partitions(layout, description),
+            _format_values(layout, description),
+            layout.format_warnings(description.state.warnings),
+            _format_pending(description, replace(layout, action_column=choose_action_column([description.topic]))),
+            # A block only marks changes as withheld by a budget; the budget is explained once, at the end.
+            format_exceeded_budgets(layout, plan),
+        ]
+    return join_sections(sections) + "\n" if sections else ""
 
 
-def _format_lines(description: Description, layout: TextLayout) -> Iterator[str]:
-    yield from format_cluster_header(_make_header_plan(description), layout)
-    yield ""
-    yield from _format_topic(description, layout)
-    for section in (
-        format_partition_table(layout, description),
-        format_value_table(layout, description),
-        _format_warnings(description, layout),
-        _format_pending(description, replace(layout, action_column=choose_action_column([description.topic]))),
-    ):
-        for number, line in enumerate(section):
-            if number == 0:
-                yield ""
-            yield line
-
-
-def _make_header_plan(description: Description) -> Plan:
-    """Return a plan with only the fields that a cluster header shows."""
+def _make_cluster_plan(description: Description) -> Plan:
+    """Return a plan with the pending plan of the topic, and only the fields of the cluster that are shown."""
     state = description.state
     return Plan(
         cluster=description.cluster.name,
@@ -90,31 +90,31 @@ def _make_header_plan(description: Description) -> Plan:
         write_block=state.write_block,
         controller=state.controller,
         controller_epoch=state.controller_epoch,
+        topics=(description.pending_plan,) if description.pending_plan else (),
     )
 
 
 def _format_topic(description: Description, layout: TextLayout) -> Iterator[str]:
-    """Yield the topic's name, phase, identity, placement, notes and read errors."""
-    topic_phase, style, name = (
-        description.phase,
-        _PHASE_STYLES.get(description.phase.phase, BOLD),
-        sanitize(description.topic),
-    )
+    phase, name = description.phase, sanitize(description.topic)
+    style = _PHASE_STYLES.get(phase.phase, BOLD)
     if len(name) + 4 <= TEXT_COLUMN:
-        yield from format_section(layout, name, wrap(topic_phase.message, layout.text_width), style)
+        yield from layout.format_text_section(name, phase.message, style)
     else:
         yield from (f"  {layout.colorize(part, style)}" for part in wrap(name, layout.width - 2))
-        yield from format_field(layout, "", wrap(topic_phase.message, layout.text_width))
-    yield from format_text_field(layout, "waits for", topic_phase.blocked_by)
-    yield from format_text_field(layout, "topic id", description.topic_id or "")
-    yield from format_text_field(layout, "document", _describe_document(description))
-    yield from format_text_field(layout, "record", _describe_record(description))
-    yield from format_text_field(
-        layout, "replicas", _describe_placement(description.placement, description.state, description.topic)
-    )
+        yield from layout.format_field("", layout.wrap(phase.message))
+    yield from layout.format_text_field("waits for", phase.blocked_by)
+    yield from layout.format_text_field("topic id", description.topic_id or "")
+    yield from layout.format_text_field("document", _describe_document(description))
+    yield from layout.format_text_field("record", _describe_record(description))
+    yield from layout.format_text_field("replicas", _describe_placement(description))
     for note in _list_notes(description):
-        yield from format_text_field(layout, "note", note)
-    yield from _format_faults(description, layout)
+        yield from layout.format_text_field("note", note)
+    whole = layout.verbose or len(description.read_errors) <= _MAX_SHOWN_READ_ERRORS
+    shown = description.read_errors if whole else description.read_errors[: _MAX_SHOWN_READ_ERRORS - 1]
+    for error in shown:
+        yield from layout.format_text_field("read error", f"{error.path}: {error.message}")
+    if left := len(description.read_errors) - len(shown):
+        yield from layout.format_text_field("read error", f"{format_count(left, 'other znode')} (-v shows them)")
 
 
 def _describe_document(description: Description) -> str:
@@ -128,39 +128,31 @@ def _describe_document(description: Description) -> str:
 
 
 def _describe_record(description: Description) -> str:
-    """Return the ownership record as text: its owner, its config keys, and whether it is valid."""
     record, topic = description.record, description.state.topics.get(description.topic)
     if record is None:
-        return "none: topiarist has neither made nor adopted the topic" if topic else ""
-    owner_text = f"of owner {record.owner}" + (
-        "" if record.owner == description.owner else f" (this run is {description.owner})"
-    )
+        return "none: topiarist neither created nor adopted the topic" if topic else ""
+    text = f"owner {record.owner}"
+    if record.owner != description.owner:
+        text += f" (this run has owner {description.owner})"
     if topic and not topic.record_valid:
-        return f"{owner_text}, stale: it belongs to an earlier topic of this name and counts as none"
+        return f"{text}, stale: it belongs to an earlier topic of this name and is ignored"
     if record.deleted:
-        return f"{owner_text}: a note that the topic was deleted by topiarist"
-    keys = ", ".join(record.config_keys)
-    return f"{owner_text}, sets {keys}" if keys else f"{owner_text}, sets no config"
+        return f"{text}, records the deletion of the topic"
+    return f"{text}, manages {', '.join(record.config_keys) or 'no config keys'}"
 
 
-def _describe_placement(placement: InferredPlacement | None, state: ClusterState, name: str) -> str:
-    """Return the text for a topic's placement; empty if there are no replica lists."""
-    topic = state.topics.get(name)
+def _describe_placement(description: Description) -> str:
+    state, placement = description.state, description.placement
     if placement is None:
+        topic = state.topics.get(description.topic)
         return "lists do not follow Kafka's algorithm" if topic and any(topic.replicas) else ""
     start = f"from broker {placement.first_broker}, shift {placement.shift}"
-    if placement.differing_partitions:
-        where = (
-            f"partition {placement.differing_partitions[0]}"
-            if len(placement.differing_partitions) == 1
-            else f"partitions {_shorten_numbers(placement.differing_partitions)}"
-        )
-        text = f"lists differ from Kafka's placement ({start}) in {where}"
-    else:
-        text = f"placed by Kafka's algorithm {start}"
-    if placement.expansion_starts:
-        plural = "s" if len(placement.expansion_starts) > 1 else ""
-        text += f", expanded at partition{plural} {_shorten_numbers(placement.expansion_starts)}"
+    text = f"placed by Kafka's algorithm {start}"
+    if differing := placement.differing_partitions:
+        plural = "s" if len(differing) > 1 else ""
+        text = f"lists differ from Kafka's placement ({start}) in partition{plural} {_shorten_numbers(differing)}"
+    if starts := placement.expansion_starts:
+        text += f", expanded at partition{'s' if len(starts) > 1 else ''} {_shorten_numbers(starts)}"
     if any(broker.rack for broker in state.brokers) and not placement.rack_aware:
         text += ", racks ignored"
     if list(placement.order) != sorted(placement.order) and not placement.rack_aware:
@@ -171,171 +163,119 @@ def _describe_placement(placement: InferredPlacement | None, state: ClusterState
 
 
 def _shorten_numbers(numbers: Sequence[int]) -> str:
-    """Return the first twelve numbers as text, and how many more there are."""
     shown = ", ".join(map(str, numbers[:_MAX_SHOWN_NUMBERS]))
     left = len(numbers) - _MAX_SHOWN_NUMBERS
     return f"{shown} and {left:,} more" if left > 0 else shown
 
 
 def _list_notes(description: Description) -> Iterator[str]:
-    """Yield further facts about the topic's current state that a user needs to know."""
-    topic, progress = (
-        description.state.topics.get(description.topic),
-        build_topic_progress(description.state, description.topic),
-    )
-    if description.topic in INTERNAL_TOPICS:
-        yield "Kafka's own topic: nothing of it is changed"
-    elif topic and description.cluster.is_protected(description.topic):
-        yield "protected, it belongs to other software: no growth, deletion or change of cleanup"
+    state, name = description.state, description.topic
+    topic, progress = state.topics.get(name), build_topic_progress(state, name)
+    being_deleted = description.phase.phase is Phase.MARKED_FOR_DELETION
+    if name in INTERNAL_TOPICS:
+        yield "internal topic of Kafka: topiarist never changes it"
+    elif topic and description.cluster.is_protected(name):
+        yield "protected, because other software owns it: topiarist refuses growth, deletion and changes of cleanup"
     if topic and topic.modified_externally:
         yield describe_external_changes(topic.valid_record, topic.config)
     if topic and topic.unknown_fields:
-        yield f"its znode has fields that Kafka does not write: {', '.join(topic.unknown_fields)}"
-    if progress.missing_brokers and description.phase.phase is not Phase.MARKED_FOR_DELETION:
+        yield f"the znode has fields that Kafka does not write: {', '.join(topic.unknown_fields)}"
+    if progress.missing_brokers and not being_deleted:
         yield blocking_reason(TopicProgress(None, False, progress.missing_brokers))
     # The pending plan may report the unequal replication factors already; report them once.
     noticed = {notice.message for notice in description.pending_plan.notices} if description.pending_plan else set()
     if topic and (unequal := describe_unequal_replication_factors(topic)) and unequal not in noticed:
-        yield f"its {unequal}"
-    if description.phase.blocked_by == IN_PROGRESS and description.phase.phase is not Phase.MARKED_FOR_DELETION:
-        yield f"if it stays so, the controller has overlooked the topic: topiarist nudge {sanitize(description.topic)}"
-    reassignment_requested = description.topic in description.state.reassigning_topics
-    if reassignment_requested and not any(
-        partition.has_issue(IssueType.REASSIGNING) for partition in description.partitions
-    ):
-        yield "a reassignment that is asked for names it"
-
-
-def _format_faults(description: Description, layout: TextLayout) -> Iterator[str]:
-    """Yield the read errors of the topic's znodes; of many only the first ones."""
-    whole = layout.verbose or len(description.read_errors) <= _MAX_SHOWN_FAULTS
-    shown = description.read_errors if whole else description.read_errors[: _MAX_SHOWN_FAULTS - 1]
-    for fault in shown:
-        yield from format_text_field(layout, "odd", f"{fault.path}: {fault.message}")
-    if left := len(description.read_errors) - len(shown):
-        yield from format_text_field(layout, "odd", f"{format_count(left, 'other znode')} (-v shows them)")
-
-
-def _format_warnings(description: Description, layout: TextLayout) -> Iterator[str]:
-    for warning in description.state.warnings:
-        yield from format_section(layout, "warning", wrap(warning, layout.text_width), YELLOW)
+        yield unequal
+    if description.phase.blocked_by == IN_PROGRESS and not being_deleted:
+        yield f"if this does not change, the controller missed the topic: run topiarist nudge {sanitize(name)}"
+    reassigning = any(partition.has_issue(IssueType.REASSIGNING) for partition in description.partitions)
+    if name in state.reassigning_topics and not reassigning:
+        yield "a reassignment request names the topic"
 
 
 def _format_pending(description: Description, layout: TextLayout) -> Iterator[str]:
-    """Yield the plan of this topic in the format of a plan."""
     plan = description.pending_plan
     if description.phase.phase is Phase.UNKNOWN:
         return
     if plan is None:
-        yield from format_section(layout, "pending", wrap(_explain_missing_plan(description), layout.text_width))
-        return
-    if topic_block.has_own_block(plan, _NO_GROUPS):
+        text = "not in the given paths" if description.manifests_given else "no manifests were given"
+        if description.manifests_given and description.is_orphan:
+            text += f"; to stop managing the topic, run topiarist unmanage {sanitize(description.topic)}"
+        yield from layout.format_text_section("pending", text)
+    elif topic_block.has_own_block(plan, _NO_GROUPS):
         yield from topic_block.format_topic(layout, plan, _NO_GROUPS)
-        # A block only marks changes as withheld by a budget; a plan explains the budget once, at its end.
-        for message, hint in list_exceeded_budgets(replace(_make_header_plan(description), topics=(plan,))):
-            yield ""
-            yield from format_section(layout, "over budget", wrap(message, layout.text_width), BOLD_RED)
-            yield from format_section(layout, "fix", wrap(hint, layout.text_width))
-        return
-    shown_notices = [notice for notice in plan.notices if layout.verbose or notice.reason is not Reason.UNMANAGED]
-    ending = "nothing is to be done" if shown_notices else "nothing: it is as its manifest says"
-    yield from format_section(layout, "pending", wrap(ending, layout.text_width))
-    for notice in shown_notices:
-        label = "warning" if notice.reason is Reason.EXISTING_PROBLEM else "note"
-        yield from format_section(layout, label, wrap(notice.message, layout.text_width))
+    else:
+        notices = [notice for notice in plan.notices if layout.verbose or notice.reason is not Reason.UNMANAGED]
+        text = "nothing to do" if notices else "nothing: the topic matches its manifest"
+        yield from layout.format_text_section("pending", text)
+        for notice in notices:
+            yield from layout.format_text_section(topic_block.label_notice(notice), notice.message)
 
 
-def _explain_missing_plan(description: Description) -> str:
-    if not description.manifests_given:
-        return "no manifests were given"
-    if description.is_orphan:
-        return f"not in the given paths; to give the topic up: topiarist unmanage {sanitize(description.topic)}"
-    return "not in the given paths"
-
-
-_MAX_SHOWN_PARTITIONS = 16
-_TABLE_INDENT = 6
-_MIN_NOTE_WIDTH = 26
-_CRITICAL = frozenset({IssueType.UNREADABLE, IssueType.NOT_LISTED, IssueType.OFFLINE, IssueType.UNDER_MIN_ISR})
-
-
-class _PartitionRow(NamedTuple):
-    cells: tuple[str, ...]
-    note: str
-    style: str
-
-
-def format_partition_table(layout: TextLayout, description: Description) -> Iterator[str]:
-    """Yield the counts and the table of partitions; nothing for a topic without partitions."""
+def _format_partitions(layout: TextLayout, description: Description) -> Iterator[str]:
     if not description.partitions:
         return
-    yield from format_section(layout, "partitions", wrap(_describe_counts(description), layout.text_width))
+    yield from layout.format_text_section("partitions", _describe_counts(description))
     with_issues = [partition for partition in description.partitions if partition.issues]
     whole = layout.verbose or len(description.partitions) <= _MAX_SHOWN_PARTITIONS
     shown = description.partitions if whole else with_issues
-    if not layout.verbose and len(shown) > _MAX_SHOWN_PARTITIONS:
+    if not whole and len(shown) > _MAX_SHOWN_PARTITIONS:
         shown = shown[: _MAX_SHOWN_PARTITIONS - 1]
     if shown:
-        yield from _format_table(layout, shown, description.states_known)
-    if len(shown) < len(description.partitions):
-        left = len(with_issues) - sum(bool(partition.issues) for partition in shown)
-        hidden_text = (
-            f"{left:,} more that are not well"
-            if left
-            else "the others are well"
-            if description.states_known
-            else "the others"
-        )
-        tail = "-v shows them" if left or not description.states_known else "-v shows all"
-        yield f"{'':{_TABLE_INDENT}}... {hidden_text} ({tail})" if shown else f"{'':{_TABLE_INDENT}}(-v shows them)"
+        yield from _format_partition_table(layout, shown, description.states_known)
+    if len(shown) == len(description.partitions):
+        return
+    if not shown:
+        hidden_text = "(-v shows them)"
+    elif left := len(with_issues) - sum(bool(partition.issues) for partition in shown):
+        hidden_text = f"... {left:,} more with issues (-v shows them)"
+    elif description.states_known:
+        hidden_text = "... the others are healthy (-v shows all)"
+    else:
+        hidden_text = "... the others (-v shows them)"
+    yield " " * _TABLE_INDENT + hidden_text
 
 
 def _describe_counts(description: Description) -> str:
-    """Return the counts, as in ``12 x 3 replicas: 10 well, 1 offline, 2 under-replicated``."""
-    issue_counts = [
-        f"{number:,} {condition.label}" for condition, number in count_issues(description.partitions).items()
-    ]
+    """Return the counts, as in ``12 x 3 replicas: 10 healthy, 1 offline, 2 under-replicated``."""
+    issue_counts = [f"{number:,} {issue.label}" for issue, number in count_issues(description.partitions).items()]
     listed = [partition for partition in description.partitions if partition.listed]
     if not listed:
-        return ", ".join(["their replica lists cannot be read", *issue_counts])
+        return ", ".join(["replica lists cannot be read", *issue_counts])
     widths = sorted({partition.replica_count for partition in listed})
     width = format_count(widths[0], "replica") if len(widths) == 1 else f"{widths[0]} to {widths[-1]} replicas"
+    size = f"{len(listed):,} x {width}"
     if not description.states_known:
-        return ", ".join([f"{len(listed):,} x {width}", *issue_counts, "leaders and ISR are not known"])
-    healthy_count = sum(not partition.issues for partition in description.partitions)
-    # Not "all well" with unequal replication factors: a note of the topic reports them.
-    healthy_text = "all well" if len(widths) == 1 else "all in sync"
-    return f"{len(listed):,} x {width}: " + ", ".join(
-        [f"{healthy_count:,} well" if issue_counts else healthy_text, *issue_counts]
-    )
+        return ", ".join([size, *issue_counts, "leaders and ISR are unknown"])
+    if issue_counts:
+        healthy_text = f"{sum(not partition.issues for partition in description.partitions):,} healthy"
+    else:
+        # Not "all healthy" with unequal replication factors: a note of the topic reports them.
+        healthy_text = "all healthy" if len(widths) == 1 else "all in sync"
+    return f"{size}: {', '.join([healthy_text, *issue_counts])}"
 
 
-def _format_table(layout: TextLayout, partitions: Sequence[Partition], states_known: bool) -> Iterator[str]:
-    rows = [_make_partition_row(partition, states_known) for partition in partitions]
+def _format_partition_table(layout: TextLayout, partitions: Sequence[Partition], states_known: bool) -> Iterator[str]:
     heads = ("id", "leader", "replicas", "ISR") if states_known else ("id", "replicas")
-    widths = [max(len(head), *(len(row.cells[at]) for row in rows)) for at, head in enumerate(heads)]
+    rows = [_make_cells(partition, states_known) for partition in partitions]
+    widths = [max(len(row[at]) for row in [heads, *rows]) for at in range(len(heads))]
     # Align the second column with the text of the fields above the table.
     widths[0] = max(widths[0], TEXT_COLUMN - _TABLE_INDENT - 2)
     yield layout.colorize(_align_cells(heads, widths), DIM)
-    beside = sum(widths) + 2 * len(widths) + _TABLE_INDENT
-    for row in rows:
-        yield from _format_row(layout, row, _align_cells(row.cells, widths), beside)
-
-
-def _format_row(layout: TextLayout, row: _PartitionRow, text: str, note_column: int) -> Iterator[str]:
-    """Yield a row with its note beside it or, if there is not enough room, below it."""
-    if not row.note:
-        yield text
-        return
-    fits = layout.width - note_column >= _MIN_NOTE_WIDTH
-    column = note_column if fits else TEXT_COLUMN
-    lines = wrap(row.note, layout.width - column)
-    if not fits:
-        yield text
-        text = ""
-    for line in lines:
-        yield f"{text:<{column}}{layout.colorize(line, row.style)}"
-        text = ""
+    note_column = sum(widths) + 2 * len(widths) + _TABLE_INDENT
+    beside = layout.width - note_column >= _MIN_NOTE_WIDTH
+    for partition, row in zip(partitions, rows, strict=True):
+        text = _align_cells(row, widths)
+        if not partition.issues or not beside:
+            yield text
+            text = ""
+        # A note that has no room beside its row is put below it.
+        column = note_column if beside else TEXT_COLUMN
+        style = BOLD_RED if any(partition.has_issue(issue) for issue in _CRITICAL) else YELLOW
+        note = "; ".join(map(str, partition.issues))
+        for line in wrap(note, layout.width - column) if note else ():
+            yield f"{text:<{column}}{layout.colorize(line, style)}"
+            text = ""
 
 
 def _align_cells(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -343,56 +283,59 @@ def _align_cells(cells: Sequence[str], widths: Sequence[int]) -> str:
     return f"{'':{_TABLE_INDENT}}{'  '.join(cell.ljust(width) for cell, width in pairs)}".rstrip()
 
 
-def _make_partition_row(partition: Partition, states_known: bool) -> _PartitionRow:
+def _make_cells(partition: Partition, states_known: bool) -> tuple[str, ...]:
+    replicas = _format_ids(partition.replicas) if partition.listed else "-"
+    if not states_known:
+        return str(partition.id), replicas
     state = partition.state
-    leader = (
-        "" if state is None else {NO_LEADER: "none", LEADER_DURING_DELETE: "none"}.get(state.leader, str(state.leader))
-    )
-    replicas, isr = (
-        _format_ids(partition.replicas) if partition.listed else "-",
-        "" if state is None else _format_ids(state.isr),
-    )
-    cells = (str(partition.id), leader, replicas, isr) if states_known else (str(partition.id), replicas)
-    tone = BOLD_RED if any(partition.has_issue(condition) for condition in _CRITICAL) else YELLOW
-    return _PartitionRow(cells, "; ".join(map(str, partition.issues)), tone)
+    if state is None:
+        return str(partition.id), "", replicas, ""
+    leader = "none" if state.leader in (NO_LEADER, LEADER_DURING_DELETE) else str(state.leader)
+    return str(partition.id), leader, replicas, _format_ids(state.isr)
 
 
 def _format_ids(brokers: Sequence[int]) -> str:
     return f"[{','.join(map(str, brokers))}]"
 
 
-_VALUE_INDENT = 6
-_MAX_KEY_WIDTH = 37
-_MAX_VALUE_WIDTH = 24
-_CONFIG_PREFIX = "config."
+def _format_values(layout: TextLayout, description: Description) -> Iterator[str]:
+    """Yield one row for each value that is set or desired, with its source; nothing if there is no such value.
 
-_OTHER_CONFIGS_NOTE = "configs not named here are the brokers', who alone know them"
-
-
-def format_value_table(layout: TextLayout, description: Description) -> Iterator[str]:
-    """Yield one row for each value that is set or desired.
-
-    Yield nothing if there is no such value. Topiarist's own defaults are shown only in a verbose layout.
+    Topiarist's own defaults are shown only in a verbose layout.
     """
-    exists = description.topic in description.state.topics
     rows = [
         value for value in description.values if layout.verbose or value.desired_source is not DesiredSource.TOPIARIST
     ]
     if not rows:
         return
-    about = (
-        _OTHER_CONFIGS_NOTE
-        if exists
-        else "as far as they can be read"
-        if any(value.actual_source for value in rows)
-        else "asked for"
-    )
-    yield from format_section(layout, "values", wrap(about, layout.text_width))
-    widest = max(min(len(sanitize(_display_key(value))), _MAX_KEY_WIDTH) for value in rows)
+    if description.topic in description.state.topics:
+        about = "configs that are not listed have the brokers' values"
+    elif any(value.actual_source for value in rows):
+        about = "those that can be read"
+    else:
+        about = "desired"
+    yield from layout.format_text_section("values", about)
+    key_width = max(min(len(sanitize(_display_key(value))), _MAX_KEY_WIDTH) for value in rows)
     texts = [_format_actual(layout, value) for value in rows]
-    column = max((len(text) for text in texts if len(text) <= _MAX_VALUE_WIDTH), default=0)
+    value_width = max((len(text) for text in texts if len(text) <= _MAX_VALUE_WIDTH), default=0)
     for value, text in zip(rows, texts, strict=True):
-        yield from _format_value_row(layout, description, value, (widest, column), text)
+        start = _TABLE_INDENT + key_width + 2
+        key, room = sanitize(_display_key(value)), layout.width - start
+        if len(key) > key_width or room < _MAX_VALUE_WIDTH:
+            # A long key gets lines of its own.
+            yield from (f"{'':{_TABLE_INDENT}}{part}" for part in wrap(key, layout.width - _TABLE_INDENT))
+            start, room, key = _TABLE_INDENT + 4, layout.width - _TABLE_INDENT - 4, ""
+        lines, source = wrap(text, room), _describe_source(description, value)
+        if source and len(lines) == 1 and max(len(text), value_width) + 2 + len(source) <= room:
+            lines = [f"{text.ljust(value_width)}  {source}"]
+        elif source:
+            lines += wrap(source, room)
+        if desired := _format_desired(layout, value):
+            lines += [layout.colorize(line, YELLOW) for line in wrap(desired, room)]
+        left = f"{'':{_TABLE_INDENT}}{key}".ljust(start)
+        for line in lines:
+            yield f"{left}{line}".rstrip()
+            left = " " * start
 
 
 def _display_key(value: ValueSource) -> str:
@@ -414,32 +357,7 @@ def _format_with_unit(layout: TextLayout, value: ValueSource, text: str) -> str:
     return format_value(layout, text) + (f"  ({unit})" if unit else "")
 
 
-def _format_value_row(
-    layout: TextLayout, description: Description, value: ValueSource, column_widths: tuple[int, int], text: str
-) -> Iterator[str]:
-    """Yield a key with its value, and the value's source beside or below it."""
-    widest, column = column_widths
-    start, room = _VALUE_INDENT + widest + 2, layout.width - _VALUE_INDENT - widest - 2
-    key = sanitize(_display_key(value))
-    if len(key) > widest or room < _MAX_VALUE_WIDTH:
-        yield from (f"{'':{_VALUE_INDENT}}{part}" for part in wrap(key, layout.width - _VALUE_INDENT))
-        start, room, key = _VALUE_INDENT + 4, layout.width - _VALUE_INDENT - 4, ""
-    left = f"{'':{_VALUE_INDENT}}{key}".ljust(start)
-    lines = wrap(text, room)
-    source, wanted = _describe_source(description, value), _format_desired(layout, value)
-    if source and len(lines) == 1 and max(len(text), column) + 2 + len(source) <= room:
-        lines = [f"{text.ljust(column)}  {source}"]
-    else:
-        lines += wrap(source, room) if source else []
-    for line in lines:
-        yield f"{left}{line}".rstrip()
-        left = " " * start
-    for line in wrap(wanted, room) if wanted else ():
-        yield f"{' ' * start}{layout.colorize(line, YELLOW)}"
-
-
 def _format_desired(layout: TextLayout, value: ValueSource) -> str:
-    """Return the desired value if it differs from the actual one; empty otherwise."""
     if not value.differs or value.actual_source is None or value.desired is None:
         return ""
     ignored = ", ignored" if value.ignored else ""
@@ -447,35 +365,34 @@ def _format_desired(layout: TextLayout, value: ValueSource) -> str:
 
 
 def _describe_source(description: Description, value: ValueSource) -> str:
-    """Return the source of the actual value."""
     if value.actual_source is None or (value.desired is not None and not value.differs):
         return _describe_desired_source(value)
     if value.actual_source is ActualSource.BROKERS:
-        return "the brokers' own value holds"
+        return "the brokers' value applies"
     if value.actual_source is ActualSource.DYNAMIC_DEFAULT:
         return f"cluster-wide default, {value.broker_setting}"
     if value.actual_source is ActualSource.BROKER_CONFIG:
-        return _append_location(f"brokerConfig, {value.broker_setting}", value.actual_location)
+        location = f", {value.actual_location}" if value.actual_location else ""
+        return f"brokerConfig, {value.broker_setting}{location}"
     if not value.field.startswith(_CONFIG_PREFIX):
         return "on the cluster"
-    if value.desired is None and description.resolved.spec and not description.resolved.spec.absent:
-        return "set by us, not in the manifest any more" if value.in_record else "set on the cluster by others"
-    return "set on the cluster, by us" if value.in_record else "set on the cluster"
+    spec = description.resolved.spec
+    if value.desired is None and spec and not spec.absent:
+        return "set by topiarist, no longer in the manifest" if value.in_record else "set by another client"
+    return "set by topiarist" if value.in_record else "set on the cluster"
 
 
 def _describe_desired_source(value: ValueSource) -> str:
-    """Return the source of the desired value, with its location if known."""
-    if value.desired_source is DesiredSource.TOPIARIST:
-        return "topiarist's default"
-    labels = {DesiredSource.OVERRIDE: "override", DesiredSource.CLUSTER_DEFAULTS: "the Cluster's defaults"}
-    if value.desired_source is DesiredSource.BROKER_CONFIG:
-        labels[DesiredSource.BROKER_CONFIG] = f"brokerConfig, {BROKER_SIZE_SETTINGS[value.field]}"
-    parts = [
-        str(value.desired_location) if value.desired_location else "",
-        labels.get(value.desired_source, "") if value.desired_source else "",
-    ]
-    return ", ".join(sanitize(part) for part in parts if part)
-
-
-def _append_location(text: str, location: Location | None) -> str:
-    return f"{text}, {location}" if location else text
+    match value.desired_source:
+        case DesiredSource.TOPIARIST:
+            return "topiarist's default"
+        case DesiredSource.OVERRIDE:
+            label = "override"
+        case DesiredSource.CLUSTER_DEFAULTS:
+            label = "the Cluster's defaults"
+        case DesiredSource.BROKER_CONFIG:
+            label = f"brokerConfig, {BROKER_SIZE_SETTINGS[value.field]}"
+        case _:
+            label = ""
+    location = str(value.desired_location) if value.desired_location else ""
+    return ", ".join(sanitize(part) for part in (location, label) if part)

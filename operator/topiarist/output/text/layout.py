@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from topiarist.text import format_count
+
 GREEN, YELLOW, BOLD_RED, DIM, BOLD = "32", "33", "1;31", "2", "1"
 """Styles: the ANSI codes for green, yellow, bold red, dim and bold text."""
 
@@ -40,9 +42,104 @@ class TextLayout:
         """Return the columns for the text of a field."""
         return max(self.width - TEXT_COLUMN, 20)
 
-    def colorize(self, text: str, tone: str) -> str:
+    def colorize(self, text: str, style: str) -> str:
         """Return ``text`` in a style; unchanged if colours are off."""
-        return f"\x1b[{tone}m{text}\x1b[0m" if self.use_color and tone and text else text
+        return f"\x1b[{style}m{text}\x1b[0m" if self.use_color and style and text else text
+
+    def align_right(self, line: str, right_text: str, width: int, style: str) -> str:
+        """Return ``line`` with ``right_text``, in a style, at the right end of ``width`` columns."""
+        return line.ljust(width - len(right_text)) + self.colorize(right_text, style) if right_text else line
+
+    def wrap(self, text: str) -> list[str]:
+        """Return ``text``, sanitized, in lines of the width of a field."""
+        return wrap(text, self.text_width)
+
+    def format_heading(
+        self, sign: str, name: str, *, action: str, right_text: str = "", styles: tuple[str, str] = ("", "")
+    ) -> Iterator[str]:
+        """Yield the heading of a block; several lines if the name or the action is long.
+
+        ``right_text`` is put at the right end. ``styles`` are those of sign and name, and of ``right_text``.
+        """
+        name = sanitize(name)
+        start = max(self.action_column, len(name) + 6)
+        right_width = len(right_text) + 2 if right_text else 0
+        space = self.width - start - right_width
+        lines = wrap(action, space) if space >= _MIN_ACTION_WIDTH else []
+        left = f"{sign} {name}".ljust(start - 2)
+        if not lines or (len(lines) > 1 and start > self.action_column):
+            # A long name gets lines of its own: beside it the action would have too few columns.
+            for part in wrap(name, self.width - 4):
+                yield f"  {self.colorize(f'{sign} {part}', styles[0])}"
+                sign = " "
+            start, left = TEXT_COLUMN, " " * (TEXT_COLUMN - 2)
+            lines = wrap(action, max(self.width - start - right_width, 20))
+        end = self.align_right(lines[0], right_text, self.width - start, styles[1])
+        yield f"  {self.colorize(left, styles[0]) if left.strip() else left}{end}"
+        for line in lines[1:]:
+            yield " " * start + line
+
+    def format_field(self, label: str, lines: Iterable[str]) -> Iterator[str]:
+        """Return lines in the column of fields, the first one with its label.
+
+        The lines must be sanitized and fit into the text width.
+        """
+        return self.format_section(label, lines, DIM, _LABEL_COLUMN)
+
+    def format_text_field(self, label: str, text: str) -> Iterator[str]:
+        """Return a field of running text; no lines if the text is empty."""
+        return self.format_field(label, self.wrap(text) if text else ())
+
+    def format_section(self, label: str, lines: Iterable[str], style: str = "", column: int = 2) -> Iterator[str]:
+        """Yield a field about a whole cluster or topic, its label in the column of signs."""
+        start = f"{'':{column}}{self.colorize(label, style)}{'':{TEXT_COLUMN - column - len(label)}}"
+        for line in lines:
+            yield f"{start}{line}"
+            start = " " * TEXT_COLUMN
+
+    def format_text_section(self, label: str, text: str, style: str = "") -> Iterator[str]:
+        """Return running text about a whole cluster or topic."""
+        return self.format_section(label, self.wrap(text), style)
+
+    def format_warnings(self, warnings: Iterable[str]) -> Iterator[str]:
+        """Yield the warnings about a cluster."""
+        for warning in warnings:
+            yield from self.format_text_section("warning", warning, YELLOW)
+
+    def format_names(self, names: Sequence[str]) -> list[str]:
+        """Return a list of names as lines.
+
+        At most the first dozen are listed and the rest counted; a verbose layout lists all.
+        """
+        shown = names if self.verbose or len(names) <= _MAX_SHOWN_NAMES else names[: _MAX_SHOWN_NAMES - 1]
+        pieces = [f"{sanitize(name)}," for name in shown]
+        if len(shown) < len(names):
+            pieces.append(f"... {len(names) - len(shown):,} more")
+        elif pieces:
+            pieces[-1] = pieces[-1].removesuffix(",")
+        return fill_lines(pieces, self.text_width)
+
+    def format_message_groups(
+        self, label: str, messages: Iterable[tuple[str, str]], max_shown: int, style: str = ""
+    ) -> Iterator[str]:
+        """Yield each message once with its topics, the most frequent message first.
+
+        ``messages`` are pairs of topic and message. The topics of messages after ``max_shown`` are counted, unless the
+        layout is verbose.
+        """
+        topics: dict[str, list[str]] = {}
+        for topic, message in messages:
+            topics.setdefault(message, []).append(topic)
+        groups = sorted((-len(names), names, message) for message, names in topics.items())
+        shown = groups if self.verbose or len(groups) <= max_shown else groups[: max_shown - 1]
+        for _, names, message in shown:
+            if len(names) == 1:
+                lines = self.wrap(f"{names[0]}: {message}")
+            else:
+                lines = [*self.wrap(f"{format_count(len(names), 'topic')}: {message}"), *self.format_names(names)]
+            yield from self.format_section(label, lines, style)
+        if hidden_count := sum(len(names) for _, names, _ in groups[len(shown) :]):
+            yield from self.format_section(label, [f"{hidden_count:,} more (-v shows them)"], style)
 
 
 def sanitize(text: str) -> str:
@@ -64,8 +161,11 @@ def wrap(text: str, width: int) -> list[str]:
     text = sanitize(text)
     if len(text) <= width:
         return [text]
-    lines, line = [], ""
-    for word in _split_words(text):
+    lines, line, words = [], "", text.split(" ")
+    if len(words) > 1 and words[-2].endswith(":"):
+        # A final field to copy, as in "add clusterId: 7sYk", is one word.
+        words[-2:] = [f"{words[-2]} {words[-1]}"]
+    for word in words:
         joined = f"{line} {word}" if line else word
         if len(joined) <= width:
             line = joined
@@ -77,17 +177,6 @@ def wrap(text: str, width: int) -> list[str]:
             word = word[width:]
         line = word
     return [*lines, line] if line else lines
-
-
-def _split_words(text: str) -> list[str]:
-    """Return the words to break lines between.
-
-    A final field to copy, as in "add clusterId: 7sYk", is one word.
-    """
-    words = text.split(" ")
-    if len(words) > 1 and words[-2].endswith(":"):
-        words[-2:] = [f"{words[-2]} {words[-1]}"]
-    return words
 
 
 def fill_lines(pieces: Iterable[str], width: int) -> list[str]:
@@ -104,72 +193,10 @@ def fill_lines(pieces: Iterable[str], width: int) -> list[str]:
     return lines
 
 
-def format_heading(
-    layout: TextLayout, sign: str, name: str, *, action: str, right_text: str = "", styles: tuple[str, str] = ("", "")
-) -> Iterator[str]:
-    """Yield the heading of a block; several lines if the name or the action is long.
-
-    ``right_text`` is put at the right end. ``styles`` are those of sign and name, and of ``right_text``.
-    """
-    name = sanitize(name)
-    start = max(layout.action_column, len(name) + 6)
-    space = layout.width - start - (len(right_text) + 2 if right_text else 0)
-    lines = wrap(action, space) if space >= _MIN_ACTION_WIDTH else []
-    left = f"{sign} {name}".ljust(start - 2)
-    if not lines or (len(lines) > 1 and start > layout.action_column):
-        # A long name gets lines of its own: beside it the action would have too few columns.
-        for part in wrap(name, layout.width - 4):
-            yield f"  {layout.colorize(f'{sign} {part}', styles[0])}"
-            sign = " "
-        start, left = TEXT_COLUMN, " " * (TEXT_COLUMN - 2)
-        lines = wrap(action, max(layout.width - start - (len(right_text) + 2 if right_text else 0), 20))
-    end = right_align(lines[0], right_text, layout.width - start, layout.colorize(right_text, styles[1]))
-    yield f"  {layout.colorize(left, styles[0]) if left.strip() else left}{end}"
-    for line in lines[1:]:
-        yield " " * start + line
-
-
-def right_align(line: str, right_text: str, width: int, colorized_text: str) -> str:
-    """Return ``line`` with ``right_text`` at the right end of ``width`` columns."""
-    return f"{line.ljust(width - len(right_text))}{colorized_text}" if right_text else line
-
-
-def format_field(layout: TextLayout, label: str, lines: Iterable[str]) -> Iterator[str]:
-    """Yield lines in the column of fields, the first one with its label.
-
-    The lines must be sanitized and fit into the text width.
-    """
-    start = f"{'':{_LABEL_COLUMN}}{layout.colorize(label, DIM)}{'':{TEXT_COLUMN - _LABEL_COLUMN - len(label)}}"
-    for line in lines:
-        yield f"{start}{line}"
-        start = " " * TEXT_COLUMN
-
-
-def format_section(layout: TextLayout, label: str, lines: Iterable[str], style: str = "") -> Iterator[str]:
-    """Yield a field about a whole cluster or topic, its label in the column of signs."""
-    start = f"  {layout.colorize(label, style)}{'':{TEXT_COLUMN - 2 - len(label)}}"
-    for text in lines:
-        yield f"{start}{text}"
-        start = " " * TEXT_COLUMN
-
-
-def format_text_field(layout: TextLayout, label: str, text: str) -> Iterator[str]:
-    """Return a field of running text; no lines if the text is empty."""
-    return format_field(layout, label, wrap(text, layout.text_width) if text else ())
-
-
-def format_names(layout: TextLayout, names: Sequence[str]) -> list[str]:
-    """Return a list of names as lines.
-
-    At most the first dozen are listed and the rest counted; a verbose layout lists all.
-    """
-    shown = names if layout.verbose or len(names) <= _MAX_SHOWN_NAMES else names[: _MAX_SHOWN_NAMES - 1]
-    pieces = [f"{sanitize(name)}," for name in shown]
-    if len(shown) < len(names):
-        pieces.append(f"... {len(names) - len(shown):,} more")
-    elif pieces:
-        pieces[-1] = pieces[-1].removesuffix(",")
-    return fill_lines(pieces, layout.text_width)
+def join_sections(sections: Iterable[Iterable[str]]) -> str:
+    """Return sections of lines as text, with an empty line between them; sections without lines are left out."""
+    texts = ["\n".join(lines) for lines in sections]
+    return "\n\n".join(text for text in texts if text)
 
 
 def format_grid(cells: Sequence[str], width: int) -> list[str]:

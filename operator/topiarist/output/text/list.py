@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from topiarist.inspection.list import TopicFlag, TopicList, TopicRow
 from topiarist.inspection.partition_health import IssueType
 from topiarist.model.spec import find_origin
-from topiarist.output.text.layout import BOLD, BOLD_RED, DIM, YELLOW, TextLayout, sanitize
+from topiarist.output.text.layout import BOLD, BOLD_RED, DIM, YELLOW, TextLayout, join_sections, sanitize
 from topiarist.text import format_count
 
 _COLUMN_HEADINGS = ("topic", "partitions", "replicas", "owner", "state", "manifest", "config")
+_NUMBERS = ("partitions", "replicas")
 _MAX_COLUMN_WIDTH = 48
 _CRITICAL = frozenset({TopicFlag.MISSING, TopicFlag.UNREADABLE, TopicFlag.MARKED_FOR_DELETION})
 _MARK_LABELS = {
@@ -22,16 +23,15 @@ _MARK_LABELS = {
     TopicFlag.UNREADABLE: "unreadable",
     TopicFlag.MARKED_FOR_DELETION: "marked for deletion",
     TopicFlag.UNEQUAL_REPLICAS: "unequal replicas",
-    TopicFlag.UNKNOWN: "not known",
-    TopicFlag.HEALTHY: "well",
+    TopicFlag.UNKNOWN: "unknown",
+    TopicFlag.HEALTHY: "healthy",
 }
 
 
 def format_lists(listings: Sequence[TopicList], layout: TextLayout, *, truncate: bool) -> str:
     """Return the tables of all clusters, in the order given; ``truncate`` cuts lines to the layout's width."""
-    return "\n".join(
-        "".join(f"{line}\n" for line in _format_cluster(each, layout, truncate=truncate)) for each in listings
-    )
+    text = join_sections(_format_cluster(each, layout, truncate=truncate) for each in listings)
+    return f"{text}\n" if text else ""
 
 
 def _format_cluster(listing: TopicList, layout: TextLayout, *, truncate: bool) -> Iterator[str]:
@@ -45,19 +45,18 @@ def _format_cluster(listing: TopicList, layout: TextLayout, *, truncate: bool) -
 
 
 def _format_table(listing: TopicList, layout: TextLayout, *, truncate: bool) -> Iterator[str]:
-    cells = [_format_cells(row) for row in listing.rows]
+    lines = [_COLUMN_HEADINGS, *map(_format_cells, listing.rows)]
     shown = [at for at, head in enumerate(_COLUMN_HEADINGS) if head != "manifest" or listing.manifests_given]
-    widths = [min(max(len(line[at]) for line in [_COLUMN_HEADINGS, *cells]), _MAX_COLUMN_WIDTH) for at in shown]
-    for row, line in zip((None, *listing.rows), (_COLUMN_HEADINGS, *cells), strict=True):
-        parts = [_align_cell(_COLUMN_HEADINGS[at], line[at], width) for at, width in zip(shown, widths, strict=True)]
-        text = f"  {'  '.join(parts)}".rstrip()
+    widths = {at: min(max(len(line[at]) for line in lines), _MAX_COLUMN_WIDTH) for at in shown}
+    for row, line in zip((None, *listing.rows), lines, strict=True):
+        cells = [
+            line[at].rjust(widths[at]) if _COLUMN_HEADINGS[at] in _NUMBERS else line[at].ljust(widths[at])
+            for at in shown
+        ]
+        text = f"  {'  '.join(cells)}".rstrip()
         if truncate and len(text) > layout.width:
             text = f"{text[: layout.width - 3]}..."
         yield layout.colorize(text, _choose_style(row) if row else DIM)
-
-
-def _align_cell(heading: str, cell: str, width: int) -> str:
-    return cell.rjust(width) if heading in ("partitions", "replicas") else cell.ljust(width)
 
 
 def _format_cells(row: TopicRow) -> tuple[str, ...]:
@@ -96,7 +95,7 @@ def _format_totals(listing: TopicList) -> str:
         "with unequal replicas": sum(TopicFlag.UNEQUAL_REPLICAS in row.flags for row in rows),
         "without owner": sum(TopicFlag.UNOWNED in row.flags for row in rows),
         "undeclared": sum(TopicFlag.UNDECLARED in row.flags for row in rows),
-        "of unknown state": sum(not row.states_known and _CRITICAL.isdisjoint(row.flags) for row in rows),
+        "with unknown state": sum(not row.states_known and _CRITICAL.isdisjoint(row.flags) for row in rows),
     }
     present_count = sum(TopicFlag.MISSING not in row.flags for row in rows)
     topic_text = (

@@ -1,4 +1,4 @@
-"""Plans as text for a terminal: one cluster after the other, in 80 columns and without a legend.
+"""Plans as text for a terminal, in 80 columns and without a legend: in full, in short, or only their summaries.
 
 ``plan`` and ``apply`` print it; the operator writes the text of one topic into the Topic's status. This module has the
 order of the parts: ``topic_block`` formats the topics, ``brokers`` the broker table, ``summary`` the last lines.
@@ -12,9 +12,10 @@ from dataclasses import replace
 from itertools import chain
 
 from topiarist.errors import Reason
-from topiarist.model.plan import Issue, Plan, TopicPlan
-from topiarist.output import groups
-from topiarist.output.text import apply, brokers, summary, topic_block
+from topiarist.model.plan import Plan, TopicPlan
+from topiarist.output.groups import GroupedItems, group_items, list_exceeded_budgets
+from topiarist.output.text import brokers, summary, topic_block
+from topiarist.output.text.changes import RISK_STYLES
 from topiarist.output.text.layout import (
     BOLD,
     BOLD_RED,
@@ -22,27 +23,22 @@ from topiarist.output.text.layout import (
     TextLayout,
     choose_action_column,
     fill_lines,
-    format_names,
-    format_section,
+    join_sections,
     sanitize,
     wrap,
 )
 from topiarist.text import format_count
 
 _NOTICE_NOUNS = {
-    Reason.DELETION_IN_PROGRESS: ("deletion under way", "deletions under way"),
-    Reason.POLICY_WARNING: ("word from a policy", "words from policies"),
-    Reason.REPLICAS_DIFFER: ("topic placed otherwise", "topics placed otherwise"),
-    Reason.STALE_OWNERSHIP_RECORD: ("stale record", "stale records"),
-    Reason.EXISTING_PROBLEM: ("fault that stands on the cluster", "faults that stand on the cluster"),
-    Reason.UNMANAGED: ("config key left alone", "config keys left alone"),
-    Reason.IGNORED: ("difference ignored", "differences ignored"),
-    Reason.MODIFIED_EXTERNALLY: ("topic changed by others", "topics changed by others"),
+    Reason.DELETION_IN_PROGRESS: ("deletion in progress", "deletions in progress"),
+    Reason.POLICY_WARNING: ("policy warning", "policy warnings"),
+    Reason.REPLICAS_DIFFER: ("topic with different replica lists", "topics with different replica lists"),
+    Reason.STALE_OWNERSHIP_RECORD: ("stale ownership record", "stale ownership records"),
+    Reason.UNMANAGED: ("unmanaged config key", "unmanaged config keys"),
+    Reason.IGNORED: ("ignored difference", "ignored differences"),
+    Reason.MODIFIED_EXTERNALLY: ("topic with external changes", "topics with external changes"),
 }
-
 _MAX_SHOWN_PROBLEMS = 6
-
-format_report = apply.format_report
 
 
 def format_plans(plans: Sequence[Plan], layout: TextLayout, *, applying: bool = False) -> str:
@@ -51,45 +47,60 @@ def format_plans(plans: Sequence[Plan], layout: TextLayout, *, applying: bool = 
     Several plans end with one summary line for all. Set ``applying`` if the plans are about to be applied: the advice
     on what ``apply`` requires is then omitted.
     """
+    sections = (_format_plan(plan, layout, applying=applying) for plan in plans)
+    return _join_plans(chain.from_iterable(sections), plans, layout)
+
+
+def format_topic_lines(plans: Sequence[Plan], layout: TextLayout, *, applying: bool = False) -> str:
+    """Return the plans with one line for each topic with a change or refusal."""
+    sections: list[Iterable[str]] = []
+    for plan in plans:
+        aligned = replace(layout, action_column=choose_action_column(topic.topic for topic in plan.topics))
+        lines = [line for topic in plan.topics for line in _format_topic_line(topic, aligned)]
+        sections += [format_cluster_header(plan, layout), lines, _format_end(plan, layout, applying=applying)]
+    return _join_plans(sections, plans, layout)
+
+
+def format_summaries(plans: Sequence[Plan], layout: TextLayout, *, applying: bool = False) -> str:
+    """Return only the summary of each plan, and the write block of a cluster that has one."""
     lines: list[str] = []
     for plan in plans:
-        lines.extend(format_plan(plan, layout, applying=applying))
-        lines.append("")
-    if len(plans) > 1:
-        lines.append(
-            summary.format_summary_line(
-                layout, summary.count_plans(plans), f"All {format_count(len(plans), 'cluster')}"
-            )
-        )
-        lines.append("")
-    return "\n".join(lines[:-1]) + "\n" if lines else ""
+        name = sanitize(plan.cluster)
+        if plan.write_block.reason is not None:
+            block = f"{f'{name}: ' if name else ''}{_describe_write_block(plan)}"
+            lines.append(layout.colorize(sanitize(block), BOLD_RED))
+        label = name if len(plans) > 1 else summary.PLAN_LABEL
+        lines += _format_end(plan, layout, label, applying=applying)
+    return _join_plans([lines], plans, layout)
 
 
 def format_topic_plan(plan: TopicPlan) -> str:
     """Return the plan of one topic by itself; empty if the plan is empty."""
-    page = TextLayout(action_column=choose_action_column([plan.topic]))
-    return "\n".join(line.rstrip() for line in topic_block.format_topic(page, plan, groups.GroupedItems()))
+    layout = TextLayout(action_column=choose_action_column([plan.topic]))
+    return "\n".join(line.rstrip() for line in topic_block.format_topic(layout, plan, GroupedItems()))
 
 
-def format_plan(plan: Plan, layout: TextLayout, *, applying: bool = False) -> Iterator[str]:
-    """Yield the lines of one plan."""
-    grouped = groups.group_items(plan)
+def _join_plans(sections: Iterable[Iterable[str]], plans: Sequence[Plan], layout: TextLayout) -> str:
+    total: list[str] = []
+    if len(plans) > 1:
+        label = f"All {format_count(len(plans), 'cluster')}"
+        total.append(summary.format_summary_line(layout, summary.count_plans(plans), label))
+    return join_sections([*sections, total]) + "\n" if plans else ""
+
+
+def _format_plan(plan: Plan, layout: TextLayout, *, applying: bool) -> Iterator[Iterable[str]]:
+    grouped = group_items(plan)
     layout = replace(layout, action_column=choose_action_column(topic.topic for topic in plan.topics))
-    yield from format_cluster_header(plan, layout)
-    yield from _prepend_blank_line(_format_topic_blocks(plan, layout, grouped))
-    yield from _prepend_blank_line(brokers.format_broker_table(layout, plan))
-    yield from _prepend_blank_line(_format_cluster_sections(plan, layout, grouped))
-    yield ""
-    yield summary.format_summary_line(layout, summary.count_plan(plan))
+    yield format_cluster_header(plan, layout)
+    yield _format_topic_blocks(plan, layout, grouped)
+    yield brokers.format_broker_table(layout, plan)
+    yield _format_cluster_fields(plan, layout, grouped)
+    yield _format_end(plan, layout, applying=applying)
+
+
+def _format_end(plan: Plan, layout: TextLayout, label: str = summary.PLAN_LABEL, *, applying: bool) -> Iterator[str]:
+    yield summary.format_summary_line(layout, summary.count_plan(plan), label)
     yield from summary.format_data_losses(layout, plan, advice="" if applying else summary.DATA_LOSS_ADVICE)
-
-
-def _prepend_blank_line(lines: Iterable[str]) -> Iterator[str]:
-    """Yield an empty line and the given lines; nothing if there are none."""
-    for number, text in enumerate(lines):
-        if number == 0:
-            yield ""
-        yield text
 
 
 def format_cluster_header(plan: Plan, layout: TextLayout) -> Iterator[str]:
@@ -98,7 +109,7 @@ def format_cluster_header(plan: Plan, layout: TextLayout) -> Iterator[str]:
     start = f"{name}   " if name else ""
     # A long name gets lines of its own, so that enough columns remain for the facts.
     at = len(start) if len(start) <= layout.width // 2 else 4
-    controller = f"controller {plan.controller} at epoch {plan.controller_epoch}"
+    controller = f"controller {plan.controller}, epoch {plan.controller_epoch}"
     facts = (
         f"cluster {sanitize(plan.cluster_id) or 'without id'},",
         f"{describe_brokers(plan)},",
@@ -112,9 +123,12 @@ def format_cluster_header(plan: Plan, layout: TextLayout) -> Iterator[str]:
         yield " " * at + first
     yield from (" " * at + part for part in rest)
     if plan.write_block.reason is not None:
-        word = f"closed: {plan.write_block.reason}"
-        for part in wrap(f"{word}: {plan.write_block.message}; nothing is written", layout.width - 2):
+        for part in wrap(_describe_write_block(plan), layout.width - 2):
             yield f"  {layout.colorize(part, BOLD_RED)}"
+
+
+def _describe_write_block(plan: Plan) -> str:
+    return f"write block: {plan.write_block.reason}: {plan.write_block.message}; nothing is written"
 
 
 def describe_brokers(plan: Plan) -> str:
@@ -128,7 +142,7 @@ def describe_brokers(plan: Plan) -> str:
     return f"{words} ({without} without)" if without else words
 
 
-def _format_topic_blocks(plan: Plan, layout: TextLayout, grouped: groups.GroupedItems) -> Iterator[str]:
+def _format_topic_blocks(plan: Plan, layout: TextLayout, grouped: GroupedItems) -> Iterator[str]:
     """Yield the blocks, with an empty line around each block of more than one line."""
     height = 0
     own = (topic_block.format_topic(layout, topic, grouped) for topic in plan.topics)
@@ -140,68 +154,45 @@ def _format_topic_blocks(plan: Plan, layout: TextLayout, grouped: groups.Grouped
         height = len(lines) or height
 
 
-def _format_cluster_sections(plan: Plan, layout: TextLayout, grouped: groups.GroupedItems) -> Iterator[str]:
-    """Yield the sections about the whole cluster.
-
-    These are notices without a block, owned topics that are not in the given paths, exceeded budgets and warnings.
-    """
+def _format_cluster_fields(plan: Plan, layout: TextLayout, grouped: GroupedItems) -> Iterator[str]:
     # A verbose layout shows every notice below its topic.
-    unlisted_notices = () if layout.verbose else tuple(_list_unlisted_notices(plan, grouped))
-    counted = Counter(notice.reason for _, notice in unlisted_notices if notice.reason is not Reason.EXISTING_PROBLEM)
-    if counted:
-        listed = ", ".join(
-            f"{number:,} {_choose_notice_noun(reason, number)}" for reason, number in sorted(counted.items())
-        )
-        yield from format_section(layout, "notices", wrap(f"{listed} (-v shows them)", layout.text_width))
-    yield from _format_existing_problems(
-        layout, [(topic, notice) for topic, notice in unlisted_notices if notice.reason is Reason.EXISTING_PROBLEM]
-    )
+    unlisted = [] if layout.verbose else list(topic_block.list_unlisted_notices(plan, grouped))
+    counts = Counter(notice.reason for _, notice in unlisted if notice.reason is not Reason.EXISTING_PROBLEM)
+    if counts:
+        nouns = {reason: _NOTICE_NOUNS.get(reason, (str(reason), str(reason))) for reason in counts}
+        listed = ", ".join(f"{number:,} {nouns[reason][number != 1]}" for reason, number in sorted(counts.items()))
+        yield from layout.format_text_section("notices", f"{listed} (-v shows them)")
+    problems = [(topic, notice.message) for topic, notice in unlisted if notice.reason is Reason.EXISTING_PROBLEM]
+    yield from layout.format_message_groups("warning", problems, _MAX_SHOWN_PROBLEMS, YELLOW)
     if plan.orphans:
         words = f"{format_count(len(plan.orphans), 'owned topic')} {summary.NOT_IN_PATHS}"
-        lines = [f"{words}:", *format_names(layout, plan.orphans)]
-        yield from format_section(
-            layout, "others", lines if layout.verbose else wrap(f"{words} (-v lists them)", layout.text_width)
-        )
-    for message, hint in groups.list_exceeded_budgets(plan):
-        yield from format_section(layout, "over budget", wrap(message, layout.text_width), BOLD_RED)
-        yield from format_section(layout, "fix", wrap(hint, layout.text_width))
-    for warning in plan.warnings:
-        yield from format_section(layout, "warning", wrap(warning, layout.text_width), YELLOW)
-
-
-def _list_unlisted_notices(plan: Plan, grouped: groups.GroupedItems) -> Iterator[tuple[str, Issue]]:
-    """Yield each notice that no block shows, with its topic."""
-    for topic in plan.topics:
-        if topic.notices:
-            shown = topic_block.has_own_block(topic, grouped)
-            yield from (
-                (topic.topic, notice) for notice in topic.notices if notice.reason is Reason.UNMANAGED or not shown
-            )
-
-
-def _format_existing_problems(layout: TextLayout, notices: Sequence[tuple[str, Issue]]) -> Iterator[str]:
-    """Yield the existing problems of the cluster, grouped by message.
-
-    The most frequent message comes first; of more than ``_MAX_SHOWN_PROBLEMS`` messages the rest is counted.
-    """
-    kinds: dict[str, list[str]] = {}
-    for topic, notice in notices:
-        kinds.setdefault(notice.message, []).append(topic)
-    ordered = sorted(kinds.items(), key=lambda kind: -len(kind[1]))
-    shown = ordered if len(ordered) <= _MAX_SHOWN_PROBLEMS else ordered[: _MAX_SHOWN_PROBLEMS - 1]
-    for message, topics in shown:
-        if len(topics) == 1:
-            yield from format_section(layout, "warning", wrap(f"{topics[0]}: {message}", layout.text_width), YELLOW)
+        if layout.verbose:
+            lines = [f"{words}:", *layout.format_names(plan.orphans)]
         else:
-            lines = [
-                *wrap(f"{format_count(len(topics), 'topic')}: {message}", layout.text_width),
-                *format_names(layout, topics),
-            ]
-            yield from format_section(layout, "warning", lines, YELLOW)
-    if left := sum(len(topics) for _, topics in ordered[len(shown) :]):
-        words = f"{left:,} more {_choose_notice_noun(Reason.EXISTING_PROBLEM, left)} (-v shows them)"
-        yield from format_section(layout, "warning", wrap(words, layout.text_width), YELLOW)
+            lines = layout.wrap(f"{words} (-v lists them)")
+        yield from layout.format_section("orphans", lines)
+    yield from format_exceeded_budgets(layout, plan)
+    yield from layout.format_warnings(plan.warnings)
 
 
-def _choose_notice_noun(reason: Reason, number: int) -> str:
-    return _NOTICE_NOUNS.get(reason, (str(reason), str(reason)))[number != 1]
+def format_exceeded_budgets(layout: TextLayout, plan: Plan) -> Iterator[str]:
+    """Yield each exceeded budget of the cluster, with its hint."""
+    for message, hint in list_exceeded_budgets(plan):
+        yield from layout.format_text_section("over budget", message, BOLD_RED)
+        yield from layout.format_text_section("fix", hint)
+
+
+def _format_topic_line(topic: TopicPlan, layout: TextLayout) -> Iterator[str]:
+    """Yield one line for the topic, with the reasons of its refusals; nothing if the topic has only notices."""
+    reasons: dict[str, dict[str, None]] = {"refused": {}, "held back": {}}
+    for issue in topic.refusals:
+        label = "held back" if issue.reason in topic_block.CLUSTER_WIDE_REASONS else "refused"
+        reasons[label][issue.reason.value] = None
+    parts = [f"{label}: {', '.join(names)}" for label, names in reasons.items() if names]
+    sign, risk = "!", ""
+    if topic.changes:
+        parts.insert(0, topic_block.describe_action(topic))
+        sign, risk = topic_block.choose_sign(topic), f"  {layout.colorize(topic.risk.label, RISK_STYLES[topic.risk])}"
+    if parts:
+        start = f"  {sign} {sanitize(topic.topic)}".ljust(layout.action_column - 1)
+        yield f"{start} {'; '.join(parts)}{risk}"

@@ -1,6 +1,6 @@
 """The last lines of a plan: one line of counts that add up, and the topics that may lose data.
 
-``text.plan`` and ``text.short`` print them; ``markdown.plan`` uses the counts for its table and title.
+``text.plan`` prints them; ``markdown.plan`` uses the counts for its table and title.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from topiarist.model.plan import (
     AddPartitions,
+    Change,
     CreateTopic,
     DeleteTopic,
     Nudge,
@@ -18,11 +19,10 @@ from topiarist.model.plan import (
     ReleaseOwnership,
     Risk,
     TakeOwnership,
-    TopicPlan,
     UpdateConfig,
 )
 from topiarist.output.groups import describe_ownership_action, is_record_only
-from topiarist.output.text.layout import BOLD, BOLD_RED, TextLayout, fill_lines, format_names, sanitize, wrap
+from topiarist.output.text.layout import BOLD, BOLD_RED, TextLayout, fill_lines, sanitize, wrap
 from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS
 from topiarist.text import format_count
 
@@ -42,7 +42,7 @@ NOT_IN_PATHS = "not in the given paths"
 Manifests in other paths may declare them.
 """
 
-DATA_LOSS_ADVICE = " apply asks, or wants --allow-risk DataLoss"
+DATA_LOSS_ADVICE = " confirm it in apply, or pass --allow-risk DataLoss"
 _LABEL_ORDER = (*_ACTIONABLE_LABELS, "refused", "observed", "unchanged", NOT_IN_PATHS)
 
 
@@ -61,35 +61,33 @@ class PlanCounts(NamedTuple):
 def count_plan(plan: Plan) -> PlanCounts:
     """Count the topics of a plan."""
     counts: Counter[str] = Counter()
-    held: Counter[str] = Counter()
+    withheld: Counter[str] = Counter()
     for topic in plan.topics:
         if topic.observe_only:
             counts["unchanged" if is_record_only(topic) else "observed"] += bool(topic.changes)
         else:
-            counts.update(_change_labels(topic))
+            counts.update(_list_labels(topic.changes, adopts=bool(describe_ownership_action(topic))))
+        # A refusal for a cluster-wide reason counts as held back: the topic itself has no error.
         counts["refused"] += any(issue.reason not in CLUSTER_WIDE_REASONS for issue in topic.refusals)
-        held.update(_withheld_labels(topic))
+        changes = [
+            change for issue in topic.refusals if issue.reason in CLUSTER_WIDE_REASONS for change in issue.withheld
+        ]
+        withheld.update(_list_labels(changes, adopts=not (topic.before and topic.before.valid_record)))
     counts["unchanged"] += plan.unchanged
     counts[NOT_IN_PATHS] += len(plan.orphans)
-    reason = (plan.write_block.summary or "over budget") if held else ""
-    return PlanCounts(_sort_counts(counts), _sort_counts(held), reason)
+    reason = (plan.write_block.summary or "over budget") if withheld else ""
+    return PlanCounts(_sort_counts(counts), _sort_counts(withheld), reason)
+
+
+def _list_labels(changes: Sequence[Change], *, adopts: bool) -> set[str]:
+    """Return the kinds of a topic's changes; a record that goes with other changes is no kind of its own."""
+    if changes and all(isinstance(change, TakeOwnership) for change in changes):
+        return {"to adopt" if adopts else "record only"}
+    return {_ACTION_LABELS[type(change)] for change in changes if type(change) in _ACTION_LABELS}
 
 
 def _sort_counts(counts: Mapping[str, int]) -> Mapping[str, int]:
-    return {word: counts[word] for word in _LABEL_ORDER if counts[word]}
-
-
-def _change_labels(topic: TopicPlan) -> set[str]:
-    if is_record_only(topic):
-        return {"to adopt" if describe_ownership_action(topic) else "record only"}
-    return {_ACTION_LABELS[type(change)] for change in topic.changes if type(change) in _ACTION_LABELS}
-
-
-def _withheld_labels(topic: TopicPlan) -> set[str]:
-    changes = [change for issue in topic.refusals if issue.reason in CLUSTER_WIDE_REASONS for change in issue.withheld]
-    if changes and all(isinstance(change, TakeOwnership) for change in changes):
-        return {"record only" if topic.before and topic.before.valid_record else "to adopt"}
-    return {_ACTION_LABELS[type(change)] for change in changes if type(change) in _ACTION_LABELS}
+    return {label: counts[label] for label in _LABEL_ORDER if counts[label]}
 
 
 def count_plans(plans: Sequence[Plan]) -> PlanCounts:
@@ -98,20 +96,17 @@ def count_plans(plans: Sequence[Plan]) -> PlanCounts:
     If only one cluster withholds changes, ``withheld_reason`` names that cluster.
     """
     counts: Counter[str] = Counter()
-    held: Counter[str] = Counter()
+    withheld: Counter[str] = Counter()
     reasons = []
     for plan in plans:
         plan_counts = count_plan(plan)
         counts.update(plan_counts.counts)
-        held.update(plan_counts.withheld)
+        withheld.update(plan_counts.withheld)
         if plan_counts.withheld:
-            reasons.append(
-                f"{plan.cluster}: {plan_counts.withheld_reason}"
-                if plan.cluster and len(plans) > 1
-                else plan_counts.withheld_reason
-            )
-    reason = reasons[0] if len(reasons) == 1 else f"on {format_count(len(reasons), 'cluster')}"
-    return PlanCounts(_sort_counts(counts), _sort_counts(held), reason if reasons else "")
+            name = f"{plan.cluster}: " if plan.cluster and len(plans) > 1 else ""
+            reasons.append(name + plan_counts.withheld_reason)
+    reason = "" if not reasons else reasons[0] if len(reasons) == 1 else f"on {format_count(len(reasons), 'cluster')}"
+    return PlanCounts(_sort_counts(counts), _sort_counts(withheld), reason)
 
 
 def format_summary_line(layout: TextLayout, plan_counts: PlanCounts, label: str = PLAN_LABEL) -> str:
@@ -120,30 +115,29 @@ def format_summary_line(layout: TextLayout, plan_counts: PlanCounts, label: str 
     ``label`` names the plan or the cluster; the line is wrapped to the layout's width.
     """
     text = _format_sentence(plan_counts, label)
-    *before, last = text.split(", ")
-    lines = (
-        wrap(text, layout.width)
-        if plan_counts.withheld
-        else fill_lines([*(f"{part}," for part in before), last], layout.width)
-    )
+    if plan_counts.withheld:
+        lines = wrap(text, layout.width)
+    else:
+        *before, last = text.split(", ")
+        lines = fill_lines([*(f"{part}," for part in before), last], layout.width)
     return "\n".join(layout.colorize(part, BOLD) for part in lines)
 
 
 def _format_sentence(plan_counts: PlanCounts, label: str) -> str:
     counts = plan_counts.counts
+    actions = {word: number for word, number in counts.items() if word in _ACTIONABLE_LABELS}
     if plan_counts.withheld:
-        pending = _join_counts({word: number for word, number in counts.items() if word in _ACTIONABLE_LABELS})
-        rest = _join_counts({word: number for word, number in counts.items() if word not in _ACTIONABLE_LABELS})
+        rest = {word: number for word, number in counts.items() if word not in actions}
         held = f"{_join_counts(plan_counts.withheld)}, held back: {sanitize(plan_counts.withheld_reason)}"
-        return f"{label}: {'; '.join(filter(None, [pending, held, rest]))}."
-    nothing = "No changes:" if label == PLAN_LABEL else f"{label}: no changes,"
-    if any(word in _ACTIONABLE_LABELS for word in counts):
+        return f"{label}: {'; '.join(filter(None, [_join_counts(actions), held, _join_counts(rest)]))}."
+    if actions:
         return f"{label}: {_join_counts(counts)}."
+    nothing = "No changes:" if label == PLAN_LABEL else f"{label}: no changes,"
     if not counts:
-        return f"{nothing} no topic is asked for."
+        return f"{nothing} no topics are declared."
     if set(counts) == {"unchanged"}:
-        verb = "is as it" if counts["unchanged"] == 1 else "are as they"
-        return f"{nothing} {format_count(counts['unchanged'], 'topic')} {verb} should be."
+        verb = "matches its manifest" if counts["unchanged"] == 1 else "match their manifests"
+        return f"{nothing} {format_count(counts['unchanged'], 'topic')} {verb}."
     return f"{nothing} {_join_counts(counts)}."
 
 
@@ -160,7 +154,6 @@ def format_data_losses(layout: TextLayout, plan: Plan, advice: str) -> Iterator[
     if not risky:
         return
     changes = sum(change.assessment.risk is Risk.DATA_LOSS for topic in risky for change in topic.changes)
-    lines = format_names(layout, [topic.topic for topic in risky])
     for part in wrap(f"{format_count(changes, 'change')} may lose data:{advice}", layout.width):
         yield layout.colorize(part, BOLD_RED)
-    yield from (f"    {part}" for part in lines)
+    yield from (f"    {part}" for part in layout.format_names([topic.topic for topic in risky]))

@@ -4,7 +4,7 @@ Every block has the same heading: a sign, a name, the action, and the risk at th
 
     +  create      ~  grow, configure      -  delete      =  ownership record only      !  refused      .  not applied
 
-``text.plan``, ``text.short``, ``text.describe`` and ``markdown.plan`` call this module. ``groups`` finds the changes
+``text.plan``, ``text.describe`` and ``markdown.plan`` call this module. ``groups`` finds the changes
 and refusals that many topics share; their block lists the topic names.
 """
 
@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 
 from topiarist.errors import Reason
 from topiarist.model.plan import (
-    Change,
     ConfigItem,
     CreateTopic,
     DeleteTopic,
     Issue,
+    Plan,
     ReleaseOwnership,
     Risk,
     TakeOwnership,
@@ -36,26 +36,14 @@ from topiarist.output.groups import (
 from topiarist.output.text.changes import (
     FROM_CLUSTER_DEFAULTS,
     RISK_STYLES,
+    SharedDefaults,
     format_changes,
-    format_risk_reasons,
+    format_risks,
     highest_risk,
     is_fully_shared,
     summarize_changes,
 )
-from topiarist.output.text.layout import (
-    BOLD_RED,
-    DIM,
-    GREEN,
-    YELLOW,
-    TextLayout,
-    format_field,
-    format_heading,
-    format_names,
-    format_text_field,
-    right_align,
-    sanitize,
-    wrap,
-)
+from topiarist.output.text.layout import BOLD_RED, DIM, GREEN, YELLOW, TextLayout, sanitize
 from topiarist.output.text.values import ConfigRow, format_config_lines
 from topiarist.text import format_count
 
@@ -65,21 +53,24 @@ CLUSTER_WIDE_REASONS = frozenset(
 """Reasons about the cluster rather than a topic: the header or a remark at the end explains them."""
 
 _SIGN_STYLES = {"+": GREEN, "~": YELLOW, "-": BOLD_RED, "!": BOLD_RED, "=": "", ".": DIM}
+_MAX_SHOWN_OLD_VALUES = 6
 
 
 def format_topic(layout: TextLayout, plan: TopicPlan, grouped: GroupedItems) -> Iterator[str]:
     """Yield the blocks of one topic, without anything that a group's block shows."""
     if has_ungrouped_changes(plan, grouped):
-        yield from _format_changed_topic(layout, plan, grouped)
+        yield from _format_block_heading(layout, choose_sign(plan), plan.topic, describe_action(plan), plan.risk)
+        yield from format_changes(layout, plan.changes, shared_defaults=shared_defaults_of(plan, grouped))
+        yield from layout.format_text_field("record", describe_record_too(plan))
     for issue in list_ungrouped_refusals(plan, grouped):
-        yield from format_refusal(layout, plan, issue)
-    if has_own_block(plan, grouped):
-        yield from _format_notices(layout, plan)
-    elif layout.verbose and plan.notices:
-        yield from format_block_heading(
-            layout, ".", plan.topic, "see above" if plan.changes or plan.refusals else "nothing to do"
-        )
-        yield from _format_notices(layout, plan)
+        yield from _format_refusal(layout, [(plan, issue)])
+    own_block = has_own_block(plan, grouped)
+    if layout.verbose and plan.notices and not own_block:
+        action = "see above" if plan.changes or plan.refusals else "nothing to do"
+        yield from _format_block_heading(layout, ".", plan.topic, action)
+    for notice in plan.notices if own_block or layout.verbose else ():
+        if layout.verbose or notice.reason is not Reason.UNMANAGED:
+            yield from layout.format_text_field(label_notice(notice), notice.message)
 
 
 def has_own_block(plan: TopicPlan, grouped: GroupedItems) -> bool:
@@ -88,6 +79,7 @@ def has_own_block(plan: TopicPlan, grouped: GroupedItems) -> bool:
 
 
 def list_ungrouped_refusals(plan: TopicPlan, grouped: GroupedItems) -> Sequence[Issue]:
+    """Return the refusals of a topic that no group shows."""
     if not grouped.refusals:
         return plan.refusals
     return [issue for issue in plan.refusals if refusal_group_key(issue) not in grouped.refusals]
@@ -105,37 +97,42 @@ def has_ungrouped_changes(plan: TopicPlan, grouped: GroupedItems) -> bool:
     return bool(plan.changes) and not is_fully_shared(plan.changes, grouped.defaults)
 
 
-def _format_changed_topic(layout: TextLayout, plan: TopicPlan, grouped: GroupedItems) -> Iterator[str]:
-    action, record = summarize_changes(plan.changes), describe_ownership_action(plan)
-    if plan.observe_only:
-        yield from format_block_heading(layout, ".", plan.topic, f"observed, not done: {action}", plan.risk)
-        yield from format_changes(layout, plan.changes)
-    elif is_record_only(plan):
-        yield from format_block_heading(layout, "=", plan.topic, describe_record_only(record), Risk.SAFE)
-    else:
-        yield from format_block_heading(layout, choose_sign(plan.changes), plan.topic, action, plan.risk)
-        yield from format_changes(layout, plan.changes, shared_defaults=grouped.defaults)
-        yield from format_text_field(layout, "record", f"{record}: the topic becomes ours" if record else "")
+def shared_defaults_of(plan: TopicPlan, grouped: GroupedItems) -> SharedDefaults:
+    """Return the defaults that are shown once for many topics; none for an observed topic, which no group lists."""
+    return () if plan.observe_only else grouped.defaults
 
 
-def choose_sign(changes: Sequence[Change]) -> str:
+def list_unlisted_notices(plan: Plan, grouped: GroupedItems) -> Iterator[tuple[str, Issue]]:
+    """Yield each notice that no block shows, with its topic; unmanaged keys are in no block."""
+    for topic in plan.topics:
+        if topic.notices:
+            shown = has_own_block(topic, grouped)
+            yield from ((topic.topic, each) for each in topic.notices if each.reason is Reason.UNMANAGED or not shown)
+
+
+def label_notice(notice: Issue) -> str:
+    """Return ``warning`` for a problem of the existing topic, else ``note``."""
+    return "warning" if notice.reason is Reason.EXISTING_PROBLEM else "note"
+
+
+def choose_sign(plan: TopicPlan) -> str:
     """Return the sign for a topic's changes."""
-    if any(isinstance(change, CreateTopic) for change in changes):
+    if plan.observe_only:
+        return "."
+    if any(isinstance(change, CreateTopic) for change in plan.changes):
         return "+"
-    if any(isinstance(change, DeleteTopic) for change in changes):
+    if any(isinstance(change, DeleteTopic) for change in plan.changes):
         return "-"
-    return "=" if all(isinstance(change, TakeOwnership | ReleaseOwnership) for change in changes) else "~"
+    return "=" if all(isinstance(change, TakeOwnership | ReleaseOwnership) for change in plan.changes) else "~"
 
 
-def format_block_heading(
-    layout: TextLayout, sign: str, name: str, action: str, risk: Risk | None = None
-) -> Iterator[str]:
-    """Yield the heading of a block, in the styles of its sign and its risk."""
-    if risk is None:
-        return format_heading(layout, sign, name, action=action, styles=(_SIGN_STYLES[sign], ""))
-    return format_heading(
-        layout, sign, name, action=action, right_text=risk.label, styles=(_SIGN_STYLES[sign], RISK_STYLES[risk])
-    )
+def describe_action(plan: TopicPlan) -> str:
+    """Return the action of a topic's changes in a few words."""
+    if is_record_only(plan):
+        action = describe_record_only(describe_ownership_action(plan))
+    else:
+        action = summarize_changes(plan.changes)
+    return f"observed, not applied: {action}" if plan.observe_only else action
 
 
 def describe_record_only(ownership_action: str) -> str:
@@ -143,122 +140,94 @@ def describe_record_only(ownership_action: str) -> str:
 
     ``ownership_action`` is a result of ``describe_ownership_action``.
     """
-    return (
-        f"{ownership_action}: only our record is written"
-        if ownership_action
-        else "only our record is brought up to date"
-    )
+    return f"{ownership_action} (ownership record only)" if ownership_action else "update the ownership record"
 
 
-def _format_notices(layout: TextLayout, plan: TopicPlan) -> Iterator[str]:
-    for notice in plan.notices:
-        if layout.verbose or notice.reason is not Reason.UNMANAGED:
-            yield from format_text_field(
-                layout, "warning" if notice.reason is Reason.EXISTING_PROBLEM else "note", notice.message
-            )
+def describe_record_too(plan: TopicPlan) -> str:
+    """Return the action on the ownership record that goes with a topic's other changes; empty without one."""
+    ownership_action = "" if plan.observe_only or is_record_only(plan) else describe_ownership_action(plan)
+    return f"{ownership_action}: the ownership record is written too" if ownership_action else ""
 
 
-def format_refusal(layout: TextLayout, plan: TopicPlan, issue: Issue) -> Iterator[str]:
-    """Yield one refusal: message, location, hint and withheld changes."""
-    yield from format_refusal_heading(layout, plan.topic, issue)
-    if issue.reason not in CLUSTER_WIDE_REASONS:
-        yield from format_field_location(layout, plan, issue)
-        yield from format_text_field(layout, "fix", issue.hint)
-        yield from format_rule_location(layout, issue)
-    yield from format_withheld_changes(layout, issue)
+def _format_block_heading(
+    layout: TextLayout, sign: str, name: str, action: str, risk: Risk | None = None
+) -> Iterator[str]:
+    label, risk_style = ("", "") if risk is None else (risk.label, RISK_STYLES[risk])
+    styles = (_SIGN_STYLES[sign], risk_style)
+    return layout.format_heading(sign, name, action=action, right_text=label, styles=styles)
 
 
-def format_refusal_heading(layout: TextLayout, name: str, issue: Issue) -> Iterator[str]:
-    """Yield the heading of a refusal; cluster-wide reasons are not repeated for each topic."""
+def _format_refusal(layout: TextLayout, members: Sequence[tuple[TopicPlan, Issue]]) -> Iterator[str]:
+    """Yield one refusal, of one topic or shared by several.
+
+    A cluster-wide reason, its message and its hint are not repeated for each topic.
+    """
+    plan, issue = members[0]
+    name = plan.topic if len(members) == 1 else format_count(len(members), "topic")
+    withheld, risk = summarize_changes(issue.withheld), highest_risk(issue.withheld)
     if issue.reason in CLUSTER_WIDE_REASONS:
-        return format_block_heading(
-            layout, "!", name, f"held back: {summarize_changes(issue.withheld)}", highest_risk(issue.withheld)
-        )
-    return format_block_heading(layout, "!", name, f"refused: {issue.message}")
+        yield from _format_block_heading(layout, "!", name, f"held back: {withheld}", risk)
+    else:
+        yield from _format_block_heading(layout, "!", name, f"refused: {issue.message}")
+        yield from _format_field_location(layout, plan, issue, other_topics=len(members) - 1)
+        yield from layout.format_text_field("fix", choose_hint(members))
+        rule = issue.rule_origin.locate() if issue.rule_origin else None
+        yield from layout.format_text_field("rule", str(rule) if rule else "")
+        if issue.withheld:
+            line = layout.align_right(withheld, risk.label, layout.text_width, RISK_STYLES[risk])
+            yield from layout.format_field("held back", [line])
+    yield from format_changes(layout, issue.withheld, already_shown=issue.message)
+    if len(members) > 1:
+        yield from layout.format_field("topics", layout.format_names([member.topic for member, _ in members]))
 
 
-def format_field_location(layout: TextLayout, plan: TopicPlan, issue: Issue, other_topics: int = 0) -> Iterator[str]:
-    """Yield the location of the refused value, with the reason at the right end."""
+def choose_hint(members: Sequence[tuple[TopicPlan, Issue]]) -> str:
+    """Return the hint of a refusal; if several topics share it, it has TOPIC in place of the first topic's name."""
+    plan, issue = members[0]
+    return issue.hint if len(members) == 1 else issue.hint.replace(f"={plan.topic}", "=TOPIC")
+
+
+def _format_field_location(layout: TextLayout, plan: TopicPlan, issue: Issue, other_topics: int) -> Iterator[str]:
     place = find_origin(plan.spec, *issue.field).locate() if plan.spec else None
     text = sanitize(str(place)) if place else ""
     text += f" and {other_topics:,} more" if text and other_topics else ""
-    word = issue.reason.value
-    *before, last = wrap(text, layout.text_width)
-    if len(last) + len(word) + 2 > layout.text_width:
+    reason = issue.reason.value
+    *before, last = layout.wrap(text)
+    if len(last) + len(reason) + 2 > layout.text_width:
         before, last = [*before, last], ""
-    end = right_align(last, word, layout.text_width, layout.colorize(word, DIM))
-    yield from format_field(layout, "at" if text else "", [*before, end])
-
-
-def format_rule_location(layout: TextLayout, issue: Issue) -> Iterator[str]:
-    """Yield the location of the policy rule that caused the issue, if known."""
-    place = issue.rule_origin.locate() if issue.rule_origin else None
-    yield from format_text_field(layout, "rule", str(place) if place else "")
-
-
-def format_withheld_changes(layout: TextLayout, issue: Issue) -> Iterator[str]:
-    """Yield the changes that a refusal withholds, with their fields."""
-    if issue.withheld and issue.reason not in CLUSTER_WIDE_REASONS:
-        risk = highest_risk(issue.withheld)
-        end = right_align(
-            summarize_changes(issue.withheld),
-            risk.label,
-            layout.text_width,
-            layout.colorize(risk.label, RISK_STYLES[risk]),
-        )
-        yield from format_field(layout, "held back", [end])
-    yield from format_changes(layout, issue.withheld, already_shown=issue.message)
-
-
-_MAX_SHOWN_OLD_VALUES = 6
+    end = layout.align_right(last, reason, layout.text_width, DIM)
+    yield from layout.format_field("at" if text else "", [*before, end])
 
 
 def format_group_blocks(layout: TextLayout, grouped: GroupedItems) -> Iterator[Iterator[str]]:
     """Yield one block for each shared default, each ownership action and each shared refusal."""
     yield from (_format_default_group(layout, default, touched) for default, touched in grouped.defaults.items())
     yield from (_format_record_group(layout, words, topics) for words, topics in grouped.ownership_actions.items())
-    yield from (_format_refusal_group(layout, members) for members in grouped.refusals.values())
+    yield from (_format_refusal(layout, members) for members in grouped.refusals.values())
 
 
 def _format_record_group(layout: TextLayout, ownership_action: str, topics: Sequence[TopicPlan]) -> Iterator[str]:
-    yield from format_block_heading(
-        layout, "=", format_count(len(topics), "topic"), describe_record_only(ownership_action), Risk.SAFE
-    )
-    yield from format_field(layout, "topics", format_names(layout, [plan.topic for plan in topics]))
-
-
-def _format_refusal_group(layout: TextLayout, members: Sequence[tuple[TopicPlan, Issue]]) -> Iterator[str]:
-    """Yield one refusal that many topics share; its hint has TOPIC in place of each name."""
-    plan, issue = members[0]
-    yield from format_refusal_heading(layout, format_count(len(members), "topic"), issue)
-    if issue.reason not in CLUSTER_WIDE_REASONS:
-        yield from format_field_location(layout, plan, issue, len(members) - 1)
-        yield from format_text_field(layout, "fix", issue.hint.replace(f"={plan.topic}", "=TOPIC"))
-        yield from format_rule_location(layout, issue)
-    yield from format_withheld_changes(layout, issue)
-    yield from format_field(layout, "topics", format_names(layout, [member.topic for member, _ in members]))
+    action = describe_record_only(ownership_action)
+    yield from _format_block_heading(layout, "=", format_count(len(topics), "topic"), action, Risk.SAFE)
+    yield from layout.format_field("topics", layout.format_names([plan.topic for plan in topics]))
 
 
 def _format_default_group(
     layout: TextLayout, default: ClusterDefault, touched: Sequence[tuple[TopicPlan, ConfigItem]]
 ) -> Iterator[str]:
-    """Yield one default of the cluster, with all the existing topics that it changes."""
     key, _ = default
     risk = max(item.assessment.risk for _, item in touched)
-    yield from format_block_heading(
-        layout, "~", key, f"{FROM_CLUSTER_DEFAULTS}, {format_count(len(touched), 'topic')}", risk
-    )
-    befores = Counter(item for _, item in touched).most_common()
+    action = f"{FROM_CLUSTER_DEFAULTS}, {format_count(len(touched), 'topic')}"
+    yield from _format_block_heading(layout, "~", key, action, risk)
     assessments = Counter(item.assessment for _, item in touched).most_common()
-    yield from format_field(
-        layout,
-        "reason",
-        format_risk_reasons(layout, [(format_count(times, "topic"), assessment) for assessment, times in assessments]),
-    )
-    rows = [ConfigRow(item, f"in {format_count(times, 'topic')}") for item, times in befores[:_MAX_SHOWN_OLD_VALUES]]
-    yield from format_field(layout, "config", format_config_lines(layout, rows))
-    if left := len(befores) - len(rows):
-        yield from format_field(layout, "", [f"and {format_count(left, 'other value')}"])
+    yield from format_risks(layout, [(format_count(times, "topic"), assessment) for assessment, times in assessments])
+    old_values = Counter(item for _, item in touched).most_common()
+    shown = old_values[:_MAX_SHOWN_OLD_VALUES]
+    rows = [ConfigRow(item, f"in {format_count(times, 'topic')}") for item, times in shown]
+    lines = format_config_lines(layout, rows)
+    if left := len(old_values) - len(shown):
+        lines.append(f"and {format_count(left, 'other value')}")
+    yield from layout.format_field("config", lines)
     place = find_origin(spec, "config", key).locate() if (spec := touched[0][0].spec) else None
-    yield from format_text_field(layout, "at", str(place) if place else "")
-    yield from format_field(layout, "topics", format_names(layout, [plan.topic for plan, _ in touched]))
+    yield from layout.format_text_field("at", str(place) if place else "")
+    yield from layout.format_field("topics", layout.format_names([plan.topic for plan, _ in touched]))

@@ -19,6 +19,7 @@ BROKER_DEFAULT = "brokers' default"
 _MAX_LONG = str((1 << 63) - 1)
 _MAX_SHOWN_LISTS = 16
 _MAX_VALUE_LENGTH = 160
+# The width of leader.replication.throttled.replicas; only a few keys are longer.
 _MAX_KEY_WIDTH = 37
 
 
@@ -30,6 +31,7 @@ def humanize_config_value(key: str, text: str) -> str:
     unit = humanize_duration if key.endswith(".ms") else humanize_bytes if key.endswith("bytes") else None
     if unit is None:
         return ""
+    # Kafka's own sentinels: Long.MAX_VALUE and -1 are no limit; local.retention.ms=-2 takes the value of retention.ms.
     if text == _MAX_LONG or (text == "-1" and ".retention." in f".{key}"):
         return "unlimited"
     if text == "-2" and key.startswith("local."):
@@ -52,14 +54,11 @@ def format_config_lines(layout: TextLayout, rows: Sequence[ConfigRow]) -> list[s
 
     A line has a sign, the key, the values before and after, units and the note.
     """
-    widest = max(min(len(sanitize(row.item.key)), _MAX_KEY_WIDTH) for row in rows)
-    lines = []
-    for row in rows:
-        lines.extend(_format_config_line(layout, row, widest))
-    return lines
+    widest = max((min(len(sanitize(row.item.key)), _MAX_KEY_WIDTH) for row in rows), default=0)
+    return [line for row in rows for line in _format_config_row(layout, row, widest)]
 
 
-def _format_config_line(layout: TextLayout, row: ConfigRow, widest: int) -> list[str]:
+def _format_config_row(layout: TextLayout, row: ConfigRow, widest: int) -> list[str]:
     item = row.item
     mark, tone = ("-", BOLD_RED) if item.after is None else ("+", GREEN) if item.before is None else ("~", YELLOW)
     key, sign = sanitize(item.key).ljust(widest), layout.colorize(mark, tone)
@@ -80,30 +79,25 @@ def _format_config_line(layout: TextLayout, row: ConfigRow, widest: int) -> list
 def _format_pieces(layout: TextLayout, row: ConfigRow) -> list[str]:
     """Return the unbreakable parts of a line: before, after, units, note."""
     key, before, after = row.item.key, row.item.before, row.item.after
-    note = [f" {row.note}"] if row.note else []
+    old, new = humanize_config_value(key, before or ""), humanize_config_value(key, after or "")
     if after is None:
-        return [
-            format_value(layout, before or ""),
-            *_parenthesize(humanize_config_value(key, before or "")),
-            f"-> {BROKER_DEFAULT}",
-            *note,
-        ]
-    if before is None:
-        return [format_value(layout, after), *_parenthesize(humanize_config_value(key, after)), *note]
-    old, new = humanize_config_value(key, before), humanize_config_value(key, after)
-    units = f"{old or _append_unit(key, before)} -> {new or _append_unit(key, after)}" if old or new else ""
-    return [format_value(layout, before), f"-> {format_value(layout, after)}", *_parenthesize(units), *note]
-
-
-def _parenthesize(text: str) -> list[str]:
-    return [f" ({text})"] if text else []
+        pieces, units = [format_value(layout, before or "")], old
+    elif before is None:
+        pieces, units = [format_value(layout, after)], new
+    else:
+        pieces = [format_value(layout, before), f"-> {format_value(layout, after)}"]
+        units = f"{old or _append_unit(key, before)} -> {new or _append_unit(key, after)}" if old or new else ""
+    if units:
+        pieces.append(f" ({units})")
+    if after is None:
+        pieces.append(f"-> {BROKER_DEFAULT}")
+    if row.note:
+        pieces.append(f" {row.note}")
+    return pieces
 
 
 def _append_unit(key: str, text: str) -> str:
-    """Return a value that has no other unit with ``ms`` or ``bytes``.
-
-    It is shown beside a value that ``humanize_config_value`` converts.
-    """
+    """Return a bare number with its unit, to be shown beside a value that ``humanize_config_value`` converts."""
     return f"{text} {'ms' if key.endswith('.ms') else 'bytes'}" if text.isascii() and text.isdigit() else text
 
 

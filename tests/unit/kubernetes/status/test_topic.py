@@ -236,7 +236,7 @@ def test_pending_changes_are_told_where_they_wait(state: SyncState) -> None:
     assert part.get("pending") == (["create 3 partitions x 3 replicas"] if waits else None)
     if state in (SyncState.OBSERVED, SyncState.PAUSED):
         assert part["plan"].startswith(". orders")
-        assert "observed, not done: create 3 partitions x 3 replicas" in part["plan"]
+        assert "observed, not applied: create 3 partitions x 3 replicas" in part["plan"]
         assert "0 [1,2,3]" in part["plan"]
     else:
         assert "plan" not in part

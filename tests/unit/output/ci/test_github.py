@@ -29,7 +29,7 @@ def test_the_worst_comes_first_each_at_its_line() -> None:
     )
     text = github.format_plans([replace(found, orphans=("lost",), warnings=("no clusterId",))], ["prod-us"], ROOT)
     assert text.splitlines() == [
-        "::error title=Cluster prod-us::not planned: the log of the run says why",
+        "::error title=Cluster prod-us::not planned: see the log of the run",
         "::error file=topics/d.yaml,line=9,col=15,title=d on prod-eu%3A refused (FewerPartitions)"
         "::48 -> 12 partitions%0Afix: set partitions: 48",
         "::warning file=topics/a.yaml,line=1,col=1,title=a on prod-eu%3A DataLoss"

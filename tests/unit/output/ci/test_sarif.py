@@ -65,7 +65,7 @@ def test_each_rule_is_described_once() -> None:
     assert [rule["id"] for rule in rules] == ["InvalidManifest", "Unreadable"]
     assert [rules[result["ruleIndex"]]["id"] for result in run["results"]] == [r["ruleId"] for r in run["results"]]
     assert log(ZERO._replace(reason="Denied"))["tool"]["driver"]["rules"] == [
-        {"id": "Denied", "shortDescription": {"text": "A manifest that breaks a rule."}}
+        {"id": "Denied", "shortDescription": {"text": "A manifest that violates a rule."}}
     ]
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, RETENTION_CHANGE, existing_topic_plan, plan
+from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, OWN_RECORD, RETENTION_CHANGE, existing_topic_plan, plan
 from support.repo.github_markdown import parse_page
-from support.states import spread_replicas
+from support.states import spread_replicas, topic
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Diagnostic, Location, Reason
 from topiarist.kafka.types import Broker
@@ -74,7 +74,7 @@ def test_a_comment_begins_with_a_row_for_each_cluster() -> None:
         "<!-- topiarist plan -->\n"
         "### Plan: 1 to create, 1 to grow, 1 to delete, 1 record only, 1 refused, 1,624 unchanged.\n"
         "\n"
-        "**1 cluster could not be planned: the log of the run says why.**\n"
+        "**1 cluster could not be planned: see the log of the run.**\n"
         "\n"
         "| cluster | create | grow | configure | delete | record | refused | highest risk |\n"
         "| :-- | --: | --: | --: | --: | --: | --: | :-- |\n"
@@ -179,6 +179,15 @@ def test_a_refusal_has_its_place_and_what_to_do_and_what_it_holds_back() -> None
     )
 
 
+def test_a_refusal_that_gives_the_explanation_still_shows_the_risk() -> None:
+    """The explanation is not repeated; the withheld change is not called safe."""
+    held = Issue(
+        Reason.POLICY_DENIED, f"no: {DATA_LOSS_RISK.explanation}", withheld=(UpdateConfig((RETENTION_CHANGE,)),)
+    )
+    text = below(shown(plan(existing_topic_plan("a", findings=(held,)))), "`a`: refused (PolicyDenied)")
+    assert "- held back: configure\n- **DataLoss**\n" in text
+
+
 def test_what_many_topics_share_is_shown_once() -> None:
     """A default of the cluster, a record to write and a refusal have one section each for all their topics."""
     item = ConfigItem("retention.ms", None, "604800000", SAFE_ASSESSMENT, inherited=True)
@@ -190,7 +199,7 @@ def test_what_many_topics_share_is_shown_once() -> None:
     assert re.findall("#### (.*)", text) == [
         "6 topics: held back: configure",
         "`retention.ms`: from the cluster's defaults, 812 topics",
-        "5 topics: only our record is brought up to date",
+        "5 topics: update the ownership record",
     ]
     assert "`d18` and 793 more\n" in text
 
@@ -205,6 +214,18 @@ def test_what_is_grave_comes_first() -> None:
         replace(existing_topic_plan("e", UpdateConfig((RETENTION_CHANGE,))), observe_only=True),
     ]
     assert re.findall("#### `(.)`", shown(plan(*topics))) == ["c", "d", "b", "a", "e"]
+
+
+def test_an_observed_topic_shows_its_own_changes_and_no_record() -> None:
+    """No group lists an observed topic, so that nothing refers to one; and its record is not written."""
+    item = ConfigItem("retention.ms", None, "604800000", SAFE_ASSESSMENT, inherited=True)
+    defaults = [existing_topic_plan(f"d{number}", UpdateConfig((item,))) for number in range(5)]
+    observed = TopicPlan(
+        "watched", topic("watched", managed_keys=None), None, OWN_RECORD, (UpdateConfig((item,)),), observe_only=True
+    )
+    assert below(shown(plan(*defaults, observed)), "`watched`: observed, not applied: configure") == (
+        "- **Safe**\n\n```diff\n@@ config @@\n+ retention.ms = 604800000  (7 days, from the cluster's defaults)\n```"
+    )
 
 
 def test_the_effect_on_the_brokers_is_shown() -> None:
@@ -236,7 +257,7 @@ def test_a_closed_cluster_says_so() -> None:
     found = replace(
         plan(existing_topic_plan("a", findings=(FEWER,))), write_block=WriteBlock(Reason.FROZEN, "frozen by @ops")
     )
-    assert "\n\n**Closed** (Frozen): frozen by `@ops`; nothing is written.\n\n####" in shown(found)
+    assert "\n\n**Write block** (Frozen): frozen by `@ops`; nothing is written.\n\n####" in shown(found)
 
 
 def test_what_the_head_of_a_closed_cluster_says_is_not_said_again() -> None:
@@ -287,13 +308,13 @@ def test_no_changes_are_few_words() -> None:
     """Nothing to do, nothing asked for, and nothing planned are three things."""
     assert shown(plan()) == (
         "<!-- topiarist plan -->\n"
-        "### No changes: 812 topics are as they should be.\n"
+        "### No changes: 812 topics match their manifests.\n"
         "\n"
         "| cluster | create | grow | configure | delete | record | refused | highest risk |\n"
         "| :-- | --: | --: | --: | --: | --: | --: | :-- |\n"
         "| `prod-eu` |  |  |  |  |  |  |  |\n"
     )
-    assert "### No changes: no topic is asked for.\n" in shown(plan(unchanged=0))
+    assert "### No changes: no topics are declared.\n" in shown(plan(unchanged=0))
     assert "### No plan\n\n**1 cluster could not be planned" in shown(failed=["prod-eu"])
 
 
@@ -333,8 +354,8 @@ def test_whole_topics_are_cut_the_grave_ones_last(number: int) -> None:
     assert 200 < kept < number
     assert len(text.encode()) > plan_.MAX_COMMENT_BYTES - 1_000
     assert text.endswith(
-        f"\n\n**{number - kept:,} topics left out, for which a comment has no room.** "
-        "The whole plan is in the artifact of this run; `topiarist plan -v` prints it too.\n"
+        f"\n\n**The comment is full: {number - kept:,} topics not shown.** "
+        "The full plan is in the artifact of this run; `topiarist plan -v` prints it too.\n"
     )
     assert "#### Effect on the brokers" in text
 
@@ -346,7 +367,7 @@ def test_grave_topics_that_are_cut_are_counted_apart() -> None:
     ]
     text = shown(plan(*grave, TopicPlan("safe", changes=(CREATE,))))
     kept = len(re.findall("#### `t", text))
-    assert f"**{1_001 - kept} topics left out, for which a comment has no room; {1_000 - kept} of them " in text
+    assert f"**The comment is full: {1_001 - kept} topics not shown, {1_000 - kept} of them " in text
 
 
 def test_of_many_clusters_each_shows_its_gravest_topics() -> None:
@@ -429,7 +450,7 @@ def test_a_cluster_without_room_says_how_many_topics_are_not_shown() -> None:
     ]
     text = shown(*fleet)
     assert len(text.encode()) < plan_.MAX_COMMENT_BYTES
-    cut = text.partition("**Clusters without room in this comment**\n\n")[2].partition("\n\n")[0].splitlines()
+    cut = text.partition("**Clusters that do not fit into this comment**\n\n")[2].partition("\n\n")[0].splitlines()
     assert re.fullmatch(r"- `c[0-9]{4}`: 2 topics not shown", cut[0])
     assert re.fullmatch(r"- [0-9]+ other clusters: [0-9]+ topics not shown", cut[-1])
     others = int(cut[-1].split()[1])

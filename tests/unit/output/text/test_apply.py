@@ -5,8 +5,8 @@ from __future__ import annotations
 from topiarist.errors import Reason
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import Plan
+from topiarist.output.text.apply import format_report
 from topiarist.output.text.layout import TextLayout
-from topiarist.output.text.plan import format_report
 
 PLAN = Plan("prod-eu", "id")
 
@@ -55,23 +55,23 @@ def test_what_went_wrong_is_told_topic_by_topic() -> None:
         "      reason       OutcomeUnknown\n"
         "  ! e              refused: frozen: moving racks\n"
         "      reason       Frozen\n"
-        "  conflict: the topic changed since it was planned, so nothing was written; plan\n"
+        "  conflict: the topic changed after it was planned, so nothing was written; plan\n"
         "  again\n"
-        "  unknown: the connection broke before the answer came; the next run sees\n"
-        "  whether it was done\n"
-        "  skipped: the run ended before; the next run goes on\n"
+        "  unknown: the connection was lost before the reply; the next run finds out\n"
+        "  whether it was written\n"
+        "  skipped: the run ended first; the next run continues\n"
         "Applied: 1 done, 1 conflict, 1 refused, 1 failed, 1 unknown, 1 skipped.\n"
     )
 
 
 def test_an_idle_run_says_so() -> None:
     """Nothing to do is one line below the cluster's name."""
-    assert shown() == "prod-eu\nApplied: nothing was to be done.\n"
+    assert shown() == "prod-eu\nApplied: nothing to do.\n"
 
 
 def test_the_unnamed_cluster_has_no_line_for_its_name() -> None:
     """For a cluster without a name there is no empty line."""
-    assert format_report(ReconcileReport(Plan("", "id")), TextLayout()) == "Applied: nothing was to be done.\n"
+    assert format_report(ReconcileReport(Plan("", "id")), TextLayout()) == "Applied: nothing to do.\n"
 
 
 def test_messages_cannot_drive_the_terminal() -> None:

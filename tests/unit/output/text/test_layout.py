@@ -11,8 +11,6 @@ from topiarist.output.text.layout import (
     choose_action_column,
     fill_lines,
     format_grid,
-    format_heading,
-    format_names,
     format_progress_bar,
     sanitize,
     wrap,
@@ -88,12 +86,12 @@ def test_grids_have_even_rows() -> None:
 
 def test_a_head_has_its_word_at_the_right_end() -> None:
     """The first line ends with the word at the page's edge; the action is wrapped beside it."""
-    assert list(format_heading(TextLayout(width=60), "~", "clicks", action="configure", right_text="Safe")) == [
+    assert list(TextLayout(width=60).format_heading("~", "clicks", action="configure", right_text="Safe")) == [
         "  ~ clicks         configure                            Safe"
     ]
     assert list(
-        format_heading(
-            TextLayout(width=60), "~", "clicks", action="grow 6 -> 12 partitions, configure", right_text="DataLoss"
+        TextLayout(width=60).format_heading(
+            "~", "clicks", action="grow 6 -> 12 partitions, configure", right_text="DataLoss"
         )
     ) == [
         "  ~ clicks         grow 6 -> 12 partitions,         DataLoss",
@@ -111,12 +109,12 @@ def test_columns_fit_most_names() -> None:
 def test_names_are_shortened_to_a_dozen() -> None:
     """Twelve names are shown as they are; of more the first eleven, or all on a verbose page."""
     twelve = [f"t{i}" for i in range(12)]
-    assert format_names(TextLayout(), twelve) == ["t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11"]
-    assert format_names(TextLayout(), [*twelve, "t12"]) == ["t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, ... 2 more"]
-    assert format_names(TextLayout(verbose=True), [*twelve, "t12"]) == [
+    assert TextLayout().format_names(twelve) == ["t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11"]
+    assert TextLayout().format_names([*twelve, "t12"]) == ["t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, ... 2 more"]
+    assert TextLayout(verbose=True).format_names([*twelve, "t12"]) == [
         "t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11, t12"
     ]
-    assert format_names(TextLayout(), []) == []
+    assert TextLayout().format_names([]) == []
 
 
 @pytest.mark.parametrize(

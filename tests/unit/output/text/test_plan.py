@@ -63,7 +63,7 @@ def test_growth_shows_the_new_replica_lists_and_why_it_hurts() -> None:
     text = render_plan(plan(existing_topic_plan("payments", grow)))
     assert text.startswith(
         "  ~ payments       grow 6 -> 12 partitions                            Disruptive\n"
-        "      reason       keys map to other partitions\n"
+        "      risk         keys map to other partitions\n"
         "      partitions   +  6 [1,2,3]  +  7 [2,3,4]  +  8 [3,4,5]\n"
         "                   +  9 [4,5,6]  + 10 [5,6,1]  + 11 [6,1,2]\n"
         "\n"
@@ -85,7 +85,7 @@ def test_config_shows_before_and_after_aligned_with_units() -> None:
     )
     assert render_plan(plan(existing_topic_plan("clicks", update))) == (
         "  ~ clicks         configure                                            DataLoss\n"
-        "      reason       retention.ms: messages older than 1 hour will be     DataLoss\n"
+        "      risk         retention.ms: messages older than 1 hour will be     DataLoss\n"
         "                   deleted\n"
         "                   segment.bytes, segment.ms: many more files:        Disruptive\n"
         "                   memory and open files on the brokers\n"
@@ -95,7 +95,7 @@ def test_config_shows_before_and_after_aligned_with_units() -> None:
         "                   - segment.ms        604800000  (7 days) -> brokers' default\n"
         "\n"
         "Plan: 1 to configure, 812 unchanged.\n"
-        "1 change may lose data: apply asks, or wants --allow-risk DataLoss\n"
+        "1 change may lose data: confirm it in apply, or pass --allow-risk DataLoss\n"
         "    clicks\n"
     )
 
@@ -105,10 +105,10 @@ def test_a_deletion_is_counted_and_named_at_the_end() -> None:
     delete = DeleteTopic(12, 36, RiskAssessment(Risk.DATA_LOSS, "all messages are deleted"))
     assert render_plan(plan(existing_topic_plan("old", delete))) == (
         "  - old            delete 12 partitions and all messages                DataLoss\n"
-        "      reason       all messages are deleted\n"
+        "      risk         all messages are deleted\n"
         "\n"
         "Plan: 1 to delete, 812 unchanged.\n"
-        "1 change may lose data: apply asks, or wants --allow-risk DataLoss\n"
+        "1 change may lose data: confirm it in apply, or pass --allow-risk DataLoss\n"
         "    old\n"
     )
 
@@ -147,7 +147,7 @@ def test_a_refusal_shows_what_it_holds_back() -> None:
         "      at           topics/clicks.yaml:1:1                             NotAdopted\n"
         "      fix          --adopt=clicks\n"
         "      held back    configure                                            DataLoss\n"
-        "      reason       messages older than 1 hour will be deleted\n"
+        "      risk         messages older than 1 hour will be deleted\n"
         "      config       ~ retention.ms  86400000 -> 3600000  (1 day -> 1 hour)\n"
         "\n"
         "No changes: 1 refused, 812 unchanged.\n"
@@ -173,9 +173,9 @@ def test_what_is_done_and_what_is_refused_of_one_topic_stand_together() -> None:
 
 def test_no_changes_is_said_plainly() -> None:
     """A plan without anything to do or to say is two lines."""
-    assert render_plan(plan()) == "No changes: 812 topics are as they should be.\n"
-    assert render_plan(plan(unchanged=1)) == "No changes: 1 topic is as it should be.\n"
-    assert render_plan(plan(unchanged=0)) == "No changes: no topic is asked for.\n"
+    assert render_plan(plan()) == "No changes: 812 topics match their manifests.\n"
+    assert render_plan(plan(unchanged=1)) == "No changes: 1 topic matches its manifest.\n"
+    assert render_plan(plan(unchanged=0)) == "No changes: no topics are declared.\n"
 
 
 def test_nothing_planned_is_no_text() -> None:
@@ -191,9 +191,9 @@ def test_adoption_is_one_line_a_topic() -> None:
         TopicPlan("c", topic("c"), OWN_RECORD, OwnershipRecord("default", ("flush.ms",)), (TakeOwnership(),)),
     )
     assert render_plan(plan(*topics)) == (
-        "  = a              adopt: only our record is written                        Safe\n"
-        "  = b              take over from owner team-b: only our record is written  Safe\n"
-        "  = c              only our record is brought up to date                    Safe\n"
+        "  = a              adopt (ownership record only)                            Safe\n"
+        "  = b              take ownership from team-b (ownership record only)       Safe\n"
+        "  = c              update the ownership record                              Safe\n"
         "\n"
         "Plan: 2 to adopt, 1 record only, 812 unchanged.\n"
     )
@@ -206,14 +206,14 @@ def test_a_change_that_also_adopts_says_so() -> None:
         before=topic("clicks", managed_keys=None),
         record_before=None,
     )
-    assert "      record       adopt: the topic becomes ours\n" in render_plan(plan(found))
+    assert "      record       adopt: the ownership record is written too\n" in render_plan(plan(found))
 
 
 def test_observed_topics_are_marked_and_not_counted_as_work() -> None:
     """A topic in mode Observe shows what there would be to do, and that it is not done."""
     found = replace(existing_topic_plan("watched", UpdateConfig((RETENTION_CHANGE,))), observe_only=True)
     text = render_plan(plan(found))
-    assert text.startswith("  . watched        observed, not done: configure                        DataLoss\n")
+    assert text.startswith("  . watched        observed, not applied: configure                     DataLoss\n")
     assert text.endswith("\nNo changes: 1 observed, 812 unchanged.\n")
 
 
@@ -222,7 +222,7 @@ def test_the_record_of_an_observed_topic_is_no_news() -> None:
     found = TopicPlan(
         "watched", topic("watched", managed_keys=None), None, OWN_RECORD, (TakeOwnership(),), observe_only=True
     )
-    assert render_plan(plan(found, unchanged=1)) == "No changes: 2 topics are as they should be.\n"
+    assert render_plan(plan(found, unchanged=1)) == "No changes: 2 topics match their manifests.\n"
 
 
 def test_long_lists_are_shortened_unless_asked_for() -> None:

@@ -8,8 +8,8 @@ from support.builders import plan, spec, state, topic
 from topiarist.errors import Reason
 from topiarist.model.plan import Plan
 from topiarist.model.state import WriteBlock
-from topiarist.output.text import short
 from topiarist.output.text.layout import TextLayout
+from topiarist.output.text.plan import format_summaries, format_topic_lines
 
 HEADER = "prod   cluster ID, 6 brokers in 3 racks, no controller\n"
 LOSSES = "1 change may lose data:{}\n    old\n"
@@ -30,7 +30,7 @@ def mixed() -> Plan:
 
 def test_one_line_for_each_topic() -> None:
     """What happens, what is refused by its reason, and the risk; neither values nor lists, and no notices."""
-    assert short.format_topic_lines([mixed()], TextLayout()) == (
+    assert format_topic_lines([mixed()], TextLayout()) == (
         f"{HEADER}\n"
         "  ~ clicks         grow 3 -> 6 partitions; refused: ReplicationFactorDiffers  Disruptive\n"
         "  - old            delete 3 partitions and all messages  DataLoss\n"
@@ -38,13 +38,13 @@ def test_one_line_for_each_topic() -> None:
         "  ! theirs         refused: NotAdopted\n"
         "\n"
         "Plan: 1 to create, 1 to grow, 1 to delete, 2 refused, 1 unchanged.\n"
-        + LOSSES.format(" apply asks, or wants --allow-risk DataLoss")
+        + LOSSES.format(" confirm it in apply, or pass --allow-risk DataLoss")
     )
 
 
 def test_many_topics_have_a_line_each() -> None:
     """What the whole plan says once for all of them, here stands at each."""
-    found = short.format_topic_lines(
+    found = format_topic_lines(
         [plan(state(*(topic(f"t{n}", record=None) for n in range(9))), *map(spec, TS))], TextLayout()
     )
     assert [line.split()[:2] for line in found.splitlines() if line.startswith("  ")] == [["=", name] for name in TS]
@@ -57,25 +57,25 @@ def test_only_how_plans_end() -> None:
     """One plan as always; several by the names of their clusters, and a line about all."""
     one, idle = mixed(), plan(state(topic("same")), spec("same"))
     end = "1 to create, 1 to grow, 1 to delete, 2 refused, 1 unchanged.\n"
-    assert short.format_summaries([one], TextLayout(), applying=True) == f"Plan: {end}" + LOSSES.format("")
-    assert short.format_summaries([one, replace(idle, cluster="test")], TextLayout(), applying=True) == (
+    assert format_summaries([one], TextLayout(), applying=True) == f"Plan: {end}" + LOSSES.format("")
+    assert format_summaries([one, replace(idle, cluster="test")], TextLayout(), applying=True) == (
         f"prod: {end}{LOSSES.format('')}"
-        "test: no changes, 1 topic is as it should be.\n"
+        "test: no changes, 1 topic matches its manifest.\n"
         "\n"
         "All 2 clusters: 1 to create, 1 to grow, 1 to delete, 2 refused, 2 unchanged.\n"
     )
-    assert short.format_summaries([], TextLayout()) == short.format_topic_lines([], TextLayout()) == ""
+    assert format_summaries([], TextLayout()) == format_topic_lines([], TextLayout()) == ""
 
 
 def test_a_closed_cluster_is_named() -> None:
     """In the header of one form, and beside the end in the other."""
     closed = replace(mixed(), write_block=WriteBlock(Reason.FROZEN, "the cluster is frozen: until noon"))
-    assert "closed: Frozen" in short.format_topic_lines([closed], TextLayout())
-    first = short.format_summaries([closed], TextLayout()).splitlines()[0]
-    assert first == "prod: closed: Frozen: the cluster is frozen: until noon; nothing is written"
+    assert "write block: Frozen" in format_topic_lines([closed], TextLayout())
+    first = format_summaries([closed], TextLayout()).splitlines()[0]
+    assert first == "prod: write block: Frozen: the cluster is frozen: until noon; nothing is written"
 
 
 def test_names_that_a_terminal_would_obey_are_escaped() -> None:
     """As everywhere."""
-    assert "\x1b" not in short.format_topic_lines([replace(mixed(), cluster="\x1b[2J")] * 2, TextLayout())
-    assert "\x1b" not in short.format_summaries([replace(mixed(), cluster="\x1b[2J")] * 2, TextLayout())
+    assert "\x1b" not in format_topic_lines([replace(mixed(), cluster="\x1b[2J")] * 2, TextLayout())
+    assert "\x1b" not in format_summaries([replace(mixed(), cluster="\x1b[2J")] * 2, TextLayout())
