@@ -40,6 +40,8 @@ COMMANDS = {
 
 _COMMAND_MODULES = {
     "apply": ("apply.command", "command"),
+    "nudge": ("apply.nudge", "command"),
+    "unmanage": ("apply.unmanage", "command"),
     "unfreeze": ("commands.freeze", "unfreeze_command"),
 }
 """Module and attribute of each command that is not ``command`` in the module of its name."""

@@ -16,7 +16,6 @@ import click
 
 from topiarist.cli.settings import Settings
 from topiarist.errors import Diagnostic, Exit, InvalidManifests, TopiaristError
-from topiarist.model.outcome import Outcome, ReconcileReport
 from topiarist.output.diagnostics import to_text
 from topiarist.output.text.layout import TextLayout, format_progress_bar, sanitize
 from topiarist.text import format_count
@@ -63,17 +62,6 @@ def log(text: str) -> None:
 def log_over_progress(text: str) -> None:
     """Print a message to stderr in place of a progress bar, which is drawn again later."""
     click.echo(("\r\x1b[K" if sys.stderr.isatty() else "") + text, err=True)
-
-
-def print_report(report: ReconcileReport, text: str) -> Exit:
-    """Print ``text``, the outcome of a plan, and the error that ended its run, if any.
-
-    Returns the exit code of ``print_outcome``.
-    """
-    shown = print_outcome(text)
-    if report.error:
-        print_error(report.error, report.plan.cluster)
-    return shown
 
 
 def confirm(question: str, expected: str = "yes") -> None:
@@ -135,9 +123,9 @@ class ProgressBar:
         if self._is_visible:
             click.echo("\r\x1b[K", nl=False, err=True)
 
-    def step(self, _outcome: Outcome | None = None) -> None:
+    def step(self) -> None:
         """Count one more finished topic; draws at most ten times a second."""
-        self._done += 1
+        self._done = min(self._done + 1, self._total)
         if self._is_visible and (now := time.monotonic()) >= self._next_draw:
             self._next_draw = now + 0.1
             click.echo(

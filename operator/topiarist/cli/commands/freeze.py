@@ -12,13 +12,13 @@ from typing import Any
 
 import click
 
-from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.cli import load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.settings import Settings
 from topiarist.errors import Exit
 from topiarist.model.outcome import FreezeResult, Result, worst_exit_code
 from topiarist.model.state import Freeze
+from topiarist.ports import OpenCluster
 from topiarist.reconcile import require_cluster_id
 
 
@@ -58,7 +58,7 @@ def set_freeze(settings: Settings, freeze: Freeze | None, *, user: str, force: b
     """
     specs = load.load_clusters(settings)
 
-    def work(name: str, cluster: ZooKeeperCluster) -> FreezeResult:
+    def work(name: str, cluster: OpenCluster) -> FreezeResult:
         require_cluster_id(specs[name].cluster_id, cluster.read_cluster_id())
         return cluster.set_freeze(freeze, by=user, force=force)
 

@@ -14,9 +14,9 @@ import click
 
 from topiarist.adapters.atomic_files import write_file
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
-from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.cli import load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
+from topiarist.ports import OpenCluster
 from topiarist.reconcile import read_cluster
 from topiarist.text import format_count
 
@@ -56,7 +56,7 @@ def command(out: str, **values: Any) -> None:
     if out == STDOUT and len(specs) > 1:
         raise click.UsageError(f"there are {len(specs)} clusters: add --out FOLDER, or choose one with --cluster")
 
-    def write(name: str, cluster: ZooKeeperCluster) -> str:
+    def write(name: str, cluster: OpenCluster) -> str:
         taken = datetime.now(UTC)
         state = read_cluster(cluster, specs[name].cluster_id)
         rows = dump_snapshot(Snapshot(name, taken, state))

@@ -1,27 +1,23 @@
 """The ``topiarist unmanage`` command: remove the ownership records of topics, and keep the topics.
 
-The plan is ``plan_unmanage``; ``apply_plan`` writes it under the cluster's lock. Nothing of Kafka's is changed.
+The plan is ``plan_unmanage``; ``execute`` writes it under the cluster's lock. Nothing of Kafka's is changed.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
-from topiarist.cli import load, options, terminal
+from topiarist.cli import formats, load, options, terminal
+from topiarist.cli.apply.execute import apply_plans, confirm_plans
 from topiarist.cli.clusters import ClusterSessions
-from topiarist.cli.interrupt import Interrupt
 from topiarist.cli.settings import Settings
-from topiarist.model.outcome import ReconcileReport, worst_exit_code
 from topiarist.model.plan import Plan
-from topiarist.output.text import plan as plan_
 from topiarist.planning.unmanage import UnmanageRequest, parse_unmanage_request, plan_unmanage
-from topiarist.reconcile import ApplyHooks, apply_plan, read_cluster
-from topiarist.text import format_count
+from topiarist.ports import Cluster
+from topiarist.reconcile import read_cluster
 
 
 @click.command(
@@ -59,18 +55,18 @@ def command(topics: Sequence[str], yes: bool, **values: Any) -> None:
     terminal.require_interactive(yes, "unmanage")
     specs = load.load_clusters(settings)
 
-    def survey(name: str, cluster: ZooKeeperCluster) -> tuple[Plan, Sequence[str]]:
+    def make_plan(name: str, cluster: Cluster) -> tuple[Plan, Sequence[str]]:
         return plan_unmanage(read_cluster(cluster, specs[name].cluster_id), name, request, settings.run_options)
 
-    with ClusterSessions(specs, settings) as fleet:
-        found = fleet.map_sessions(survey)
+    with ClusterSessions(specs, settings) as sessions:
+        found = sessions.map_sessions(make_plan)
         plans = [plan for plan, _ in found.values() if plan.topics]
-        terminal.print_result(plan_.format_plans(plans, terminal.make_layout(sys.stdout, settings), applying=True))
+        terminal.print_result(formats.format_plans_as_text(plans, settings, applying=True))
         for name, (plan, absent) in found.items():
             _log_absent(name, absent, plan, request, settings)
         if not yes and any(plan.has_changes for plan in plans):
-            _confirm(plans)
-        code = _apply_plans(fleet, plans, settings)
+            confirm_plans(plans, "Release")
+        _, code = apply_plans(sessions, plans, settings)
     raise click.exceptions.Exit(code)
 
 
@@ -83,22 +79,3 @@ def _log_absent(cluster: str, names: Sequence[str], plan: Plan, request: Unmanag
         terminal.log(f"{label}{name}: nothing to unmanage, there is no record of it")
     if request.patterns and not plan.topics and not names:
         terminal.log(f"{label}nothing to unmanage: no record of owner {settings.owner} has such a name")
-
-
-def _confirm(plans: Sequence[Plan]) -> None:
-    total = sum(1 for plan in plans for _ in plan.actionable_topics())
-    terminal.confirm(f"Release {format_count(total, 'topic')}? Type yes")
-
-
-def _apply_plans(sessions: ClusterSessions, plans: Sequence[Plan], settings: Settings) -> int:
-    """Apply the plans, print the reports, and return the exit code."""
-    reports: list[ReconcileReport] = []
-    with Interrupt() as interrupt:
-        for plan in plans:
-            hooks = ApplyHooks(stop=interrupt.has_happened)
-            reports.append(apply_plan(sessions.clusters[plan.cluster], hooks, plan))
-        for report in reports:
-            terminal.print_report(report, plan_.format_report(report, terminal.make_layout(sys.stdout, settings)))
-        return interrupt.exit_code or int(
-            worst_exit_code([sessions.error_code, *(report.exit_code for report in reports)])
-        )
