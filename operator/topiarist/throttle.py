@@ -265,8 +265,8 @@ class ControllerThrottle:
     def _no_progress_error(self) -> TopiaristError:
         return TopiaristError(
             Reason.NOT_INITIALIZED,
-            f"the controller has finished nothing for {self._timeout:g} s: nothing more is sent",
-            "see that there is a controller and what its log says; the next run goes on from here",
+            f"the controller has made no progress for {self._timeout:g} s: nothing more is sent",
+            "check that the cluster has a controller, and read its log; the next run continues",
         )
 
 

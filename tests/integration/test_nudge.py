@@ -189,7 +189,7 @@ def test_a_controller_that_does_not_react_is_said(
     with lost.pause_controller():
         assert run(["nudge", "orders", "--zookeeper", lost.connect, "--yes"]) == 1
     said = capsys.readouterr()
-    assert "let another broker become controller" in said.err
+    assert "another broker becomes controller" in said.err
     assert "NotInitialized" in said.out
 
 

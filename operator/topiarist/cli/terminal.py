@@ -99,7 +99,7 @@ def is_interactive() -> bool:
 def require_interactive(yes: bool, verb: str) -> None:
     """Raise ``click.UsageError`` if a command must ask before it may ``verb`` and cannot."""
     if not yes and not is_interactive():
-        raise click.UsageError(f"nobody can be asked here: this is no terminal. Add --yes to {verb} without asking")
+        raise click.UsageError(f"stdin or stderr is not a terminal: add --yes to {verb} without confirmation")
 
 
 def make_layout(stream: TextIO, settings: Settings) -> TextLayout:

@@ -30,10 +30,10 @@ Examples:
   topiarist apply topics/ --reviewed plan.json --yes
 
 \b
-Exit codes, the highest that applies, 1 before all:
-  0 done, or nothing to do    4 something was refused
-  1 an error                  5 a topic changed since it was planned, or a change was not reviewed
-  2 wrong usage
+Exit codes (1 takes precedence, then the highest):
+  0 done, or nothing to do    4 a change was refused
+  1 error                     5 a topic changed since it was planned, or a change was not reviewed
+  2 usage error
 """,
 )
 @options.manifests
@@ -45,17 +45,18 @@ Exit codes, the highest that applies, 1 before all:
 @options.waiting
 @options.saved_plan
 def command(yes: bool, report: str | None, **values: Any) -> None:
-    """Plan, show the plan, ask, and make exactly that difference happen.
+    """Make a plan, show it, ask for confirmation, and apply it.
 
-    Each topic is one checked transaction: all of it or nothing. What can be done is done; what cannot is named with its
-    reason. Ctrl-C finishes what is under way and says what was not sent. A second run writes nothing.
+    Each topic is changed in one transaction: completely or not at all. Refused topics are listed with the reason, and
+    all others are changed. Ctrl-C finishes the transactions in progress and lists the topics that were not sent. A
+    second run finds nothing to change.
 
-    With --plan, what was planned and kept is done, as long as it is still true, and nothing else. With --reviewed, of
-    what is planned anew only that is done which the reviewed plan has too.
+    With --plan, a saved plan is applied, as far as the clusters have not changed since. With --reviewed, a new plan is
+    made, and only the changes that the reviewed plan contains too are applied.
     """
     terminal.require_interactive(yes, "apply")
     if values["summary"] and not yes:
-        raise click.UsageError("--summary shows too little to be asked about: add --yes to apply without asking")
+        raise click.UsageError("--summary shows too little for a confirmation: add --yes to apply without confirmation")
     mode, settings = _select_mode(values, non_interactive=yes), options.build_settings(values)
     with ReportFile(report) as report_file, ClusterSessions(mode.clusters, settings) as sessions:
         plans = mode.make_plans(sessions)

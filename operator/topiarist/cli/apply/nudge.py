@@ -29,8 +29,8 @@ A controller reacts within milliseconds.
 """
 
 _NO_REACTION_HINT = (
-    "the controller did not react to the nudge: let another broker become controller, which reads all topics anew"
-    " (stop the broker that is controller, and start it again)"
+    "the controller did not react to the nudge: restart the broker that is controller, so that another broker becomes"
+    " controller and reads all topics again"
 )
 
 
@@ -43,9 +43,9 @@ Examples:
   topiarist nudge audit clicks --clusters clusters.yaml --cluster eu --yes
 
 \b
-Exit codes: 0 taken over, or no nudge was needed; 1 an error, no such topic, or the
-controller did not react; 2 wrong usage; 4 refused: being deleted or reassigned, no broker
-of its partitions registered, frozen, KRaft; 5 a topic changed meanwhile.
+Exit codes: 0 initialized, or no nudge was needed; 1 error, no such topic, or no reaction
+of the controller; 2 usage error; 4 refused: deletion or reassignment in progress, no
+registered broker, frozen cluster, KRaft; 5 a topic changed since it was read.
 """,
 )
 @options.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
@@ -54,14 +54,13 @@ of its partitions registered, frozen, KRaft; 5 a topic changed meanwhile.
 @options.owner
 @options.lock_timeout
 @options.verbosity
-@options.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@options.yes
 def command(topics: Sequence[str], yes: bool, **values: Any) -> None:
-    """Make the controller look again at topics that it has overlooked: describe shows them as not taken over although
-    their brokers are registered.
+    """Make the controller initialize topics that it has missed: describe shows them as not initialized although their
+    brokers are registered.
 
-    The node of each TOPIC is set again with the same data, under the lock and all checks of apply. Nothing of the topic
-    changes. Then the run waits until the controller has taken the partitions over. A topic of which all partitions have
-    been taken over is left alone.
+    Writes the znode of each TOPIC again with the same data, under the lock and with all checks of apply, and waits
+    until the controller has initialized the partitions. Nothing else changes. Initialized topics are skipped.
     """
     # Only the controller's reaction shows whether the nudge helped, so the run always waits.
     settings = replace(options.build_settings(values), wait=True, wait_timeout=_NO_PROGRESS_TIMEOUT_S)
@@ -97,7 +96,7 @@ def _log_not_nudged(names: Sequence[str], nudges: Mapping[str, NudgePlan], setti
     for cluster, nudge in nudges.items():
         for name in nudge.initialized if settings.verbosity >= 0 else ():
             label = f"{cluster}: " if cluster else ""
-            terminal.log(f"{label}{name}: no nudge is needed, the controller has taken all its partitions over")
+            terminal.log(f"{label}{name}: no nudge is needed, the controller has initialized all its partitions")
     absent = [name for name in names if nudges and all(name in each.not_found for each in nudges.values())]
     for name in absent:
         terminal.log(f"error: no cluster of this run has a topic {name}")

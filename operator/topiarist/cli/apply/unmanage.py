@@ -30,8 +30,8 @@ Examples:
   topiarist unmanage 'legacy-*' --clusters clusters.yaml --yes
 
 \b
-Exit codes: 0 unmanaged, or nothing to unmanage; 1 an error; 2 wrong usage;
-4 refused: another owner's, frozen, KRaft; 5 a record changed meanwhile.
+Exit codes: 0 unmanaged, or nothing to unmanage; 1 error; 2 usage error; 4 refused:
+another owner, frozen cluster, KRaft; 5 a record changed since it was read.
 """,
 )
 @options.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
@@ -40,12 +40,12 @@ Exit codes: 0 unmanaged, or nothing to unmanage; 1 an error; 2 wrong usage;
 @options.ownership
 @options.lock_timeout
 @options.verbosity
-@options.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@options.yes
 def command(topics: Sequence[str], yes: bool, **values: Any) -> None:
-    """Give topics up: topiarist forgets that they are its own. The topics stay as they are.
+    """Remove the ownership records of topics. The topics and their configs stay as they are.
 
-    A TOPIC is a name, or a pattern like 'legacy-*', which means those of this run's --owner. Notes of deletions, and
-    records that belong to an earlier topic of their name, go too. Manifests of clusters are given with --clusters.
+    TOPIC is a name, or a pattern such as 'legacy-*', which matches only topics of this run's owner (--owner). Deletion
+    records, and records of earlier topics of the same name, are removed too. Give Cluster documents with --clusters.
     """
     settings = options.build_settings(values)
     try:
@@ -76,6 +76,6 @@ def _log_absent(cluster: str, names: Sequence[str], plan: Plan, request: Unmanag
     if settings.verbosity < 0:
         return
     for name in names:
-        terminal.log(f"{label}{name}: nothing to unmanage, there is no record of it")
+        terminal.log(f"{label}{name}: nothing to unmanage, it has no ownership record")
     if request.patterns and not plan.topics and not names:
-        terminal.log(f"{label}nothing to unmanage: no record of owner {settings.owner} has such a name")
+        terminal.log(f"{label}nothing to unmanage: no topic of owner {settings.owner} matches")

@@ -69,8 +69,8 @@ Examples:
   topiarist describe orders topics/ --clusters clusters.yaml --snapshot snapshots
 
 \b
-Exit codes: 0 described; 1 an error, or no cluster and no manifest has one of the topics;
-2 wrong usage.
+Exit codes: 0 described; 1 error, or a topic is on no cluster and in no manifest;
+2 usage error.
 """,
 )
 @options.argument("topic", metavar="TOPIC[,TOPIC...]")
@@ -78,17 +78,15 @@ Exit codes: 0 described; 1 an error, or no cluster and no manifest has one of th
 @options.connection
 @options.snapshot
 @options.planning
-@options.option(
-    "--format", "form", type=click.Choice([*formats.DESCRIPTION_FORMATS]), default="text", show_default=True
-)
+@options.format_option(formats.DESCRIPTION_FORMATS)
 def command(topic: str, form: str, **values: Any) -> None:
-    """Show topics, whole: where each value comes from, its partitions with leader and ISR, our record, what the
-    controller has still to do, and what a plan of the manifests would change.
+    """Show topics in detail: values with their sources, partitions with leader and ISR, ownership record, pending work
+    of the controller, and the changes that a plan would make.
 
-    TOPIC is its name in Kafka, or metadata.name of its document, or a pattern of names in Kafka ('shop.*'); several
-    have a comma between them. Without a PATH only what the cluster holds is shown. Looks at every cluster that a topic
-    is meant for; if no manifest names it, and for a pattern, at all clusters of the run. Reads only: read-only
-    credentials are enough, also on a frozen cluster and without a controller.
+    TOPIC is a name in Kafka, the metadata.name of a manifest, or a pattern of names in Kafka ('shop.*'). Separate
+    several with commas. Without PATH, only the clusters are shown. A topic is looked up on the clusters that its
+    manifest names; a pattern, or a topic without a manifest, on all clusters. Writes nothing: read-only credentials are
+    enough. Also works on a frozen cluster, and without a controller.
     """
     words = split_patterns(topic)
     if "/" in topic or not words:

@@ -42,18 +42,22 @@ Examples:
   topiarist list --zookeeper localhost:2181/kafka --format json | jq -r '.clusters[].topics[].topic'
 
 \b
-Exit codes: 0 listed, also where no topic is chosen; 1 an error, or a cluster could not
-be read; 2 wrong usage.
+Exit codes: 0 listed, also if no topic matches; 1 error, or a cluster could not be read;
+2 usage error.
 """,
 )
 @options.manifests
 @options.connection
 @options.snapshot
+@options.option("--topic", "patterns", multiple=True, metavar="PATTERN", help="List topics with this name or pattern.")
+@options.option("--owned-by", "owners", multiple=True, metavar="OWNER", help="List topics of this owner.")
 @options.option(
-    "--topic", "patterns", multiple=True, metavar="PATTERN", help="Topics by name; * and ? stand for others."
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="List topics with this label in their manifest; with several, all of them.",
 )
-@options.option("--owned-by", "owners", multiple=True, metavar="OWNER", help="Topics of which our record names it.")
-@options.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Topics whose manifest has all of these.")
 @options.option(
     "--state",
     "states",
@@ -61,9 +65,9 @@ be read; 2 wrong usage.
     callback=_parse_states,
     shell_complete=_complete_states,
     metavar="STATE",
-    help=f"Topics in one of these states: {', '.join(STATE_NAMES)}.",
+    help=f"List topics in this state: {', '.join(STATE_NAMES)}.",
 )
-@options.option("--format", "form", type=click.Choice([*formats.LIST_FORMATS]), default="text", show_default=True)
+@options.format_option(formats.LIST_FORMATS)
 def command(
     patterns: tuple[str, ...],
     owners: tuple[str, ...],
@@ -72,11 +76,11 @@ def command(
     form: str,
     **values: Any,
 ) -> None:
-    """List the topics of clusters: partitions, replicas, owner, state, and configs that differ from the brokers'.
+    """List the topics of clusters: partitions, replicas, owner, state, and configs that differ from the brokers.
 
-    With a PATH, each topic has the place of its manifest, and topics that manifests want and a cluster does not have
-    are listed too. Options of one kind add topics, options of several kinds all have to fit. Reads only: read-only
-    credentials are enough. From a snapshot, leaders and ISRs are not known.
+    With PATH, each topic is shown with the location of its manifest, and declared topics that do not exist are listed
+    too. A topic is listed if it matches one value of each given option. Writes nothing: read-only credentials are
+    enough. A snapshot has no leaders and ISRs.
     """
     chosen = RowFilter(
         _require_values("--topic", patterns),
@@ -86,7 +90,7 @@ def command(
     )
     settings = options.build_settings(values)
     if chosen.labels and not settings.paths:
-        raise click.UsageError("--label: labels are those of manifests: name the files or folders that have them")
+        raise click.UsageError("--label selects by labels of manifests: give the files or folders with the manifests")
     desired = load.load_if_given(settings, with_policies=False).desired
     clusters = desired.clusters
     load.require_addresses(clusters, settings)
