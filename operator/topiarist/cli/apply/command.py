@@ -60,7 +60,7 @@ def command(yes: bool, report: str | None, **values: Any) -> None:
     mode, settings = _select_mode(values, non_interactive=yes), options.build_settings(values)
     with ReportFile(report) as report_file, ClusterSessions(mode.clusters, settings) as sessions:
         plans = mode.make_plans(sessions)
-        terminal.print_result(formats.format_plans_as_text(plans, settings, applying=True))
+        terminal.print_result(formats.format_plans(plans, settings, applying=True))
         terminal.print_result("".join(f"{remark}\n" for remark in map(terminal.sanitize_lines, mode.remarks)))
         if not yes and mode.needs_confirmation and any(plan.has_changes for plan in plans):
             confirm_plans(plans, "Apply to")

@@ -78,7 +78,7 @@ def command(topics: Sequence[str], yes: bool, **values: Any) -> None:
     with ClusterSessions(specs, settings) as sessions:
         found = sessions.map_sessions(make_plan)
         plans = [each.plan for each in found.values() if each.plan.topics]
-        terminal.print_result(formats.format_plans_as_text(plans, settings, applying=True))
+        terminal.print_result(formats.format_plans(plans, settings, applying=True))
         absent = _log_not_nudged(names, found, settings)
         if not yes and any(plan.has_changes for plan in plans):
             confirm_plans(plans, "Nudge")

@@ -61,7 +61,7 @@ def command(topics: Sequence[str], yes: bool, **values: Any) -> None:
     with ClusterSessions(specs, settings) as sessions:
         found = sessions.map_sessions(make_plan)
         plans = [plan for plan, _ in found.values() if plan.topics]
-        terminal.print_result(formats.format_plans_as_text(plans, settings, applying=True))
+        terminal.print_result(formats.format_plans(plans, settings, applying=True))
         for name, (plan, absent) in found.items():
             _log_absent(name, absent, plan, request, settings)
         if not yes and any(plan.has_changes for plan in plans):

@@ -6,12 +6,13 @@ the result in the chosen format. Sends no write.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import click
 
-from topiarist.cli import formats, load, options, terminal
+from topiarist.cli import load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.settings import Settings
 from topiarist.desired.resolve import Desired
@@ -78,7 +79,7 @@ Exit codes: 0 described; 1 error, or a topic is on no cluster and in no manifest
 @options.connection
 @options.snapshot
 @options.planning
-@options.format_option(formats.DESCRIPTION_FORMATS)
+@options.format_option(["text", "json"])
 def command(topic: str, form: str, **values: Any) -> None:
     """Show topics in detail: values with their sources, partitions with leader and ISR, ownership record, pending work
     of the controller, and the changes that a plan would make.
@@ -113,7 +114,12 @@ def command(topic: str, form: str, **values: Any) -> None:
     with ClusterSessions(clusters, settings, keep_open=False) as fleet:
         results = fleet.map_clusters(look)
     descriptions = [each for name in results for each in _describe_topics(inputs, name, results[name], settings)]
-    known_queries = {word for asked, each in descriptions if _is_known(each) for word in asked}
+    known_queries = {
+        word
+        for asked, each in descriptions
+        if each.phase.phase is not Phase.UNKNOWN or each.topic in each.state.reassigning_topics
+        for word in asked
+    }
     for word in words:
         if word not in known_queries:
             _log_absent(
@@ -125,14 +131,20 @@ def command(topic: str, form: str, **values: Any) -> None:
     if known_queries or form != "text":
         # Text output omits an unknown topic, because stderr has named it; a program gets every requested topic.
         shown = [each for asked, each in descriptions if not known_queries.isdisjoint(asked) or form != "text"]
-        terminal.print_result(formats.DESCRIPTION_FORMATS[form](topic, shown, settings))
+        terminal.print_result(_format(form, topic, shown, settings))
     done = known_queries.issuperset(words) and fleet.error_code is Exit.DONE
     raise click.exceptions.Exit(int(Exit.DONE if done else Exit.ERROR))
 
 
-def _is_known(description: Description) -> bool:
-    """Return whether the cluster has the topic, or a reassignment request that names it."""
-    return description.phase.phase is not Phase.UNKNOWN or description.topic in description.state.reassigning_topics
+def _format(form: str, topic: str, descriptions: Sequence[Description], settings: Settings) -> str:
+    if form == "json":
+        from topiarist.adapters.saved_plans.encode import dumps
+        from topiarist.output.json.describe import encode_descriptions
+
+        return dumps(encode_descriptions(topic, descriptions))
+    from topiarist.output.text.describe import format_descriptions
+
+    return format_descriptions(descriptions, terminal.make_layout(sys.stdout, settings))
 
 
 def _select_clusters(query: str, desired: Desired) -> frozenset[str]:
@@ -160,21 +172,19 @@ def _read_topics(
             for each in select_topics(word, state, specs):
                 wanted.setdefault(each.topic, (each, []))[1].append(word)
         topics = tuple(
-            _SelectedTopic(tuple(asked), each, _inspect_if_present(cluster, state, each.topic))
+            # The name of an absent topic may be impossible as a znode path, so it is not read.
+            _SelectedTopic(
+                tuple(asked),
+                each,
+                cluster.inspect(each.topic)
+                if each.topic in state.topics or each.topic in state.topic_errors
+                else TopicInspection(None, {}),
+            )
             for each, asked in wanted.values()
         )
         if all(is_same_topic(state, each.resolved.topic, each.inspection) for each in topics):
             break
     return _ClusterTopics(state, topics)
-
-
-def _inspect_if_present(cluster: PartitionInspector, state: ClusterState, topic: str) -> TopicInspection | None:
-    """Return the partition states of a topic, empty if the cluster does not have it.
-
-    The name of an absent topic may be impossible as a znode path, so it is not read.
-    """
-    exists = topic in state.topics or topic in state.topic_errors
-    return cluster.inspect(topic) if exists else TopicInspection(None, {})
 
 
 def _describe_topics(

@@ -83,12 +83,8 @@ def command(manifests: Path | None, name: str, port: int | None) -> None:
         with demo.run_cluster(f"{server.connect}/kafka", cluster_id) as cluster:
             write_folder(folder, demo.render_manifests(name, cluster.connect, cluster_id))
             terminal.print_result(_WELCOME_TEXT.format(connect=cluster.connect, manifests=folder, name=name))
-            _wait_for_signal()
+            stopped = threading.Event()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: stopped.set())
+            stopped.wait()
     terminal.log("stopped; everything is removed")
-
-
-def _wait_for_signal() -> None:
-    ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
-    ended.wait()

@@ -128,9 +128,8 @@ def _choose_engine(engine: str, paths: Sequence[str], other_paths: Sequence[str]
     """Return the engine, as far as it can be chosen before the number of topics is known."""
     from topiarist.drift import engine as engine_
 
-    if not engine_.is_spark_selected(engine, paths, other_paths):
-        return engine_.LocalEngine()
-    return _start_spark_engine(settings)
+    is_spark = engine_.is_spark_selected(engine, paths, other_paths)
+    return _start_spark_engine(settings) if is_spark else engine_.LocalEngine()
 
 
 def _switch_to_spark_if_large(chosen: Engine, engine: str, inventory: SnapshotInventory, settings: Settings) -> Engine:
@@ -140,18 +139,14 @@ def _switch_to_spark_if_large(chosen: Engine, engine: str, inventory: SnapshotIn
     """
     from topiarist.drift import engine as engine_
 
-    if (
-        engine != engine_.AUTO
-        or not isinstance(chosen, engine_.LocalEngine)
-        or inventory.count_rows() < engine_.SPARK_MIN_TOPICS
-    ):
+    is_undecided = engine == engine_.AUTO and isinstance(chosen, engine_.LocalEngine)
+    if not is_undecided or inventory.count_rows() < engine_.SPARK_MIN_TOPICS:
         return chosen
     engine_.require_spark()
     return _start_spark_engine(settings)
 
 
 def _start_spark_engine(settings: Settings) -> Engine:
-    """Start Spark and return its engine; imports Spark only here."""
     from topiarist.drift.spark.engine import SparkEngine
 
     return SparkEngine(quiet=settings.verbosity < 0)

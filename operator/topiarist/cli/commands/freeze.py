@@ -7,7 +7,6 @@ a run in progress.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -71,11 +70,8 @@ def set_freeze(settings: Settings, freeze: Freeze | None, *, user: str, force: b
     for name, result in results.items():
         label = f"{name}: " if name else ""
         terminal.print_outcome(terminal.sanitize_lines(f"{label}{_describe_result(result, freeze)}"))
-    raise click.exceptions.Exit(int(worst_exit_code([fleet.error_code, *_exit_codes(results)])))
-
-
-def _exit_codes(results: Mapping[str, FreezeResult]) -> list[Exit]:
-    return [Exit.REFUSED if result.result is Result.REFUSED else Exit.DONE for result in results.values()]
+    codes = [Exit.REFUSED for result in results.values() if result.result is Result.REFUSED]
+    raise click.exceptions.Exit(int(worst_exit_code([fleet.error_code, *codes])))
 
 
 def _describe_result(result: FreezeResult, freeze: Freeze | None) -> str:

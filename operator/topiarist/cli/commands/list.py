@@ -5,13 +5,15 @@ Sends no write. Prints the rows of ``build_rows`` in the chosen format.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from topiarist.cli import formats, load, options, terminal
+from topiarist.cli import load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli.settings import Settings
 from topiarist.inspection.list import STATE_NAMES, RowFilter, TopicList, all_topic_names, build_rows
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.ports import PartitionInspector
@@ -19,14 +21,8 @@ from topiarist.reconcile import read_cluster
 from topiarist.text import quote
 
 
-def _parse_states(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
-    states = {state.lower(): state for state in STATE_NAMES}
-    if invalid := [value for value in values if value.lower() not in states]:
-        raise click.BadParameter(f"found {quote(invalid[0])}, wanted one of {', '.join(STATE_NAMES)}")
-    return frozenset(states[value.lower()] for value in values)
-
-
 def _complete_states(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    # The completion of ``click.Choice`` would be in lower case.
     return [state for state in STATE_NAMES if state.lower().startswith(incomplete.lower())]
 
 
@@ -62,17 +58,17 @@ Exit codes: 0 listed, also if no topic matches; 1 error, or a cluster could not 
     "--state",
     "states",
     multiple=True,
-    callback=_parse_states,
+    type=click.Choice(STATE_NAMES, case_sensitive=False),
     shell_complete=_complete_states,
     metavar="STATE",
     help=f"List topics in this state: {', '.join(STATE_NAMES)}.",
 )
-@options.format_option(formats.LIST_FORMATS)
+@options.format_option(["text", "json"])
 def command(
     patterns: tuple[str, ...],
     owners: tuple[str, ...],
     labels: tuple[str, ...],
-    states: frozenset[str],
+    states: tuple[str, ...],
     form: str,
     **values: Any,
 ) -> None:
@@ -82,12 +78,7 @@ def command(
     too. A topic is listed if it matches one value of each given option. Writes nothing: read-only credentials are
     enough. A snapshot has no leaders and ISRs.
     """
-    chosen = RowFilter(
-        _require_values("--topic", patterns),
-        frozenset(_require_values("--owned-by", owners)),
-        _parse_labels(labels),
-        frozenset(states),
-    )
+    chosen = RowFilter(patterns, frozenset(owners), _parse_labels(labels), frozenset(states))
     settings = options.build_settings(values)
     if chosen.labels and not settings.paths:
         raise click.UsageError("--label selects by labels of manifests: give the files or folders with the manifests")
@@ -101,7 +92,7 @@ def command(
     with ClusterSessions(clusters, settings, keep_open=False) as fleet:
         found = fleet.map_clusters(look)
     if found or form != "text":
-        terminal.print_result(formats.LIST_FORMATS[form](list(found.values()), settings))
+        terminal.print_result(_format(form, list(found.values()), settings))
     raise click.exceptions.Exit(int(fleet.error_code))
 
 
@@ -116,14 +107,16 @@ def _list_topics(
     return TopicList(spec, state, rows, len(state.topics) + len(state.topic_errors), specs is not None)
 
 
-def _require_values(option: str, values: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the values of an option; raise ``click.UsageError`` for an empty one.
+def _format(form: str, listings: Sequence[TopicList], settings: Settings) -> str:
+    if form == "json":
+        from topiarist.adapters.saved_plans.encode import dumps
+        from topiarist.output.json.list import encode_lists
 
-    An empty value usually comes from an unset variable, and must not select all topics.
-    """
-    if not all(values):
-        raise click.UsageError(f"{option}: found nothing, wanted a value")
-    return values
+        return dumps(encode_lists(listings))
+    from topiarist.output.text.list import format_lists
+
+    truncate = sys.stdout.isatty() and settings.verbosity < 1
+    return format_lists(listings, terminal.make_layout(sys.stdout, settings), truncate=truncate)
 
 
 def _parse_labels(values: tuple[str, ...]) -> dict[str, str]:

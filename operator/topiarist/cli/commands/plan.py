@@ -60,7 +60,7 @@ def command(form: str, out: str | None, exit_code: bool, **values: Any) -> None:
     except InvalidManifests as error:
         if form in ("markdown", "github"):
             # Reviewers do not see stderr, so print the errors to stdout in the format of the comment.
-            terminal.print_result(formats.DIAGNOSTIC_FORMATS[form](error.errors, (), error.suppressed_count))
+            terminal.print_result(formats.format_diagnostics(form, error.errors, (), error.suppressed_count))
         raise
     with ClusterSessions(inputs.desired.targeted_clusters, settings, keep_open=False) as fleet:
         plans = [
@@ -70,7 +70,7 @@ def command(form: str, out: str | None, exit_code: bool, **values: Any) -> None:
     if out is not None and (plans or code is Exit.DONE):
         atomic_files.write_file(out, dumps(encode_plans(plans)))
     failed = sorted(inputs.desired.targeted_clusters.keys() - {plan.cluster for plan in plans})
-    terminal.print_result(formats.PLAN_FORMATS[form](plans, failed, settings))
+    terminal.print_result(formats.format_plans(plans, settings, form, failed_clusters=failed))
     if code is Exit.DONE and exit_code:
         if any(plan.has_changes for plan in plans):
             code = Exit.CHANGES

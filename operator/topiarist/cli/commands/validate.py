@@ -39,9 +39,9 @@ def command(form: str, **values: Any) -> None:
     except InvalidManifests as error:
         if form == "text":
             raise
-        terminal.print_result(formats.DIAGNOSTIC_FORMATS[form](error.errors, (), error.suppressed_count))
+        terminal.print_result(formats.format_diagnostics(form, error.errors, (), error.suppressed_count))
         raise click.exceptions.Exit(int(error.reason.exit_code)) from None
     if form != "text":
-        terminal.print_result(formats.DIAGNOSTIC_FORMATS[form]((), desired.warnings, 0))
+        terminal.print_result(formats.format_diagnostics(form, (), desired.warnings))
     elif settings.verbosity >= 0:
         terminal.log(f"{format_count(desired.validated_count, 'topic')} valid")
