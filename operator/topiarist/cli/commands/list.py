@@ -21,8 +21,14 @@ from topiarist.reconcile import read_cluster
 from topiarist.text import quote
 
 
+def _parse_states(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
+    states = {state.lower(): state for state in STATE_NAMES}
+    if invalid := [value for value in values if value.lower() not in states]:
+        raise click.BadParameter(f"found {quote(invalid[0])}, wanted one of {', '.join(STATE_NAMES)}")
+    return frozenset(states[value.lower()] for value in values)
+
+
 def _complete_states(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    # The completion of ``click.Choice`` would be in lower case.
     return [state for state in STATE_NAMES if state.lower().startswith(incomplete.lower())]
 
 
@@ -58,7 +64,7 @@ Exit codes: 0 listed, also if no topic matches; 1 error, or a cluster could not 
     "--state",
     "states",
     multiple=True,
-    type=click.Choice(STATE_NAMES, case_sensitive=False),
+    callback=_parse_states,
     shell_complete=_complete_states,
     metavar="STATE",
     help=f"List topics in this state: {', '.join(STATE_NAMES)}.",
@@ -68,7 +74,7 @@ def command(
     patterns: tuple[str, ...],
     owners: tuple[str, ...],
     labels: tuple[str, ...],
-    states: tuple[str, ...],
+    states: frozenset[str],
     form: str,
     **values: Any,
 ) -> None:
@@ -78,7 +84,7 @@ def command(
     too. A topic is listed if it matches one value of each given option. Writes nothing: read-only credentials are
     enough. A snapshot has no leaders and ISRs.
     """
-    chosen = RowFilter(patterns, frozenset(owners), _parse_labels(labels), frozenset(states))
+    chosen = RowFilter(patterns, frozenset(owners), _parse_labels(labels), states)
     settings = options.build_settings(values)
     if chosen.labels and not settings.paths:
         raise click.UsageError("--label selects by labels of manifests: give the files or folders with the manifests")
