@@ -331,10 +331,21 @@ class ControllerWait(ControllerThrottle):
         return result
 
     def _outcome_after_wait(self, name: str, state: ProgressState) -> Outcome:
-        outcome = outcome_after_wait(self._outcomes[name], state)
-        if state.reason is Reason.STATE_CONFLICT:  # the id may be that of a recreated topic
-            return outcome
-        return outcome._replace(topic_id=self._topic_ids.get(name))
+        """Return the outcome of a written topic for the progress of its controller.
+
+        A state that is not final gives ``PENDING``. A topic that is finished, or that waits for unregistered brokers,
+        keeps its result and gets the reason and message of ``state``. Any other final state gives ``REFUSED`` (deletion
+        disabled) or ``FAILED``.
+        """
+        if not state.final:
+            result = Result.PENDING
+        elif state.reason in (None, Reason.NOT_INITIALIZED):
+            result = self._outcomes[name].result
+        else:
+            result = Result.REFUSED if state.reason is Reason.DELETION_DISABLED else Result.FAILED
+        # After a conflict, the id may be that of a recreated topic.
+        topic_id = None if state.reason is Reason.STATE_CONFLICT else self._topic_ids.get(name)
+        return Outcome(name, result, state.reason, state.message, topic_id=topic_id)
 
     def count_finished(self, *, grown: bool) -> int:
         """Return how many topics the controller initialized, or deleted if not ``grown``."""
@@ -358,19 +369,3 @@ class ControllerWait(ControllerThrottle):
         outcomes = [polled_outcomes.get(outcome.topic, outcome) for outcome in report.outcomes]
         outcomes += [outcome for name, outcome in polled_outcomes.items() if name not in reported]
         return replace(report, outcomes=tuple(outcomes), error=report.error or self._error)
-
-
-def outcome_after_wait(outcome: Outcome, state: ProgressState) -> Outcome:
-    """Return the outcome of a written topic for the progress of its controller.
-
-    A state that is not final gives ``PENDING``. A topic that is finished, or that waits for unregistered brokers, keeps
-    its result and gets the reason and message of ``state``. Any other final state gives ``REFUSED`` (deletion disabled)
-    or ``FAILED``.
-    """
-    topic, result, *_ = outcome
-    if not state.final:
-        return Outcome(topic, Result.PENDING, state.reason, state.message)
-    if state.reason in (None, Reason.NOT_INITIALIZED):
-        return Outcome(topic, result, state.reason, state.message)
-    refused = state.reason is Reason.DELETION_DISABLED
-    return Outcome(topic, Result.REFUSED if refused else Result.FAILED, state.reason, state.message)

@@ -114,17 +114,16 @@ def _parse_kafka_version(_ctx: click.Context, _param: click.Parameter, value: st
     return release
 
 
-def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    if not OWNER_REGEX.fullmatch(value) or value.startswith("k8s/"):
-        wanted = "1 to 200 letters, digits, . _ - /, not starting with k8s/, which is for operators"
-        raise click.BadParameter(f"found {quote(value)}, wanted {wanted}")
-    return value
-
-
 def _check_any_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     if not OWNER_REGEX.fullmatch(value):
         raise click.BadParameter(f"found {quote(value)}, wanted 1 to 200 letters, digits, . _ - /")
     return value
+
+
+def _check_owner(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    if value.startswith("k8s/"):
+        raise click.BadParameter(f"found {quote(value)}, but owners that begin with k8s/ are operators")
+    return _check_any_owner(ctx, param, value)
 
 
 def _parse_brokers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> frozenset[int]:

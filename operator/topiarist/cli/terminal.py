@@ -23,11 +23,6 @@ from topiarist.text import format_count
 _MAX_WIDTH = 100
 
 
-def can_use_color(stream: TextIO) -> bool:
-    """Return whether ``stream`` is a terminal and color is not turned off (``NO_COLOR``, ``TERM=dumb``)."""
-    return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-
-
 def terminal_width(stream: TextIO) -> int:
     """Return the columns to write: the terminal's, at most 100 for legibility; 80 if it is no terminal."""
     return min(shutil.get_terminal_size((80, 24)).columns, _MAX_WIDTH) if stream.isatty() else 80
@@ -91,20 +86,19 @@ def print_warnings(warnings: Sequence[Diagnostic]) -> None:
     click.echo(to_text(warnings, "warning"), nl=False, err=True)
 
 
-def is_interactive() -> bool:
-    """Return whether stdin and stderr are terminals, so that the user can be asked."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
-
-
 def require_interactive(yes: bool, verb: str) -> None:
     """Raise ``click.UsageError`` if a command must ask before it may ``verb`` and cannot."""
-    if not yes and not is_interactive():
+    if not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise click.UsageError(f"stdin or stderr is not a terminal: add --yes to {verb} without confirmation")
 
 
 def make_layout(stream: TextIO, settings: Settings) -> TextLayout:
-    """Return the layout of text for ``stream``: its width, and color if it is a terminal."""
-    return TextLayout(width=terminal_width(stream), use_color=can_use_color(stream), verbose=settings.verbosity > 0)
+    """Return the layout of text for ``stream``: its width, and color if it is a terminal.
+
+    The environment turns color off with ``NO_COLOR`` or ``TERM=dumb``.
+    """
+    use_color = stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    return TextLayout(width=terminal_width(stream), use_color=use_color, verbose=settings.verbosity > 0)
 
 
 class ProgressBar:
