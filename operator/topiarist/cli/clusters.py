@@ -175,10 +175,7 @@ class ClusterSessions:
             notice.start()
         try:
             return open_cluster(
-                spec,
-                owner=settings.owner,
-                connect_timeout=settings.connect_timeout,
-                lock_timeout=settings.lock_timeout,
+                spec, owner=settings.owner, connect_timeout=settings.connect_timeout, lock_timeout=settings.lock_timeout
             )
         except TopiaristError as error:
             if error.reason is Reason.UNREACHABLE and not error.hint:

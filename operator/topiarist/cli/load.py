@@ -242,10 +242,7 @@ def load_with_platform(loaded: loader.Loaded, settings: Settings) -> loader.Load
     if settings.verbosity >= 0:
         _log_ignored_documents(loaded.manifests, platform_documents)
     return loader.Loaded(
-        manifests=(
-            *(manifest for manifest in loaded.manifests if manifest.kind == "Topic"),
-            *platform_documents,
-        ),
+        manifests=(*(manifest for manifest in loaded.manifests if manifest.kind == "Topic"), *platform_documents),
         errors=tuple(sorted({*loaded.errors, *platform.errors})),
         suppressed_count=loaded.suppressed_count + platform.suppressed_count,
         foreign_count=loaded.foreign_count + platform.foreign_count,

@@ -217,9 +217,7 @@ _path_option = partial(_env_option, type=click.Path(), metavar="PATH")
 
 paths = argument("paths", nargs=-1, type=click.Path(), metavar="[PATH]...")
 _clusters_option = _path_option(
-    "--clusters",
-    "Read Cluster documents from this file or folder too. Can be repeated.",
-    multiple=True,
+    "--clusters", "Read Cluster documents from this file or folder too. Can be repeated.", multiple=True
 )
 verbosity = _combine_options(
     option("-q", "--quiet", is_flag=True, help="Print only the result, no messages. A plan has one line per topic."),
@@ -262,9 +260,7 @@ connection = _combine_options(
 summary = option("--summary", is_flag=True, help="Print only the summary of each plan.")
 
 snapshot = _path_option(
-    "--snapshot",
-    "Read this snapshot (a file, or a folder of them) instead of connecting to the clusters.",
-    default="",
+    "--snapshot", "Read this snapshot (a file, or a folder of them) instead of connecting to the clusters.", default=""
 )
 
 _owner_option = partial(_env_option, "--owner", default="default", metavar="NAME", show_default=True)
