@@ -265,17 +265,15 @@ snapshot = _path_option(
 
 _owner_option = partial(_env_option, "--owner", default="default", metavar="NAME", show_default=True)
 
-owner = _owner_option(
-    callback=_check_owner, help_text="Owner in ownership records. Topics of other owners are not changed."
-)
+owner = _owner_option(callback=_check_owner, help_text="Owner name of this run, as stored in ownership records.")
 
 any_owner = _owner_option(
-    callback=_check_any_owner, help_text="Owner in ownership records; that of an operator begins with k8s/."
+    callback=_check_any_owner, help_text="Owner name in ownership records; that of an operator begins with k8s/."
 )
 """The ``--owner`` of commands that write to no cluster; it accepts an operator's owner (``k8s/...``) too."""
 
 ownership = _combine_options(
-    owner, _pattern_option("--take-ownership", "Replace the owner in the records of topics that another owner has.")
+    owner, _pattern_option("--take-ownership", "Take ownership of topics that have another owner.")
 )
 
 planning = _combine_options(
