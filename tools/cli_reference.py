@@ -1,7 +1,7 @@
 """Generator of the command reference in ``docs/cli.md``, from the options of the command line.
 
-``reference`` calls ``commands_part``, because the page is one of its generated pages. The text of a command is that of its
-``--help``: description, options with defaults and environment variables, examples.
+``reference`` calls ``commands_part``, because the page is one of its generated pages. The text of a command is that
+of its ``--help``: description, options with defaults and environment variables, examples.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Checker of the prose: banned phrases, first lines of docstrings, and names in double backquotes.
 
-Usage: ``python tools/prose.py`` prints each place with the phrase and its replacement, and exits with 1 if there are any.
-It reads the pages, the docstrings, comments and messages of the package, and the docstrings of tests, tools and benchmarks.
-The list below is that of ``CONTRIBUTING.md``, "Language".
+Usage: ``python tools/prose.py`` prints each place with the phrase and its replacement, and exits with 1 if there are
+any. It reads the pages, the docstrings, comments and messages of the package, and the docstrings of tests, tools and
+benchmarks. The list below is that of ``CONTRIBUTING.md``, "Language".
 """
 
 from __future__ import annotations
@@ -97,7 +97,17 @@ def known_names() -> set[str]:
     names: set[str] = set()
     for folder in (*DOCSTRING_FOLDERS, "schemas", "charts", "manifests", "docs/ci"):
         for file in (ROOT / folder).rglob("*"):
-            if file.is_file() and file.suffix in {".py", ".json", ".yaml", ".yml", ".tpl", ".toml", ".sh", ".html", ".js"}:
+            if file.is_file() and file.suffix in {
+                ".py",
+                ".json",
+                ".yaml",
+                ".yml",
+                ".tpl",
+                ".toml",
+                ".sh",
+                ".html",
+                ".js",
+            }:
                 names.update(IDENTIFIER.findall(file.stem))
                 source = file.read_text(encoding="utf-8", errors="replace")  # inputs of the fuzzer may be anything
                 names.update(code_names(source) if file.suffix == ".py" else IDENTIFIER.findall(source))

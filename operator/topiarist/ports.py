@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
-from topiarist.model.outcome import Outcome
+from topiarist.model.outcome import FreezeResult, Outcome
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.policy import CelBindings, Rule, RuleError
 from topiarist.model.progress import TopicProgress
-from topiarist.model.state import ClusterState, TopicInspection, TopicState
+from topiarist.model.state import ClusterState, Freeze, TopicInspection, TopicState
 
 
 class Throttle(Protocol):
@@ -80,6 +81,35 @@ class PartitionInspector(Cluster, Protocol):
 
     def inspect_all(self, topics: Collection[TopicState]) -> Mapping[str, TopicInspection]:
         """Return the current partitions of each topic; unknown ones are left out."""
+
+
+class OpenCluster(PartitionInspector, ProgressSource, Protocol):
+    """An open session with one cluster. Use as a context manager, or call ``close``."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def close(self) -> None:
+        """End the session."""
+
+    def enable_decode_cache(self) -> Self:
+        """Keep decoded topics between reads, for a caller that reads repeatedly; return the cluster itself."""
+
+    @property
+    def requests(self) -> Mapping[tuple[str, str], int]:
+        """Return the number of requests so far, by operation and result."""
+
+    def read_cluster_id(self) -> str:
+        """Return the cluster id."""
+
+    def set_freeze(self, freeze: Freeze | None, *, by: str, force: bool) -> FreezeResult:
+        """Freeze the cluster, or unfreeze it if ``freeze`` is None, without the lock.
+
+        A freeze of a user other than ``by`` is changed only with ``force``.
+        """
 
 
 class RuleEvaluator(Protocol):

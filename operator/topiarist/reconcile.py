@@ -8,7 +8,6 @@ module calls ``planner`` and the ``Cluster`` port.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
@@ -18,21 +17,6 @@ from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan
 from topiarist.ports import Cluster, Throttle
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyHooks:
-    """The callbacks of a run.
-
-    ``stop`` returns whether to end the run. ``on_outcome`` gets each outcome as the cluster returns it.
-    ``on_final_outcome`` gets the outcome of each topic with the topic's plan, also for topics that were not sent.
-    ``throttle`` limits the work in flight at the controller.
-    """
-
-    stop: Callable[[], bool] = field(default=lambda: False)
-    on_outcome: Callable[[Outcome], None] = field(default=lambda outcome: None)
-    on_final_outcome: Callable[[TopicPlan, Outcome], None] = field(default=lambda topic, outcome: None)
-    throttle: Throttle | None = None
 
 
 def read_and_plan(cluster: Cluster, spec: ClusterSpec, topics: Sequence[TopicSpec], options: RunOptions) -> Plan:
@@ -63,7 +47,7 @@ def require_cluster_id(expected: str, actual: str, source: str = "clusterId") ->
         raise TopiaristError(
             Reason.WRONG_CLUSTER,
             f"found cluster id {actual}, wanted {expected} ({source})",
-            f"go to the cluster that is meant, or mend the {source} if this is the one",
+            f"correct the address, or the {source}",
         )
 
 
@@ -84,27 +68,36 @@ def require_all_topics_planned(plan: Plan, topics: Sequence[TopicSpec]) -> Plan:
     )
 
 
-def apply_plan(cluster: Cluster, hooks: ApplyHooks, plan: Plan) -> ReconcileReport:
+def apply_plan(
+    cluster: Cluster,
+    plan: Plan,
+    *,
+    stop: Callable[[], bool],
+    on_outcome: Callable[[TopicPlan, Outcome], None] = lambda topic, outcome: None,
+    throttle: Throttle | None = None,
+) -> ReconcileReport:
     """Apply ``plan`` and nothing else, and return the report.
+
+    ``stop`` returns whether to end the run. ``on_outcome`` gets the outcome of each topic, also of topics that were not
+    sent. ``throttle`` limits the work in flight at the controller.
 
     A topic that changed since it was planned is reported as a conflict, for the next reconciliation. If the run ends
     early, known outcomes are kept and the other topics are ``SKIPPED``, so every topic has an outcome.
     """
+    unsent = {topic.topic: topic for topic in plan.actionable_topics()}
     outcomes: list[Outcome] = []
-    topics = {topic.topic: topic for topic in plan.actionable_topics()}
     error = None
     try:
         # Without topics ``apply`` is not called, so that a missing lock or controller is no error.
-        for outcome in cluster.apply(plan, hooks.stop, hooks.throttle) if topics else ():
+        for outcome in cluster.apply(plan, stop, throttle) if unsent else ():
             outcomes.append(outcome)
-            hooks.on_outcome(outcome)
-            if hooks.throttle:
-                hooks.throttle.on_outcome(topics[outcome.topic], outcome)
-            hooks.on_final_outcome(topics[outcome.topic], outcome)
+            topic = unsent.pop(outcome.topic)
+            if throttle:
+                throttle.on_outcome(topic, outcome)
+            on_outcome(topic, outcome)
     except TopiaristError as raised:
         error = raised
-        reported = {outcome.topic for outcome in outcomes}
-        for unsent in [Outcome(name, Result.SKIPPED) for name in topics if name not in reported]:
-            outcomes.append(unsent)
-            hooks.on_final_outcome(topics[unsent.topic], unsent)
+        for name, topic in unsent.items():
+            outcomes.append(Outcome(name, Result.SKIPPED))
+            on_outcome(topic, outcomes[-1])
     return ReconcileReport(plan, tuple(outcomes), error)

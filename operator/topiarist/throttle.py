@@ -126,7 +126,6 @@ class InFlightLimit:
 
 
 def _replicas_per_broker(lists: Iterable[Replicas]) -> Counter[int]:
-    """Count the new replicas of each broker."""
     return Counter(chain.from_iterable(lists))
 
 
@@ -155,19 +154,6 @@ class ProgressDeadline:
     def reset(self) -> None:
         """Restart the timeout after progress."""
         self._deadline = time.monotonic() + self._timeout
-
-    def wait_and_poll(self, look: Callable[[], bool]) -> bool:
-        """Pause, call ``look`` once, and return whether to give up.
-
-        ``look`` returns whether there was progress. It is not called if ``stop`` returns true.
-        """
-        self.wait()
-        if self._stop():
-            return False
-        since = time.monotonic()
-        progress = look()
-        self.record_poll(progress=progress, since=since)
-        return self.is_expired and not progress
 
     def record_poll(self, *, progress: bool, since: float) -> None:
         """Record a finished poll that started at ``since``, and compute the next pause."""
@@ -223,9 +209,11 @@ class ControllerThrottle:
     ) -> None:
         self._cluster = cluster
         self._limit = InFlightLimit(max_replicas)
+        self._stop = stop
         self._timeout = timeout
         self._deadline = ProgressDeadline(timeout, stop)
         self._on_throttled = on_throttled
+        self._is_stalled = False
         self._throttled_since: float | None = None
 
     @property
@@ -256,18 +244,22 @@ class ControllerThrottle:
         if self._throttled_since is None:
             self._throttled_since = time.monotonic()
             self._on_throttled()
-        if self._deadline.wait_and_poll(lambda: self._poll().progress):
-            raise self._no_progress_error()
+        self._deadline.wait()
+        if self._stop():
+            return
+        since = time.monotonic()
+        progress = self._poll().progress
+        self._deadline.record_poll(progress=progress, since=since)
+        if self._deadline.is_expired and not progress:
+            self._is_stalled = True
+            raise TopiaristError(
+                Reason.NOT_INITIALIZED,
+                f"the controller has made no progress for {self._timeout:g} s: nothing more is sent",
+                "check that the cluster has a controller, and read its log; the next run continues",
+            )
 
     def _poll(self) -> PollResult:
         return self._limit.update(self._cluster.poll(self._limit.topics_to_poll()))
-
-    def _no_progress_error(self) -> TopiaristError:
-        return TopiaristError(
-            Reason.NOT_INITIALIZED,
-            f"the controller has finished nothing for {self._timeout:g} s: nothing more is sent",
-            "see that there is a controller and what its log says; the next run goes on from here",
-        )
 
 
 class ControllerWait(ControllerThrottle):
@@ -291,14 +283,11 @@ class ControllerWait(ControllerThrottle):
         self._plans: dict[str, TopicPlan] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._topic_ids: dict[str, str] = {}
-        self._is_over = self._is_stalled = False
+        self._is_over = False
         self._error: TopiaristError | None = None
 
     def on_outcome(self, topic: TopicPlan, outcome: Outcome) -> None:
-        """Record the outcome of a topic and restart the timeout.
-
-        A topic that exists as planned is work for the controller.
-        """
+        """Record the outcome of a topic and restart the timeout."""
         self._plans[topic.topic], self._outcomes[topic.topic] = topic, outcome
         super().on_outcome(topic, outcome)
 
@@ -341,15 +330,22 @@ class ControllerWait(ControllerThrottle):
                 self._on_update(self._plans[name], outcome)
         return result
 
-    def _outcome_after_wait(self, name: str, stage: ProgressState) -> Outcome:
-        """Return the outcome of a topic after waiting, with its new topic id.
+    def _outcome_after_wait(self, name: str, state: ProgressState) -> Outcome:
+        """Return the outcome of a written topic for the progress of its controller.
 
-        The topic id is left out if the topic was recreated.
+        A state that is not final gives ``PENDING``. A topic that is finished, or that waits for unregistered brokers,
+        keeps its result and gets the reason and message of ``state``. Any other final state gives ``REFUSED`` (deletion
+        disabled) or ``FAILED``.
         """
-        outcome = outcome_after_wait(self._outcomes[name], stage)
-        return (
-            outcome if stage.reason is Reason.STATE_CONFLICT else outcome._replace(topic_id=self._topic_ids.get(name))
-        )
+        if not state.final:
+            result = Result.PENDING
+        elif state.reason in (None, Reason.NOT_INITIALIZED):
+            result = self._outcomes[name].result
+        else:
+            result = Result.REFUSED if state.reason is Reason.DELETION_DISABLED else Result.FAILED
+        # After a conflict, the id may be that of a recreated topic.
+        topic_id = None if state.reason is Reason.STATE_CONFLICT else self._topic_ids.get(name)
+        return Outcome(name, result, state.reason, state.message, topic_id=topic_id)
 
     def count_finished(self, *, grown: bool) -> int:
         """Return how many topics the controller initialized, or deleted if not ``grown``."""
@@ -373,23 +369,3 @@ class ControllerWait(ControllerThrottle):
         outcomes = [polled_outcomes.get(outcome.topic, outcome) for outcome in report.outcomes]
         outcomes += [outcome for name, outcome in polled_outcomes.items() if name not in reported]
         return replace(report, outcomes=tuple(outcomes), error=report.error or self._error)
-
-    def _no_progress_error(self) -> TopiaristError:
-        self._is_over = self._is_stalled = True
-        return super()._no_progress_error()
-
-
-def outcome_after_wait(outcome: Outcome, state: ProgressState) -> Outcome:
-    """Return the outcome of a written topic for the progress of its controller.
-
-    A state that is not final gives ``PENDING``. A topic that is finished, or that waits for unregistered brokers, keeps
-    its result and gets the reason and message of ``state``. Any other final state gives ``REFUSED`` (deletion disabled)
-    or ``FAILED``.
-    """
-    topic, result, *_ = outcome
-    if not state.final:
-        return Outcome(topic, Result.PENDING, state.reason, state.message)
-    if state.reason in (None, Reason.NOT_INITIALIZED):
-        return Outcome(topic, result, state.reason, state.message)
-    refused = state.reason is Reason.DELETION_DISABLED
-    return Outcome(topic, Result.REFUSED if refused else Result.FAILED, state.reason, state.message)

@@ -18,7 +18,7 @@ from topiarist.model.progress import TopicProgress
 from topiarist.model.run_options import RunOptions
 from topiarist.model.state import is_same_topic
 from topiarist.planning.unmanage import parse_unmanage_request, plan_unmanage
-from topiarist.reconcile import ApplyHooks, apply_plan
+from topiarist.reconcile import apply_plan
 
 REPLICAS = ((1, 2, 3), (2, 3, 4))
 
@@ -252,7 +252,7 @@ def test_a_topic_that_changed_since_it_was_planned_is_only_reported(world: Clust
     wanted = topic_spec("orders", config={"retention.ms": 2})
     plan = plan_specs(cluster, wanted)
     world.configure_topic("orders", {"retention.ms": "3"})
-    report = apply_plan(cluster, ApplyHooks(), plan)
+    report = apply_plan(cluster, plan, stop=lambda: False)
     assert [outcome.result for outcome in report.outcomes] == [Result.CONFLICT]
     assert report.exit_code == 5
     assert dict(cluster.read().topics["orders"].config) == {"retention.ms": "3"}
@@ -315,7 +315,7 @@ def test_a_released_topic_is_nobodys(world: ClusterFixture, made: str) -> None:
 def test_nothing_to_do_is_no_outcome(world: ClusterFixture) -> None:
     """An empty plan applies to nothing."""
     cluster = world.open()
-    report = apply_plan(cluster, ApplyHooks(), plan_specs(cluster))
+    report = apply_plan(cluster, plan_specs(cluster), stop=lambda: False)
     assert (report.outcomes, report.exit_code) == ((), 0)
 
 

@@ -13,7 +13,7 @@ from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import TopicPlan
 from topiarist.model.progress import FINISHED, TopicProgress, evaluate_progress, partitions_to_initialize
 from topiarist.model.spec import TopicSpec
-from topiarist.reconcile import ApplyHooks, apply_plan
+from topiarist.reconcile import apply_plan
 from topiarist.throttle import InFlightLimit
 
 REPLICAS = ((1, 2, 3), (2, 3, 4))
@@ -57,7 +57,7 @@ def paced(world: ClusterFixture, pace: OneByOne, *specs: TopicSpec) -> Reconcile
     """A pass over these topics, held back by ``pace``."""
     cluster = world.open()
     plan = plan_specs(cluster, *specs)
-    return apply_plan(cluster, ApplyHooks(throttle=pace, stop=lambda: pace.stopped), plan)
+    return apply_plan(cluster, plan, stop=lambda: pace.stopped, throttle=pace)
 
 
 def found(report: ReconcileReport) -> dict[str, Result]:
@@ -177,20 +177,20 @@ def test_a_backlog_paces_a_whole_run(world: ClusterFixture) -> None:
     cluster, backlog = world.open(), InFlightLimit(6)
 
     class Pace(OneByOne):
-        def take(self, topic: TopicPlan) -> bool:
+        def try_acquire(self, topic: TopicPlan) -> bool:
             return backlog.try_acquire(topic)
 
         def wait(self) -> None:
             super().wait()
             backlog.update(cluster.poll(backlog.topics_to_poll()))
 
-        def settled(self, topic: TopicPlan, outcome: Outcome) -> None:
+        def on_outcome(self, topic: TopicPlan, outcome: Outcome) -> None:
             backlog.complete(topic, written=outcome.result is Result.DONE)
 
     specs = [topic_spec(f"t{number:02}", partitions=4) for number in range(12)]
     plan = plan_specs(cluster, *specs)
     pace = Pace(world)
-    report = apply_plan(cluster, ApplyHooks(throttle=pace), plan)
+    report = apply_plan(cluster, plan, stop=lambda: False, throttle=pace)
     assert set(found(report).values()) == {Result.DONE}
     assert pace.events.count("rest") >= 3
     world.wait_until_idle()

@@ -28,7 +28,7 @@ from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.codec import paths, topics
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.spec import TopicSpec
-from topiarist.reconcile import ApplyHooks, apply_plan
+from topiarist.reconcile import apply_plan
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -52,7 +52,7 @@ class Racer(threading.Thread):
             plan = plan_specs(port, *self._specs)
             self.ready.set()
             self.begin.wait(60)
-            self.report = apply_plan(port, ApplyHooks(), plan)
+            self.report = apply_plan(port, plan, stop=lambda: False)
 
     def outcomes(self) -> Mapping[str, Outcome]:
         """What became of each topic, once it has ended without an error."""
@@ -103,7 +103,7 @@ def test_f07_two_runs_with_the_same_wishes(
     """Twenty topics: each is done by exactly one of them, each node is written once, and the end is that of one run."""
     alone = mould.create_copy()
     with connect_cluster(alone) as port:
-        apply_plan(port, ApplyHooks(), plan_specs(port, *EVERY))
+        apply_plan(port, plan_specs(port, *EVERY), stop=lambda: False)
     expected, done = written(write_checker.read_nodes(alone)), Counter[str]()
     for seed in range(seeds):
         ended = race(zookeeper, mould.create_copy(), Random(seed), (EVERY, EVERY))

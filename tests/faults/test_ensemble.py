@@ -29,7 +29,7 @@ from support.zookeeper.proxy import Proxy
 from topiarist.errors import Reason
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
-from topiarist.reconcile import ApplyHooks, apply_plan
+from topiarist.reconcile import apply_plan
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -84,7 +84,7 @@ def without_its_leader(ensemble: Ensemble, chroot: str, seed: int) -> tuple[Surv
     with EnsembleProxies(ensemble) as gates, connect_cluster(f"{gates.connect}/{chroot}", lock_timeout=60) as port:
         gates.hold(Random(seed).randint(2, len(NAMES)), lambda _: leader.kill())
         plan = plan_specs(port, *WISHES)
-        report = apply_plan(port, ApplyHooks(), plan)
+        report = apply_plan(port, plan, stop=lambda: False)
         assert gates.triggered.is_set()
         losses = port._session.disconnects
     results = {outcome.topic: outcome.result for outcome in report.outcomes}

@@ -35,7 +35,7 @@ from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.adapters.zookeeper.write import writer
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result
-from topiarist.reconcile import ApplyHooks, apply_plan
+from topiarist.reconcile import apply_plan
 
 
 def test_f05_between_plan_and_apply(cluster: SimulatedKafka, proxy: Proxy) -> None:
@@ -137,7 +137,7 @@ def test_f05_every_topic_has_its_outcome(cluster: SimulatedKafka, proxy: Proxy) 
     with connect_cluster(proxy.through(cluster.connect)) as port:
         plan = plan_specs(port, *DESIRED_SPECS)
         proxy.cut(7, CutTiming.AFTER, refuse=True)
-        report = apply_plan(port, ApplyHooks(), plan)
+        report = apply_plan(port, plan, stop=lambda: False)
     seen = {outcome.topic: outcome.result for outcome in report.outcomes}
     assert report.error is not None
     assert report.error.reason is Reason.SESSION_LOST

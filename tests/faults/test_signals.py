@@ -163,7 +163,7 @@ def test_f30_in_the_middle_of_many_topics(
     proxy.hold(100, lambda: child.send_signal(number))
     out, err = child.communicate(timeout=60)
     assert child.returncode == code
-    assert "what is under way is finished" in err
+    assert "writes in progress are finished" in err
     done = re.search(r"Applied: (\d+) done, (\d+) skipped", out)
     assert done is not None
     assert int(done[1]) + int(done[2]) == 600

@@ -58,7 +58,7 @@ def test_a_cluster_that_nobody_knows_any_more(review: Review, proxy: Proxy) -> N
     review.wants("orders", clusters="ab")
     run = review.applies()
     assert run.code == 1
-    assert "the plan is for cluster c, which this run does not know; it knows a, b" in run.err
+    assert "the plan is for cluster c, which is not a cluster of this run; it has a, b" in run.err
     assert proxy.requests["connect"] == 0
 
 
@@ -87,5 +87,5 @@ def test_another_cluster_at_an_address_is_named_and_the_rest_is_done(review: Rev
     run = review.applies()
     assert run.code == 1
     assert "error: cluster b: the plan was made for cluster b at /" in run.err
-    assert "at its address is another at /" in run.err
+    assert "found cluster another at /" in run.err
     assert review.have("orders") == "ac"

@@ -70,7 +70,7 @@ def test_a_change_from_its_first_plan_to_what_is_applied(
         log, output = run_action(branch, "plan", PLATFORM="trusted/platform", **PASSWORD)
         text = (branch / "out" / "plan.md").read_text()
         assert output == "exit-code=0\n"
-        assert "2 documents outside --platform without effect: Cluster shop (topics/ours/shop.yaml:1:" in log
+        assert "2 documents outside --platform: Cluster shop (topics/ours/shop.yaml:1:" in log
         assert "::error file=topics/huge.yaml,line=6,col=15,title=huge on shop%3A refused (PolicyDenied)::" in log
         assert text.startswith(f"{PLAN_MARKER}\n### Plan: 1 to create, 1 refused.\n")
         assert f"#### `orders`: create {partitions} partitions x 3 replicas" in text
@@ -88,7 +88,7 @@ def test_a_change_from_its_first_plan_to_what_is_applied(
     assert run_reviewed_script(api, main / "out" / "plan.json").returncode == 0
     log, output = run_action(main, "apply", PLATFORM="platform", REVIEWED="true", **PASSWORD)
     assert output == "exit-code=5\n"
-    assert "2 documents outside --platform without effect: Cluster shop" in log
+    assert "2 documents outside --platform: Cluster shop" in log
     assert cluster.client.get_children("/brokers/topics") == ["orders"]
     assert len(json.loads(cluster.client.get("/brokers/topics/orders")[0])["partitions"]) == 6
     told = (main / "out" / "outcome.md").read_text()
@@ -180,7 +180,10 @@ def test_paths_without_a_topic_are_an_error(branch: Path, command: str) -> None:
 
 @pytest.mark.parametrize(
     ("args", "words"),
-    [(["--no-such-option"], "No such option"), (["--clusters", "topics"], "--clusters beside --platform")],
+    [
+        (["--no-such-option"], "No such option"),
+        (["--clusters", "topics"], "--clusters cannot be combined with --platform"),
+    ],
 )
 def test_wrong_usage_is_said_in_the_comment(branch: Path, args: list[str], words: str) -> None:
     """Where topiarist printed nothing there is a comment all the same; the log has its words."""

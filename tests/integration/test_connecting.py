@@ -74,7 +74,7 @@ def test_what_is_tried_and_where_it_is_from(
         origin, override = f"Cluster prod at {file}:1:{column}", "--zookeeper HOST:PORT overrides it"
         if given == "option":
             words += ["--zookeeper", where]
-            origin, override = "--zookeeper", "give another one there"
+            origin, override = "--zookeeper", "correct it there"
         elif given == "variable":
             monkeypatch.setenv("TOPIARIST_ZOOKEEPER", where)
             origin = "TOPIARIST_ZOOKEEPER"

@@ -49,7 +49,7 @@ def test_manifests_lead_to_the_cluster(tmp_path: Path) -> None:
     port, ids = free_port(), []
     for folder in (tmp_path / "one", tmp_path / "two"):
         with running("--manifests", str(folder), "--name", "local", "--port", str(port)) as said:
-            assert f"A cluster to play with is up:   127.0.0.1:{port}/kafka\n" in said
+            assert f"The test cluster is running at   127.0.0.1:{port}/kafka\n" in said
             document = yaml.safe_load((folder / "cluster.yaml").read_text())
             with connect_client(f"127.0.0.1:{port}/kafka") as client:
                 ids.append(json.loads(client.get("/cluster/id")[0])["id"])

@@ -185,11 +185,11 @@ def test_a_controller_that_does_not_react_is_said(
     lost: SimulatedKafka, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run ends with an error, and says what else there is to do."""
-    monkeypatch.setattr("topiarist.cli.commands.nudge._NO_PROGRESS_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("topiarist.cli.apply.nudge._NO_PROGRESS_TIMEOUT_S", 0.2)
     with lost.pause_controller():
         assert run(["nudge", "orders", "--zookeeper", lost.connect, "--yes"]) == 1
     said = capsys.readouterr()
-    assert "let another broker become controller" in said.err
+    assert "another broker becomes controller" in said.err
     assert "NotInitialized" in said.out
 
 

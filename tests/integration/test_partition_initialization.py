@@ -38,7 +38,7 @@ from topiarist.model.state import Freeze
 
 REPLICAS = ((1, 2, 3), (2, 3, 4))
 TOPIC = "/brokers/topics/orders"
-WAITING = "waiting for the controller to take over 1 topic, at most {} s without progress\n"
+WAITING = "waiting for the controller to initialize 1 topic, at most {} s without progress\n"
 
 
 def folder(path: Path, *names: str, partitions: int = 4) -> Path:
@@ -87,7 +87,7 @@ def test_a_run_ends_when_the_controller_has_taken_everything_over(cluster: Simul
         assert told(running) == WAITING.format(300).replace("1 topic", "2 topics")
         assert cluster.client.get_children("/brokers/topics/grow/partitions") == ["0", "1"]
     out, err = running.communicate(timeout=60)
-    assert (running.returncode, err) == (0, "2 topics taken over by the controller\n")
+    assert (running.returncode, err) == (0, "2 topics initialized by the controller\n")
     assert "Applied: 2 done." in out
     tree = write_checker.read_nodes(cluster.connect)
     for name in ("grow", "new"):
@@ -179,7 +179,7 @@ def test_a_controller_that_fails_over_is_waited_for(cluster: SimulatedKafka, gro
         cluster.client.delete("/controller")
     cluster.wait_idle()
     _, err = running.communicate(timeout=60)
-    assert (running.returncode, err) == (0, "1 topic taken over by the controller\n")
+    assert (running.returncode, err) == (0, "1 topic initialized by the controller\n")
 
 
 def test_a_plan_from_a_file_is_waited_for_although_it_is_done(cluster: SimulatedKafka, grown: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_plan_from_a_file_is_waited_for_although_it_is_done(cluster: Simulated
         running = start_topiarist(*apply, "--wait")
         assert told(running) == WAITING.format(300)
     _, err = running.communicate(timeout=60)
-    assert (running.returncode, err) == (0, "1 topic taken over by the controller\n")
+    assert (running.returncode, err) == (0, "1 topic initialized by the controller\n")
 
 
 def test_progress_is_shown_at_a_terminal(cluster: SimulatedKafka, grown: Path) -> None:
@@ -201,14 +201,14 @@ def test_progress_is_shown_at_a_terminal(cluster: SimulatedKafka, grown: Path) -
     command = ["-m", "topiarist", *map(str, waited(cluster.connect, grown))]
     shown, code = typed([sys.executable, *command])
     assert code == 0
-    assert "\r\x1b[K1 topic taken over by the controller" in shown
+    assert "\r\x1b[K1 topic initialized by the controller" in shown
 
 
 AHEAD = 24
 NAMES = [f"topic-{number:02}" for number in range(40)]
 """Each has 12 replicas on six brokers: of twelve topics or fewer they may be ahead of the controller."""
 
-HELD = f"held back until the controller has taken over what was sent: {AHEAD} replicas per broker at a time\n"
+HELD = f"throttled: the controller has to initialize earlier partitions first, {AHEAD} replicas per broker at a time\n"
 
 
 def ahead(client: KazooClient) -> Counter[int]:
@@ -247,7 +247,7 @@ def test_never_more_is_ahead_of_the_controller_than_was_said(
         done = run_topiarist(*paced(meddler.through(cluster.connect), folder(tmp_path, *NAMES)))
     assert (done.code, len(most)) == (0, 40)
     assert max(most) < AHEAD
-    assert done.err.endswith("40 topics taken over by the controller\n")
+    assert done.err.endswith("40 topics initialized by the controller\n")
     assert done.err.startswith(HELD)
     assert not ahead(client)
 
@@ -313,7 +313,7 @@ def test_an_interrupt_while_it_is_held_back_ends_the_run(cluster: SimulatedKafka
     code, out, err = held.ended()
     assert code == 130
     assert f"Applied: {held.written} done, {40 - held.written} skipped." in out
-    assert f"no longer waiting for {held.written} topics: the controller goes on by itself" in err
+    assert f"no longer waiting for {held.written} topics: the controller continues" in err
     assert (topics(cluster), locks(cluster)) == (NAMES[: held.written], [])
     results, summary = report(held.report)
     assert Counter(map(tuple, results.values())) == {("done",): held.written, ("skipped",): 40 - held.written}
@@ -339,7 +339,7 @@ def test_another_controller_meanwhile_is_found_and_gone_on_with(cluster: Simulat
     held.release()
     cluster.wait_idle()
     code, out, err = held.ended()
-    assert (code, err.splitlines()[-1]) == (0, "40 topics taken over by the controller")
+    assert (code, err.splitlines()[-1]) == (0, "40 topics initialized by the controller")
     assert "Applied: 40 done." in out
     assert topics(cluster) == NAMES
 
@@ -385,7 +385,7 @@ def test_a_controller_that_does_nothing_ends_the_run(cluster: SimulatedKafka, tm
     assert done.code == 1
     there = len(topics(cluster))
     assert f"Applied: {there} pending, {40 - there} skipped." in done.out
-    assert "error: the controller has finished nothing for 0.5 s: nothing more is sent" in done.err
+    assert "error: the controller has made no progress for 0.5 s: nothing more is sent" in done.err
     assert locks(cluster) == []
     results, summary = report(path)
     assert Counter(map(tuple, results.values())) == {("done", "pending"): there, ("skipped",): 40 - there}

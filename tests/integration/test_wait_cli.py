@@ -70,7 +70,7 @@ def test_an_interrupt_ends_the_waiting_and_not_the_work(ours: SimulatedKafka, tm
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert "no longer waiting for 1 topic: the controller goes on by itself" in err
+    assert "no longer waiting for 1 topic: the controller continues" in err
     assert "Applied: 1 done." in out
     tree = write_checker.read_nodes(ours.connect)
     assert "/admin/delete_topics/orders" in tree
@@ -89,7 +89,7 @@ def test_a_person_is_asked_before_a_topic_is_given_up(ours: SimulatedKafka, answ
 def test_nobody_is_asked_where_there_is_nothing_to_release(ours: SimulatedKafka) -> None:
     """The command says so and ends well."""
     shown, ended = typed(words("unmanage", ours, "nothing"))
-    assert (shown, ended) == ("nothing: nothing to unmanage, there is no record of it\n", 0)
+    assert (shown, ended) == ("nothing: nothing to unmanage, it has no ownership record\n", 0)
 
 
 def test_who_freezes_is_the_user_unless_it_is_said(ours: SimulatedKafka) -> None:

@@ -13,7 +13,7 @@ from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import Plan
-from topiarist.reconcile import ApplyHooks, apply_plan
+from topiarist.reconcile import apply_plan
 
 REPLICAS = ((1, 2, 3), (2, 3, 4))
 
@@ -89,7 +89,7 @@ def lock_nodes_at(connect: str) -> list[str]:
 
 def apply_without_hooks(port: ZooKeeperCluster, plan: Plan) -> ReconcileReport:
     """The plan carried out, and nobody listens."""
-    return apply_plan(port, ApplyHooks(), plan)
+    return apply_plan(port, plan, stop=lambda: False)
 
 
 def topics_by_result(outcomes: list[Outcome] | tuple[Outcome, ...]) -> dict[Result, list[str]]:

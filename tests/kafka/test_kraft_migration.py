@@ -23,7 +23,8 @@ from support.zookeeper.proxy import Proxy
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.errors import Exit, Reason
 from topiarist.model.outcome import Outcome, Result
-from topiarist.reconcile import ApplyHooks, apply_plan
+from topiarist.model.plan import TopicPlan
+from topiarist.reconcile import apply_plan
 
 BROKER = 1
 """A single one: it is restarted again and again."""
@@ -143,7 +144,7 @@ def begin_anew(bed: KafkaFixture, quorum: Quorum) -> None:
     def there() -> set[str]:
         return set(RUSHED) & set(kafka.client.get_children("/brokers/topics"))
 
-    def migrate(_outcome: Outcome) -> None:
+    def migrate(_topic: TopicPlan, _outcome: Outcome) -> None:
         if not quorum.is_controller():
             bed.describe_in_sync(there())
             quorum.start()
@@ -151,7 +152,7 @@ def begin_anew(bed: KafkaFixture, quorum: Quorum) -> None:
 
     specs = [topic_spec(name, partitions=1, replicationFactor=1) for name in RUSHED]
     with ZooKeeperCluster(kafka.connect, owner="default") as port:
-        found = apply_plan(port, ApplyHooks(on_outcome=migrate), plan_specs(port, *specs))
+        found = apply_plan(port, plan_specs(port, *specs), stop=lambda: False, on_outcome=migrate)
     assert found.error is not None
     assert found.error.reason is Reason.KRAFT_CONTROLLER
     results = topics_by_result(found.outcomes)

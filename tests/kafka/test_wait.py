@@ -92,7 +92,7 @@ def test_it_ends_when_every_partition_is_taken_over_and_still_there(bare: KafkaF
     wanted = {name: set(range(6)) for name in grow} | {name: set(range(12)) for name in new}
     assert {name: taken(client, name) for name in wanted} == wanted
     assert {name: set(partitions(client, name)) for name in wanted} == wanted
-    assert (said.code, said.err.splitlines()[-1]) == (Exit.DONE, "60 topics taken over by the controller")
+    assert (said.code, said.err.splitlines()[-1]) == (Exit.DONE, "60 topics initialized by the controller")
     assert "Applied: 60 done." in said.out
     assert "usable" not in said.out + said.err
     found = bare.describe_in_sync(wanted)
@@ -135,7 +135,7 @@ def test_it_ends_in_time_when_the_controller_does_nothing(fresh: KafkaFixtureFac
 def waiting_for(topics: int, seconds: int) -> str:
     """What a run says when it begins to wait."""
     what = "1 topic" if topics == 1 else f"{topics} topics"
-    return f"waiting for the controller to take over {what}, at most {seconds} s without progress\n"
+    return f"waiting for the controller to initialize {what}, at most {seconds} s without progress\n"
 
 
 def test_what_only_dead_brokers_have_is_not_waited_for(fresh: KafkaFixtureFactory) -> None:
@@ -168,7 +168,7 @@ def test_progress_is_shown_at_a_terminal(bare: KafkaFixture) -> None:
     assert bars == sorted(bars, key=int)
     assert all(1 <= int(bar) <= 30 for bar in bars)
     assert bars
-    assert "\r\x1b[K30 topics taken over by the controller\n" in after
+    assert "\r\x1b[K30 topics initialized by the controller\n" in after
 
 
 class Observer:
@@ -241,8 +241,10 @@ def test_never_more_is_ahead_of_the_controller_than_was_said(bare: KafkaFixture)
         said = applied(bare, "--max-inflight-replicas", str(AHEAD))
         left = observer.ahead()
     assert said.code == Exit.DONE
-    held = f"held back until the controller has taken over what was sent: {AHEAD} replicas per broker at a time\n"
+    held = (
+        f"throttled: the controller has to initialize earlier partitions first, {AHEAD} replicas per broker at a time\n"
+    )
     assert said.err.startswith(held)
-    assert said.err.endswith("160 topics taken over by the controller\n")
+    assert said.err.endswith("160 topics initialized by the controller\n")
     assert 0 < max(observer.most) <= AHEAD
     assert not left

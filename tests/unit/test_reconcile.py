@@ -16,7 +16,7 @@ from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan
 from topiarist.ports import Throttle
-from topiarist.reconcile import ApplyHooks, apply_plan, read_and_plan, require_all_topics_planned
+from topiarist.reconcile import apply_plan, read_and_plan, require_all_topics_planned
 
 SPECS = [spec("a"), spec("b"), spec("c")]
 LOST = TopiaristError(Reason.SESSION_LOST, "gone")
@@ -47,16 +47,17 @@ class Scripted:
             yield Outcome(next(topics).topic, step, reason)
 
 
-def ran(
-    *steps: Step, told: list[Outcome] | None = None, heard: list[tuple[str, Outcome]] | None = None
-) -> ReconcileReport:
+def ran(*steps: Step, told: list[tuple[str, Outcome]] | None = None) -> ReconcileReport:
     """A run over three topics that are to be created."""
-    hooks = ApplyHooks(
-        on_outcome=(told if told is not None else []).append,
-        on_final_outcome=lambda topic, outcome: (heard if heard is not None else []).append((topic.topic, outcome)),
-    )
+    listener = told if told is not None else []
     scripted = Scripted(*steps)
-    return apply_plan(scripted, hooks, read_and_plan(scripted, ClusterSpec(), SPECS, RunOptions()))
+    plan = read_and_plan(scripted, ClusterSpec(), SPECS, RunOptions())
+    return apply_plan(
+        scripted,
+        plan,
+        stop=lambda: False,
+        on_outcome=lambda topic, outcome: listener.append((topic.topic, outcome)),
+    )
 
 
 def found(report: ReconcileReport) -> dict[str, Result]:
@@ -77,11 +78,9 @@ def test_a_run_that_cannot_begin_says_that_nothing_was_sent() -> None:
 
 
 def test_outcomes_before_the_end_are_kept() -> None:
-    """What is known when a run ends stays known, and was told as it came."""
-    told: list[Outcome] = []
-    report = ran(DONE, LOST, told=told)
+    """Outcomes that are known when a run ends stay known."""
+    report = ran(DONE, LOST)
     assert found(report) == {"a": DONE, "b": NOT_SENT, "c": NOT_SENT}
-    assert [outcome.topic for outcome in told] == ["a"]
     assert report.error is LOST
 
 
@@ -143,11 +142,11 @@ def test_the_exit_code_is_the_highest_with_errors_before_all(
 
 @pytest.mark.parametrize("steps", [[DONE] * 3, [DONE, MOVED, MOVED], [MOVED, LOST], [LOST]])
 def test_every_topic_is_settled_once(steps: list[Step]) -> None:
-    """Whoever listens hears one last word of each topic, the same that the report has."""
-    heard: list[tuple[str, Outcome]] = []
-    report = ran(*steps, heard=heard)
-    assert sorted(heard) == sorted((outcome.topic, outcome) for outcome in report.outcomes)
-    assert [topic for topic, _ in heard] == ["a", "b", "c"]
+    """The callback gets one outcome for each topic, the same that the report has, also of topics not sent."""
+    told: list[tuple[str, Outcome]] = []
+    report = ran(*steps, told=told)
+    assert told == [(outcome.topic, outcome) for outcome in report.outcomes]
+    assert [topic for topic, _ in told] == ["a", "b", "c"]
 
 
 def test_what_was_not_reviewed_has_a_code_of_its_own() -> None:

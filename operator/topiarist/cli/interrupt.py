@@ -46,5 +46,6 @@ class Interrupt:
         # Not through a Python stream: the signal may interrupt its write, and a reentrant write raises.
         with suppress(OSError):
             os.write(
-                _STDERR_FD, b"\nending: what is under way is finished, nothing more is sent (again to end at once)\n"
+                _STDERR_FD,
+                b"\nstopping: writes in progress are finished, nothing more is sent (repeat to stop at once)\n",
             )

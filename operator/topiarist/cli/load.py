@@ -56,47 +56,41 @@ def load_manifests(settings: Settings, *, offline: bool = False, with_policies: 
     ``click.UsageError``.
     """
     if not settings.paths:
-        raise click.UsageError("name at least one file or folder with manifests, or - for standard input")
-    loaded, clusters, duplicate_errors, only_cluster = _read_manifests(settings, offline)
+        raise click.UsageError("give at least one file or folder with manifests, or - for standard input")
+    loaded, clusters, duplicate_errors = _read_manifests(settings, offline)
     topics = [manifest for manifest in loaded.manifests if manifest.kind == "Topic"]
-    broken = frozenset(name for kind, name in loaded.invalid_documents if kind == "Cluster")
-    policies = (
-        [parse.parse_policy(manifest) for manifest in loaded.manifests if manifest.kind == "Policy"]
-        if with_policies
-        else []
-    )
-    strict = not offline or _has_all_clusters(settings, clusters)
-    unchecked = "defaults and policies" if policies else "defaults"
+    policies = [parse.parse_policy(each) for each in loaded.manifests if with_policies and each.kind == "Policy"]
     desired = resolve(
         topics,
         clusters,
-        only_cluster=only_cluster,
-        require_cluster_documents=strict,
-        invalid_clusters=broken,
-        unchecked_parts=unchecked,
+        only_cluster=settings.cluster,
+        # Paths alone do not define all clusters: a commit may change a topic and no ``Cluster`` document.
+        require_cluster_documents=not offline
+        or (bool(settings.platform or settings.clusters) and set(clusters) != {""}),
+        invalid_clusters=frozenset(name for kind, name in loaded.invalid_documents if kind == "Cluster"),
+        unchecked_parts="defaults and policies" if policies else "defaults",
     )
     result = _evaluate_policies(policies, desired, clusters, validate_only=offline) if policies else PolicyResult()
-    diagnostics = {*loaded.errors, *duplicate_errors, *desired.errors, *result.errors}
-    missing_addresses = () if offline or settings.snapshot else _find_missing_addresses(desired.targeted_clusters)
-    absent = () if topics or loaded.invalid_documents else _make_no_topic_errors(settings.paths)
-    required = absent if settings.require_topics else ()
-    unread_warnings = [
-        warning for warning in loaded.warnings if warning.location not in {each.location for each in absent}
-    ]
+    errors = {*loaded.errors, *duplicate_errors, *desired.errors, *result.errors}
+    if not offline and not settings.snapshot:
+        errors.update(_find_missing_addresses(desired.targeted_clusters))
+    no_topic = [] if topics or loaded.invalid_documents else [_make_no_topic_warning(settings.paths)]
+    if settings.require_topics:
+        errors.update(no_topic)
+    file_warnings = [each for each in loaded.warnings if each.location not in {found.location for found in no_topic}]
     verbose = settings.verbosity >= 0
     if verbose and loaded.foreign_count:
-        terminal.log(f"{format_count(loaded.foreign_count, 'document')} of other API groups passed over")
-    if diagnostics := diagnostics | {*missing_addresses, *required}:
+        terminal.log(f"ignored {format_count(loaded.foreign_count, 'document')} of other API groups")
+    if errors:
         if verbose:
-            terminal.print_warnings(unread_warnings)
-        raise InvalidManifests(list(diagnostics), loaded.suppressed_count)
-    warned = sorted({*desired.warnings, *result.warnings}) if policies else desired.warnings
-    desired = replace(desired, warnings=(*absent, *unread_warnings, *warned))
-    if verbose and desired.skipped_count:
-        terminal.log(
-            f"{format_count(desired.skipped_count, 'topic')} not meant for {_describe_clusters(desired)} passed over"
-        )
+            terminal.print_warnings(file_warnings)
+        raise InvalidManifests(list(errors), loaded.suppressed_count)
+    warnings = sorted({*desired.warnings, *result.warnings}) if policies else desired.warnings
+    desired = replace(desired, warnings=(*no_topic, *file_warnings, *warnings))
     if verbose:
+        if desired.skipped_count:
+            names = ", ".join(filter(None, desired.clusters)) or "this cluster"
+            terminal.log(f"ignored {format_count(desired.skipped_count, 'topic')} for clusters other than {names}")
         _log_unmatched_patterns(desired, settings)
         terminal.print_warnings(desired.warnings)
     return RunInputs(desired, result.plan_filter)
@@ -118,20 +112,11 @@ def _evaluate_policies(
     )
 
 
-def _make_no_topic_errors(paths: Sequence[str]) -> tuple[Diagnostic, ...]:
-    """Return the error about a run without any topic, at the first of its paths."""
-    location = files.file_location(paths[0])
+def _make_no_topic_warning(paths: Sequence[str]) -> Diagnostic:
+    """Return the warning about a run without any topic, at the first of its paths."""
     where = "here" if len(paths) == 1 else f"in {format_count(len(paths), 'path')}"
     hint = f"wanted documents of apiVersion {load_.API_VERSION} and kind Topic, in a folder in *.yaml or *.yml"
-    return (Diagnostic(location, f"found no Topic {where}: there is nothing to do", hint),)
-
-
-def _has_all_clusters(settings: Settings, clusters: Mapping[str, ClusterSpec]) -> bool:
-    """Return whether an option defines all clusters, so that an unknown cluster name is an error.
-
-    Paths alone do not define them: a commit may change a topic and no ``Cluster`` document.
-    """
-    return bool(settings.platform or settings.clusters) and set(clusters) != {""}
+    return Diagnostic(files.file_location(paths[0]), f"found no Topic {where}: there is nothing to do", hint)
 
 
 def load_clusters(settings: Settings) -> Mapping[str, ClusterSpec]:
@@ -139,11 +124,11 @@ def load_clusters(settings: Settings) -> Mapping[str, ClusterSpec]:
 
     Topics in the paths are ignored. Raises ``InvalidManifests`` with every error, or ``click.UsageError``.
     """
-    loaded, clusters, duplicate_errors, only_cluster = _read_manifests(settings, offline=False)
-    chosen = clusters if only_cluster is None else {only_cluster: clusters[only_cluster]}
+    loaded, clusters, duplicate_errors = _read_manifests(settings, offline=False)
+    chosen = clusters if settings.cluster is None else {settings.cluster: clusters[settings.cluster]}
     missing_addresses = () if settings.snapshot else _find_missing_addresses(chosen)
-    if diagnostics := {*loaded.errors, *duplicate_errors, *missing_addresses}:
-        raise InvalidManifests(list(diagnostics), loaded.suppressed_count)
+    if errors := {*loaded.errors, *duplicate_errors, *missing_addresses}:
+        raise InvalidManifests(list(errors), loaded.suppressed_count)
     if settings.verbosity >= 0:
         terminal.print_warnings(loaded.warnings)
     return chosen
@@ -169,16 +154,12 @@ def require_addresses(clusters: Mapping[str, ClusterSpec], settings: Settings) -
 
 def _read_manifests(
     settings: Settings, offline: bool
-) -> tuple[loader.Loaded, Mapping[str, ClusterSpec], list[Diagnostic], str | None]:
-    """Return the documents of the paths, the clusters, the errors of the clusters, and the selected cluster.
-
-    The clusters are by name; the selected cluster is the value of ``--cluster``, or None.
-    """
+) -> tuple[loader.Loaded, Mapping[str, ClusterSpec], Sequence[Diagnostic]]:
+    """Return the documents of the paths, the clusters by name, and the errors of the clusters."""
     stdin = sys.stdin.buffer if "-" in settings.paths else None
     loaded = load_with_platform(loader.load_manifests((*settings.paths, *settings.clusters), stdin), settings)
     try:
-        clusters, duplicate_errors = _build_clusters(loaded.manifests, settings, offline)
-        return loaded, clusters, duplicate_errors, _check_selected_cluster(settings, clusters)
+        return loaded, *_build_clusters(loaded.manifests, settings, offline)
     except click.UsageError:
         # The missing Cluster may be one of the invalid documents: report their errors first.
         if loaded.errors:
@@ -198,36 +179,30 @@ def _find_missing_addresses(clusters: Mapping[str, ClusterSpec]) -> Iterator[Dia
 
 
 def _build_clusters(
-    manifests: tuple[Manifest, ...], settings: Settings, offline: bool
-) -> tuple[Mapping[str, ClusterSpec], list[Diagnostic]]:
-    """Return the clusters of the run by name, with the values of flags applied, and their errors."""
+    manifests: Sequence[Manifest], settings: Settings, offline: bool
+) -> tuple[Mapping[str, ClusterSpec], Sequence[Diagnostic]]:
+    """Return the clusters of the run by name, with the values of flags applied, and their errors.
+
+    Raises ``click.UsageError`` if there is no cluster, if ``--cluster`` is not one of them, or if ``--zookeeper`` is
+    given for several.
+    """
     documents = [parse.parse_cluster_spec(manifest) for manifest in manifests if manifest.kind == "Cluster"]
-    clusters, diagnostics = index_clusters(documents)
+    clusters, errors = index_clusters(documents)
     if settings.zookeeper and len(clusters) > 1:
         names = ", ".join(sorted(clusters))
-        raise click.UsageError(f"--zookeeper is the address of one cluster, and there are {len(clusters)}: {names}")
+        raise click.UsageError(f"--zookeeper is for a single cluster, found {len(clusters)}: {names}")
     if not clusters:
         if not settings.zookeeper and not settings.snapshot and not offline:
-            raise click.UsageError("no cluster: add a Cluster document to the paths, or give --clusters or --zookeeper")
+            raise click.UsageError("found no cluster: add a Cluster document, or give --clusters or --zookeeper")
         clusters = {"": ClusterSpec()}
     if settings.zookeeper:
         clusters = {name: replace(spec, connect=settings.zookeeper) for name, spec in clusters.items()}
     if settings.kafka_version:
         clusters = {name: replace(spec, version=settings.kafka_version) for name, spec in clusters.items()}
-    return clusters, diagnostics
-
-
-def _check_selected_cluster(settings: Settings, clusters: Mapping[str, ClusterSpec]) -> str | None:
     if settings.cluster is not None and settings.cluster not in clusters:
         hint = unknown_cluster_hint(settings.cluster, clusters)
         raise click.UsageError(f"--cluster {settings.cluster}: there is no such Cluster; {hint}")
-    return settings.cluster
-
-
-def _describe_clusters(desired: Desired) -> str:
-    """Return the clusters of the run as text."""
-    names = ", ".join(filter(None, desired.clusters))
-    return f"cluster {names}" if len(desired.clusters) == 1 and names else names or "this cluster"
+    return clusters, errors
 
 
 def _log_unmatched_patterns(desired: Desired, settings: Settings) -> None:
@@ -245,32 +220,29 @@ def _log_unmatched_patterns(desired: Desired, settings: Settings) -> None:
     for option, patterns in given.items():
         for pattern in dict.fromkeys(patterns):
             if pattern not in ALL_TOPICS and not any(matches_any(topic, (pattern,)) for topic in topics):
-                terminal.log(f"{option}: no topic of these manifests is called {pattern}")
-
-
-_MAX_SHOWN_DOCUMENTS = 3
+                terminal.log(f"{option}: no topic of the manifests matches {pattern}")
 
 
 def load_with_platform(loaded: loader.Loaded, settings: Settings) -> loader.Loaded:
     """Return ``loaded`` combined with the documents of ``--platform``.
 
     Returns ``loaded`` itself if ``--platform`` is not given. Raises ``click.UsageError`` if its paths hold neither a
-    ``Cluster`` nor a ``Policy``: then nothing would guard the run.
+    ``Cluster`` nor a ``Policy``: then nothing would restrict the run.
     """
     if not settings.platform:
         return loaded
-    _check_platform_options(settings)
+    if settings.clusters:
+        raise click.UsageError("--clusters cannot be combined with --platform: give its files with --platform")
+    if "-" in settings.platform:
+        raise click.UsageError("--platform: wanted a file or a folder, not standard input")
     platform = loader.load_manifests(settings.platform)
-    platform_documents = tuple(filter(_is_platform_document, platform.manifests))
+    platform_documents = [manifest for manifest in platform.manifests if manifest.kind != "Topic"]
     if not platform_documents and not platform.errors:
-        raise click.UsageError("--platform: found neither Cluster nor Policy there: nothing would guard this run")
+        raise click.UsageError("--platform: found no Cluster and no Policy: nothing would restrict this run")
     if settings.verbosity >= 0:
-        _log_ignored_documents([*_find_ignored_documents(loaded.manifests, platform_documents)])
+        _log_ignored_documents(loaded.manifests, platform_documents)
     return loader.Loaded(
-        manifests=(
-            *(manifest for manifest in loaded.manifests if not _is_platform_document(manifest)),
-            *platform_documents,
-        ),
+        manifests=(*(manifest for manifest in loaded.manifests if manifest.kind == "Topic"), *platform_documents),
         errors=tuple(sorted({*loaded.errors, *platform.errors})),
         suppressed_count=loaded.suppressed_count + platform.suppressed_count,
         foreign_count=loaded.foreign_count + platform.foreign_count,
@@ -280,31 +252,22 @@ def load_with_platform(loaded: loader.Loaded, settings: Settings) -> loader.Load
     )
 
 
-def _check_platform_options(settings: Settings) -> None:
-    if settings.clusters:
-        raise click.UsageError("--clusters beside --platform: give its files with --platform")
-    if "-" in settings.platform:
-        raise click.UsageError("--platform: wanted a file or a folder, not standard input")
+_MAX_SHOWN_DOCUMENTS = 3
 
 
-def _is_platform_document(manifest: Manifest) -> bool:
-    return manifest.kind != "Topic"
-
-
-def _find_ignored_documents(manifests: Sequence[Manifest], platform: Sequence[Manifest]) -> Iterator[Manifest]:
-    """Yield the clusters and policies outside ``--platform``, which have no effect.
+def _log_ignored_documents(manifests: Sequence[Manifest], platform: Sequence[Manifest]) -> None:
+    """Log the clusters and policies outside ``--platform``, which have no effect.
 
     A file that both groups of paths contain belongs to the platform.
     """
     platform_files = {os.path.realpath(manifest.source.locate().file) for manifest in platform}
-    for manifest in filter(_is_platform_document, manifests):
-        if os.path.realpath(manifest.source.locate().file) not in platform_files:
-            yield manifest
-
-
-def _log_ignored_documents(ignored: Sequence[Manifest]) -> None:
+    ignored = [
+        manifest
+        for manifest in manifests
+        if manifest.kind != "Topic" and os.path.realpath(manifest.source.locate().file) not in platform_files
+    ]
     if ignored:
         shown = [f"{each.kind} {each.name} ({each.source.locate()})" for each in ignored[:_MAX_SHOWN_DOCUMENTS]]
         rest = f" and {len(ignored) - _MAX_SHOWN_DOCUMENTS} more" if len(ignored) > _MAX_SHOWN_DOCUMENTS else ""
-        text = f"{format_count(len(ignored), 'document')} outside --platform without effect: {', '.join(shown)}{rest}"
+        text = f"ignored {format_count(len(ignored), 'document')} outside --platform: {', '.join(shown)}{rest}"
         terminal.log(terminal.sanitize_lines(text))

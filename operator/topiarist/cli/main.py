@@ -20,26 +20,28 @@ from topiarist.model.outcome import worst_exit_code
 from topiarist.text import quote
 
 COMMANDS = {
-    "validate": "Check manifests without a cluster.",
-    "render": "Print the specs after defaults and overrides.",
-    "plan": "Show what would change on the clusters.",
-    "apply": "Change the clusters to what the manifests say.",
-    "describe": "Show topics, whole: values, partitions, what is pending.",
-    "list": "List the topics of clusters, with size, owner and state (also: get).",
-    "export": "Write what a cluster holds as manifests.",
-    "snapshot": "Write down what clusters hold, to plan without them.",
-    "drift": "Report what a fleet holds, against what manifests say.",
-    "unmanage": "Remove the ownership records of topics; the topics stay.",
-    "nudge": "Make the controller look again at topics that it has overlooked.",
-    "freeze": "Stop every writer of a cluster.",
+    "validate": "Check manifests, without a cluster.",
+    "render": "Print manifests with defaults and overrides merged.",
+    "plan": "Show the changes that apply would make.",
+    "apply": "Make the clusters match the manifests.",
+    "describe": "Show topics in detail: values, partitions, pending changes.",
+    "list": "List topics with size, owner and state (alias: get).",
+    "export": "Write the topics of a cluster as manifests.",
+    "snapshot": "Save the state of clusters, for plans without a connection.",
+    "drift": "Report differences between many clusters and their manifests.",
+    "unmanage": "Remove ownership records; the topics stay.",
+    "nudge": "Make the controller initialize topics that it has missed.",
+    "freeze": "Stop topiarist from writing to clusters.",
     "unfreeze": "Allow writes again.",
     "operator": "Run the Kubernetes operator.",
-    "dev": "Run a playground: a real ZooKeeper with a seeded cluster.",
-    "completion": "Print the completion script for a shell.",
+    "dev": "Run a local test cluster: a real ZooKeeper, simulated brokers.",
+    "completion": "Print a completion script for a shell.",
 }
 
 _COMMAND_MODULES = {
     "apply": ("apply.command", "command"),
+    "nudge": ("apply.nudge", "command"),
+    "unmanage": ("apply.unmanage", "command"),
     "unfreeze": ("commands.freeze", "unfreeze_command"),
 }
 """Module and attribute of each command that is not ``command`` in the module of its name."""
@@ -92,20 +94,20 @@ Examples:
 
 \b
 Exit codes:
-  0 done, or nothing to do    3 changes pending (plan --exit-code)
-  1 an error                  4 something was refused
-  2 wrong usage               5 a topic changed since it was planned
+  0 done, or nothing to do    3 changes are pending (plan --exit-code)
+  1 error                     4 a change was refused
+  2 usage error               5 a topic changed since it was planned
 
-Most options can be given in the environment, --zookeeper as TOPIARIST_ZOOKEEPER: the help of
-each command says which.
+Most options can also be set as environment variables, for example --zookeeper as
+TOPIARIST_ZOOKEEPER. Run "topiarist COMMAND --help" for the options of a command.
 """,
 )
 @click.version_option(__version__, prog_name="topiarist")
 def cli() -> None:
-    """Keep Kafka topics in the shape that git says they have.
+    """Manage Kafka topics with manifests in git.
 
-    Topic specs live in git as YAML. Topiarist compares them with what a ZooKeeper-mode Kafka cluster (2.4 to 3.9)
-    holds in ZooKeeper, shows the difference as a plan, and makes exactly that difference happen.
+    Topiarist compares YAML manifests with the topics of ZooKeeper-mode Kafka clusters (2.4 to 3.9), shows the
+    difference as a plan, and applies the plan. It writes to ZooKeeper and never connects to brokers.
     """
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from textwrap import wrap
 from typing import Any, TypeVar
@@ -74,25 +74,31 @@ argument = partial(click.argument, cls=NonBlankArgument)
 _EXPLICIT_SOURCES = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
 
+_PATH_HELP = "PATH is a file or folder with manifests (in a folder: *.yaml, *.yml), or - for standard input."
+
+
 def _as_sequence(value: Any) -> Sequence[Any]:
     return value if isinstance(value, (tuple, list)) else (value,)
 
 
 class Command(click.Command):
-    """A command that names in its help the options without an environment variable."""
+    """A command that explains in its help PATH and the environment variables."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, then one sentence about environment variables.
+        """Write the argument PATH, the options, and one sentence about environment variables.
 
         A variable beside each option would double the length of the help page.
         """
+        if any(param.name == "paths" for param in self.params):
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text(_PATH_HELP)
         super().format_options(ctx, formatter)
-        options = [param for param in self.params if isinstance(param, click.Option)]
-        twins = [each for each in options if each.envvar]
-        if twins:
+        options = [param for param in self.params if isinstance(param, click.Option) and not param.hidden]
+        if examples := [each for each in options if each.envvar and not each.show_envvar]:
             excluded = ", ".join(max(each.opts, key=len) for each in options if not each.envvar)
-            sentence = f"Each option but {excluded} can be given in the environment too, as {twins[-1].envvar} for "
-            sentence += f"{twins[-1].opts[0]}."
+            sentence = f"All options except {excluded} can also be set as environment variables, for example "
+            sentence += f"{examples[-1].opts[0]} as {examples[-1].envvar}."
             formatter.write_paragraph()
             for line in wrap(sentence, formatter.width - 2, break_on_hyphens=False):
                 formatter.write(f"  {line}\n")
@@ -109,19 +115,16 @@ def _parse_kafka_version(_ctx: click.Context, _param: click.Parameter, value: st
     return release
 
 
-def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    if not OWNER_REGEX.fullmatch(value) or value.startswith("k8s/"):
-        raise click.BadParameter(
-            f"found {quote(value)}, wanted 1 to 200 letters, digits, . _ - /, and not k8s/ at the beginning "
-            "(the operator's)"
-        )
-    return value
-
-
 def _check_any_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     if not OWNER_REGEX.fullmatch(value):
         raise click.BadParameter(f"found {quote(value)}, wanted 1 to 200 letters, digits, . _ - /")
     return value
+
+
+def _check_owner(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    if value.startswith("k8s/"):
+        raise click.BadParameter(f"found {quote(value)}, but owners that begin with k8s/ are operators")
+    return _check_any_owner(ctx, param, value)
 
 
 def _parse_brokers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> frozenset[int]:
@@ -178,11 +181,10 @@ def _user_name() -> str:
         return ""
 
 
-def _option_with_env(*names: str, **settings: Any) -> Callable[[F], F]:
-    """Return an option with an environment variable derived from its long name."""
-    long = next(name for name in names if name.startswith("--")).split("/")[0]
-    variable = "TOPIARIST_" + long.removeprefix("--").upper().replace("-", "_")
-    return option(*names, envvar=variable, show_envvar=False, **settings)
+def _env_option(name: str, help_text: str, **settings: Any) -> Callable[[F], F]:
+    """Return an option with an environment variable derived from its name."""
+    variable = "TOPIARIST_" + name.removeprefix("--").upper().replace("-", "_")
+    return option(name, help=help_text, envvar=variable, show_envvar=False, **settings)
 
 
 def _combine_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
@@ -194,171 +196,157 @@ def _combine_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return add
 
 
+def _pattern_option(name: str, help_text: str) -> Callable[[F], F]:
+    help_text = f"{help_text} A name or a pattern; '*' for all."
+    return _env_option(name, help_text, multiple=True, callback=_check_patterns, metavar="PATTERN")
+
+
+def _seconds_option(name: str, low: float, high: float, default: float, help_text: str) -> Callable[[F], F]:
+    kind = click.FloatRange(low, high)
+    return _env_option(name, help_text, type=kind, default=default, metavar="SECONDS", show_default=True)
+
+
+def format_option(formats: Iterable[str]) -> Callable[[F], F]:
+    """Return the option ``--format``, passed to the command as ``form``."""
+    return option(
+        "--format", "form", type=click.Choice([*formats]), default="text", show_default=True, help="Output format."
+    )
+
+
+_file_option = partial(option, type=click.Path(), metavar="FILE")
+_path_option = partial(_env_option, type=click.Path(), metavar="PATH")
+
 paths = argument("paths", nargs=-1, type=click.Path(), metavar="[PATH]...")
-_clusters_option = _option_with_env(
-    "--clusters", multiple=True, type=click.Path(), metavar="FILE", help="More manifests, of kind Cluster."
+_clusters_option = _path_option(
+    "--clusters", "Read Cluster documents from this file or folder too. Can be repeated.", multiple=True
 )
 verbosity = _combine_options(
-    option("-q", "--quiet", is_flag=True, help="Only the product, no remarks; of a plan, one line a topic."),
-    option("-v", "--verbose", count=True, help="Say more: every replica list, every notice."),
+    option("-q", "--quiet", is_flag=True, help="Print only the result, no messages. A plan has one line per topic."),
+    option("-v", "--verbose", count=True, help="Print more detail, such as all replica lists and notices."),
 )
 
 manifests = _combine_options(
     paths,
     _clusters_option,
-    _option_with_env(
-        "--platform", multiple=True, type=click.Path(), metavar="PATH", help="Clusters, policies: only from here."
+    _path_option(
+        "--platform",
+        "Read Cluster and Policy documents only from this file or folder, and Topics only from the other paths.",
+        multiple=True,
     ),
-    _option_with_env("--cluster", metavar="NAME", help="Only this cluster; topics of the others are counted."),
-    _option_with_env(
-        "--kafka-version", callback=_parse_kafka_version, metavar="X.Y", help="The brokers' release, 2.4 to 3.9."
+    _env_option("--cluster", "Use only this cluster. Topics of other clusters are only counted.", metavar="NAME"),
+    _env_option(
+        "--kafka-version",
+        "Kafka version of the brokers, 2.4 to 3.9. Overrides spec.kafkaVersion of the Cluster.",
+        callback=_parse_kafka_version,
+        metavar="X.Y",
     ),
     verbosity,
 )
 
-clusters = _combine_options(_clusters_option, _option_with_env("--cluster", metavar="NAME", help="Only this cluster."))
+clusters = _combine_options(_clusters_option, _env_option("--cluster", "Use only this cluster.", metavar="NAME"))
 """Options of commands that read clusters and no Topic manifests; may be combined with ``paths``."""
 
-require_topics = _option_with_env("--require-topics", is_flag=True, help="End with 1 if the paths hold no Topic.")
+require_topics = _env_option("--require-topics", "Fail with exit code 1 if the paths contain no Topic.", is_flag=True)
 
 connection = _combine_options(
-    _option_with_env(
-        "--zookeeper", default="", metavar="CONNECT", help="host:port,host:port/chroot of the only cluster."
-    ),
-    _option_with_env(
-        "--connect-timeout",
-        type=click.FloatRange(0.1, 600),
-        default=10.0,
-        metavar="S",
-        show_default=True,
-        help="Seconds to wait for ZooKeeper.",
-    ),
-)
-
-summary = option("--summary", is_flag=True, help="Print only how each plan ends.")
-
-snapshot = _combine_options(
-    _option_with_env(
-        "--snapshot",
+    _env_option(
+        "--zookeeper",
+        "ZooKeeper address of the cluster, as host:port,host:port/chroot. For runs with a single cluster.",
         default="",
-        type=click.Path(),
-        metavar="PATH",
-        help="Take a snapshot (a file, or a folder of them) for the cluster and connect to nothing.",
+        metavar="CONNECT",
     ),
+    _seconds_option("--connect-timeout", 0.1, 600, 10.0, "Time limit for connecting to ZooKeeper."),
 )
 
-owner = _option_with_env(
-    "--owner", default="default", callback=_check_owner, show_default=True, help="Who this run is, in the records."
+summary = option("--summary", is_flag=True, help="Print only the summary of each plan.")
+
+snapshot = _path_option(
+    "--snapshot", "Read this snapshot (a file, or a folder of them) instead of connecting to the clusters.", default=""
 )
 
-any_owner = _option_with_env(
-    "--owner",
-    default="default",
-    callback=_check_any_owner,
-    show_default=True,
-    help="Whose records count as ours; k8s/... is an operator.",
+_owner_option = partial(_env_option, "--owner", default="default", metavar="NAME", show_default=True)
+
+owner = _owner_option(callback=_check_owner, help_text="Owner name of this run, as stored in ownership records.")
+
+any_owner = _owner_option(
+    callback=_check_any_owner, help_text="Owner name in ownership records; that of an operator begins with k8s/."
 )
 """The ``--owner`` of commands that write to no cluster; it accepts an operator's owner (``k8s/...``) too."""
 
 ownership = _combine_options(
-    owner,
-    _option_with_env(
-        "--take-ownership",
-        multiple=True,
-        callback=_check_patterns,
-        metavar="PATTERN",
-        help="Take over topics of other owners: by name, or '*' for all.",
-    ),
+    owner, _pattern_option("--take-ownership", "Take ownership of topics that have another owner.")
 )
 
 planning = _combine_options(
     ownership,
-    _option_with_env(
-        "--adopt",
-        multiple=True,
-        callback=_check_patterns,
-        metavar="PATTERN",
-        help="Take over topics that exist and differ: by name, or '*' for all.",
+    _pattern_option("--adopt", "Adopt existing topics without an owner that differ from their manifests."),
+    _pattern_option("--recreate", "Recreate topics that another client has deleted."),
+    _env_option(
+        "--partial",
+        "Apply what an exceeded budget does not count; with --plan, apply the topics that have not changed.",
+        is_flag=True,
     ),
-    _option_with_env(
-        "--recreate",
-        multiple=True,
-        callback=_check_patterns,
-        metavar="PATTERN",
-        help="Recreate topics that another client has deleted: by name, or '*' for all.",
+    _env_option(
+        "--without-brokers", "Place no new replicas on these brokers.", callback=_parse_brokers, metavar="ID,..."
     ),
-    _option_with_env(
-        "--partial", is_flag=True, help="Do what a budget does not count; with --plan, what still stands."
-    ),
-    _option_with_env(
-        "--without-brokers", callback=_parse_brokers, metavar="ID,...", help="These brokers get no new replicas."
-    ),
-    _option_with_env(
-        "--allow-unknown-brokers", is_flag=True, help="Accept replicaAssignment to brokers that are not registered."
-    ),
+    _env_option("--allow-unknown-brokers", "Allow brokers in replicaAssignment that are not registered.", is_flag=True),
 )
 
-lock_timeout = _option_with_env(
-    "--lock-timeout",
-    type=click.FloatRange(0, 3600),
-    default=60.0,
-    metavar="S",
-    show_default=True,
-    help="Seconds to wait for another run to end.",
-)
+lock_timeout = _seconds_option("--lock-timeout", 0, 3600, 60.0, "Time limit for waiting until another run has ended.")
 
 waiting = _combine_options(
-    _option_with_env(
-        "--wait", is_flag=True, help="Wait until the controller has taken new partitions over, or deleted topics."
-    ),
-    _option_with_env(
-        "--wait-timeout",
-        type=click.FloatRange(0, 86_400),
-        default=300.0,
-        metavar="S",
-        show_default=True,
-        help="With --wait: seconds without any progress, then it is given up.",
-    ),
-    _option_with_env(
+    _env_option("--wait", "Wait until the controller has initialized new partitions and deleted topics.", is_flag=True),
+    _seconds_option("--wait-timeout", 0, 86_400, 300.0, "With --wait: fail after this time without any progress."),
+    _env_option(
         "--max-inflight-replicas",
+        "With --wait: limit of written replicas per broker that the controller has not initialized yet.",
         type=click.IntRange(1, 1_000_000),
         default=MAX_INFLIGHT_REPLICAS_PER_BROKER,
         metavar="N",
         show_default=True,
-        help="With --wait: replicas per broker sent ahead of the controller.",
     ),
 )
 
 freezing = _combine_options(
-    _option_with_env(
-        "--user", default=_user_name, callback=_parse_line, metavar="NAME", help="Who does it. Default: your user name."
+    _env_option(
+        "--user",
+        "Name of the user who freezes or unfreezes. Default: your user name.",
+        default=_user_name,
+        callback=_parse_line,
+        metavar="NAME",
     ),
-    option("--force", is_flag=True, help="Also if somebody else has frozen the cluster."),
+    option("--force", is_flag=True, help="Replace or remove a freeze of another user too."),
 )
 
+yes = option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+
 applying = _combine_options(
-    _option_with_env(
+    _env_option(
         "--allow-risk",
+        "Allow changes that may lose data (DataLoss): for the named topics, or for all.",
         multiple=True,
         callback=_parse_risk_approvals,
         metavar="CLASS[=TOPIC,...]",
-        help="Do what may lose data (DataLoss): everywhere, or for these topics.",
     ),
     lock_timeout,
-    option("-y", "--yes", is_flag=True, help="Do not ask. What may lose data still needs --allow-risk."),
+    option(
+        "-y", "--yes", is_flag=True, help="Do not ask for confirmation. Changes that may lose data need --allow-risk."
+    ),
 )
 
 
 reason = option(
-    "--reason", required=True, callback=_parse_line, metavar="TEXT", help="Why: every run that is refused shows it."
+    "--reason",
+    required=True,
+    callback=_parse_line,
+    metavar="TEXT",
+    help="Reason for the freeze. Every refused run shows it.",
 )
 
 saved_plan = _combine_options(
-    option(
-        "--plan", "plan_file", type=click.Path(), metavar="FILE", help="Do what plan --out wrote, without manifests."
-    ),
-    option("--reviewed", type=click.Path(), metavar="FILE", help="Plan anew, and do only what this plan has too."),
-    option("--report", type=click.Path(), metavar="FILE", help="Add a line for each topic, as it happens."),
+    _file_option("--plan", "plan_file", help="Apply this plan of plan --out, and read no Topic manifests."),
+    _file_option("--reviewed", help="Make a new plan, and apply only the changes that this saved plan contains too."),
+    _file_option("--report", help="Append the outcome of each topic to this file, as one line of JSON."),
 )
 
 

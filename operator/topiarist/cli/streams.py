@@ -23,38 +23,30 @@ _BUFFER_BYTES = 1 << 16
 
 
 class StandardStream(io.FileIO):
-    """The bytes of a standard stream; ``failure`` is the operating system's error of its first failed write."""
+    """The bytes of a standard stream; ``failure`` is the operating system's error of its first failed write.
+
+    The first failed write of standard output raises ``TopiaristError`` (Unwritable). ``BrokenPipeError`` is raised as
+    it is: the reader needs no more output.
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__(number, "w", closefd=False)
+        self.is_output = number == 1
         self.failure: OSError | None = None
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write, or discard if the stream has failed; raise what ``on_failure`` raises."""
+        """Write, or discard if the stream has failed."""
         if self.failure is None:
             try:
                 return super().write(data)
             except OSError as error:
                 self.failure = error
-                self.on_failure(error)
+                if self.is_output:
+                    if isinstance(error, BrokenPipeError):
+                        raise
+                    why = "it is closed" if error.errno == errno.EBADF else error.strerror
+                    raise TopiaristError(Reason.UNWRITABLE, f"standard output cannot be written: {why}") from error
         return memoryview(data).nbytes
-
-    def on_failure(self, error: OSError) -> None:
-        """Do nothing: a failure of standard error cannot be reported anywhere."""
-
-
-class StandardOutput(StandardStream):
-    """The bytes of standard output; its first failed write raises."""
-
-    def on_failure(self, error: OSError) -> None:
-        """Raise ``TopiaristError`` (Unwritable), or re-raise ``BrokenPipeError``.
-
-        A broken pipe means that the reader needs no more output.
-        """
-        if isinstance(error, BrokenPipeError):
-            raise error
-        why = "it is closed" if error.errno == errno.EBADF else error.strerror
-        raise TopiaristError(Reason.UNWRITABLE, f"standard output cannot be written: {why}") from error
 
 
 def replace_standard_streams() -> tuple[StandardStream, StandardStream]:
@@ -70,17 +62,15 @@ def replace_standard_streams() -> tuple[StandardStream, StandardStream]:
             os.open(os.devnull, mode)  # returns the lowest free number, which is this one
     if sys.stdin is None:
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-    output, errors = StandardOutput(1), StandardStream(2)
-    sys.stdout, sys.stderr = (
-        _open_text_stream(output, sys.stdout),
-        _open_text_stream(errors, sys.stderr, "backslashreplace"),
-    )
+    output, errors = StandardStream(1), StandardStream(2)
+    sys.stdout = _open_text_stream(output, sys.stdout)
+    sys.stderr = _open_text_stream(errors, sys.stderr, "backslashreplace")
     return output, errors
 
 
 def _open_text_stream(stream: StandardStream, previous: TextIO | None, errors: str = "strict") -> TextIO:
     """Return the stream for text, encoded as the previous stream."""
     encoding = previous.encoding if previous is not None else "utf-8"
-    lines = stream.isatty() or not isinstance(stream, StandardOutput)
+    lines = stream.isatty() or not stream.is_output
     errors = (previous.errors if previous is not None else None) or errors
     return io.TextIOWrapper(io.BufferedWriter(stream, _BUFFER_BYTES), encoding, errors, line_buffering=lines)

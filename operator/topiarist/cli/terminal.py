@@ -16,17 +16,11 @@ import click
 
 from topiarist.cli.settings import Settings
 from topiarist.errors import Diagnostic, Exit, InvalidManifests, TopiaristError
-from topiarist.model.outcome import Outcome, ReconcileReport
 from topiarist.output.diagnostics import to_text
 from topiarist.output.text.layout import TextLayout, format_progress_bar, sanitize
 from topiarist.text import format_count
 
 _MAX_WIDTH = 100
-
-
-def can_use_color(stream: TextIO) -> bool:
-    """Return whether ``stream`` is a terminal and color is not turned off (``NO_COLOR``, ``TERM=dumb``)."""
-    return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
 def terminal_width(stream: TextIO) -> int:
@@ -65,17 +59,6 @@ def log_over_progress(text: str) -> None:
     click.echo(("\r\x1b[K" if sys.stderr.isatty() else "") + text, err=True)
 
 
-def print_report(report: ReconcileReport, text: str) -> Exit:
-    """Print ``text``, the outcome of a plan, and the error that ended its run, if any.
-
-    Returns the exit code of ``print_outcome``.
-    """
-    shown = print_outcome(text)
-    if report.error:
-        print_error(report.error, report.plan.cluster)
-    return shown
-
-
 def confirm(question: str, expected: str = "yes") -> None:
     """Ask the user; end the command with ``ERROR`` unless the answer is ``expected``."""
     answer = click.prompt(question, prompt_suffix=": ", default="", show_default=False, err=True)
@@ -103,20 +86,19 @@ def print_warnings(warnings: Sequence[Diagnostic]) -> None:
     click.echo(to_text(warnings, "warning"), nl=False, err=True)
 
 
-def is_interactive() -> bool:
-    """Return whether stdin and stderr are terminals, so that the user can be asked."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
-
-
 def require_interactive(yes: bool, verb: str) -> None:
     """Raise ``click.UsageError`` if a command must ask before it may ``verb`` and cannot."""
-    if not yes and not is_interactive():
-        raise click.UsageError(f"nobody can be asked here: this is no terminal. Add --yes to {verb} without asking")
+    if not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise click.UsageError(f"stdin or stderr is not a terminal: add --yes to {verb} without confirmation")
 
 
 def make_layout(stream: TextIO, settings: Settings) -> TextLayout:
-    """Return the layout of text for ``stream``: its width, and color if it is a terminal."""
-    return TextLayout(width=terminal_width(stream), use_color=can_use_color(stream), verbose=settings.verbosity > 0)
+    """Return the layout of text for ``stream``: its width, and color if it is a terminal.
+
+    The environment turns color off with ``NO_COLOR`` or ``TERM=dumb``.
+    """
+    use_color = stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    return TextLayout(width=terminal_width(stream), use_color=use_color, verbose=settings.verbosity > 0)
 
 
 class ProgressBar:
@@ -135,9 +117,9 @@ class ProgressBar:
         if self._is_visible:
             click.echo("\r\x1b[K", nl=False, err=True)
 
-    def step(self, _outcome: Outcome | None = None) -> None:
+    def step(self) -> None:
         """Count one more finished topic; draws at most ten times a second."""
-        self._done += 1
+        self._done = min(self._done + 1, self._total)
         if self._is_visible and (now := time.monotonic()) >= self._next_draw:
             self._next_draw = now + 0.1
             click.echo(

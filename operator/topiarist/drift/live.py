@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from topiarist.adapters.open_cluster import open_cluster
 from topiarist.adapters.snapshots.codec import format_time
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot
-from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.errors import TopiaristError
 from topiarist.model.spec import ClusterSpec
 from topiarist.reconcile import read_cluster
@@ -51,12 +51,8 @@ def read_clusters(clusters: Sequence[ClusterSpec], connect_options: ConnectOptio
 def _read_snapshot_lines(spec: ClusterSpec, connect_options: ConnectOptions) -> list[str]:
     taken = datetime.now(UTC)
     try:
-        with ZooKeeperCluster(
-            spec.connect,
-            owner=connect_options.owner,
-            jute_max_buffer=spec.jute_max_buffer,
-            connect_timeout=connect_options.connect_timeout,
-            credentials=spec.credentials,
+        with open_cluster(
+            spec, owner=connect_options.owner, connect_timeout=connect_options.connect_timeout
         ) as cluster:
             state = read_cluster(cluster, spec.cluster_id)
     except TopiaristError as error:

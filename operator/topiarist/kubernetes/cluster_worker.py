@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
+from topiarist.adapters.open_cluster import open_cluster
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
@@ -39,6 +39,7 @@ from topiarist.kubernetes.reconciler import (
 )
 from topiarist.model.credentials import Credentials, SecretKeyRef, SecretReference, UserPassword
 from topiarist.model.spec import ClusterSpec
+from topiarist.ports import OpenCluster
 from topiarist.schema import load
 from topiarist.throttle import ControllerThrottle
 
@@ -190,11 +191,11 @@ class ClusterSession:
     def __init__(self, owner: str, folder: Path) -> None:
         self._owner = owner
         self._folder = folder
-        self._open: ZooKeeperCluster | None = None
+        self._open: OpenCluster | None = None
         self._opened_for: tuple[object, ...] = ()
         self._requests: Counter[tuple[str, str]] = Counter()
 
-    def cluster(self, spec: ClusterSpec, secrets: SecretValues) -> ZooKeeperCluster:
+    def cluster(self, spec: ClusterSpec, secrets: SecretValues) -> OpenCluster:
         """Return the open session, or open one if the connection settings or secrets have changed.
 
         Raises ``TopiaristError`` if the session cannot be opened.
@@ -202,13 +203,11 @@ class ClusterSession:
         wanted = (spec.connect, spec.jute_max_buffer, spec.credentials, tuple(sorted(secrets.items())))
         if self._open is None or wanted != self._opened_for:
             self.close()
-            self._open = ZooKeeperCluster(
-                spec.connect,
+            self._open = open_cluster(
+                replace(spec, credentials=write_secret_files(spec.credentials, secrets, self._folder)),
                 owner=self._owner,
-                jute_max_buffer=spec.jute_max_buffer,
                 connect_timeout=CONNECT_TIMEOUT_S,
                 lock_timeout=LOCK_TIMEOUT_S,
-                credentials=write_secret_files(spec.credentials, secrets, self._folder),
             ).enable_decode_cache()
             self._opened_for = wanted
         return self._open

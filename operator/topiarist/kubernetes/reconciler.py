@@ -39,7 +39,7 @@ from topiarist.model.state import ClusterState, ListSizes, TopicState
 from topiarist.model.tenancy import DriftPolicy
 from topiarist.planning.planner import make_plan
 from topiarist.ports import Cluster, ProgressSource, Throttle
-from topiarist.reconcile import ApplyHooks, apply_plan, require_all_topics_planned, require_cluster_id
+from topiarist.reconcile import apply_plan, require_all_topics_planned, require_cluster_id
 
 
 class Deletion(NamedTuple):
@@ -210,7 +210,7 @@ def reconcile_cluster(
         plan = _filter_plan(plan, request, claims, len(deletions))
     except TopiaristError as error:
         return ReconcileResult(objected, state, None, error, deletions)
-    report = apply_plan(cluster, ApplyHooks(stop=stop, throttle=pace), plan)
+    report = apply_plan(cluster, plan, stop=stop, throttle=pace)
     plans = {plan.topic: plan for plan in report.plan.topics}
     outcomes = {outcome.topic: outcome for outcome in report.outcomes}
     views = [

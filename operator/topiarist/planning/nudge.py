@@ -2,7 +2,7 @@
 
 The controller reads the znodes of all new topics at once, and misses all of them if one cannot be decoded. After that
 it knows their names and watches their znodes. A write of the same data makes the controller initialize the partitions
-without a state. No record, config or assignment changes, so topics of every owner may be nudged. ``cli.commands.nudge``
+without a state. No record, config or assignment changes, so topics of every owner may be nudged. ``cli.apply.nudge``
 calls this module.
 """
 

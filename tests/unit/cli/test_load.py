@@ -52,7 +52,7 @@ def test_a_cluster_counts_there_alone_and_a_topic_elsewhere(
         "Topic orders",
         "Cluster ours",
     ]
-    said = f"1 document outside --platform without effect: Cluster theirs ({branch}/all.yaml:6:1)\n"
+    said = f"ignored 1 document outside --platform: Cluster theirs ({branch}/all.yaml:6:1)\n"
     assert capsys.readouterr().err == ("" if quiet else said)
 
 
@@ -68,7 +68,7 @@ def test_a_file_that_both_paths_lead_to_is_the_platforms(branch: Path, capsys: p
 def test_a_platform_that_guards_nothing_is_wrong_usage(tmp_path: Path, branch: Path) -> None:
     """Neither cluster nor policy there: a path that was mistyped must not open everything."""
     settings = Settings(platform=(str(_platform(tmp_path, TOPIC)),))
-    with pytest.raises(UsageError, match="found neither Cluster nor Policy there"):
+    with pytest.raises(UsageError, match="found no Cluster and no Policy"):
         load_with_platform(loader.load_manifests([str(branch)]), settings)
 
 
@@ -83,7 +83,7 @@ def test_what_is_wrong_in_a_platform_is_a_error(tmp_path: Path, branch: Path) ->
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (Settings(platform=("x",), clusters=("y",)), "--clusters beside --platform"),
+        (Settings(platform=("x",), clusters=("y",)), "--clusters cannot be combined with --platform"),
         (Settings(platform=("-",)), "wanted a file or a folder, not standard input"),
     ],
 )

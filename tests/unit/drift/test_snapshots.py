@@ -41,7 +41,7 @@ def test_the_newer_of_two_snapshots_counts(manifests: Path, tmp_path: Path, caps
     """Whatever the files are called and wherever they lie; the older one is named with the newer."""
     old = write_snapshot(tmp_path / "snapshots" / "z", "eu", cluster_state("eu"), hours=-1, file="z.jsonl")
     assert run_drift(manifests, tmp_path / "report", "--exit-code") == 0
-    assert f"{old}: passed over, {eu(tmp_path)} of eu is newer" in capsys.readouterr().err
+    assert f"{old}: ignored, {eu(tmp_path)} of eu is newer" in capsys.readouterr().err
     assert read_summary(tmp_path / "report")["inputs"]["superseded"] == [
         {"cluster": "eu", "file": str(old), "takenAt": "2025-01-31T11:00:00Z", "newer": str(eu(tmp_path))}
     ]
@@ -60,8 +60,8 @@ def test_of_many_strangers_some_are_named(manifests: Path, tmp_path: Path, capsy
         write_snapshot(tmp_path / "snapshots", f"other-{number:02d}", cluster_state(f"other-{number:02d}"))
     assert run_drift(manifests, tmp_path / "report") == 0
     said = capsys.readouterr().err
-    assert said.count("is not of this run") == 10
-    assert "and 2 more of these\n" in said
+    assert said.count("is not in this run") == 10
+    assert "and 2 more\n" in said
     assert len(read_summary(tmp_path / "report")["inputs"]["unknownClusters"]) == 12
 
 

@@ -44,7 +44,7 @@ def test_a_path_beside_an_option_is_not_lost(
     monkeypatch.chdir(tmp_path)
     Path("orders").write_text(TOPIC)
     assert run(["plan", option, "orders", "--zookeeper", "127.0.0.1:1"]) == Exit.USAGE
-    assert "name at least one file or folder" in capsys.readouterr().err
+    assert "give at least one file or folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [(option, "order") for option in OPTIONS] + [("--allow-risk", "DataLoss=order")])
@@ -55,6 +55,6 @@ def test_a_pattern_that_no_topic_has_is_said(
     (tmp_path / "orders.yaml").write_text(TOPIC)
     command = ("apply", str(tmp_path), "--zookeeper", "127.0.0.1:1", "--connect-timeout", "0.1", "--yes")
     assert run([*command, *words]) == Exit.ERROR
-    assert f"{words[0]}: no topic of these manifests is called order\n" in capsys.readouterr().err
+    assert f"{words[0]}: no topic of the manifests matches order\n" in capsys.readouterr().err
     assert run([*command, words[0], f"{words[1]}s"]) == Exit.ERROR
     assert "no topic of these manifests" not in capsys.readouterr().err

@@ -9,16 +9,15 @@ trusted: it can only restrict a run, never add to it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import click
 
+from topiarist import reconcile
 from topiarist.adapters import atomic_files
 from topiarist.adapters.saved_plans import decode
 from topiarist.adapters.saved_plans.encode import encode_plans
-from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.cli import load, terminal
 from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.settings import Settings
@@ -36,48 +35,22 @@ from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.planning.preconditions import RevalidatedPlan, revalidate
-from topiarist.ports import Cluster
-from topiarist.reconcile import ApplyHooks, apply_plan, read_cluster
+from topiarist.ports import Cluster, Throttle
 from topiarist.text import format_count, quote
 
 
-class ApplyMode(Protocol):
-    """A mode of ``apply``.
-
-    ``name`` is for the report, as is ``fingerprint``, which is that of the plan file. ``remarks`` hold facts that the
-    plans do not show; they are complete once ``make_plans`` has returned.
-    """
-
-    name: str
-    fingerprint: str | None
-    remarks: list[str]
-    clusters: Mapping[str, ClusterSpec]
-
-    @property
-    def needs_confirmation(self) -> bool:
-        """Return whether the run could write, so that the user must confirm."""
-
-    def make_plans(self, fleet: ClusterSessions) -> list[Plan]:
-        """Return a plan for each readable cluster, without changes that the run does not allow."""
-
-    def refresh_after_prompt(self, fleet: ClusterSessions, plans: list[Plan]) -> list[Plan]:
-        """Return the plans after the user confirmed them.
-
-        The prompt takes time, in which the clusters may change.
-        """
-
-    def apply_plan(self, cluster: Cluster, plan: Plan, hooks: ApplyHooks) -> ReconcileReport:
-        """Apply one of the plans and return its report."""
-
-
 class ApplyManifests:
-    """The mode that plans from manifests and applies the plans.
+    """The mode that plans from manifests and applies the plans exactly as shown.
 
-    If ``non_interactive``, risky changes need the run's flags (``--allow-risk``) instead of a confirmation.
+    If ``non_interactive``, risky changes need the run's flags (``--allow-risk``) instead of a confirmation. ``name``
+    and ``fingerprint`` (of the plan file) are for the report. ``remarks`` hold facts that the plans do not show; they
+    are complete once ``make_plans`` has returned.
     """
 
     name = "manifests"
     fingerprint: str | None = None
+    needs_confirmation = True
+    apply_plan = staticmethod(reconcile.apply_plan)
 
     def __init__(self, settings: Settings, non_interactive: bool) -> None:
         self.settings = settings
@@ -87,57 +60,88 @@ class ApplyManifests:
         self.clusters = self.desired.targeted_clusters
         self.remarks: list[str] = []
 
-    @property
-    def needs_confirmation(self) -> bool:
-        """Return True."""
-        return True
-
-    def make_plans(self, fleet: ClusterSessions) -> list[Plan]:
-        """Return new plans of the manifests, filtered by what the run allows."""
-        return [self.filter_plan(plan) for plan in fleet.read_and_plan(self.desired, self.settings.run_options)]
-
-    def filter_plan(self, plan: Plan) -> Plan:
-        """Return the plan without changes that the run does not allow."""
-        return self.inputs.filter_plan(plan, self.settings, self.approve)
+    def make_plans(self, sessions: ClusterSessions) -> list[Plan]:
+        """Return a plan for each readable cluster, without changes that the run does not allow."""
+        plans = sessions.read_and_plan(self.desired, self.settings.run_options)
+        return [self.inputs.filter_plan(plan, self.settings, self.approve) for plan in plans]
 
     def approve(self, plan: Plan) -> Plan:
         """Return the plan; if non-interactive, without risky changes that no flag allows."""
         return filter_unapproved(plan, self.settings.allow_risk) if self.non_interactive else plan
 
-    def refresh_after_prompt(self, fleet: ClusterSessions, plans: list[Plan]) -> list[Plan]:
+    def refresh_after_prompt(self, sessions: ClusterSessions, plans: list[Plan]) -> list[Plan]:
         """Return the same plans.
 
         A topic that changed after its plan was shown becomes a conflict when it is written.
         """
         return plans
 
-    def apply_plan(self, cluster: Cluster, plan: Plan, hooks: ApplyHooks) -> ReconcileReport:
-        """Apply the plan exactly as shown."""
-        return apply_plan(cluster, hooks, plan)
 
+class ApplyReviewed(ApplyManifests):
+    """The mode that applies only changes that a reviewed plan has too.
 
-_MAX_SHOWN_TOPICS = 12
+    The reviewed plan is the permission for its changes. Deletions need more: a confirmation, or the run's flags.
+    """
 
-_NOT_SHOWN_MESSAGE = "could not be done, or was done already, when the plan was shown"
+    name = "reviewed"
+
+    def __init__(self, settings: Settings, path: str, non_interactive: bool) -> None:
+        super().__init__(settings, non_interactive)
+        plans, self.fingerprint = load_saved_plan(path, settings.owner)
+        self._reviewed_plans = {plan.cluster: plan for plan in plans if settings.cluster in (None, plan.cluster)}
+        require_known_clusters(self._reviewed_plans, self.desired.clusters)
+
+    def make_plans(self, sessions: ClusterSessions) -> list[Plan]:
+        """Return new plans of the manifests, without changes that were not reviewed.
+
+        Leaves out, with an error on stderr, a cluster with another id than in the reviewed plan. Adds remarks on
+        reviewed topics that need no change any more.
+        """
+        plans = []
+        for plan in sessions.read_and_plan(self.desired, self.settings.run_options):
+            try:
+                if reviewed := self._reviewed_plans.get(plan.cluster):
+                    require_same_cluster(reviewed, plan.cluster_id, plan.chroot)
+                    declared = {spec.topic for spec in self.desired.specs[plan.cluster]}
+                    satisfied = already_satisfied(plan, reviewed)
+                    self._add_remark("already done", plan.cluster, [name for name in satisfied if name in declared])
+                    undeclared = [name for name in satisfied if name not in declared]
+                    self._add_remark("reviewed, but not in the given paths", plan.cluster, undeclared)
+                plans.append(self.inputs.filter_plan(plan, self.settings, self.approve))
+            except TopiaristError as error:
+                sessions.error_code = worst_exit_code((sessions.error_code, error.reason.exit_code))
+                terminal.print_error(error, plan.cluster)
+        return plans
+
+    def approve(self, plan: Plan) -> Plan:
+        """Return the plan without unreviewed changes.
+
+        If non-interactive, also without deletions that no flag allows.
+        """
+        reviewed = self._reviewed_plans.get(plan.cluster) or replace(plan, topics=())
+        allowed = filter_unreviewed(plan, reviewed, self.settings.without_brokers)
+        return filter_unapproved_deletions(allowed, self.settings.allow_risk) if self.non_interactive else allowed
+
+    def _add_remark(self, label: str, cluster: str, topics: Sequence[str]) -> None:
+        if topics:
+            self.remarks.append(format_remark(label, cluster, topics))
 
 
 class ApplySavedPlan:
     """The mode that applies a saved plan without reading Topic manifests.
 
-    After the first conflict nothing more is sent, unless the run is ``partial``.
+    After the first conflict nothing more is sent, unless the run is ``partial``. Attributes as in ``ApplyManifests``.
     """
 
     name = "plan"
-    fingerprint: str | None
 
     def __init__(self, settings: Settings, path: str, non_interactive: bool) -> None:
         self._settings = settings
-        self._partial = settings.partial
         self._non_interactive = non_interactive
         if flags := _planning_flags(settings):
-            raise click.UsageError(f"--plan does what its file says: {', '.join(flags)} must be given when it is made")
+            raise click.UsageError(f"--plan applies the plan as saved: give {', '.join(flags)} when the plan is made")
         if settings.platform and settings.verbosity >= 0:
-            terminal.log("--plan: policies are not judged again, they were when the plan was made")
+            terminal.log("--plan: policies are not evaluated again; they were evaluated when the plan was made")
         plans, self.fingerprint = load_saved_plan(path, settings.owner)
         if settings.cluster is not None:
             plans = tuple(plan for plan in plans if plan.cluster == settings.cluster)
@@ -152,82 +156,78 @@ class ApplySavedPlan:
         """Return False if the run is halted: then nothing is sent after any answer."""
         return not self._halted
 
-    def make_plans(self, fleet: ClusterSessions) -> list[Plan]:
+    def make_plans(self, sessions: ClusterSessions) -> list[Plan]:
         """Return the remaining part of each saved plan.
 
         Adds remarks on topics that are already done, and on plans with a write block that has ended since they were
         made. Logs that nothing is sent if there are conflicts.
         """
-        self._set_revalidated(fleet.map_sessions(self._revalidate))
+        plans = self._set_revalidated(sessions.map_sessions(self._revalidate))
         for name, revalidated in self._revalidated.items():
-            if revalidated.already_applied:
-                self.remarks.append(
-                    format_remark("already done", name, [topic.topic for topic in revalidated.already_applied])
-                )
+            if applied := [topic.topic for topic in revalidated.already_applied]:
+                self.remarks.append(format_remark("already done", name, applied))
             planned_block = self._plans[name].write_block
             if planned_block.reason and not revalidated.plan.write_block.reason:
-                self.remarks.append(
-                    format_remark("held back when the plan was made, so make it anew", name, [planned_block.message])
-                )
-        return self._list_remaining_plans()
+                label = "the cluster was closed when the plan was made, so make a new plan"
+                self.remarks.append(format_remark(label, name, [planned_block.message]))
+        return plans
 
-    def refresh_after_prompt(self, fleet: ClusterSessions, plans: list[Plan]) -> list[Plan]:
+    def refresh_after_prompt(self, sessions: ClusterSessions, plans: list[Plan]) -> list[Plan]:
         """Return the remaining part of the plans that were shown.
 
         Another client may have changed topics during the prompt. A topic with changes that were not shown becomes a
         conflict.
         """
         shown = {(plan.cluster, topic.topic): topic.changes for plan in plans for topic in plan.actionable_topics()}
-
-        def look(name: str, cluster: ZooKeeperCluster) -> RevalidatedPlan:
-            looked = self._revalidate(name, cluster)
-            late = [
-                topic.topic
-                for topic in looked.plan.actionable_topics()
+        found = {}
+        for name, cluster in sessions.clusters.items():
+            revalidated = self._revalidate(name, cluster)
+            not_shown = {
+                topic.topic: "its changes differ from those that were shown"
+                for topic in revalidated.plan.actionable_topics()
                 if shown.get((name, topic.topic)) != topic.changes
-            ]
-            return looked._replace(conflicts={**dict.fromkeys(late, _NOT_SHOWN_MESSAGE), **looked.conflicts})
+            }
+            found[name] = revalidated._replace(conflicts={**not_shown, **revalidated.conflicts})
+        return self._set_revalidated(found)
 
-        self._set_revalidated({name: look(name, cluster) for name, cluster in fleet.clusters.items()})
-        return self._list_remaining_plans()
-
-    def _set_revalidated(self, looked: Mapping[str, RevalidatedPlan]) -> None:
-        self._revalidated = dict(looked)
-        conflict_count = sum(len(plan.conflicts) for plan in looked.values())
-        self._halted = conflict_count > 0 and not self._partial
+    def _set_revalidated(self, found: dict[str, RevalidatedPlan]) -> list[Plan]:
+        self._revalidated = found
+        conflict_count = sum(len(plan.conflicts) for plan in found.values())
+        self._halted = conflict_count > 0 and not self._settings.partial
         if self._halted:
-            self._log_stop(f"nothing is sent: {format_count(conflict_count, 'topic')} changed since the plan was made")
+            self._log_halt(f"nothing is sent: {format_count(conflict_count, 'topic')} changed since the plan was made")
+        return [plan.without_conflicts() if self._settings.partial else plan.plan for plan in found.values()]
 
-    def _log_stop(self, what: str) -> None:
-        terminal.log(f"{what}; make the plan anew, or do what still stands with --partial")
+    def _log_halt(self, what: str) -> None:
+        terminal.log(f"{what}; make a new plan, or apply the unchanged topics with --partial")
 
-    def _list_remaining_plans(self) -> list[Plan]:
-        return [plan.without_conflicts() if self._partial else plan.plan for plan in self._revalidated.values()]
-
-    def _revalidate(self, name: str, cluster: ZooKeeperCluster) -> RevalidatedPlan:
-        plan, spec = self._plans[name], self.clusters[name]
-        state = read_cluster(cluster, spec.cluster_id)
+    def _revalidate(self, name: str, cluster: Cluster) -> RevalidatedPlan:
+        plan, spec, settings = self._plans[name], self.clusters[name], self._settings
+        state = reconcile.read_cluster(cluster, spec.cluster_id)
         require_same_cluster(plan, state.cluster_id, state.chroot)
         # The config rules and the Kafka version are taken from the run: the plan file is not trusted for them.
         revalidated = revalidate(
             replace(plan, config_rules=spec.config_rules.with_relevant_settings(), min_version=state.min_version), state
         )
-        allow_unknown = self._settings.allow_unknown_brokers
         remaining = recheck_saved_plan(
-            revalidated.plan, spec, planned_brokers=plan.brokers, allow_unknown_brokers=allow_unknown
+            revalidated.plan, spec, planned_brokers=plan.brokers, allow_unknown_brokers=settings.allow_unknown_brokers
         )
-        remaining = (
-            filter_unapproved_deletions(remaining, self._settings.allow_risk) if self._non_interactive else remaining
-        )
-        remaining = enforce_budgets(remaining, spec.budgets, partial=self._settings.partial)
+        if self._non_interactive:
+            remaining = filter_unapproved_deletions(remaining, settings.allow_risk)
+        remaining = enforce_budgets(remaining, spec.budgets, partial=settings.partial)
         remaining_topics = {topic.topic for topic in remaining.actionable_topics()}
-        return RevalidatedPlan(
-            remaining,
-            revalidated.already_applied,
-            {topic: why for topic, why in revalidated.conflicts.items() if topic in remaining_topics},
-        )
+        conflicts = {topic: why for topic, why in revalidated.conflicts.items() if topic in remaining_topics}
+        return RevalidatedPlan(remaining, revalidated.already_applied, conflicts)
 
-    def apply_plan(self, cluster: Cluster, plan: Plan, hooks: ApplyHooks) -> ReconcileReport:
+    def apply_plan(
+        self,
+        cluster: Cluster,
+        plan: Plan,
+        *,
+        stop: Callable[[], bool],
+        on_outcome: Callable[[TopicPlan, Outcome], None],
+        throttle: Throttle | None,
+    ) -> ReconcileReport:
         """Report completed topics and conflicts, then apply the remaining topics.
 
         If the run is halted, nothing is sent.
@@ -239,18 +239,23 @@ class ApplySavedPlan:
             Outcome(name, Result.CONFLICT, Reason.STATE_CONFLICT, why) for name, why in revalidated.conflicts.items()
         ]
         for outcome in known_outcomes:
-            hooks.on_final_outcome(topics[outcome.topic], outcome)
-            if hooks.throttle:
-                hooks.throttle.on_outcome(topics[outcome.topic], outcome)
+            if throttle:
+                throttle.on_outcome(topics[outcome.topic], outcome)
+            on_outcome(topics[outcome.topic], outcome)
 
-        def settled(topic: TopicPlan, outcome: Outcome) -> None:
-            if outcome.result is Result.CONFLICT and not self._partial:
+        def halt_on_conflict(topic: TopicPlan, outcome: Outcome) -> None:
+            if outcome.result is Result.CONFLICT and not self._settings.partial:
                 self._halted = True
-                self._log_stop(f"nothing more is sent: {outcome.topic} changed since it was planned")
-            hooks.on_final_outcome(topic, outcome)
+                self._log_halt(f"nothing more is sent: {outcome.topic} changed since it was planned")
+            on_outcome(topic, outcome)
 
-        halting = replace(hooks, stop=lambda: self._halted or hooks.stop(), on_final_outcome=settled)
-        report = apply_plan(cluster, halting, revalidated.without_conflicts())
+        report = reconcile.apply_plan(
+            cluster,
+            revalidated.without_conflicts(),
+            stop=lambda: self._halted or stop(),
+            on_outcome=halt_on_conflict,
+            throttle=throttle,
+        )
         return replace(report, plan=plan, outcomes=(*known_outcomes, *report.outcomes))
 
 
@@ -262,17 +267,15 @@ def load_saved_plan(path: str, owner: str) -> tuple[tuple[Plan, ...], str]:
     plans = decode.parse_plan_file(atomic_files.read_file(path), path)
     for plan in plans:
         if plan.owner != owner:
-            message = f"{path}: the plan is that of owner {quote(plan.owner)}, this run is {quote(owner)}"
-            raise TopiaristError(Reason.NOT_OWNED, message, "run it as its owner, with --owner")
+            message = f"{path}: the plan was made with owner {quote(plan.owner)}, this run has owner {quote(owner)}"
+            raise TopiaristError(Reason.NOT_OWNED, message, "give the same --owner to both runs")
     return plans, encode_plans(plans)["fingerprint"]
 
 
 def _planning_flags(settings: Settings) -> list[str]:
     """Return the given flags that have an effect only while a plan is made."""
-    given, default = (
-        settings.run_options,
-        RunOptions(owner=settings.owner, allow_unknown_brokers=settings.allow_unknown_brokers),
-    )
+    given = settings.run_options
+    default = RunOptions(owner=settings.owner, allow_unknown_brokers=settings.allow_unknown_brokers)
     fields = [field for field in RunOptions.__dataclass_fields__ if getattr(given, field) != getattr(default, field)]
     if settings.require_topics:
         fields.append("require_topics")
@@ -283,8 +286,6 @@ def _match_clusters(plans: Mapping[str, Plan], settings: Settings) -> Mapping[st
     """Return the run's cluster for each plan.
 
     If there is one plan and one cluster, and one of them has no name, they match; the cluster id is compared later.
-    Raises ``click.UsageError`` if ``--zookeeper`` is given for a plan of several clusters, ``TopiaristError``
-    (UnknownCluster) for a cluster that the run does not know.
     """
     clusters = load.load_clusters(replace(settings, cluster=None))
     if len(plans) == len(clusters) == 1 and "" in (*plans, *clusters):
@@ -304,78 +305,26 @@ def require_known_clusters(plans: Mapping[str, Plan], clusters: Mapping[str, Clu
     """Raise ``TopiaristError`` (UnknownCluster) if the run has no cluster for one of the plans."""
     if unknown := [name or "without a name" for name in plans if name not in clusters]:
         known = ", ".join(filter(None, clusters)) or "one without a name"
-        message = f"the plan is for cluster {', '.join(unknown)}, which this run does not know; it knows {known}"
+        message = f"the plan is for cluster {', '.join(unknown)}, which is not a cluster of this run; it has {known}"
         raise TopiaristError(Reason.UNKNOWN_CLUSTER, message, "give its Cluster document with --clusters")
 
 
 def require_same_cluster(plan: Plan, cluster_id: str, chroot: str) -> None:
     """Raise ``TopiaristError`` (WrongCluster) if the plan was made for another cluster id or chroot."""
     if (plan.cluster_id, plan.chroot) != (cluster_id, chroot):
-        message = f"the plan was made for cluster {_describe_cluster(plan.cluster_id, plan.chroot)}"
-        message += f", and at its address is {_describe_cluster(cluster_id, chroot)}"
-        raise TopiaristError(Reason.WRONG_CLUSTER, message, "mend the address, or make a plan for this cluster")
+        planned, found = (
+            f"{name or 'without id'} at {path or '/'}"
+            for name, path in ((plan.cluster_id, plan.chroot), (cluster_id, chroot))
+        )
+        message = f"the plan was made for cluster {planned}, found cluster {found} at its address"
+        raise TopiaristError(Reason.WRONG_CLUSTER, message, "correct the address, or make a plan for this cluster")
 
 
-def _describe_cluster(cluster_id: str, chroot: str) -> str:
-    return f"{cluster_id or 'without id'} at {chroot or '/'}"
+_MAX_SHOWN_TOPICS = 12
 
 
 def format_remark(label: str, cluster: str, topics: Sequence[str]) -> str:
     """Return a remark on topics of a cluster; lists at most 12 topics and counts the rest."""
     where = f"{cluster}: " if cluster else ""
-    listed = ", ".join(topics[:_MAX_SHOWN_TOPICS]) + (
-        f", ... {len(topics) - _MAX_SHOWN_TOPICS:,} more" if len(topics) > _MAX_SHOWN_TOPICS else ""
-    )
-    return f"{where}{label}: {listed}"
-
-
-class ApplyReviewed(ApplyManifests):
-    """The mode that applies only changes that a reviewed plan has too.
-
-    The reviewed plan is the permission for its changes. Deletions need more: a confirmation, or the run's flags.
-    """
-
-    name = "reviewed"
-
-    def __init__(self, settings: Settings, path: str, non_interactive: bool) -> None:
-        super().__init__(settings, non_interactive)
-        plans, self.fingerprint = load_saved_plan(path, settings.owner)
-        self._reviewed_plans = {plan.cluster: plan for plan in plans if settings.cluster in (None, plan.cluster)}
-        require_known_clusters(self._reviewed_plans, self.desired.clusters)
-
-    def make_plans(self, fleet: ClusterSessions) -> list[Plan]:
-        """Return new plans of the manifests, without changes that were not reviewed.
-
-        Leaves out, with an error on stderr, a cluster with another id than in the reviewed plan.
-        """
-        plans = []
-        for plan in fleet.read_and_plan(self.desired, self.settings.run_options):
-            try:
-                if reviewed := self._reviewed_plans.get(plan.cluster):
-                    require_same_cluster(reviewed, plan.cluster_id, plan.chroot)
-                    self._add_remarks(plan, reviewed)
-                plans.append(self.filter_plan(plan))
-            except TopiaristError as error:
-                fleet.error_code = worst_exit_code((fleet.error_code, error.reason.exit_code))
-                terminal.print_error(error, plan.cluster)
-        return plans
-
-    def approve(self, plan: Plan) -> Plan:
-        """Return the plan without unreviewed changes.
-
-        If non-interactive, also without deletions that no flag allows.
-        """
-        reviewed = self._reviewed_plans.get(plan.cluster) or replace(plan, topics=())
-        allowed = filter_unreviewed(plan, reviewed, self.settings.without_brokers)
-        return filter_unapproved_deletions(allowed, self.settings.allow_risk) if self.non_interactive else allowed
-
-    def _add_remarks(self, plan: Plan, reviewed: Plan) -> None:
-        """Add remarks on reviewed topics that need no change any more."""
-        declared = {spec.topic for spec in self.desired.specs[plan.cluster]}
-        satisfied = already_satisfied(plan, reviewed)
-        for label, topics in (
-            ("already done", [topic for topic in satisfied if topic in declared]),
-            ("reviewed, and not in the given paths", [topic for topic in satisfied if topic not in declared]),
-        ):
-            if topics:
-                self.remarks.append(format_remark(label, plan.cluster, topics))
+    more = f", ... {len(topics) - _MAX_SHOWN_TOPICS:,} more" if len(topics) > _MAX_SHOWN_TOPICS else ""
+    return f"{where}{label}: {', '.join(topics[:_MAX_SHOWN_TOPICS])}{more}"

@@ -36,7 +36,7 @@ def make_controller_wait(
         if settings.verbosity >= 0:
             most = format_count(settings.max_inflight_replicas, "replica")
             terminal.log_over_progress(
-                f"held back until the controller has taken over what was sent: {most} per broker at a time"
+                f"throttled: the controller has to initialize earlier partitions first, {most} per broker at a time"
             )
 
     return ControllerWait(
@@ -65,10 +65,9 @@ def wait_for_controllers(
         watch.add_report(report)
     pending = [is_growth for watch in waits for is_growth in watch.remaining.values()]
     if pending and settings.verbosity >= 0:
-        terminal.log(
-            f"waiting for the controller to {_describe_work(pending)}, "
-            f"at most {settings.wait_timeout:g} s without progress"
-        )
+        counts = (("initialize", sum(pending)), ("delete", len(pending) - sum(pending)))
+        work = " and ".join(f"{verb} {format_count(count, 'topic')}" for verb, count in counts if count)
+        terminal.log(f"waiting for the controller to {work}, at most {settings.wait_timeout:g} s without progress")
     deadline = ProgressDeadline(settings.wait_timeout, stop)
     with terminal.ProgressBar(len(pending), settings) as progress:
         while not stop():
@@ -82,26 +81,10 @@ def wait_for_controllers(
             deadline.wait()
     stopped = stop()
     if stopped and (remaining_count := sum(len(watch.remaining) for watch in waits)):
-        terminal.log(
-            f"no longer waiting for {format_count(remaining_count, 'topic')}: the controller goes on by itself"
-        )
-    elif (text := _describe_finished(waits)) and settings.verbosity >= 0:
-        terminal.log(text)
+        terminal.log(f"no longer waiting for {format_count(remaining_count, 'topic')}: the controller continues")
+    elif settings.verbosity >= 0:
+        finished = ((True, "initialized by the controller"), (False, "deleted"))
+        counted = [(sum(watch.count_finished(grown=grown) for watch in waits), verb) for grown, verb in finished]
+        if text := ", ".join(f"{format_count(count, 'topic')} {verb}" for count, verb in counted if count):
+            terminal.log(text)
     return [watch.update_report(report, stopped=stopped) for watch, report in zip(waits, reports, strict=True)]
-
-
-def _describe_work(growth_flags: Sequence[bool]) -> str:
-    """Return the pending work of the controllers as text: ``take over 2 topics and delete 1 topic``.
-
-    Each flag is True for a topic that is created or grown, False for one that is deleted.
-    """
-    grown = sum(growth_flags)
-    parts = (("take over", grown), ("delete", len(growth_flags) - grown))
-    return " and ".join(f"{verb} {format_count(number, 'topic')}" for verb, number in parts if number)
-
-
-def _describe_finished(controller_waits: Sequence[ControllerWait]) -> str:
-    """Return finished topics as text: ``2 topics taken over by the controller, 1 topic gone``; or empty."""
-    verbs = ((True, "taken over by the controller"), (False, "gone"))
-    numbers = [(sum(watch.count_finished(grown=grown) for watch in controller_waits), verb) for grown, verb in verbs]
-    return ", ".join(f"{format_count(number, 'topic')} {verb}" for number, verb in numbers if number)

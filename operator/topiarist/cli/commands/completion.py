@@ -21,7 +21,7 @@ Examples:
 @options.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:
-    """Print the completion script for a shell."""
+    """Print a completion script for a shell."""
     kind = get_completion_class(shell)
     assert kind is not None
     terminal.print_result(kind(context.find_root().command, {}, "topiarist", "_TOPIARIST_COMPLETE").source())

@@ -6,12 +6,13 @@ the result in the chosen format. Sends no write.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import click
 
-from topiarist.cli import formats, load, options, terminal
+from topiarist.cli import load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.settings import Settings
 from topiarist.desired.resolve import Desired
@@ -27,7 +28,6 @@ from topiarist.inspection.describe import (
 )
 from topiarist.inspection.topic_phase import Phase
 from topiarist.kafka.names import topic_name_problem
-from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, TopicInspection, is_same_topic
 from topiarist.planning.planner import make_plan
 from topiarist.ports import PartitionInspector
@@ -41,19 +41,11 @@ Other clients may change topics between two reads.
 """
 
 
-class _SelectedTopic(NamedTuple):
-    """A topic of one cluster, the queries that match it, and its partition states."""
-
-    queries: tuple[str, ...]
-    resolved: ResolvedTopic
-    inspection: TopicInspection | None
-
-
 class _ClusterTopics(NamedTuple):
-    """The state of one cluster, and its requested topics."""
+    """The state of one cluster, and each requested topic with the queries that match it."""
 
     state: ClusterState
-    topics: tuple[_SelectedTopic, ...]
+    topics: list[tuple[list[str], Description]]
 
 
 @click.command(
@@ -69,8 +61,8 @@ Examples:
   topiarist describe orders topics/ --clusters clusters.yaml --snapshot snapshots
 
 \b
-Exit codes: 0 described; 1 an error, or no cluster and no manifest has one of the topics;
-2 wrong usage.
+Exit codes: 0 described; 1 error, or a topic is on no cluster and in no manifest;
+2 usage error.
 """,
 )
 @options.argument("topic", metavar="TOPIC[,TOPIC...]")
@@ -78,17 +70,15 @@ Exit codes: 0 described; 1 an error, or no cluster and no manifest has one of th
 @options.connection
 @options.snapshot
 @options.planning
-@options.option(
-    "--format", "form", type=click.Choice([*formats.DESCRIPTION_FORMATS]), default="text", show_default=True
-)
+@options.format_option(["text", "json"])
 def command(topic: str, form: str, **values: Any) -> None:
-    """Show topics, whole: where each value comes from, its partitions with leader and ISR, our record, what the
-    controller has still to do, and what a plan of the manifests would change.
+    """Show topics in detail: values with their sources, partitions with leader and ISR, ownership record, pending work
+    of the controller, and the changes that a plan would make.
 
-    TOPIC is its name in Kafka, or metadata.name of its document, or a pattern of names in Kafka ('shop.*'); several
-    have a comma between them. Without a PATH only what the cluster holds is shown. Looks at every cluster that a topic
-    is meant for; if no manifest names it, and for a pattern, at all clusters of the run. Reads only: read-only
-    credentials are enough, also on a frozen cluster and without a controller.
+    TOPIC is a name in Kafka, the metadata.name of a manifest, or a pattern of names in Kafka ('shop.*'). Separate
+    several with commas. Without PATH, only the clusters are shown. A topic is looked up on the clusters that its
+    manifest names; a pattern, or a topic without a manifest, on all clusters. Writes nothing: read-only credentials are
+    enough. Also works on a frozen cluster, and without a controller.
     """
     words = split_patterns(topic)
     if "/" in topic or not words:
@@ -105,36 +95,39 @@ def command(topic: str, form: str, **values: Any) -> None:
     load.require_addresses(clusters, settings)
 
     def look(name: str, cluster: PartitionInspector) -> _ClusterTopics:
-        return _read_topics(
-            cluster,
-            desired.clusters[name],
-            [word for word in words if name in clusters_by_query[word]],
-            desired.specs[name],
-        )
+        queries = [word for word in words if name in clusters_by_query[word]]
+        return _read_topics(cluster, name, queries, inputs, settings)
 
-    with ClusterSessions(clusters, settings, keep_open=False) as fleet:
-        results = fleet.map_clusters(look)
-    descriptions = [each for name in results for each in _describe_topics(inputs, name, results[name], settings)]
-    known_queries = {word for asked, each in descriptions if _is_known(each) for word in asked}
+    with ClusterSessions(clusters, settings, keep_open=False) as sessions:
+        results = sessions.map_clusters(look)
+    descriptions = [each for found in results.values() for each in found.topics]
+    known_queries = {
+        word
+        for asked, each in descriptions
+        if each.phase.phase is not Phase.UNKNOWN or each.topic in each.state.reassigning_topics
+        for word in asked
+    }
     for word in words:
         if word not in known_queries:
-            _log_absent(
-                word,
-                desired,
-                {name: results[name] for name in clusters_by_query[word] if name in results},
-                len(clusters_by_query[word]),
-            )
+            found = {name: results[name].state for name in clusters_by_query[word] if name in results}
+            _log_absent(word, desired, found, len(clusters_by_query[word]))
     if known_queries or form != "text":
         # Text output omits an unknown topic, because stderr has named it; a program gets every requested topic.
         shown = [each for asked, each in descriptions if not known_queries.isdisjoint(asked) or form != "text"]
-        terminal.print_result(formats.DESCRIPTION_FORMATS[form](topic, shown, settings))
-    done = known_queries.issuperset(words) and fleet.error_code is Exit.DONE
+        terminal.print_result(_format(form, topic, shown, settings))
+    done = known_queries.issuperset(words) and sessions.error_code is Exit.DONE
     raise click.exceptions.Exit(int(Exit.DONE if done else Exit.ERROR))
 
 
-def _is_known(description: Description) -> bool:
-    """Return whether the cluster has the topic, or a reassignment request that names it."""
-    return description.phase.phase is not Phase.UNKNOWN or description.topic in description.state.reassigning_topics
+def _format(form: str, topic: str, descriptions: Sequence[Description], settings: Settings) -> str:
+    if form == "json":
+        from topiarist.adapters.saved_plans.encode import dumps
+        from topiarist.output.json.describe import encode_descriptions
+
+        return dumps(encode_descriptions(topic, descriptions))
+    from topiarist.output.text.describe import format_descriptions
+
+    return format_descriptions(descriptions, terminal.make_layout(sys.stdout, settings))
 
 
 def _select_clusters(query: str, desired: Desired) -> frozenset[str]:
@@ -148,56 +141,47 @@ def _select_clusters(query: str, desired: Desired) -> frozenset[str]:
 
 
 def _read_topics(
-    cluster: PartitionInspector, spec: ClusterSpec, queries: Sequence[str], specs: Sequence[TopicSpec]
+    cluster: PartitionInspector, name: str, queries: Sequence[str], inputs: load.RunInputs, settings: Settings
 ) -> _ClusterTopics:
-    """Read a cluster and its requested topics until both are from one moment, at most three times.
+    """Read a cluster and its requested topics until both are from one moment, at most three times; describe them.
 
     Reads the whole cluster, although few topics are requested: colliding names, brokers, budgets and policies concern
     all of it, and reading 10,000 topics takes less time than starting the process.
     """
+    spec, specs = inputs.desired.clusters[name], inputs.desired.specs[name]
     for _ in range(_MAX_READS):
         state = read_cluster(cluster, spec.cluster_id)
-        wanted: dict[str, tuple[ResolvedTopic, list[str]]] = {}
-        for word in queries:
-            for each in select_topics(word, state, specs):
-                wanted.setdefault(each.topic, (each, []))[1].append(word)
-        topics = tuple(
-            _SelectedTopic(tuple(asked), each, _inspect_if_present(cluster, state, each.topic))
-            for each, asked in wanted.values()
-        )
-        if all(is_same_topic(state, each.resolved.topic, each.inspection) for each in topics):
+        selected: dict[str, tuple[ResolvedTopic, list[str]]] = {}
+        for query in queries:
+            for resolved in select_topics(query, state, specs):
+                selected.setdefault(resolved.topic, (resolved, []))[1].append(query)
+        # The name of an absent topic may be impossible as a znode path, so it is not read.
+        inspections = {
+            topic: cluster.inspect(topic)
+            if topic in state.topics or topic in state.topic_errors
+            else TopicInspection(None, {})
+            for topic in selected
+        }
+        if all(is_same_topic(state, topic, inspection) for topic, inspection in inspections.items()):
             break
-    return _ClusterTopics(state, topics)
-
-
-def _inspect_if_present(cluster: PartitionInspector, state: ClusterState, topic: str) -> TopicInspection | None:
-    """Return the partition states of a topic, empty if the cluster does not have it.
-
-    The name of an absent topic may be impossible as a znode path, so it is not read.
-    """
-    exists = topic in state.topics or topic in state.topic_errors
-    return cluster.inspect(topic) if exists else TopicInspection(None, {})
-
-
-def _describe_topics(
-    inputs: load.RunInputs, name: str, cluster_topics: _ClusterTopics, settings: Settings
-) -> Iterator[tuple[tuple[str, ...], Description]]:
-    """Yield each topic of a cluster with the queries that match it."""
-    desired = inputs.desired
-    cluster, specs = desired.clusters[name], desired.specs[name]
     plan = None
     if settings.paths:
-        plan = require_all_topics_planned(make_plan(cluster_topics.state, cluster, specs, settings.run_options), specs)
+        plan = require_all_topics_planned(make_plan(state, spec, specs, settings.run_options), specs)
         plan = inputs.filter_plan(plan, settings)
-    for queries, resolved, inspection in cluster_topics.topics:
-        yield queries, describe(cluster_topics.state, cluster, resolved, inspection, plan, settings.owner)
+    return _ClusterTopics(
+        state,
+        [
+            (matching, describe(state, spec, resolved, inspections[topic], plan, settings.owner))
+            for topic, (resolved, matching) in selected.items()
+        ],
+    )
 
 
-def _log_absent(query: str, desired: Desired, results: Mapping[str, _ClusterTopics], clusters: int) -> None:
+def _log_absent(query: str, desired: Desired, states: Mapping[str, ClusterState], clusters: int) -> None:
     """Log that none of the ``clusters`` selected for the query has it, and suggest similar names."""
-    if not results:
+    if not states:
         return  # the read errors are logged already
-    similar = (similar_names(query, found.state, desired.specs[name]) for name, found in results.items())
+    similar = (similar_names(query, state, desired.specs[name]) for name, state in states.items())
     names = sorted({close for some in similar for close in some})
     subject = f"topic that fits {quote(query)}" if is_pattern(query) else f"topic {quote(query)}"
     if clusters == 1 and not desired.targeted_clusters:
@@ -205,8 +189,8 @@ def _log_absent(query: str, desired: Desired, results: Mapping[str, _ClusterTopi
     else:
         scope = (
             "no cluster"
-            if len(results) == clusters
-            else f"none of the {format_count(len(results), 'cluster')} that could be read"
+            if len(states) == clusters
+            else f"none of the {format_count(len(states), 'cluster')} that could be read"
         )
         message = f"{scope}{' and no manifest' if desired.targeted_clusters else ''} has a {subject}"
     hint = f"did you mean {', '.join(names)}?" if names else "" if is_pattern(query) else topic_name_problem(query)

@@ -20,12 +20,12 @@ from topiarist.cli import options, terminal
 from topiarist.text import quote
 
 _WELCOME_TEXT = """
-A cluster to play with is up:   {connect}
+The test cluster is running at   {connect}
 
-  ZooKeeper is real. Kafka is not: this command plays the brokers (six, in three racks) and the controller's part. It
-  gives topics their ids and partition states, and carries out deletion marks. Nothing can be produced or consumed.
-  There are three topics already. Manifests to try, yours to edit: {manifests}
-  Their Cluster, {name}, has this address, and the id of this cluster, which is another one each time.
+  ZooKeeper is real. Kafka is simulated: six brokers in three racks, and the controller, which assigns topic ids,
+  initializes partitions and deletes topics. Nothing can be produced or consumed.
+  The cluster has three topics. Sample manifests, which you can edit: {manifests}
+  Their Cluster, {name}, has the address and the id of this cluster. The id is new each time.
 
 Five commands to try, in another terminal:
 
@@ -35,7 +35,7 @@ Five commands to try, in another terminal:
   topiarist apply {manifests} --adopt=clicks
   topiarist plan {manifests} --format json
 
-Ctrl-C ends it; nothing is kept.
+Press Ctrl-C to stop the cluster; nothing is kept.
 """
 
 _NAME_REGEX = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -44,7 +44,7 @@ _NAME_REGEX = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 def _check_name(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     """Return a cluster name that a document may have; raise ``click.BadParameter`` for any other."""
     if not _NAME_REGEX.fullmatch(value):
-        wanted = "1 to 63 small letters, digits and -, with a letter or digit at both ends"
+        wanted = "1 to 63 lowercase letters, digits and -, starting and ending with a letter or digit"
         raise click.BadParameter(f"found {quote(value)}, wanted {wanted}")
     return value
 
@@ -63,30 +63,28 @@ Examples:
     "--manifests",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where to put the sample manifests; must not exist. Default: a folder that goes at the end.",
+    help="New folder for the sample manifests. Default: a folder that is removed at the end.",
 )
 @options.option(
-    "--name", default=demo.CLUSTER_NAME, callback=_check_name, show_default=True, help="Name of the Cluster."
+    "--name", default=demo.CLUSTER_NAME, callback=_check_name, show_default=True, help="Name of the Cluster document."
 )
-@options.option("--port", type=click.IntRange(1, 65_535), metavar="PORT", help="Of ZooKeeper. Default: a free one.")
+@options.option(
+    "--port", type=click.IntRange(1, 65_535), metavar="PORT", help="Port of ZooKeeper. Default: any free port."
+)
 def command(manifests: Path | None, name: str, port: int | None) -> None:
-    """Run a playground: a real ZooKeeper on this machine, seeded like a Kafka cluster, with sample manifests.
+    """Run a local test cluster until Ctrl-C: a real ZooKeeper with simulated brokers, topics and sample manifests.
 
-    Needs Java 17 or later, and PySpark, whose jars hold the ZooKeeper: the extra drift.
+    Needs Java 17 or later, and PySpark, whose jars contain ZooKeeper (the extra drift).
     """
     if manifests is not None and manifests.exists():
-        raise click.UsageError(f"{manifests} exists already: name a folder that does not")
+        raise click.UsageError(f"{manifests} already exists: give a folder that does not exist")
     with tempfile.TemporaryDirectory(prefix="topiarist-dev-") as temporary, EmbeddedZooKeeper(port=port) as server:
         folder, cluster_id = manifests or Path(temporary, "manifests"), seed.new_topic_id()
         with demo.run_cluster(f"{server.connect}/kafka", cluster_id) as cluster:
             write_folder(folder, demo.render_manifests(name, cluster.connect, cluster_id))
             terminal.print_result(_WELCOME_TEXT.format(connect=cluster.connect, manifests=folder, name=name))
-            _wait_for_signal()
-    terminal.log("ended; nothing is left")
-
-
-def _wait_for_signal() -> None:
-    ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
-    ended.wait()
+            stopped = threading.Event()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: stopped.set())
+            stopped.wait()
+    terminal.log("stopped; everything is removed")

@@ -40,9 +40,9 @@ Examples:
   topiarist drift topics/ --snapshots snapshots --out report --fail-on missing
 
 \b
-Exit codes: 0 reported, whatever was found; 2 wrong usage.
-1 an error: also, with a report, clusters or rows that could not be read.
-With --exit-code also: 3 there are findings. With --fail-on: 4 there are such.
+Exit codes: 0 reported; 1 error, or the report lacks clusters or rows that could not be
+read; 2 usage error. With --exit-code also: 3 there are findings. With --fail-on also:
+4 there are findings of these classes.
 """,
 )
 @options.manifests
@@ -54,31 +54,36 @@ With --exit-code also: 3 there are findings. With --fail-on: 4 there are such.
     multiple=True,
     type=click.Path(),
     metavar="PATH",
-    help="Snapshots: files, folders, or addresses for Spark.",
+    help="Snapshots to compare: a file, a folder, or a URI for Spark. Can be repeated.",
 )
-@options.option("--live", is_flag=True, help="Read the clusters themselves.")
-@options.option("--out", required=True, type=click.Path(), metavar="FOLDER", help="Where the report is to be.")
+@options.option("--live", is_flag=True, help="Read the clusters, instead of snapshots.")
+@options.option("--out", required=True, type=click.Path(), metavar="FOLDER", help="Folder for the report.")
 @options.option(
     "--engine",
     type=click.Choice(["auto", "python", "spark"]),
     default="auto",
     show_default=True,
-    help="What compares: this process, or Spark; auto takes Spark for ten million topics and more.",
+    help="Compare in this process (python) or in Spark; auto uses Spark for ten million topics or more.",
 )
-@options.option("--previous", type=click.Path(), metavar="FOLDER", help="An earlier report: what is new, since when.")
-@options.option("--exit-code", is_flag=True, help="End with 3 if there are findings.")
+@options.option(
+    "--previous",
+    type=click.Path(),
+    metavar="FOLDER",
+    help="Previous report, to show new findings and the age of others.",
+)
+@options.option("--exit-code", is_flag=True, help="End with exit code 3 if there are findings.")
 @options.option(
     "--fail-on",
     multiple=True,
     type=click.Choice([kind.value for kind in DriftClass], case_sensitive=False),
     metavar="CLASS",
-    help=f"End with 4 if there are findings of this class: {', '.join(kind.value for kind in DriftClass)}.",
+    help=f"End with exit code 4 if there are findings of this class: {', '.join(kind.value for kind in DriftClass)}.",
 )
 def command(snapshots: tuple[str, ...], live: bool, out: str, previous: str | None, **values: Any) -> None:
-    """Report which topics on which clusters differ from their manifests, in what, how badly, and since when.
+    """Report which topics on which clusters differ from their manifests: fields, severity, and since when.
 
-    Reads snapshots, or the clusters themselves, and writes nothing but the report: findings as JSON lines, and a
-    summary as JSON, Markdown, metrics and a page. What differs is what a plan would say.
+    Compares snapshots or live clusters in the same way as a plan, and writes only the report: findings as JSON lines,
+    and a summary as JSON, Markdown, Prometheus metrics and HTML.
     """
     from topiarist.adapters.snapshots.codec import format_time
     from topiarist.drift.history import PreviousReport
@@ -90,7 +95,7 @@ def command(snapshots: tuple[str, ...], live: bool, out: str, previous: str | No
     engine, exit_code, fail_on = (values.pop(name) for name in ("engine", "exit_code", "fail_on"))
     settings = options.build_settings(values)
     if live == bool(snapshots):
-        raise click.UsageError("give --snapshots with a file or folder, or --live: one of the two")
+        raise click.UsageError("give either --snapshots or --live")
     paths, out, previous = [*map(to_local_path, snapshots)], to_local_path(out), to_local_path(previous or "")
     # With snapshots no cluster needs an address: a value in ``snapshot`` turns off the loader's check for it.
     desired = load.load_manifests(replace(settings, snapshot="".join(snapshots[:1])), with_policies=False).desired
@@ -123,9 +128,8 @@ def _choose_engine(engine: str, paths: Sequence[str], other_paths: Sequence[str]
     """Return the engine, as far as it can be chosen before the number of topics is known."""
     from topiarist.drift import engine as engine_
 
-    if not engine_.is_spark_selected(engine, paths, other_paths):
-        return engine_.LocalEngine()
-    return _start_spark_engine(settings)
+    is_spark = engine_.is_spark_selected(engine, paths, other_paths)
+    return _start_spark_engine(settings) if is_spark else engine_.LocalEngine()
 
 
 def _switch_to_spark_if_large(chosen: Engine, engine: str, inventory: SnapshotInventory, settings: Settings) -> Engine:
@@ -135,18 +139,14 @@ def _switch_to_spark_if_large(chosen: Engine, engine: str, inventory: SnapshotIn
     """
     from topiarist.drift import engine as engine_
 
-    if (
-        engine != engine_.AUTO
-        or not isinstance(chosen, engine_.LocalEngine)
-        or inventory.count_rows() < engine_.SPARK_MIN_TOPICS
-    ):
+    is_undecided = engine == engine_.AUTO and isinstance(chosen, engine_.LocalEngine)
+    if not is_undecided or inventory.count_rows() < engine_.SPARK_MIN_TOPICS:
         return chosen
     engine_.require_spark()
     return _start_spark_engine(settings)
 
 
 def _start_spark_engine(settings: Settings) -> Engine:
-    """Start Spark and return its engine; imports Spark only here."""
     from topiarist.drift.spark.engine import SparkEngine
 
     return SparkEngine(quiet=settings.verbosity < 0)
@@ -178,11 +178,10 @@ def _log_summary(summary: Mapping[str, Any], out: str, settings: Settings) -> No
         return
     inputs = summary["inputs"]
     _log_limited(
-        f"{entry['file']}: passed over, {entry['newer']} of {entry['cluster']} is newer"
-        for entry in inputs["superseded"]
+        f"{entry['file']}: ignored, {entry['newer']} of {entry['cluster']} is newer" for entry in inputs["superseded"]
     )
     _log_limited(
-        f"{entry['file']}: passed over, cluster {entry['cluster']} is not of this run"
+        f"{entry['file']}: ignored, cluster {entry['cluster']} is not in this run"
         for entry in inputs["unknownClusters"]
     )
     problems = ((entry["cluster"], entry["problem"]) for entry in summary["byCluster"] if entry["problem"] is not None)
@@ -198,7 +197,7 @@ def _log_summary(summary: Mapping[str, Any], out: str, settings: Settings) -> No
 def _log_limited(lines: Iterable[str]) -> None:
     """Log the first 10 lines, and how many more there are."""
     all_lines = [*lines]
-    more = [f"and {len(all_lines) - _MAX_SHOWN_LINES:,} more of these"] if len(all_lines) > _MAX_SHOWN_LINES else []
+    more = [f"and {len(all_lines) - _MAX_SHOWN_LINES:,} more"] if len(all_lines) > _MAX_SHOWN_LINES else []
     for line in (*all_lines[:_MAX_SHOWN_LINES], *more):
         terminal.log(terminal.sanitize_lines(line))
 

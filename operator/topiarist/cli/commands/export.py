@@ -38,7 +38,7 @@ Examples:
   topiarist plan prod
 
 \b
-Exit codes: 0 written; 1 an error, and nothing was written; 2 wrong usage.
+Exit codes: 0 written; 1 error, nothing was written; 2 usage error.
 """,
 )
 @options.manifests
@@ -50,17 +50,17 @@ Exit codes: 0 written; 1 an error, and nothing was written; 2 wrong usage.
     required=True,
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where to write: a folder that does not exist, or is empty.",
+    help="Folder to write to; it must not exist, or be empty.",
 )
 def command(folder: Path, **values: Any) -> None:
-    """Write what a cluster holds as manifests: one file a topic, and a Cluster with what they have in common.
+    """Write the topics of one cluster as manifests: one file per topic, and a Cluster with defaults.
 
-    A plan of what is written finds nothing to change; an apply takes the topics on by writing our records. Topics of
-    Kafka's own and of other software are left out, and whatever no manifest can say; all of that is named. Writes
-    nothing to ZooKeeper: read-only credentials are enough.
+    A plan of the written manifests has no changes; applying them writes ownership records. Omitted are internal topics,
+    topics of other software, and values that a manifest cannot express; the summary lists them. Writes nothing to the
+    cluster: read-only credentials are enough.
 
-    With --zookeeper alone, --cluster names the new Cluster (default: default). A cluster whose document is in the paths
-    keeps that document, and gets topics only, which name it.
+    With --zookeeper alone, --cluster is the name of the new Cluster (default: default). If PATH has the Cluster
+    document, only Topics are written, and they name that Cluster.
     """
     settings = options.build_settings(values)
     cluster = _select_cluster(settings)
@@ -77,7 +77,7 @@ def _select_cluster(settings: Settings) -> ClusterSpec:
     given = settings.paths or settings.clusters
     clusters = load.load_clusters(settings if given else replace(settings, cluster=None))
     if len(clusters) > 1:
-        raise click.UsageError(f"one cluster at a time: add --cluster with one of {', '.join(sorted(clusters))}")
+        raise click.UsageError(f"export reads one cluster: add --cluster with one of {', '.join(sorted(clusters))}")
     (cluster,) = clusters.values()
     if cluster.source is not None:
         return cluster

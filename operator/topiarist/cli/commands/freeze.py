@@ -7,18 +7,17 @@ a run in progress.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.cli import load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.settings import Settings
 from topiarist.errors import Exit
 from topiarist.model.outcome import FreezeResult, Result, worst_exit_code
 from topiarist.model.state import Freeze
+from topiarist.ports import OpenCluster
 from topiarist.reconcile import require_cluster_id
 
 
@@ -32,8 +31,8 @@ Examples:
   topiarist freeze clusters.yaml --cluster eu --reason "migration" --force
 
 \b
-Exit codes: 0 frozen, or frozen already by you for this reason; 1 an error;
-2 wrong usage; 4 somebody else has frozen a cluster, or KRaft is in charge.
+Exit codes: 0 frozen, or already frozen by you for this reason; 1 error; 2 usage error;
+4 another user has frozen a cluster, or the controller is a KRaft controller.
 """,
 )
 @options.paths
@@ -42,10 +41,10 @@ Exit codes: 0 frozen, or frozen already by you for this reason; 1 an error;
 @options.reason
 @options.freezing
 def command(reason: str, user: str, force: bool, **values: Any) -> None:
-    """Freeze clusters: from now on nothing of topiarist writes to them, until they are unfrozen.
+    """Stop topiarist from writing to clusters until they are unfrozen.
 
-    Takes no lock: a run that is writing ends at its next topic. Plans still work, and every refusal shows who froze
-    the cluster, why and since when. Kafka itself and its own tools notice nothing.
+    Takes no lock: a run in progress ends before its next topic. Plans still work, and every refused run shows the user,
+    the reason and the time of the freeze. Kafka and its own tools are not affected.
     """
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     set_freeze(options.build_settings(values), Freeze(reason, user, since), user=user, force=force)
@@ -58,7 +57,7 @@ def set_freeze(settings: Settings, freeze: Freeze | None, *, user: str, force: b
     """
     specs = load.load_clusters(settings)
 
-    def work(name: str, cluster: ZooKeeperCluster) -> FreezeResult:
+    def work(name: str, cluster: OpenCluster) -> FreezeResult:
         require_cluster_id(specs[name].cluster_id, cluster.read_cluster_id())
         return cluster.set_freeze(freeze, by=user, force=force)
 
@@ -66,23 +65,19 @@ def set_freeze(settings: Settings, freeze: Freeze | None, *, user: str, force: b
         with ClusterSessions(specs, settings) as fleet:
             results = fleet.map_sessions(work)
     except KeyboardInterrupt:
-        terminal.log("interrupted: some clusters may be frozen, or unfrozen, and others not; run it again for all")
+        terminal.log("interrupted: some clusters may not be changed yet; run the command again")
         raise click.exceptions.Exit(130) from None
     for name, result in results.items():
         label = f"{name}: " if name else ""
         terminal.print_outcome(terminal.sanitize_lines(f"{label}{_describe_result(result, freeze)}"))
-    raise click.exceptions.Exit(int(worst_exit_code([fleet.error_code, *_exit_codes(results)])))
-
-
-def _exit_codes(results: Mapping[str, FreezeResult]) -> list[Exit]:
-    return [Exit.REFUSED if result.result is Result.REFUSED else Exit.DONE for result in results.values()]
+    codes = [Exit.REFUSED for result in results.values() if result.result is Result.REFUSED]
+    raise click.exceptions.Exit(int(worst_exit_code([fleet.error_code, *codes])))
 
 
 def _describe_result(result: FreezeResult, freeze: Freeze | None) -> str:
     """Return the result of setting one freeze znode as text."""
     if result.result is Result.REFUSED:
-        done = "unfreezes" if freeze is None else "freezes"
-        return f"refused: {result.before}\n    that is somebody else's word; --force {done} it all the same"
+        return f"refused: {result.before}\n    another user froze it; to override this, add --force"
     if result.result is Result.UNCHANGED:
         return f"already {result.before or 'open'}"
     was = f" (was {result.before})" if result.before else ""
@@ -98,8 +93,8 @@ Examples:
   topiarist unfreeze --zookeeper localhost:2181/kafka --force
 
 \b
-Exit codes: 0 open, or open already; 1 an error; 2 wrong usage;
-4 somebody else has frozen a cluster, or KRaft is in charge.
+Exit codes: 0 open, or already open; 1 error; 2 usage error; 4 another user has frozen a
+cluster, or the controller is a KRaft controller.
 """,
 )
 @options.paths
@@ -107,8 +102,8 @@ Exit codes: 0 open, or open already; 1 an error; 2 wrong usage;
 @options.connection
 @options.freezing
 def unfreeze_command(user: str, force: bool, **values: Any) -> None:
-    """Unfreeze clusters that you froze, or with --force those that others froze.
+    """Allow writes to clusters that you froze, or with --force to clusters that another user froze.
 
-    A freeze znode that cannot be read is written anew.
+    A freeze that cannot be read is replaced.
     """
     set_freeze(options.build_settings(values), None, user=user, force=force)

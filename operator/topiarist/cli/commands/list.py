@@ -5,13 +5,15 @@ Sends no write. Prints the rows of ``build_rows`` in the chosen format.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from topiarist.cli import formats, load, options, terminal
+from topiarist.cli import load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli.settings import Settings
 from topiarist.inspection.list import STATE_NAMES, RowFilter, TopicList, all_topic_names, build_rows
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.ports import PartitionInspector
@@ -42,18 +44,22 @@ Examples:
   topiarist list --zookeeper localhost:2181/kafka --format json | jq -r '.clusters[].topics[].topic'
 
 \b
-Exit codes: 0 listed, also where no topic is chosen; 1 an error, or a cluster could not
-be read; 2 wrong usage.
+Exit codes: 0 listed, also if no topic matches; 1 error, or a cluster could not be read;
+2 usage error.
 """,
 )
 @options.manifests
 @options.connection
 @options.snapshot
+@options.option("--topic", "patterns", multiple=True, metavar="PATTERN", help="List topics with this name or pattern.")
+@options.option("--owned-by", "owners", multiple=True, metavar="OWNER", help="List topics of this owner.")
 @options.option(
-    "--topic", "patterns", multiple=True, metavar="PATTERN", help="Topics by name; * and ? stand for others."
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="List topics with this label in their manifest; with several, all of them.",
 )
-@options.option("--owned-by", "owners", multiple=True, metavar="OWNER", help="Topics of which our record names it.")
-@options.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Topics whose manifest has all of these.")
 @options.option(
     "--state",
     "states",
@@ -61,9 +67,9 @@ be read; 2 wrong usage.
     callback=_parse_states,
     shell_complete=_complete_states,
     metavar="STATE",
-    help=f"Topics in one of these states: {', '.join(STATE_NAMES)}.",
+    help=f"List topics in this state: {', '.join(STATE_NAMES)}.",
 )
-@options.option("--format", "form", type=click.Choice([*formats.LIST_FORMATS]), default="text", show_default=True)
+@options.format_option(["text", "json"])
 def command(
     patterns: tuple[str, ...],
     owners: tuple[str, ...],
@@ -72,21 +78,16 @@ def command(
     form: str,
     **values: Any,
 ) -> None:
-    """List the topics of clusters: partitions, replicas, owner, state, and configs that differ from the brokers'.
+    """List the topics of clusters: partitions, replicas, owner, state, and configs that differ from the brokers.
 
-    With a PATH, each topic has the place of its manifest, and topics that manifests want and a cluster does not have
-    are listed too. Options of one kind add topics, options of several kinds all have to fit. Reads only: read-only
-    credentials are enough. From a snapshot, leaders and ISRs are not known.
+    With PATH, each topic is shown with the location of its manifest, and declared topics that do not exist are listed
+    too. A topic is listed if it matches one value of each given option. Writes nothing: read-only credentials are
+    enough. A snapshot has no leaders and ISRs.
     """
-    chosen = RowFilter(
-        _require_values("--topic", patterns),
-        frozenset(_require_values("--owned-by", owners)),
-        _parse_labels(labels),
-        frozenset(states),
-    )
+    chosen = RowFilter(patterns, frozenset(owners), _parse_labels(labels), states)
     settings = options.build_settings(values)
     if chosen.labels and not settings.paths:
-        raise click.UsageError("--label: labels are those of manifests: name the files or folders that have them")
+        raise click.UsageError("--label selects by labels of manifests: give the files or folders with the manifests")
     desired = load.load_if_given(settings, with_policies=False).desired
     clusters = desired.clusters
     load.require_addresses(clusters, settings)
@@ -97,7 +98,7 @@ def command(
     with ClusterSessions(clusters, settings, keep_open=False) as fleet:
         found = fleet.map_clusters(look)
     if found or form != "text":
-        terminal.print_result(formats.LIST_FORMATS[form](list(found.values()), settings))
+        terminal.print_result(_format(form, list(found.values()), settings))
     raise click.exceptions.Exit(int(fleet.error_code))
 
 
@@ -112,14 +113,16 @@ def _list_topics(
     return TopicList(spec, state, rows, len(state.topics) + len(state.topic_errors), specs is not None)
 
 
-def _require_values(option: str, values: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the values of an option; raise ``click.UsageError`` for an empty one.
+def _format(form: str, listings: Sequence[TopicList], settings: Settings) -> str:
+    if form == "json":
+        from topiarist.adapters.saved_plans.encode import dumps
+        from topiarist.output.json.list import encode_lists
 
-    An empty value usually comes from an unset variable, and must not select all topics.
-    """
-    if not all(values):
-        raise click.UsageError(f"{option}: found nothing, wanted a value")
-    return values
+        return dumps(encode_lists(listings))
+    from topiarist.output.text.list import format_lists
+
+    truncate = sys.stdout.isatty() and settings.verbosity < 1
+    return format_lists(listings, terminal.make_layout(sys.stdout, settings), truncate=truncate)
 
 
 def _parse_labels(values: tuple[str, ...]) -> dict[str, str]:

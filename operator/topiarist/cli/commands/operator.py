@@ -40,50 +40,57 @@ def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> st
 
 @click.command("operator", cls=options.Command)
 @options.option(
-    "--namespace", metavar="NAME", help="The operator's own namespace, with Clusters, Policies and Secrets."
+    "--namespace",
+    metavar="NAME",
+    help="Namespace of the operator, with Clusters, Policies and Secrets. Default: that of the pod.",
 )
 @options.option(
-    "--release", metavar="NAME", default="topiarist", show_default=True, help="Part of the owner in records."
+    "--release",
+    metavar="NAME",
+    default="topiarist",
+    show_default=True,
+    help="Last part of the default owner in ownership records.",
 )
 @options.option(
     "--owner",
     metavar="OWNER",
     default="",
     callback=_check_owner,
-    help="The owner in records. Default: k8s/ID/NAMESPACE/RELEASE, where ID is that of the Kubernetes cluster.",
+    help="Owner in ownership records. Default: k8s/ID/NAMESPACE/RELEASE, with the ID of the Kubernetes cluster.",
 )
 @options.option(
     "--class",
     "operator_class",
     metavar="NAME",
     default="",
-    help="Serve only resources with this spec.class. Without it those that have none.",
+    help="Reconcile only resources with this spec.class. Default: resources without a class.",
 )
 @options.option(
     "--watch-namespace",
     "namespaces",
     multiple=True,
     metavar="NAME",
-    help="A namespace whose Topics count; may be repeated. Without it those of all namespaces do.",
+    help="Read Topics of this namespace. Can be repeated. Default: all namespaces.",
 )
-@options.option("--leader-election", is_flag=True, help="Work only while this process holds the Lease.")
+@options.option("--leader-election", is_flag=True, help="Reconcile only while this process holds the Lease.")
 @options.option(
     "--listen",
     metavar="HOST:PORT",
     default=":8080",
     show_default=True,
     callback=_parse_address,
-    help="Where probes and metrics are; without a host on all addresses.",
+    help="Address of probes and metrics. Without HOST: all addresses.",
 )
 @options.option(
-    "--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True, help="How lines are logged."
+    "--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True, help="Format of the log."
 )
 @options.option(
     "--period",
+    metavar="SECONDS",
     type=click.FloatRange(min=1),
     default=60.0,
     show_default=True,
-    help="Seconds between passes of a cluster.",
+    help="Time between reconciliations of a cluster.",
 )
 @options.option(
     "--log-level",
@@ -92,34 +99,37 @@ def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> st
     show_default=True,
     envvar="TOPIARIST_LOG_LEVEL",
     show_envvar=True,
-    help="What is logged: this level and those above.",
+    help="Lowest level that is logged.",
 )
 @options.option(
     "--lease-duration",
+    metavar="SECONDS",
     type=click.IntRange(min=2),
     default=15,
     show_default=True,
-    help="Seconds for which a Lease counts that is not renewed.",
+    help="Time after which a Lease expires that is not renewed.",
 )
 @options.option(
     "--lease-renewal",
+    metavar="SECONDS",
     type=click.FloatRange(min=1),
     default=10.0,
     show_default=True,
-    help="Seconds in which a leader has to renew its Lease; then it ends.",
+    help="Time limit for the leader to renew its Lease. After it, the process ends.",
 )
 @options.option(
     "--lease-retry",
+    metavar="SECONDS",
     type=click.FloatRange(min=0.1),
     default=2.0,
     show_default=True,
-    help="Seconds between two looks at the Lease.",
+    help="Time between two attempts to acquire or renew the Lease.",
 )
 @options.option("--relist", type=click.FloatRange(min=1), default=300.0, hidden=True)
 def command(namespace: str | None, namespaces: tuple[str, ...], listen: tuple[str, int], **words: Any) -> None:
-    """Make topics what the Topic resources of a Kubernetes cluster say, and keep them so.
+    """Run the Kubernetes operator: keep the topics of Kafka clusters as the Topic resources declare them.
 
-    Clusters and Policies are read from the operator's own namespace, Topics from wherever a Cluster allows it.
+    Clusters and Policies are read from the operator's own namespace, Topics from the namespaces that a Cluster allows.
     """
     try:
         from topiarist.kubernetes.main import OperatorOptions, run
@@ -130,7 +140,7 @@ def command(namespace: str | None, namespaces: tuple[str, ...], listen: tuple[st
 
     home = namespace or (_NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else "")
     if not home:
-        raise click.UsageError("outside a pod the operator's namespace has to be said: --namespace")
+        raise click.UsageError("found no namespace, because this is not a pod: give it with --namespace")
     if not words["lease_retry"] < words["lease_renewal"] < words["lease_duration"]:
         found = ", ".join(f"{words[f'lease_{name}']:g}" for name in ("retry", "renewal", "duration"))
         raise click.UsageError(f"found {found} s, wanted --lease-retry < --lease-renewal < --lease-duration")

@@ -30,8 +30,8 @@ Examples:
   topiarist plan topics/ --exit-code || echo "something is pending"
 
 \b
-Exit codes: 0 planned; 1 an error; 2 wrong usage.
-With --exit-code also: 3 changes are pending; 4 nothing but refusals.
+Exit codes: 0 planned; 1 error; 2 usage error.
+With --exit-code also: 3 changes are pending; 4 there are only refusals.
 """,
 )
 @options.manifests
@@ -40,23 +40,27 @@ With --exit-code also: 3 changes are pending; 4 nothing but refusals.
 @options.snapshot
 @options.planning
 @options.summary
-@options.option("--format", "form", type=click.Choice([*formats.PLAN_FORMATS]), default="text", show_default=True)
-@options.option("--out", type=click.Path(), metavar="FILE", help="Keep the plan, for apply --plan or --reviewed.")
-@options.option("--exit-code", is_flag=True, help="End with 3 if changes are pending, 4 if there are only refusals.")
+@options.format_option(formats.PLAN_FORMATS)
+@options.option(
+    "--out", type=click.Path(), metavar="FILE", help="Save the plan to this file, for apply --plan or --reviewed."
+)
+@options.option(
+    "--exit-code", is_flag=True, help="End with exit code 3 if changes are pending, 4 if there are only refusals."
+)
 def command(form: str, out: str | None, exit_code: bool, **values: Any) -> None:
-    """Show what would change: exact replica lists and values, before and after, with the risk of each change.
+    """Show the changes that apply would make, each with the values before and after and its risk.
 
-    Reads every cluster once and writes nothing; read-only credentials are enough.
+    Reads every cluster once and writes nothing. Read-only credentials are enough.
     """
     settings = options.build_settings(values)
     if settings.summary and form != "text":
-        raise click.UsageError("--summary is about text: leave it out with --format")
+        raise click.UsageError("--summary cannot be combined with --format: it is for text output")
     try:
         inputs = load.load_manifests(settings)
     except InvalidManifests as error:
         if form in ("markdown", "github"):
             # Reviewers do not see stderr, so print the errors to stdout in the format of the comment.
-            terminal.print_result(formats.DIAGNOSTIC_FORMATS[form](error.errors, (), error.suppressed_count))
+            terminal.print_result(formats.format_diagnostics(form, error.errors, (), error.suppressed_count))
         raise
     with ClusterSessions(inputs.desired.targeted_clusters, settings, keep_open=False) as fleet:
         plans = [
@@ -66,7 +70,7 @@ def command(form: str, out: str | None, exit_code: bool, **values: Any) -> None:
     if out is not None and (plans or code is Exit.DONE):
         atomic_files.write_file(out, dumps(encode_plans(plans)))
     failed = sorted(inputs.desired.targeted_clusters.keys() - {plan.cluster for plan in plans})
-    terminal.print_result(formats.PLAN_FORMATS[form](plans, failed, settings))
+    terminal.print_result(formats.format_plans(plans, settings, form, failed_clusters=failed))
     if code is Exit.DONE and exit_code:
         if any(plan.has_changes for plan in plans):
             code = Exit.CHANGES

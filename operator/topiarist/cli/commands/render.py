@@ -22,7 +22,7 @@ Examples:
 )
 @options.manifests
 def command(**values: Any) -> None:
-    """Print one document per topic and cluster: the spec after defaults and overrides, as YAML that can be applied."""
+    """Print one manifest per topic and cluster, with defaults and overrides merged."""
     desired = load.load_manifests(options.build_settings(values), offline=True, with_policies=False).desired
     documents = [rendering.render_document(spec) for specs in desired.specs.values() for spec in specs]
     terminal.print_result(dump.dump_documents(documents))

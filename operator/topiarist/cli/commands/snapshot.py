@@ -14,9 +14,9 @@ import click
 
 from topiarist.adapters.atomic_files import write_file
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
-from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.cli import load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
+from topiarist.ports import OpenCluster
 from topiarist.reconcile import read_cluster
 from topiarist.text import format_count
 
@@ -33,7 +33,7 @@ Examples:
   topiarist plan topics/ --clusters clusters.yaml --snapshot snapshots
 
 \b
-Exit codes: 0 all clusters written; 1 an error; 2 wrong usage.
+Exit codes: 0 all clusters saved; 1 error; 2 usage error.
 """,
 )
 @options.manifests
@@ -43,20 +43,20 @@ Exit codes: 0 all clusters written; 1 an error; 2 wrong usage.
     default=STDOUT,
     type=click.Path(),
     metavar="FOLDER",
-    help="Where to write CLUSTER.jsonl for each cluster. Default: standard output, for a single cluster.",
+    help="Folder for one file CLUSTER.jsonl per cluster. Default: standard output, for a single cluster.",
 )
 def command(out: str, **values: Any) -> None:
-    """Write down what clusters hold, so that plans can be made where there is no way to them.
+    """Save the state of clusters to files, so that plans can be made without a connection.
 
-    Reads every cluster once and writes nothing to it. Each file is written whole or not at all; a cluster that cannot
-    be read is named, keeps the file it has, and fails the run at its end.
+    Reads every cluster once and writes nothing to it. Each file is written completely or not at all. A cluster that
+    cannot be read is reported and keeps its previous file, and the exit code is 1.
     """
     settings = options.build_settings(values)
     specs = load.load_clusters(settings)
     if out == STDOUT and len(specs) > 1:
         raise click.UsageError(f"there are {len(specs)} clusters: add --out FOLDER, or choose one with --cluster")
 
-    def write(name: str, cluster: ZooKeeperCluster) -> str:
+    def write(name: str, cluster: OpenCluster) -> str:
         taken = datetime.now(UTC)
         state = read_cluster(cluster, specs[name].cluster_id)
         rows = dump_snapshot(Snapshot(name, taken, state))
@@ -72,7 +72,7 @@ def command(out: str, **values: Any) -> None:
     except KeyboardInterrupt:
         if out == STDOUT:
             raise
-        terminal.log("interrupted: some files may be new, and each is whole")
+        terminal.log("interrupted: some files may be new; each file is complete")
         raise click.exceptions.Exit(130) from None
     for text in written.values():
         if out == STDOUT:

@@ -25,15 +25,13 @@ Examples:
 )
 @options.manifests
 @options.require_topics
-@options.option(
-    "--format", "form", type=click.Choice(["text", "json", "github", "sarif"]), default="text", show_default=True
-)
+@options.format_option(["text", "json", "github", "sarif"])
 def command(form: str, **values: Any) -> None:
     """Check manifests: syntax, schema, names, config values, and rules between fields.
 
-    Every error names file, line and column; all of them at once. Ends with 1 if there is any. A cluster that no
-    document has is an error with --platform or --clusters. Without these it is a warning, and the checks that need the
-    document are left out.
+    Prints all errors, each with file, line and column, and ends with exit code 1 if there are any. Connects to nothing.
+    A topic may name a cluster without a Cluster document: that is an error with --platform or --clusters, else a
+    warning, and the checks that need the document are skipped.
     """
     settings = options.build_settings(values)
     try:
@@ -41,9 +39,9 @@ def command(form: str, **values: Any) -> None:
     except InvalidManifests as error:
         if form == "text":
             raise
-        terminal.print_result(formats.DIAGNOSTIC_FORMATS[form](error.errors, (), error.suppressed_count))
+        terminal.print_result(formats.format_diagnostics(form, error.errors, (), error.suppressed_count))
         raise click.exceptions.Exit(int(error.reason.exit_code)) from None
     if form != "text":
-        terminal.print_result(formats.DIAGNOSTIC_FORMATS[form]((), desired.warnings, 0))
+        terminal.print_result(formats.format_diagnostics(form, (), desired.warnings))
     elif settings.verbosity >= 0:
         terminal.log(f"{format_count(desired.validated_count, 'topic')} valid")

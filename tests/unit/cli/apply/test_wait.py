@@ -343,7 +343,7 @@ def test_a_run_is_held_back_until_the_controller_has_gone_on(capsys: pytest.Capt
         rests += 1
     assert rests == 3
     assert capsys.readouterr().err == (
-        "held back until the controller has taken over what was sent: 1 replica per broker at a time\n"
+        "throttled: the controller has to initialize earlier partitions first, 1 replica per broker at a time\n"
     )
 
 
@@ -355,7 +355,7 @@ def test_a_controller_that_does_nothing_ends_the_run() -> None:
     assert watch.try_acquire(first)
     watch.on_outcome(first, Outcome("new", Result.DONE))
     assert not watch.try_acquire(second)
-    with pytest.raises(TopiaristError, match="has finished nothing for 0 s: nothing more is sent") as raised:
+    with pytest.raises(TopiaristError, match="has made no progress for 0 s: nothing more is sent") as raised:
         watch.wait()
     outcomes = (Outcome("new", Result.DONE), Outcome("orders", Result.SKIPPED))
     found = ReconcileReport(GROWN, outcomes, raised.value)
@@ -401,6 +401,6 @@ def test_what_is_waited_for_is_said_before_and_after(capsys: pytest.CaptureFixtu
             lambda: False,
         )
     assert capsys.readouterr().err == (
-        "waiting for the controller to take over 2 topics and delete 1 topic, at most 300 s without progress\n"
-        "2 topics taken over by the controller, 1 topic gone\n"
+        "waiting for the controller to initialize 2 topics and delete 1 topic, at most 300 s without progress\n"
+        "2 topics initialized by the controller, 1 topic deleted\n"
     )

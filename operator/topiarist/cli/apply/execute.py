@@ -1,0 +1,86 @@
+"""The common part of the commands that write topics: confirm the plans, apply them, wait, print the reports.
+
+``apply``, ``unmanage`` and ``nudge`` call it with the plans of their run.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from topiarist.cli import terminal
+from topiarist.cli.apply import wait
+from topiarist.cli.apply.report_file import ReportFile
+from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli.interrupt import Interrupt
+from topiarist.cli.settings import Settings
+from topiarist.model.outcome import Outcome, ReconcileReport, worst_exit_code
+from topiarist.model.plan import Plan, Risk, TopicPlan
+from topiarist.output.text.apply import format_report, format_report_summary
+from topiarist.reconcile import apply_plan
+from topiarist.text import format_count
+from topiarist.throttle import ControllerWait
+
+
+def confirm_plans(plans: Sequence[Plan], action: str) -> None:
+    """Ask the user to confirm the plans; ``action`` is the start of the question, such as ``Apply to``.
+
+    If topics may lose data, the user must type their number instead of ``yes``.
+    """
+    topics = [topic for plan in plans for topic in plan.actionable_topics()]
+    if risky := sum(topic.risk is Risk.DATA_LOSS for topic in topics):
+        question = f"{format_count(risky, 'topic')} may lose data. Type {risky} to confirm the whole plan"
+        terminal.confirm(question, str(risky))
+    else:
+        terminal.confirm(f"{action} {format_count(len(topics), 'topic')}? Type yes")
+
+
+def apply_plans(
+    sessions: ClusterSessions,
+    plans: Sequence[Plan],
+    settings: Settings,
+    *,
+    report_file: ReportFile | None = None,
+    apply_one: Callable[..., ReconcileReport] = apply_plan,
+) -> tuple[list[ReconcileReport], int]:
+    """Apply the plans, wait for the controllers with ``settings.wait``, and print and return the reports.
+
+    ``apply_one`` has the signature of ``apply_plan``. Also returns the exit code of the run: 128 plus the signal number
+    if a signal ended it.
+    """
+    report_file = report_file or ReportFile(None)
+    waits: dict[str, ControllerWait] = {}
+    # Printing the reports is inside too: Ctrl-C during it must not print "nothing was written".
+    with Interrupt() as interrupt:
+
+        def stop() -> bool:
+            return interrupt.has_happened() or report_file.error is not None
+
+        def apply_to_cluster(plan: Plan) -> ReconcileReport:
+            write_outcome = partial(report_file.write_outcome, plan)
+            cluster = sessions.clusters[plan.cluster]
+            if settings.wait:
+                waits[plan.cluster] = wait.make_controller_wait(cluster, settings, stop, write_outcome)
+
+            def on_outcome(topic: TopicPlan, outcome: Outcome) -> None:
+                progress.step()
+                write_outcome(topic, outcome)
+
+            return apply_one(cluster, plan, stop=stop, on_outcome=on_outcome, throttle=waits.get(plan.cluster))
+
+        with terminal.ProgressBar(sum(1 for plan in plans for _ in plan.actionable_topics()), settings) as progress:
+            reports = [apply_to_cluster(plan) for plan in plans]
+        if settings.wait:
+            reports = wait.wait_for_controllers(waits, reports, settings, interrupt.has_happened)
+            report_file.write_changed_outcomes(reports)
+        codes = [sessions.error_code, *(report.exit_code for report in reports)]
+        render = format_report_summary if settings.summary else format_report
+        for report in reports:
+            codes.append(terminal.print_outcome(render(report, terminal.make_layout(sys.stdout, settings))))
+            if report.error:
+                terminal.print_error(report.error, report.plan.cluster)
+        code = report_file.write_summary(reports, interrupt.exit_code or int(worst_exit_code(codes)))
+        if report_file.error:
+            terminal.print_error(report_file.error)
+        return reports, code
