@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 PARQUET_SUFFIX = ".parquet"
 
-REMOTE_REASON = "is no path here"
+REMOTE_REASON = "is not a local path"
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _FILE_URI = re.compile(r"file:/+")

@@ -42,7 +42,8 @@ def test_of_many_clusters_all_are_counted_and_the_first_are_named(as_wanted: Top
         if number % 4 == 1:
             fleet.add_variants(name, [grown])
         if number % 4 == 2:
-            fleet.add_topic(name, WANTED, topic("orders", replica_lists("12", "23")))
+            found = make_variant(WANTED, topic("orders", replica_lists("12", "23")))
+            fleet.add_variants(name, [found] if found else [])
     fleet.add_shared_variant(as_wanted, NAMES[::4])
     (one,) = fleet.differences()
     assert one.values == (

@@ -19,9 +19,9 @@ from typing import Any, BinaryIO, NoReturn, Self
 
 from topiarist.adapters.saved_plans.encode import dumps
 from topiarist.adapters.snapshots.lenient_reader import InvalidRow
+from topiarist.drift.findings import FindingRow
 from topiarist.drift.history import FINDINGS_FILE, NOT_EVALUATED_FILE, SUMMARY_FILE
 from topiarist.drift.outputs import html, markdown, prometheus
-from topiarist.drift.rows import FindingRow
 from topiarist.errors import Reason, TopiaristError
 from topiarist.text import printable
 
@@ -49,7 +49,8 @@ class ReportFolder:
     def __init__(self, path: str) -> None:
         self._path = Path(path)
         self._final_steps: list[Callable[[Path], None]] = []
-        if self._path.exists() and not _is_replaceable(self._path):
+        is_replaceable = not self._path.exists() or (self._path / SUMMARY_FILE).is_file()
+        if not is_replaceable and not (self._path.is_dir() and not any(self._path.iterdir())):
             raise_not_replaceable(path)
         try:
             target = self._path.resolve()
@@ -135,12 +136,7 @@ class ReportFolder:
 
 def raise_not_replaceable(path: str) -> NoReturn:
     """Raise ``Unwritable`` because the path holds something other than a drift report."""
-    _raise_unwritable(path, "there is something else than a drift report; name a folder that is new or empty")
-
-
-def _is_replaceable(path: Path) -> bool:
-    """Return whether a path is an earlier report or an empty folder, which a report may replace."""
-    return path.is_dir() and ((path / SUMMARY_FILE).is_file() or not any(path.iterdir()))
+    _raise_unwritable(path, "it is not empty and not a drift report; use a new or an empty folder")
 
 
 def _sync_to_disk(file: BinaryIO) -> None:

@@ -26,7 +26,7 @@ def format_metrics(summary: Mapping[str, Any]) -> str:
         *_format_family("broken_rows", "Rows and files of the input that could not be used.", [({}, broken)]),
     ]
     if summary["oldest"]:
-        words = "When the oldest snapshot was taken that the report rests on."
+        words = "Time of the oldest snapshot that was compared."
         oldest = int(parse_time(summary["oldest"]).timestamp())
         parts += _format_family("oldest_snapshot_timestamp_seconds", words, [({}, oldest)])
     return "".join(parts)

@@ -1,9 +1,7 @@
-"""Specs as rows and Spark tables, to be joined with the rows of snapshots.
+"""Specs as Spark tables, to be joined with the rows of snapshots.
 
-``drift.spark.job`` builds the tables on the driver, and ``drift.spark.worker`` turns rows into specs again. A row has
-the fields that ``plan_topic`` reads. It has no cluster document, which is the same for all topics of a cluster, and no
-manifest content, because findings name the difference and not its source line. Clusters with shared specs form a group,
-so that shared specs are stored once.
+``drift.spark.job`` builds the tables on the driver. Clusters with shared specs form a group, so that shared specs are
+stored once.
 """
 
 from __future__ import annotations
@@ -12,101 +10,24 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession, types
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from topiarist.desired.shared_specs import ClusterTopicSpecs
-from topiarist.errors import FieldPath, Location
+from topiarist.drift.equality import may_be_equal
+from topiarist.drift.spark.worker import spec_to_row
 from topiarist.kafka.names import metric_name
-from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
-
-SpecRow = dict[str, Any]
-
-
-class _NoSource:
-    """The manifest source of specs that were built from rows."""
-
-    def locate(self, path: FieldPath = ()) -> Location:
-        """Return an empty location."""
-        return Location("")
-
-
-NO_SOURCE = _NoSource()
-
-
-def spec_to_row(spec: TopicSpec) -> SpecRow:
-    """Return a spec as a row of plain values with all fields."""
-    manifest = spec.manifest
-    return {
-        "cluster": spec.cluster.name,
-        "topic": spec.topic,
-        "namespace": manifest.namespace,
-        "manifest": manifest.name,
-        "partitions": spec.partitions,
-        "replicationFactor": spec.replication_factor,
-        "createPartitions": spec.create_partitions,
-        "createReplicationFactor": spec.create_replication_factor,
-        "assignment": None if spec.assignment is None else [list(replicas) for replicas in spec.assignment],
-        "config": dict(spec.config),
-        "inherited": sorted(spec.inherited_keys),
-        "ignore": sorted(spec.ignored_fields),
-        "without": list(spec.excluded_default_keys),
-        "removeUnmanaged": spec.remove_unmanaged,
-        "absent": spec.absent,
-        "observe": spec.observe_only,
-    }
-
-
-def spec_from_row(row: Mapping[str, Any], cluster: ClusterSpec) -> TopicSpec:
-    """Return the spec of a row, on its cluster."""
-    lists = row["assignment"]
-    return TopicSpec(
-        topic=row["topic"],
-        cluster=cluster,
-        manifest=Manifest("Topic", row["manifest"], row["namespace"], {}, {}, NO_SOURCE),
-        partitions=row["partitions"],
-        replication_factor=row["replicationFactor"],
-        create_partitions=row["createPartitions"],
-        create_replication_factor=row["createReplicationFactor"],
-        assignment=None if lists is None else tuple(tuple(replicas) for replicas in lists),
-        config=row["config"],
-        inherited_keys=frozenset(row["inherited"]),
-        ignored_fields=frozenset(row["ignore"]),
-        excluded_default_keys=tuple(row["without"]),
-        remove_unmanaged=row["removeUnmanaged"],
-        absent=row["absent"],
-        observe_only=row["observe"],
-    )
-
+from topiarist.model.spec import TopicSpec
 
 MAX_BROADCAST_SPECS = 500_000
 """Number of specs up to which Spark broadcasts them to all tasks; a larger number is joined by shuffle."""
 
-_STRING, _INTEGER = types.StringType(), types.IntegerType()
-
-_SPEC_ROW_TYPE = types.StructType(
-    [
-        types.StructField("sort", _INTEGER),
-        types.StructField("key", _STRING),
-        types.StructField("d_number", _INTEGER),
-        types.StructField("d_topic", _STRING),
-        types.StructField("d_plain", types.BooleanType()),
-        types.StructField("d_partitions", _INTEGER),
-        types.StructField("d_factor", _INTEGER),
-        types.StructField("d_lists", types.ArrayType(types.ArrayType(_INTEGER))),
-        types.StructField("d_removes", types.BooleanType()),
-        types.StructField("config", types.MapType(_STRING, _STRING)),
-        types.StructField("d_spec", _STRING),
-    ]
+_SPEC_ROW_TYPE = (
+    "sort int, key string, d_number int, d_topic string, d_plain boolean, d_partitions int, d_factor int,"
+    " d_lists array<array<int>>, d_removes boolean, config map<string, string>, d_spec string"
 )
 
-_CLUSTER_ROW_TYPE = types.StructType(
-    [
-        types.StructField("cluster", _STRING),
-        types.StructField("sort", _INTEGER),
-        types.StructField("declared", _INTEGER),
-    ]
-)
+_CLUSTER_ROW_TYPE = "cluster string, sort int, declared int"
 
 
 class ClusterGroups(NamedTuple):
@@ -156,7 +77,6 @@ def _spec_rows(groups: ClusterGroups) -> Iterator[tuple[Any, ...]]:
     for sort, specs in enumerate(groups.specs):
         for number, spec in enumerate(specs):
             row = spec_to_row(spec)
-            may_be_equal = not spec.absent and not spec.ignored_fields
             sizes = (spec.partitions, spec.replication_factor, row["assignment"])
             keys = (sort, metric_name(spec.topic), number, spec.topic)
-            yield (*keys, may_be_equal, *sizes, spec.remove_unmanaged, row["config"], json.dumps(row))
+            yield (*keys, may_be_equal(spec), *sizes, spec.remove_unmanaged, row["config"], json.dumps(row))
