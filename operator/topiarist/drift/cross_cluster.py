@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
 from topiarist.model.plan import Load
@@ -43,23 +43,6 @@ class TopicVariant:
     actual: Mapping[str, str]
 
 
-class FieldValue(NamedTuple):
-    """One value of a differing field: the number of clusters that have it, and the first of them by name."""
-
-    value: str | None
-    number: int
-    clusters: tuple[str, ...]
-
-
-class CrossClusterDifference(NamedTuple):
-    """One field of one topic with several values, the most frequent value first."""
-
-    topic: str
-    manifest: str
-    field: str
-    values: tuple[FieldValue, ...]
-
-
 class CrossClusterIndex:
     """The topic variants of a report, with the number of clusters of each variant.
 
@@ -85,8 +68,11 @@ class CrossClusterIndex:
             self._counts[variant] += len(clusters)
             self._cluster_names[variant].extend(clusters[:MAX_SHOWN_CLUSTERS])
 
-    def differences(self) -> Iterator[CrossClusterDifference]:
-        """Yield each field of each topic that differs undesirably, in order of topic, manifest and field."""
+    def differences(self) -> Iterator[dict[str, Any]]:
+        """Yield each field of each topic that differs undesirably, as in ``summary.json``.
+
+        They are in order of topic, manifest and field, and the most frequent value of a field comes first.
+        """
         topics: defaultdict[tuple[str, str], list[TopicVariant]] = defaultdict(list)
         for variant in self._counts:
             topics[variant.topic, variant.manifest].append(variant)
@@ -100,9 +86,10 @@ class CrossClusterIndex:
                 for variant in variants:
                     values[variant.desired.get(field)].add(variant.actual.get(field))
                 if any(len(actual) > 1 for actual in values.values()):
-                    yield CrossClusterDifference(topic, manifest, field, self._field_values(field, variants))
+                    found = self._field_values(field, variants)
+                    yield {"topic": topic, "manifest": manifest, "field": field, "values": found}
 
-    def _field_values(self, field: str, variants: Sequence[TopicVariant]) -> tuple[FieldValue, ...]:
+    def _field_values(self, field: str, variants: Sequence[TopicVariant]) -> list[dict[str, Any]]:
         names: defaultdict[str | None, list[str]] = defaultdict(list)
         numbers: Counter[str | None] = Counter()
         for variant in variants:
@@ -110,10 +97,10 @@ class CrossClusterIndex:
             names[value].extend(self._cluster_names[variant])
             numbers[value] += self._counts[variant]
         values = [
-            FieldValue(value, number, tuple(sorted(names[value])[:MAX_SHOWN_CLUSTERS]))
+            {"value": value, "number": number, "clusters": sorted(names[value])[:MAX_SHOWN_CLUSTERS]}
             for value, number in numbers.items()
         ]
-        return tuple(sorted(values, key=lambda one: (-one.number, one.clusters)))
+        return sorted(values, key=lambda one: (-one["number"], one["clusters"]))
 
 
 def find_imbalances(cluster: str, loads: Mapping[int, Load], registered: Collection[int]) -> Iterator[dict[str, Any]]:

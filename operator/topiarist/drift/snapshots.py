@@ -27,8 +27,6 @@ from topiarist.model.state import ClusterState
 from topiarist.reconcile import require_cluster_id
 from topiarist.text import printable
 
-HINT_NO_SNAPSHOTS = "create snapshots: topiarist snapshot --out FOLDER"
-
 
 @dataclass(frozen=True, slots=True)
 class ClusterInput:
@@ -97,8 +95,8 @@ class SnapshotInventory:
 
     def list_snapshots(self, paths: Sequence[str]) -> Iterator[tuple[str, SnapshotHeader | InvalidRow]]:
         """Yield each file with its snapshot header, or with the error of an unusable file."""
-        for file in sorted({file for path in paths for file in _list_files(Path(path))}):
-            yield str(file), read_header(file)
+        for file in sorted({file for path in paths for file in list_files(path, SUFFIX)}):
+            yield file, read_header(Path(file))
 
     def cluster_row(self, name: str) -> dict[str, Any]:
         """Return the first row of the snapshot in use for a cluster; the row is cached."""
@@ -183,12 +181,23 @@ def _with_original_file(row: InvalidRow, path: Path, file: str) -> InvalidRow:
     return InvalidRow(printable_path(file), 0 if file.endswith(PARQUET_SUFFIX) else row.line, message, row.text)
 
 
-def _list_files(path: Path) -> Iterable[Path]:
-    shown = printable(str(path), 4096)
-    if not path.exists():
-        raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, f"{shown}: there is no such file or folder")
-    if not path.is_dir():
+def list_files(path: str, *suffixes: str) -> list[str]:
+    """Return the file itself, or the files with these suffixes at any depth of a folder; hidden files are left out."""
+    where = Path(path)
+    if not where.exists():
+        raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, f"{printable(path, 4096)}: there is no such file or folder")
+    if not where.is_dir():
         return [path]
-    if files := [file for file in path.rglob(f"*{SUFFIX}") if not file.name.startswith(".")]:
-        return files
-    raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, f"{shown} has no file *{SUFFIX}", HINT_NO_SNAPSHOTS)
+    files = (file for suffix in suffixes for file in where.rglob(f"*{suffix}") if not file.name.startswith("."))
+    # Spark writes a Parquet table as a folder with the suffix of its files.
+    return require_files(
+        path, [str(file) for file in files if file.suffix != PARQUET_SUFFIX or file.is_file()], suffixes
+    )
+
+
+def require_files(path: str, files: list[str], suffixes: Iterable[str]) -> list[str]:
+    """Return the files of a folder. Raises ``SnapshotUnusable`` if there are none."""
+    if not files:
+        message = f"{printable(path, 4096)} has no file {' or '.join(f'*{suffix}' for suffix in suffixes)}"
+        raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, "create snapshots: topiarist snapshot --out FOLDER")
+    return files

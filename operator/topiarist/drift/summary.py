@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict
-from itertools import islice
 from typing import Any
 
 from topiarist.adapters.snapshots.codec import format_time
@@ -17,7 +16,6 @@ from topiarist.drift import history
 from topiarist.drift.compare import Comparison, TopicCounts
 from topiarist.drift.cross_cluster import (
     MAX_SHOWN_DIFFERENCES,
-    CrossClusterDifference,
     CrossClusterIndex,
     find_imbalances,
     make_variant,
@@ -92,7 +90,7 @@ class SummaryBuilder:
             ],
             "crossClusterDifferences": {
                 "total": len(differences),
-                "topics": [_difference_document(one) for one in islice(differences, MAX_SHOWN_DIFFERENCES)],
+                "topics": differences[:MAX_SHOWN_DIFFERENCES],
             },
             "unbalanced": sorted(self._imbalances, key=lambda one: str(one["cluster"])),
             "inputs": {
@@ -133,11 +131,6 @@ def _cluster_document(comparison: Comparison) -> dict[str, Any]:
         "findings": len(comparison.rows),
         "byClass": _sort_nonzero(Counter(row["class"] for row in comparison.rows)),
     }
-
-
-def _difference_document(difference: CrossClusterDifference) -> dict[str, Any]:
-    values = [{**value._asdict(), "clusters": list(value.clusters)} for value in difference.values]
-    return {**difference._asdict(), "values": values}
 
 
 def _to_camel_case(name: str) -> str:

@@ -20,7 +20,7 @@ from support.drift.small_fleet import SNAPSHOT_TIME, cluster_state, owned_topic
 from support.strategies import PlanInput, make_plan_input
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
 from topiarist.drift.compare import Comparison, compare_cluster
-from topiarist.drift.cross_cluster import CrossClusterDifference, CrossClusterIndex, make_variant
+from topiarist.drift.cross_cluster import CrossClusterIndex, make_variant
 from topiarist.drift.equality import EqualityIndex, EqualTopics
 from topiarist.drift.findings import make_findings
 from topiarist.drift.snapshots import ClusterInput, SnapshotInventory
@@ -50,7 +50,7 @@ def recorded(one: PlanInput, folder: Path) -> SnapshotInventory:
     return SnapshotInventory([str(path)], {one.cluster.name: replace(one.cluster, cluster_id="")})
 
 
-def differences(done: Comparison, *others: Comparison) -> list[CrossClusterDifference]:
+def differences(done: Comparison, *others: Comparison) -> list[dict[str, Any]]:
     """What differs between one cluster and others that hold none of it in the same way."""
     fleet = CrossClusterIndex()
     for number, each in enumerate((done, *others)):

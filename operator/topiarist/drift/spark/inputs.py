@@ -29,14 +29,13 @@ from topiarist.adapters.snapshots.lenient_reader import InvalidRow, SnapshotHead
 from topiarist.adapters.snapshots.validate import RowChecker, RowError, parse_row
 from topiarist.drift.equality import EqualTopics
 from topiarist.drift.live import MAX_PARALLEL_CLUSTERS, PROBLEM, READ_ERROR, ConnectOptions, read_clusters
-from topiarist.drift.snapshots import HINT_NO_SNAPSHOTS, ClusterInput, SnapshotInventory
+from topiarist.drift.snapshots import ClusterInput, SnapshotInventory, list_files, require_files
 from topiarist.drift.spark import columns, job
 from topiarist.drift.spark.errors import translate_errors
 from topiarist.drift.spark.filesystem import Storage
-from topiarist.drift.uris import PARQUET_SUFFIX, is_remote, list_parquet_files, to_literal_uri, to_local_path, to_uri
+from topiarist.drift.uris import PARQUET_SUFFIX, is_remote, to_literal_uri, to_local_path, to_uri
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
-from topiarist.text import printable
 
 _MAX_PARALLEL_READS = 16
 """Number of first rows to fetch at the same time; a remote store has a high latency per request."""
@@ -112,20 +111,11 @@ class SparkSnapshotInventory(SnapshotInventory):
         return table if json_rows is None else json_rows.unionByName(table)
 
     def _list_files(self, path: str) -> list[str]:
-        if is_remote(path):
-            files = self._storage.list_files(path)
-        elif (where := Path(path)).is_dir():
-            files = [
-                str(file) for file in (*where.rglob(f"*{SUFFIX}"), *list_parquet_files(path)) if file.name[0] != "."
-            ]
-        elif where.exists():
-            files = [path]
-        else:
-            raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, f"{printable(path, 4096)}: there is no such file or folder")
-        if found := [file for file in files if file.endswith((SUFFIX, PARQUET_SUFFIX)) or file == path]:
-            return found
-        message = f"{printable(path, 4096)} has no file *{SUFFIX} or *{PARQUET_SUFFIX}"
-        raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, HINT_NO_SNAPSHOTS)
+        suffixes = (SUFFIX, PARQUET_SUFFIX)
+        if not is_remote(path):
+            return list_files(path, *suffixes)
+        files = [file for file in self._storage.list_files(path) if file.endswith(suffixes) or file == path]
+        return require_files(path, files, suffixes)
 
     def _read_first_line(self, file: str) -> bytes | InvalidRow:
         """Return the first line of a file, empty for an empty file, or the error if it cannot be read."""

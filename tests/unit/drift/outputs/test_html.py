@@ -116,6 +116,17 @@ def test_the_script_never_reads_text_as_html() -> None:
         assert re.search(words, path.read_text()) is None, path.name
 
 
+def test_the_script_reads_only_names_that_its_data_has(hostile: str) -> None:
+    """A name that is missing would be ``undefined``: the page would leave something out without an error."""
+    found = data(hostile, "report")
+    script = "".join(path.read_text() for path in ASSETS.glob("*.js"))
+    assert set(re.findall(r"\breport\.(\w+)", script)) <= set(found)
+    assert set(re.findall(r"\breport\.inputs\.(\w+)", script)) <= set(found["inputs"])
+    for names, path in re.findall(r"const \{ ([^{}]+) \} = report\.?(\w*);", script):
+        part = found[path] if path else found
+        assert {name.partition(":")[0].strip() for name in names.split(",")} <= set(part)
+
+
 def test_the_library_is_the_one_that_is_named(hostile: str) -> None:
     """Its file is unchanged, and every page has it with its licence, but asks for no map of its source."""
     folder = ASSETS / "third-party"
