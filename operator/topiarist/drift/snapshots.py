@@ -187,12 +187,11 @@ def list_files(path: str, *suffixes: str) -> list[str]:
     if not where.exists():
         raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, f"{printable(path, 4096)}: there is no such file or folder")
     if not where.is_dir():
-        return [path]
-    files = (file for suffix in suffixes for file in where.rglob(f"*{suffix}") if not file.name.startswith("."))
+        return [str(where)]
+    found = (file for suffix in suffixes for file in where.rglob(f"*{suffix}") if not file.name.startswith("."))
     # Spark writes a Parquet table as a folder with the suffix of its files.
-    return require_files(
-        path, [str(file) for file in files if file.suffix != PARQUET_SUFFIX or file.is_file()], suffixes
-    )
+    files = [str(file) for file in found if file.suffix != PARQUET_SUFFIX or file.is_file()]
+    return require_files(path, files, suffixes)
 
 
 def require_files(path: str, files: list[str], suffixes: Iterable[str]) -> list[str]:
