@@ -78,7 +78,7 @@ def _difference_table(differences: Mapping[str, Any]) -> str:
         for one in differences["topics"]
     ]
     table = _format_table(["topic", "field", "values"], rows, total=total)
-    return f"{format_count(total, 'topic field')} with cross-cluster differences:\n\n{table}"
+    return f"{format_count(total, 'cross-cluster difference')}:\n\n{table}"
 
 
 def _format_values(values: Sequence[Mapping[str, Any]]) -> str:
