@@ -8,7 +8,7 @@ policies and budgets are not applied: they decide what may be written, and a rep
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import chain
 
 from topiarist.adapters.snapshots.codec import format_time
@@ -47,8 +47,12 @@ class TopicCounts:
 
     def add(self, other: TopicCounts) -> None:
         """Add the counts of other topics."""
-        for each in fields(self):
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+        self.declared += other.declared
+        self.compared += other.compared
+        self.present += other.present
+        self.in_sync += other.in_sync
+        self.missing_record += other.missing_record
+        self.ignored += other.ignored
 
 
 @dataclass(slots=True)
