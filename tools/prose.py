@@ -81,8 +81,7 @@ def messages(tree: ast.Module) -> Iterator[Text]:
     skipped = {text.line for text in docstrings(tree)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            if node.lineno not in skipped:
-                yield Text(node.lineno, node.value)
+            yield from [Text(node.lineno, node.value)] if node.lineno not in skipped else []
 
 
 def comments(source: str) -> Iterator[Text]:

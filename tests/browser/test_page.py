@@ -232,7 +232,7 @@ def test_a_page_that_does_not_hold_all_says_so(browser: Browser, large: Path) ->
     assert data is not None
     assert len(json.loads(data[1])) == 20_000
     with open_page(browser, generated_reports.page_path(large)) as made:
-        expect(made.page.locator("#held")).to_contain_text("holds 20,000 of 24,000 findings")
+        expect(made.page.locator("#sampled")).to_contain_text("has 20,000 of 24,000 findings")
         assert made.count_text() == "20,000 of 20,000 findings in this page; 4,000 more are in findings.jsonl only"
         made.evaluate(f"location.hash = '#cluster={worst['cluster']}&class={kind}'")
         expect(made.page.locator("#count")).to_contain_text("more are in findings.jsonl only")
@@ -244,7 +244,7 @@ def test_a_report_without_findings_says_so(browser: Browser, clean: Path) -> Non
     """Charts and tables that would be empty are not there."""
     with open_page(browser, generated_reports.page_path(clean)) as made:
         assert made.count_text() == "0 findings"
-        expect(made.page.get_by_text("No cluster has any finding.")).to_be_visible()
+        expect(made.page.get_by_text("No cluster has findings.")).to_be_visible()
         expect(made.page.get_by_text("There are no findings.")).to_be_visible()
         expect(made.page.locator("canvas")).to_have_count(0)
 
@@ -260,7 +260,7 @@ def test_what_only_a_fleet_shows_is_there(browser: Browser, fleet: Path, tmp_pat
     }
     ends = {"most": {"broker": 7, "partitions": 1200}, "least": {"broker": 2, "partitions": 3}}
     found["unbalanced"] = [{"cluster": "a", "load": "leaders", "mean": 4.7, **ends}]
-    found["inputs"] = {"broken": 3, "superseded": [{}], "unknownClusters": []}
+    found["inputs"] = {"broken": 3, "superseded": [{}], "unknownClusters": [{}, {}]}
     path = tmp_path / "report.html"
     path.write_bytes(b"".join(html.render_chunks(found, fleet / "findings.jsonl")))
     with open_page(browser, path) as made:
@@ -270,13 +270,14 @@ def test_what_only_a_fleet_shows_is_there(browser: Browser, fleet: Path, tmp_pat
             "Clusters not compared (1)",
             "could not be read (Unreachable)",
             "Owners (3)",
-            "Not the same on all clusters (120)",
+            "Cross-cluster differences (120)",
             "20 more are in summary.json",
             f"{evil} on 1 cluster",
             "not set on 2 clusters",
             "1,200 on broker 7",
-            "3 rows could not be used: see broken.jsonl",
-            "1 snapshot passed over for a newer one",
+            "3 invalid rows (see broken.jsonl)",
+            "1 snapshot replaced by a newer one",
+            "2 snapshots of clusters that are not part of this run",
         ):
             assert wanted in text, wanted
         made.page.get_by_role("link", name="payments", exact=True).click()

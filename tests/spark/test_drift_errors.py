@@ -56,17 +56,29 @@ TRACE = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g(
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (java("UnsupportedFileSystemException", 'No FileSystem for scheme "s3a"'), "Spark has nothing to reach this"),
-        (java("ClassNotFoundException", "Class org.x.S3AFileSystem not found"), "Spark has nothing to reach this"),
+        (
+            java("UnsupportedFileSystemException", 'No FileSystem for scheme "s3a"'),
+            "Spark has no file system for this",
+        ),
+        (
+            java("ClassNotFoundException", "Class org.x.S3AFileSystem not found"),
+            "Spark has no file system for this",
+        ),
         (java("OutOfMemoryError", "Java heap space"), "Spark ran out of memory"),
         (java("RuntimeException", "file:/a is not a Parquet file. Expected magic"), "found no Parquet"),
         (java("FileNotFoundException", "File file:/a does not exist"), "Spark found no such file or folder"),
-        (java("AccessControlException", "Permission denied: user=x"), "Spark may not do this"),
+        (java("AccessControlException", "Permission denied: user=x"), "Spark has no permission for this"),
         (java("PythonException", TRACE), "Spark failed: PythonException: ValueError: found 3, wanted 4"),
         (java("IllegalStateException", None), "Spark failed: IllegalStateException: "),
-        (Py4JNetworkError("Answer from Java side is empty"), "its JVM is gone: Answer from Java side is empty"),
-        (ConnectionRefusedError(111, "Connection refused"), "its JVM is gone: [Errno 111] Connection refused"),
-        (PySparkRuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited"), "the Java of Spark did not start"),
+        (
+            Py4JNetworkError("Answer from Java side is empty"),
+            "JVM of Spark has ended: Answer from Java side is empty",
+        ),
+        (
+            ConnectionRefusedError(111, "Connection refused"),
+            "JVM of Spark has ended: [Errno 111] Connection refused",
+        ),
+        (PySparkRuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited"), "the JVM of Spark did not start"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -93,6 +105,6 @@ def test_what_it_was_about_comes_first() -> None:
     with pytest.raises(TopiaristError) as raised, translate_errors(Reason.UNREADABLE, "s3a://bucket/a"):
         raise java("AccessControlException", "Permission denied")
     assert str(raised.value).startswith(
-        "s3a://bucket/a: Spark may not do this (AccessControlException: Permission denied"
+        "s3a://bucket/a: Spark has no permission for this (AccessControlException: Permission denied"
     )
     assert raised.value.reason is Reason.UNREADABLE

@@ -208,7 +208,7 @@ def test_a_table_that_was_cut_off_is_one_line(
     assert reported(manifests, table, tmp_path / "report") == 1
     said = capfd.readouterr().err
     assert {(one["line"], one["message"]) for one in read_rows(tmp_path / "report", "broken.jsonl")} == {
-        (0, "found no end of a Parquet file: it was cut off, or is none")
+        (0, "found no end of a Parquet file: the file is truncated or is not Parquet")
     }
     assert row_keys(read_rows(tmp_path / "report")) == [(name, "", "unknown", "") for name in ("eu", "gone", "us")]
     assert "\tat " not in said
@@ -239,9 +239,9 @@ Wrong = Callable[[SparkSession, Store], str | Path]
     ("snapshots", "why"),
     [
         (lambda spark, store: f"{store.address}/nowhere", "nowhere: Spark found no such file or folder"),
-        (lambda spark, store: f"{store.address}/snapshots/empty", "has no file *.jsonl and none *.parquet"),
-        (lambda spark, store: "s3a://bucket/snapshots", "s3a://bucket/snapshots: Spark has nothing to reach this"),
-        (lambda spark, store: "nonsense:/a", "nonsense:/a: Spark has nothing to reach this address with"),
+        (lambda spark, store: f"{store.address}/snapshots/empty", "has no file *.jsonl or *.parquet"),
+        (lambda spark, store: "s3a://bucket/snapshots", "s3a://bucket/snapshots: Spark has no file system for this"),
+        (lambda spark, store: "nonsense:/a", "nonsense:/a: Spark has no file system for this address"),
         (guessed, "found no table of snapshots: column "),
         (
             lambda spark, store: spoiled(as_table(spark, store.folder / "snapshots", store.folder / "t.parquet")),

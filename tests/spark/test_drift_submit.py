@@ -79,7 +79,7 @@ def whole(
     assert done.code == 1, done
     # Spark hands on all that Python says on one stream.
     assert done.out.splitlines() == [
-        "cluster cluster-0007: not compared: there is no snapshot of it",
+        "cluster cluster-0007: not compared: it has no snapshot",
         f"{out}: {len(fleet.expected)} findings on 7 clusters",
     ]
     assert bare.caller_pids

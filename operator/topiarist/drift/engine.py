@@ -1,16 +1,17 @@
 """The engines of a drift report: this process or Spark, and the choice between them.
 
-``cli.commands.drift`` selects an engine and calls it. Both engines provide input and output behind one protocol. This
-module does not import PySpark, so that reports without Spark do not need it.
+``cli.commands.drift`` selects an engine and calls it. The base class has the input and output of
+local paths. This module does not import PySpark, so that reports without Spark do not need it.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from topiarist import extras
 from topiarist.adapters.devcluster.zookeeper_server import find_java
@@ -45,19 +46,16 @@ def is_spark_selected(engine: str, snapshots: Iterable[str], report_paths: Itera
     ``report_paths`` are the paths of this and the previous report. Raises ``TopiaristError``: WrongUsage if only Spark
     can read or write a path and the engine is ``python``, PrerequisiteMissing if Spark is selected and missing.
     """
-    reasons = [
-        *((path, spark_required_reason(path)) for path in snapshots),
-        *((path, REMOTE_REASON) for path in report_paths if is_remote(path)),
-    ]
-    path, why = next(((path, why) for path, why in reasons if why), ("", ""))
-    if engine == PYTHON and why:
-        message = (
-            f"{printable(path, 4096)} {why}: only Spark can read and write there, and --engine python is without it"
-        )
-        raise TopiaristError(Reason.WRONG_USAGE, message, "leave --engine out, or name files and folders of JSON lines")
-    is_selected = engine == SPARK or (engine == AUTO and (bool(why) or is_spark_submit()))
+    reasons = {path: spark_required_reason(path) for path in snapshots}
+    reasons |= {path: REMOTE_REASON for path in report_paths if is_remote(path)}
+    path, reason = next(((path, reason) for path, reason in reasons.items() if reason), ("", ""))
+    if engine == PYTHON and reason:
+        message = f"{printable(path, 4096)} {reason}: it needs Spark, and --engine python excludes Spark"
+        hint = "remove --engine python, or use local files and folders of JSON lines"
+        raise TopiaristError(Reason.WRONG_USAGE, message, hint)
+    is_selected = engine == SPARK or (engine == AUTO and (bool(reason) or is_spark_submit()))
     if is_selected:
-        require_spark("" if why else _HINT_PYTHON_ENGINE)
+        require_spark("" if reason else _HINT_PYTHON_ENGINE)
     return is_selected
 
 
@@ -76,32 +74,8 @@ def require_spark(hint: str = _HINT_PYTHON_ENGINE) -> None:
         raise TopiaristError(error.reason, str(error.args[0]), hint) from error
 
 
-class Engine(Protocol):
-    """An engine that reads inputs, compares clusters and writes reports."""
-
-    def exists(self, path: str) -> bool:
-        """Return whether a path is a file or a non-empty folder."""
-
-    def load_previous(self, path: str) -> PreviousReport:
-        """Read an earlier report. Raises ``Unreadable``."""
-
-    def open_snapshots(self, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> SnapshotInventory:
-        """Open the snapshots at some paths. Raises ``SnapshotUnusable``."""
-
-    def read_live(
-        self, clusters: Mapping[str, ClusterSpec], approach: ConnectOptions, folder: ReportFolder
-    ) -> SnapshotInventory | None:
-        """Read live clusters; return None if the caller must read the clusters itself."""
-
-    def create_report_folder(self, path: str) -> ReportFolder:
-        """Create the staging folder of the report. Raises ``Unwritable``."""
-
-    def compare_and_write(self, job: ReportJob, recorded: SnapshotInventory, folder: ReportFolder) -> dict[str, Any]:
-        """Compare the clusters of an inventory, write the report, and return its summary."""
-
-
-class LocalEngine:
-    """The engine that runs in this process, one cluster at a time."""
+class Engine(ABC):
+    """An engine that reads inputs, compares clusters and writes reports; this base class serves local paths."""
 
     def exists(self, path: str) -> bool:
         """Return whether a path is a file or a non-empty folder."""
@@ -109,23 +83,31 @@ class LocalEngine:
         return any(where.iterdir()) if where.is_dir() else where.exists()
 
     def load_previous(self, path: str) -> PreviousReport:
-        """Read an earlier report."""
+        """Read an earlier report. Raises ``Unreadable``."""
         return history.load_previous(path)
 
     def open_snapshots(self, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> SnapshotInventory:
-        """Open the snapshots at some paths."""
+        """Open the snapshots at some paths. Raises ``SnapshotUnusable``."""
         return SnapshotInventory(paths, clusters)
 
     def read_live(
-        self, _clusters: Mapping[str, ClusterSpec], _approach: ConnectOptions, _folder: ReportFolder
+        self, clusters: Mapping[str, ClusterSpec], connect_options: ConnectOptions, folder: ReportFolder
     ) -> SnapshotInventory | None:
-        """Return None: the caller must read the clusters itself."""
+        """Read live clusters; return None if the caller must read the clusters itself."""
         return None
 
     def create_report_folder(self, path: str) -> ReportFolder:
-        """Create the staging folder of the report."""
+        """Create the staging folder of the report. Raises ``Unwritable``."""
         return ReportFolder(path)
 
-    def compare_and_write(self, job: ReportJob, recorded: SnapshotInventory, folder: ReportFolder) -> dict[str, Any]:
+    @abstractmethod
+    def compare_and_write(self, job: ReportJob, inventory: SnapshotInventory, folder: ReportFolder) -> dict[str, Any]:
         """Compare the clusters of an inventory, write the report, and return its summary."""
-        return report.compare_and_write(job, recorded.read_clusters(job.desired.specs, job.options.owner), folder)
+
+
+class LocalEngine(Engine):
+    """The engine that runs in this process, one cluster at a time."""
+
+    def compare_and_write(self, job: ReportJob, inventory: SnapshotInventory, folder: ReportFolder) -> dict[str, Any]:
+        """Compare the clusters of an inventory, write the report, and return its summary."""
+        return report.compare_and_write(job, inventory.read_clusters(job.desired.specs, job.options.owner), folder)

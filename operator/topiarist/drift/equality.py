@@ -42,19 +42,25 @@ class _SpecEquality:
 
     __slots__ = ("_min_replicas", "_spec", "differs", "has_expected_record", "variants")
 
-    def __init__(self, spec: TopicSpec, rest: RowRemainder, owner: str) -> None:
-        self.differs = not is_equal_except_replicas(spec, rest.row, owner)
-        self.has_expected_record = has_expected_record(spec, rest.row)
+    def __init__(self, spec: TopicSpec, row: Mapping[str, Any], owner: str) -> None:
+        self.differs = not _is_equal_except_replicas(spec, row, owner)
+        self.has_expected_record = _has_expected_record(spec, row)
         self.variants: dict[TopicSize, TopicVariant | None] = {}
-        self._spec, self._min_replicas = spec, min_insync_replicas(rest.row)
+        self._spec, self._min_replicas = spec, _min_insync_replicas(row)
 
     def variant_of_size(self, size: TopicSize) -> TopicVariant | None:
         """Return the variant for cross-cluster comparison if the topic is equal with this size; else None."""
         if size not in self.variants:
-            same = has_equal_size(self._spec, size, self._min_replicas)
-            self.variants[size] = (
-                make_variant_of_size(self._spec, size.partitions, size.replication_factors) if same else None
+            spec, factors, min_replicas = self._spec, size.replication_factors, self._min_replicas
+            is_equal = (
+                min_replicas is not None
+                and size.partitions > 0
+                and len(factors) == 1
+                and min(factors) >= max(min_replicas, 1)
+                and (spec.partitions is None or spec.partitions == size.partitions)
+                and (spec.replication_factor is None or factors == {spec.replication_factor})
             )
+            self.variants[size] = make_variant_of_size(spec, *size) if is_equal else None
         return self.variants[size]
 
 
@@ -95,12 +101,12 @@ class EqualTopics:
             return False
         equality: _SpecEquality | None = rest.cache.get(shared_spec)
         if equality is None:
-            equality = rest.cache[shared_spec] = _SpecEquality(shared_spec.spec, rest, self._owner)
-        if equality.differs or not (
-            variant := equality.variants.get(lists.size) or equality.variant_of_size(lists.size)
-        ):
+            equality = rest.cache[shared_spec] = _SpecEquality(shared_spec.spec, rest.row, self._owner)
+        assignment = shared_spec.spec.assignment
+        if equality.differs or (assignment is not None and assignment != lists.replicas):
             return False
-        if shared_spec.spec.assignment is not None and not has_equal_assignment(shared_spec.spec, lists):
+        variant = equality.variants.get(lists.size) or equality.variant_of_size(lists.size)
+        if variant is None:
             return False
         self.names.add(topic)
         self.replica_lists.append(lists)
@@ -129,30 +135,25 @@ class EqualTopics:
         return counts
 
 
-_MIN_ISR = "min.insync.replicas"
+MIN_ISR = "min.insync.replicas"
 _PLAIN_INTEGER = re.compile("[0-9]{1,9}")
 
 
-def is_equal_to_spec(spec: TopicSpec, row: Mapping[str, Any], lists: ReplicaLists, owner: str) -> bool:
-    """Return whether a plan for the topic would have no change, refusal or notice about a difference.
+def may_be_equal(spec: TopicSpec) -> bool:
+    """Return whether topics can be equal to a spec; else a plan must decide."""
+    return not spec.absent and not spec.ignored_fields
 
-    ``row`` and ``lists`` describe the topic. Missing parts of the ownership record are not a difference; another owner
-    in it is.
+
+def _is_equal_except_replicas(spec: TopicSpec, row: Mapping[str, Any], owner: str) -> bool:
+    """Return whether a topic meets all conditions of equality that need no replica lists.
+
+    A plan for an equal topic has no change, refusal or notice about a difference. Missing parts of the ownership record
+    are not a difference; another owner in it is.
     """
-    return (
-        is_equal_except_replicas(spec, row, owner)
-        and has_equal_size(spec, lists.size, min_insync_replicas(row))
-        and has_equal_assignment(spec, lists)
-    )
-
-
-def is_equal_except_replicas(spec: TopicSpec, row: Mapping[str, Any], owner: str) -> bool:
-    """Return whether a topic meets all conditions of ``is_equal_to_spec`` that need no replica lists."""
     return (
         row["fault"] is None
         and not row["deleting"]
-        and not spec.absent
-        and not spec.ignored_fields
+        and may_be_equal(spec)
         and row["partitionIds"] is None
         and not row["movingPartitions"]
         and spec.config == row["config"]
@@ -161,7 +162,6 @@ def is_equal_except_replicas(spec: TopicSpec, row: Mapping[str, Any], owner: str
 
 
 def _has_expected_last_applied(spec: TopicSpec, record: Mapping[str, Any], owner: str) -> bool:
-    """Return whether a record belongs to ``owner`` and its last applied spec is absent or equal, text by text."""
     applied = record.get("applied")
     return record["owner"] == owner and (
         applied is None
@@ -173,40 +173,18 @@ def _has_expected_last_applied(spec: TopicSpec, record: Mapping[str, Any], owner
     )
 
 
-def has_equal_size(spec: TopicSpec, size: TopicSize, min_replicas: int | None) -> bool:
-    """Return whether partition count and replication factor meet the conditions of ``is_equal_to_spec``.
-
-    Each partition must have at least ``min_replicas`` replicas; None means unknown and is never equal.
-    """
-    return (
-        min_replicas is not None
-        and size.partitions > 0
-        and min(size.replication_factors) >= max(min_replicas, 1)
-        and (spec.partitions is None or spec.partitions == size.partitions)
-        and len(size.replication_factors) == 1
-        and (spec.replication_factor is None or size.replication_factors == {spec.replication_factor})
-    )
-
-
-def has_equal_assignment(spec: TopicSpec, lists: ReplicaLists) -> bool:
-    """Return whether the replica lists are equal to the explicit lists of the spec, if it has any."""
-    return spec.assignment is None or spec.assignment == lists.replicas
-
-
-def min_insync_replicas(row: Mapping[str, Any]) -> int | None:
+def _min_insync_replicas(row: Mapping[str, Any]) -> int | None:
     """Return the topic's ``min.insync.replicas``: 0 if not set, None for a text that is not a plain integer."""
-    text = row["config"].get(_MIN_ISR)
+    text = row["config"].get(MIN_ISR)
     if text is None:
         return 0
     return int(text) if _PLAIN_INTEGER.fullmatch(text) else None
 
 
-def has_expected_record(spec: TopicSpec, row: Mapping[str, Any]) -> bool:
+def _has_expected_record(spec: TopicSpec, row: Mapping[str, Any]) -> bool:
     """Return whether an equal topic has the ownership record that a plan would write.
 
     The owner is not compared: a valid record of another owner makes a topic unequal before.
     """
-    record = row["record"]
-    return bool(
-        record and row["recordValid"] and not record["absent"] and list(record["config"]) == sorted(spec.config)
-    )
+    record, keys = row["record"], sorted(spec.config)
+    return bool(record and row["recordValid"] and not record["absent"] and list(record["config"]) == keys)

@@ -1,15 +1,15 @@
 """The previous report: when each finding was first seen, how many are resolved, and the trend of counts.
 
 ``drift.report`` matches each cluster with it, and ``drift.summary`` adds the trend to the summary. A finding on a
-cluster or topic that cannot be compared now is neither resolved nor confirmed. It is written to ``unseen.jsonl``, so
-that the next report keeps the time when it was first seen.
+cluster or topic that cannot be compared now is neither resolved nor confirmed. It is written to
+``not-evaluated.jsonl``, so that the next report keeps the time when it was first seen.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from topiarist.adapters.atomic_files import read_file
 from topiarist.adapters.snapshots.codec import parse_time
-from topiarist.drift.findings import DriftClass
-from topiarist.drift.rows import UNCHANGED, FindingKey, FindingRow, finding_key
+from topiarist.drift.findings import UNCHANGED, DriftClass, FindingKey, FindingRow, finding_key
 from topiarist.errors import Reason, TopiaristError
 from topiarist.schema import load as load_
 from topiarist.text import printable
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from jsonschema_rs import Draft7Validator
 
 
-FINDINGS_FILE, NOT_EVALUATED_FILE, SUMMARY_FILE = "findings.jsonl", "unseen.jsonl", "summary.json"
+FINDINGS_FILE, NOT_EVALUATED_FILE, SUMMARY_FILE = "findings.jsonl", "not-evaluated.jsonl", "summary.json"
 
 MAX_REPORTS = 400
 """Number of reports in a trend: more than a year of daily reports."""
@@ -61,7 +60,8 @@ class PreviousReport:
             if previous_row := unmatched.pop(finding_key(row), None):
                 # The snapshot may be older than that of the previous report: the age must not be negative.
                 row["firstSeen"] = min(previous_row["firstSeen"], row["takenAt"])
-                row["ageSeconds"] = _seconds_between(row["firstSeen"], row["takenAt"])
+                age = parse_time(row["takenAt"]) - parse_time(row["firstSeen"])
+                row["ageSeconds"] = int(age.total_seconds())
                 row["status"] = UNCHANGED
         unknown_topics = {row["topic"] for row in found if row["class"] == DriftClass.UNKNOWN.value}
         for previous_row in unmatched.values():
@@ -77,33 +77,22 @@ def load_previous(folder: str) -> PreviousReport:
     summary = _parse_part(where / SUMMARY_FILE, read_file(str(where / SUMMARY_FILE)), "summary")
     rows: defaultdict[str, dict[FindingKey, FindingRow]] = defaultdict(dict)
     for name in (NOT_EVALUATED_FILE, FINDINGS_FILE):  # findings come last: they win if both files have a key
-        for row in _read_rows(where / name):
+        for number, line in enumerate(read_file(str(where / name)).splitlines(), start=1):
+            row = _parse_part(where / name, line, "finding", f":{number}")
             rows[row["cluster"]][finding_key(row)] = row
     return PreviousReport(summary["asOf"], summary["trend"], dict(rows))
-
-
-def _read_rows(path: Path) -> Iterator[FindingRow]:
-    for number, line in enumerate(read_file(str(path)).splitlines(), start=1):
-        yield _parse_part(path, line, "finding", f":{number}")
 
 
 def _parse_part(path: Path, data: bytes, kind: str, at: str = "") -> dict[str, Any]:
     """Parse a part of a report and check it by its schema. Raises ``Unreadable``."""
     try:
         value = json.loads(data)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict) or not _is_valid(kind, value):
-        message = f"{printable(str(path), 4096)}{at}: found no {kind} of a drift report"
-        raise TopiaristError(Reason.UNREADABLE, message, "give --previous the folder that an earlier run wrote")
-    return value
-
-
-def _is_valid(kind: str, value: dict[str, Any]) -> bool:
-    try:
-        return _validator(kind).is_valid(value)
-    except ValueError:  # a number out of range, or text that is not Unicode
-        return False
+        if isinstance(value, dict) and _validator(kind).is_valid(value):
+            return value
+    except (ValueError, RecursionError):  # also a number out of range, or text that is not Unicode
+        pass
+    message = f"{printable(str(path), 4096)}{at}: found no {kind} of a drift report"
+    raise TopiaristError(Reason.UNREADABLE, message, "set --previous to the folder of an earlier report")
 
 
 @cache
@@ -124,7 +113,3 @@ def extend_trend(earlier: Iterable[dict[str, Any]], now: dict[str, Any]) -> list
     Earlier entries with the same or a later time are dropped, so that a repeated run changes nothing.
     """
     return [*(one for one in earlier if one["asOf"] < now["asOf"]), now][-MAX_REPORTS:]
-
-
-def _seconds_between(first: str, last: str) -> int:
-    return int((parse_time(last) - parse_time(first)).total_seconds())

@@ -22,7 +22,7 @@ from topiarist.reconcile import read_cluster
 MAX_PARALLEL_CLUSTERS = 16
 """Number of clusters that one task reads at the same time; most of the time is spent waiting for ZooKeeper."""
 
-PROBLEM, READ_ERROR = "problem", "said"
+PROBLEM, READ_ERROR = "problem", "readError"
 """Row kind and column of the reason why a cluster could not be read, and column of the error message."""
 
 
@@ -49,18 +49,13 @@ def read_clusters(clusters: Sequence[ClusterSpec], connect_options: ConnectOptio
 
 
 def _read_snapshot_lines(spec: ClusterSpec, connect_options: ConnectOptions) -> list[str]:
-    taken = datetime.now(UTC)
+    taken_at = datetime.now(UTC)
     try:
         with open_cluster(
             spec, owner=connect_options.owner, connect_timeout=connect_options.connect_timeout
         ) as cluster:
             state = read_cluster(cluster, spec.cluster_id)
     except TopiaristError as error:
-        row = {
-            "kind": PROBLEM,
-            "cluster": spec.name,
-            "takenAt": format_time(taken),
-            PROBLEM: describe_read_failure(error),
-        }
-        return [json.dumps({**row, READ_ERROR: str(error)})]
-    return [line.decode() for line in dump_snapshot(Snapshot(spec.name, taken, state))]
+        row = {"kind": PROBLEM, "cluster": spec.name, "takenAt": format_time(taken_at)}
+        return [json.dumps({**row, PROBLEM: describe_read_failure(error), READ_ERROR: str(error)})]
+    return [line.decode() for line in dump_snapshot(Snapshot(spec.name, taken_at, state))]

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from topiarist.adapters.snapshots.caching_reader import CachingReader
+from topiarist.adapters.snapshots.codec import format_time
 from topiarist.adapters.snapshots.files import SUFFIX, printable_path, read_first_row, require_chroot
 from topiarist.adapters.snapshots.lenient_reader import InvalidRow, SnapshotHeader, read_header, read_partial_snapshot
 from topiarist.drift.equality import EqualityIndex, EqualTopics
@@ -44,28 +45,16 @@ class ClusterInput:
     equal_topics: EqualTopics = field(default_factory=EqualTopics)
 
 
-class SupersededSnapshot(NamedTuple):
-    """A snapshot that is not used, and the newer snapshot that replaces it."""
-
-    cluster: str
-    file: str
-    taken_at: datetime
-    newer: str
-
-
-class UnknownClusterSnapshot(NamedTuple):
-    """A snapshot of a cluster that is not part of the run."""
-
-    cluster: str
-    file: str
-
-
 @dataclass(slots=True)
 class UnusedInput:
-    """Input that a report does not use; ``invalid_rows`` grows while clusters are read."""
+    """Input that a report does not use; ``invalid_rows`` grows while clusters are read.
 
-    superseded: tuple[SupersededSnapshot, ...] = ()
-    unknown_clusters: tuple[UnknownClusterSnapshot, ...] = ()
+    Snapshots with a newer snapshot of their cluster, and snapshots of clusters that are not part of the run, are listed
+    as in ``summary.json``.
+    """
+
+    superseded: Sequence[Mapping[str, str]] = ()
+    unknown_clusters: Sequence[Mapping[str, str]] = ()
     invalid_rows: list[InvalidRow] = field(default_factory=list)
 
 
@@ -86,29 +75,28 @@ class SnapshotInventory:
         self.unused_input = UnusedInput()
         snapshots: defaultdict[str, list[tuple[datetime, str]]] = defaultdict(list)
         for file, header in self.list_snapshots(paths):
-            match header:
-                case SnapshotHeader(cluster, taken):
-                    snapshots[cluster].append((taken, file))
-                case broken:
-                    self.unused_input.invalid_rows.append(broken)
+            if isinstance(header, InvalidRow):
+                self.unused_input.invalid_rows.append(header)
+            else:
+                snapshots[header.cluster].append((header.taken_at, file))
         newest = {cluster: max(files) for cluster, files in snapshots.items()}
         self._files = {cluster: newest[cluster] for cluster in clusters if cluster in newest}
-        self.unused_input.superseded = tuple(
-            SupersededSnapshot(cluster, file, taken, newest[cluster][1])
+        self.unused_input.superseded = [
+            {"cluster": cluster, "file": file, "takenAt": format_time(taken), "newer": newest[cluster][1]}
             for cluster, files in sorted(snapshots.items())
             for taken, file in sorted(files)
             if (taken, file) != newest[cluster]
-        )
-        self.unused_input.unknown_clusters = tuple(
-            UnknownClusterSnapshot(cluster, file)
+        ]
+        self.unused_input.unknown_clusters = [
+            {"cluster": cluster, "file": file}
             for cluster, (_, file) in sorted(newest.items())
             if cluster not in clusters
-        )
+        ]
 
     def list_snapshots(self, paths: Sequence[str]) -> Iterator[tuple[str, SnapshotHeader | InvalidRow]]:
         """Yield each file with its snapshot header, or with the error of an unusable file."""
-        for file in sorted({file for path in paths for file in _list_files(Path(path))}):
-            yield str(file), read_header(file)
+        for file in sorted({file for path in paths for file in list_files(path, SUFFIX)}):
+            yield file, read_header(Path(file))
 
     def cluster_row(self, name: str) -> dict[str, Any]:
         """Return the first row of the snapshot in use for a cluster; the row is cached."""
@@ -139,29 +127,29 @@ class SnapshotInventory:
         return sum(self.cluster_row(name)["rows"] for name in self._files)
 
     def read_clusters(self, specs: Mapping[str, Sequence[TopicSpec]], owner: str) -> Iterator[ClusterInput]:
-        """Yield the clusters of the run in order of name, reading one at a time.
-
-        Topics that are equal to their specs are counted in ``equal_topics`` and left out of the state.
-        """
+        """Yield the clusters of the run in order of name, reading one at a time."""
         equality_index = EqualityIndex(owner)
         return (self.read_cluster(name, equality_index.for_cluster(specs[name])) for name in sorted(self._clusters))
 
-    def read_cluster(self, name: str, settled: EqualTopics) -> ClusterInput:
+    def read_cluster(self, name: str, equal_topics: EqualTopics) -> ClusterInput:
         """Read the input of one cluster; unusable rows are added to ``unused_input``.
 
-        ``settled`` collects the topics that are equal to their specs.
+        ``equal_topics`` collects the topics that are equal to their specs; the state is without them.
         """
         if name not in self._files:
-            return ClusterInput(name, problem="there is no snapshot of it")
+            return ClusterInput(name, problem="it has no snapshot")
         taken, file = self._files[name]
         path = self.local_path(name)
-        snapshot = read_partial_snapshot(path, self._reader, settled.add_if_equal)
-        invalid_rows = [_with_file_name(file, path, one) for one in snapshot.invalid_rows]
+        snapshot = read_partial_snapshot(path, self._reader, equal_topics.add_if_equal)
+        invalid_rows = snapshot.invalid_rows
+        if str(path) != file:
+            invalid_rows = tuple(_with_original_file(row, path, file) for row in invalid_rows)
         self.unused_input.invalid_rows.extend(invalid_rows)
         if snapshot.state is None:
             return ClusterInput(name, problem=f"{invalid_rows[0].message} ({printable_path(file)})")
         problem = self.identity_problem(name, snapshot.state)
-        return ClusterInput(name, taken, None if problem else snapshot.state, problem, snapshot.is_incomplete, settled)
+        state = None if problem else snapshot.state
+        return ClusterInput(name, taken, state, problem, snapshot.is_incomplete, equal_topics)
 
     def identity_problem(self, name: str, state: ClusterState) -> str:
         """Return the reason why a state belongs to another cluster than the document; empty if it matches."""
@@ -180,37 +168,35 @@ def reject_duplicate_cluster_ids(cluster_inputs: Iterable[ClusterInput]) -> Iter
     """
     cluster_of_id: dict[str, str] = {}
     for cluster_input in cluster_inputs:
-        cluster_id = cluster_input.state.cluster_id if cluster_input.state else ""
-        if cluster_id and cluster_of_id.setdefault(cluster_id, cluster_input.cluster) != cluster_input.cluster:
-            yield ClusterInput(
-                cluster_input.cluster,
-                problem=f"its cluster id, {cluster_id}, is that of cluster {cluster_of_id[cluster_id]}",
-            )
+        name, cluster_id = cluster_input.cluster, cluster_input.state.cluster_id if cluster_input.state else ""
+        if cluster_id and (first := cluster_of_id.setdefault(cluster_id, name)) != name:
+            yield ClusterInput(name, problem=f"its cluster id, {cluster_id}, is that of cluster {first}")
         else:
             yield cluster_input
 
 
-def _with_file_name(file: str, path: Path, invalid_row: InvalidRow) -> InvalidRow:
-    """Return the invalid row under the name of its original file; rows of a table have line number 0."""
-    if str(path) == file:
-        return invalid_row
-    line = 0 if file.endswith(PARQUET_SUFFIX) else invalid_row.line
-    return InvalidRow(
-        printable_path(file),
-        line,
-        invalid_row.message.replace(printable_path(path), printable_path(file)),
-        invalid_row.text,
-    )
+def _with_original_file(row: InvalidRow, path: Path, file: str) -> InvalidRow:
+    """Return a row of a fetched file under the name of its original; rows of a table have line number 0."""
+    message = row.message.replace(printable_path(path), printable_path(file))
+    return InvalidRow(printable_path(file), 0 if file.endswith(PARQUET_SUFFIX) else row.line, message, row.text)
 
 
-def _list_files(path: Path) -> Iterable[Path]:
-    if not path.is_dir():
-        if not path.exists():
-            raise TopiaristError(
-                Reason.SNAPSHOT_UNUSABLE, f"{printable(str(path), 4096)}: there is no such file or folder"
-            )
-        return [path]
-    if files := [file for file in path.rglob(f"*{SUFFIX}") if not file.name.startswith(".")]:
-        return files
-    message = f"{printable(str(path), 4096)} has no file *{SUFFIX}"
-    raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, "make some: topiarist snapshot --out FOLDER")
+def list_files(path: str, *suffixes: str) -> list[str]:
+    """Return the file itself, or the files with these suffixes at any depth of a folder; hidden files are left out."""
+    where = Path(path)
+    if not where.exists():
+        raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, f"{printable(path, 4096)}: there is no such file or folder")
+    if not where.is_dir():
+        return [str(where)]
+    found = (file for suffix in suffixes for file in where.rglob(f"*{suffix}") if not file.name.startswith("."))
+    # Spark writes a Parquet table as a folder with the suffix of its files.
+    files = [str(file) for file in found if file.suffix != PARQUET_SUFFIX or file.is_file()]
+    return require_files(path, files, suffixes)
+
+
+def require_files(path: str, files: list[str], suffixes: Iterable[str]) -> list[str]:
+    """Return the files of a folder. Raises ``SnapshotUnusable`` if there are none."""
+    if not files:
+        message = f"{printable(path, 4096)} has no file {' or '.join(f'*{suffix}' for suffix in suffixes)}"
+        raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, "create snapshots: topiarist snapshot --out FOLDER")
+    return files

@@ -7,21 +7,21 @@ the document. All formats in ``drift.outputs`` are rendered from it.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from itertools import islice
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from topiarist.adapters.snapshots.codec import format_time
 from topiarist.drift import history
-from topiarist.drift.compare import Comparison
+from topiarist.drift.compare import Comparison, TopicCounts
 from topiarist.drift.cross_cluster import (
     MAX_SHOWN_DIFFERENCES,
-    CrossClusterDifference,
     CrossClusterIndex,
     find_imbalances,
+    make_variant,
 )
+from topiarist.drift.findings import NEW
 from topiarist.drift.history import PreviousReport
-from topiarist.drift.rows import NEW, FindingRow
 from topiarist.drift.snapshots import UnusedInput
 
 FORMAT_VERSION = 1
@@ -40,67 +40,49 @@ class SummaryBuilder:
         self._as_of = as_of
         self._owner = owner
         self._clusters: list[dict[str, Any]] = []
-        self._topics: Counts = Counter()
+        self._topics = TopicCounts()
         self._counts_by: dict[str, Counts] = {name: Counter() for name in ("class", "planned", "risk", "status")}
         self._reasons: Counts = Counter()
         self._owners: defaultdict[str | None, Counts] = defaultdict(Counter)
         self.cross_cluster_index = CrossClusterIndex()
         self._imbalances: list[dict[str, Any]] = []
 
-    @property
-    def counts_by_class(self) -> Mapping[str, int]:
-        """Return the number of findings by class so far."""
-        return self._counts_by["class"]
-
-    @property
-    def unknown_clusters(self) -> int:
-        """Return the number of clusters so far that could not be compared."""
-        return sum(cluster["problem"] is not None for cluster in self._clusters)
-
     def add(self, comparison: Comparison) -> None:
         """Count one cluster; clusters come in order of name, and their rows already have a status."""
         for row in comparison.rows:
-            self._count_row(row)
+            for name, numbers in self._counts_by.items():
+                if row[name] is not None:
+                    numbers[row[name]] += 1
+            self._reasons.update(row["reasons"])
+            if row["topic"]:
+                self._owners[row["owner"]][row["class"]] += 1
         self._clusters.append(_cluster_document(comparison))
-        for name in ("declared", "compared", "present", "in_sync", "missing_record", "ignored"):
-            self._topics[name] += getattr(comparison, name)
+        self._topics.add(comparison.counts)
         if comparison.context:
             cluster, state = comparison.cluster_input.cluster, comparison.context.state
-            self._imbalances.extend(
-                find_imbalances(cluster, comparison.broker_load, {broker.id for broker in state.brokers})
-            )
+            registered = {broker.id for broker in state.brokers}
+            self._imbalances.extend(find_imbalances(cluster, comparison.broker_load, registered))
             self.cross_cluster_index.add_variants(cluster, comparison.cluster_input.equal_topics.variants)
-            for spec in comparison.specs:
-                self.cross_cluster_index.add_topic(cluster, spec, state.topics.get(spec.topic))
-
-    def _count_row(self, row: FindingRow) -> None:
-        for name, numbers in self._counts_by.items():
-            if row[name] is not None:
-                numbers[row[name]] += 1
-        self._reasons.update(row["reasons"])
-        if row["topic"]:
-            self._owners[row["owner"]][row["class"]] += 1
+            variants = (make_variant(spec, state.topics.get(spec.topic)) for spec in comparison.specs)
+            self.cross_cluster_index.add_variants(cluster, [variant for variant in variants if variant])
 
     def build(self, previous: PreviousReport, inputs: UnusedInput) -> dict[str, Any]:
         """Return the document; ``previous`` must have been matched with all clusters."""
         differences = list(self.cross_cluster_index.differences())
         compared = [cluster["takenAt"] for cluster in self._clusters if cluster["problem"] is None]
-        current = {
-            "asOf": self._as_of,
-            "findings": self.total_findings,
-            "new": self._counts_by["status"][NEW],
-            "resolved": previous.resolved,
-            "byClass": _sort_nonzero(self._counts_by["class"]),
-        }
+        total = len(self._clusters)
+        findings = self._findings_document(previous)
+        current = {"asOf": self._as_of, "findings": findings["total"]}
+        current |= {name: findings[name] for name in ("new", "resolved", "byClass")}
         return {
             "formatVersion": FORMAT_VERSION,
             "asOf": self._as_of,
             "oldest": min(compared, default=None),
             "previous": previous.as_of,
             "owner": self._owner,
-            "clusters": {"wanted": len(self._clusters), "compared": len(compared), "unknown": self.unknown_clusters},
-            "topics": {_to_camel_case(name): number for name, number in self._topics.items()},
-            "findings": self._findings_document(previous),
+            "clusters": {"wanted": total, "compared": len(compared), "unknown": total - len(compared)},
+            "topics": {_to_camel_case(name): number for name, number in asdict(self._topics).items()},
+            "findings": findings,
             "byCluster": self._clusters,
             "byOwner": [
                 {"owner": owner, "findings": numbers.total(), "byClass": _sort_nonzero(numbers)}
@@ -108,22 +90,21 @@ class SummaryBuilder:
             ],
             "crossClusterDifferences": {
                 "total": len(differences),
-                "topics": [_difference_document(one) for one in islice(differences, MAX_SHOWN_DIFFERENCES)],
+                "topics": differences[:MAX_SHOWN_DIFFERENCES],
             },
             "unbalanced": sorted(self._imbalances, key=lambda one: str(one["cluster"])),
-            "inputs": _unused_input_document(inputs),
+            "inputs": {
+                "broken": len(inputs.invalid_rows),
+                "superseded": inputs.superseded,
+                "unknownClusters": inputs.unknown_clusters,
+            },
             "trend": history.extend_trend(previous.trend, current),
         }
-
-    @property
-    def total_findings(self) -> int:
-        """Return the number of findings so far."""
-        return self._counts_by["class"].total()
 
     def _findings_document(self, previous: PreviousReport) -> dict[str, Any]:
         status = self._counts_by["status"]
         return {
-            "total": self.total_findings,
+            "total": status.total(),
             "new": status[NEW],
             "unchanged": status.total() - status[NEW],
             "resolved": previous.resolved,
@@ -145,26 +126,10 @@ def _cluster_document(comparison: Comparison) -> dict[str, Any]:
         "problem": cluster_input.problem or None,
         "incomplete": cluster_input.is_incomplete,
         "writeBlock": state.write_block.reason.value if state and state.write_block.reason else None,
-        "declared": comparison.declared,
-        "present": comparison.present,
+        "declared": comparison.counts.declared,
+        "present": comparison.counts.present,
         "findings": len(comparison.rows),
         "byClass": _sort_nonzero(Counter(row["class"] for row in comparison.rows)),
-    }
-
-
-def _difference_document(difference: CrossClusterDifference) -> dict[str, Any]:
-    values = [{**value._asdict(), "clusters": list(value.clusters)} for value in difference.values]
-    return {"topic": difference.topic, "manifest": difference.manifest, "field": difference.field, "values": values}
-
-
-def _unused_input_document(unused_input: UnusedInput) -> dict[str, Any]:
-    return {
-        "broken": len(unused_input.invalid_rows),
-        "superseded": [
-            {"cluster": one.cluster, "file": one.file, "takenAt": format_time(one.taken_at), "newer": one.newer}
-            for one in unused_input.superseded
-        ],
-        "unknownClusters": [{"cluster": one.cluster, "file": one.file} for one in unused_input.unknown_clusters],
     }
 
 
@@ -174,8 +139,4 @@ def _to_camel_case(name: str) -> str:
 
 
 def _sort_nonzero(numbers: Mapping[str, int]) -> dict[str, int]:
-    return dict(sorted(_nonzero_items(numbers.items())))
-
-
-def _nonzero_items(items: Iterable[tuple[str, int]]) -> Iterable[tuple[str, int]]:
-    return (item for item in items if item[1])
+    return {name: number for name, number in sorted(numbers.items()) if number}

@@ -6,13 +6,13 @@ Engines and inventories use them to decide who can read a path, and to pass path
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import unquote
 
 PARQUET_SUFFIX = ".parquet"
 
-REMOTE_REASON = "is no path here"
+REMOTE_REASON = "is not a local path"
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _FILE_URI = re.compile(r"file:/+")
@@ -38,19 +38,13 @@ def to_literal_uri(path: str) -> str:
     return "".join(f"\\{letter}" if letter in "{}[]*?\\" else letter for letter in to_uri(path))
 
 
-def list_parquet_files(path: str) -> Iterator[Path]:
-    """Yield the Parquet file at a path, or the Parquet files below the folder at any depth."""
-    where = Path(path)
-    if where.suffix == PARQUET_SUFFIX and where.is_file():
-        yield where
-    elif where.is_dir():
-        yield from (
-            file for file in where.rglob(f"*{PARQUET_SUFFIX}") if file.is_file() and not file.name.startswith(".")
-        )
-
-
 def spark_required_reason(path: str) -> str:
     """Return the reason why only Spark can read a path; empty if Spark is not needed."""
     if is_remote(path):
         return REMOTE_REASON
-    return "is Parquet" if next(list_parquet_files(path), None) else ""
+    where = Path(path)
+    files: Iterable[Path] = [where]
+    if where.is_dir():
+        files = (file for file in where.rglob(f"*{PARQUET_SUFFIX}") if not file.name.startswith("."))
+    # Spark writes a Parquet table as a folder with the suffix of its files.
+    return "is Parquet" if any(file.suffix == PARQUET_SUFFIX and file.is_file() for file in files) else ""

@@ -15,11 +15,10 @@ from typing import Any
 from topiarist.adapters.snapshots.codec import format_time
 from topiarist.desired.resolve import Desired
 from topiarist.drift import report
-from topiarist.drift.compare import Comparison
-from topiarist.drift.findings import DriftClass, DriftFinding, PlannedAction
+from topiarist.drift.compare import Comparison, TopicCounts
+from topiarist.drift.findings import DriftClass, DriftFinding, PlannedAction, make_row, unknown_finding
 from topiarist.drift.history import PreviousReport
 from topiarist.drift.outputs.folder import HTML_FILE, ReportFolder
-from topiarist.drift.rows import FindingRow, make_row
 from topiarist.drift.snapshots import ClusterInput, UnusedInput
 from topiarist.errors import Reason
 from topiarist.model.plan import Risk
@@ -176,16 +175,11 @@ def _comparisons(findings: FindingsByCluster, owners: Sequence[str]) -> Iterator
         read = REPORT_TIME - timedelta(minutes=at % 90)
         seen = ClusterInput(name, read, ClusterState(name, (), {}))
         rows = [
-            _finding_row(name, topic, one, read, owners[at % len(owners)]) for at, (topic, one) in enumerate(some or ())
+            make_row(name, topic, one, format_time(read), owners[number % len(owners)])
+            for number, (topic, one) in enumerate(some or ())
         ]
         if some is None:
             seen = ClusterInput(name, problem="could not be read (Unreachable)")
-            gone = DriftFinding(DriftClass.UNKNOWN, "", None, None, PlannedAction.REPORTED, message=seen.problem)
-            rows = [make_row(name, "", gone, format_time(REPORT_TIME))]
-        done = Comparison(seen, declared=1000, present=1000, in_sync=1000 - len(rows))
-        done.rows = sorted(rows, key=lambda made: (made["topic"], made["class"], made["field"]))
-        yield done
-
-
-def _finding_row(cluster: str, topic: str, finding: DriftFinding, read: datetime, owner: str) -> FindingRow:
-    return {**make_row(cluster, topic, finding, format_time(read)), "owner": owner}
+            rows = [make_row(name, "", unknown_finding("", seen.problem), format_time(REPORT_TIME))]
+        rows.sort(key=lambda made: (made["topic"], made["class"], made["field"]))
+        yield Comparison(seen, TopicCounts(1000, 0, 1000, 1000 - len(rows)), rows)

@@ -8,7 +8,6 @@ from support.builders import replica_lists, spec, topic
 from topiarist.drift.cross_cluster import (
     MAX_SHOWN_CLUSTERS,
     CrossClusterIndex,
-    FieldValue,
     TopicVariant,
     make_variant,
     make_variant_equal_to_spec,
@@ -42,13 +41,14 @@ def test_of_many_clusters_all_are_counted_and_the_first_are_named(as_wanted: Top
         if number % 4 == 1:
             fleet.add_variants(name, [grown])
         if number % 4 == 2:
-            fleet.add_topic(name, WANTED, topic("orders", replica_lists("12", "23")))
+            found = make_variant(WANTED, topic("orders", replica_lists("12", "23")))
+            fleet.add_variants(name, [found] if found else [])
     fleet.add_shared_variant(as_wanted, NAMES[::4])
     (one,) = fleet.differences()
-    assert one.values == (
-        FieldValue("2", 500, tuple(NAMES[::2][:MAX_SHOWN_CLUSTERS])),
-        FieldValue("3", 250, tuple(NAMES[1::4][:MAX_SHOWN_CLUSTERS])),
-    )
+    assert one["values"] == [
+        {"value": "2", "number": 500, "clusters": NAMES[::2][:MAX_SHOWN_CLUSTERS]},
+        {"value": "3", "number": 250, "clusters": NAMES[1::4][:MAX_SHOWN_CLUSTERS]},
+    ]
 
 
 def test_what_no_cluster_has_is_no_value(as_wanted: TopicVariant, grown: TopicVariant) -> None:

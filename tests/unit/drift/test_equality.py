@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 
 from support.builders import PROD_CLUSTER, spec
 from support.drift.near_equal_clusters import make_near_equal
+from support.drift.row_equality import check_row
 from support.drift.small_fleet import SNAPSHOT_TIME, cluster_state, owned_topic
 from support.strategies import PlanInput, make_plan_input
-from topiarist.adapters.snapshots.caching_reader import CachingReader, ReplicaLists
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
-from topiarist.drift import equality
 from topiarist.drift.compare import Comparison, compare_cluster
-from topiarist.drift.cross_cluster import CrossClusterDifference, CrossClusterIndex
+from topiarist.drift.cross_cluster import CrossClusterIndex, make_variant
 from topiarist.drift.equality import EqualityIndex, EqualTopics
 from topiarist.drift.findings import make_findings
 from topiarist.drift.snapshots import ClusterInput, SnapshotInventory
@@ -51,18 +50,14 @@ def recorded(one: PlanInput, folder: Path) -> SnapshotInventory:
     return SnapshotInventory([str(path)], {one.cluster.name: replace(one.cluster, cluster_id="")})
 
 
-def numbers(done: Comparison) -> Sequence[int]:
-    """What is counted of a cluster."""
-    return done.declared, done.compared, done.present, done.in_sync, done.missing_record, done.ignored
-
-
-def uneven(done: Comparison, *others: Comparison) -> list[CrossClusterDifference]:
-    """What is uneven between one cluster and others that hold none of it in the same way."""
+def differences(done: Comparison, *others: Comparison) -> list[dict[str, Any]]:
+    """What differs between one cluster and others that hold none of it in the same way."""
     fleet = CrossClusterIndex()
     for number, each in enumerate((done, *others)):
         fleet.add_variants(str(number), each.cluster_input.equal_topics.variants)
-        for wanted in each.specs:
-            fleet.add_topic(str(number), wanted, each.context.state.topics.get(wanted.topic) if each.context else None)
+        topics = each.context.state.topics if each.context else {}
+        variants = (make_variant(wanted, topics.get(wanted.topic)) for wanted in each.specs)
+        fleet.add_variants(str(number), [variant for variant in variants if variant])
     return list(fleet.differences())
 
 
@@ -78,12 +73,12 @@ def test_a_report_is_the_same_with_and_without(seed: int, run: RunOptions) -> No
     short = compare_cluster(seen, one.cluster, one.specs, run, "")
     full = compare_cluster(whole, one.cluster, one.specs, run, "")
     assert short.rows == full.rows
-    assert numbers(short) == numbers(full)
+    assert short.counts == full.counts
     assert short.broker_load == full.broker_load
     assert len(settled.names) + len(short.specs) == len(one.specs) == len(full.specs)
     bare = ClusterInput(one.cluster.name, SNAPSHOT_TIME, replace(one.state, topics=_shrunk(one.state)))
     other = compare_cluster(bare, one.cluster, one.specs, run, "")
-    assert uneven(short, other) == uneven(full, other)
+    assert differences(short, other) == differences(full, other)
 
 
 def _shrunk(state: ClusterState) -> dict[str, TopicState]:
@@ -106,17 +101,10 @@ def test_what_is_equal_is_what_no_plan_has_a_word_about(seed: int, run: RunOptio
     for wanted in one.specs:
         if wanted.topic in one.state.topics:
             row = _row(one, wanted.topic)
-            if equality.is_equal_to_spec(wanted, row, lists_of(row), run.owner):
+            if (found := check_row(wanted, row, run.owner)).names:
                 plan = plan_topic(wanted, context)
                 assert not make_findings(plan)
-                assert equality.has_expected_record(wanted, row) is not bool(plan.changes)
-
-
-def lists_of(row: dict[str, Any]) -> ReplicaLists:
-    """Its replica lists, by way of their text."""
-    found = CachingReader().parse_replica_lists(json.dumps(row["replicas"], separators=(",", ":")).encode())
-    assert found is not None
-    return found
+                assert found.missing_record == bool(plan.changes)
 
 
 CONFIG = {"retention.ms": "5", "min.insync.replicas": "2"}
@@ -237,6 +225,7 @@ def test_what_is_marked_or_unreadable_is_not_settled(mark: str, tmp_path: Path) 
 
 
 SOUND: dict[str, Any] = {
+    "replicas": [[1, 2], [2, 3], [3, 1]],
     "fault": None,
     "deleting": False,
     "partitionIds": None,
@@ -252,9 +241,8 @@ SOUND: dict[str, Any] = {
 )
 def test_no_row_that_is_odd_is_equal(fields: dict[str, Any]) -> None:
     """Also those that a reader of snapshots does not offer."""
-    lists = lists_of({"replicas": [[1, 2], [2, 3], [3, 1]]})
-    assert equality.is_equal_to_spec(wanted(), SOUND, lists, "default")
-    assert not equality.is_equal_to_spec(wanted(), {**SOUND, **fields}, lists, "default")
+    assert check_row(wanted(), SOUND, "default").names
+    assert not check_row(wanted(), {**SOUND, **fields}, "default").names
 
 
 @pytest.mark.parametrize("who", ["settled", "left", "deleting"])

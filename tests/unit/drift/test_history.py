@@ -72,14 +72,14 @@ def test_what_cannot_be_seen_is_neither_gone_nor_young_again(manifests: Path, tm
     gone = (tmp_path / "snapshots" / "eu.jsonl").rename(tmp_path / "eu.jsonl")
     for _ in range(2):
         assert run_drift(manifests, out, "-q", "--previous", out) == 1
-        assert row_keys(read_rows(out, "unseen.jsonl")) == [MISSING, ("eu", "users", "missing", "")]
+        assert row_keys(read_rows(out, "not-evaluated.jsonl")) == [MISSING, ("eu", "users", "missing", "")]
         assert counts(out)[2:] == (0, 2, 0)
     gone.unlink()
     write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu"), hours=9)
     assert run_drift(manifests, out, "-q", "--previous", out) == 0
     assert [row["ageSeconds"] for row in read_rows(out)] == [9 * 3600, 9 * 3600, 0, 0]
     assert counts(out) == (0, 4, 1, 0, 0)  # that the cluster was unknown has gone
-    assert read_rows(out, "unseen.jsonl") == []
+    assert read_rows(out, "not-evaluated.jsonl") == []
 
 
 def test_only_topics_whose_rows_are_lost_are_unseen(manifests: Path, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_only_topics_whose_rows_are_lost_are_unseen(manifests: Path, tmp_path: P
     path.write_text(f"{first}\n{orders}\n{{")
     assert run_drift(manifests, out, "-q", "--cluster", "eu", "--previous", out) == 1
     assert row_keys(read_rows(out)) == [("eu", "users", "unknown", "")]
-    assert row_keys(read_rows(out, "unseen.jsonl")) == [("eu", "users", "missing", "")]
+    assert row_keys(read_rows(out, "not-evaluated.jsonl")) == [("eu", "users", "missing", "")]
     assert counts(out) == (1, 0, 1, 1, 0)
 
 
@@ -114,7 +114,7 @@ def test_an_older_snapshot_than_before_makes_nothing_younger(manifests: Path, tm
     assert {row["firstSeen"] for row in read_rows(tmp_path / "two")} == {"2025-01-31T12:00:00Z"}
 
 
-@pytest.mark.parametrize("name", ["summary.json", "findings.jsonl", "unseen.jsonl"])
+@pytest.mark.parametrize("name", ["summary.json", "findings.jsonl", "not-evaluated.jsonl"])
 @pytest.mark.parametrize("content", [None, "{", "[]", '{"cluster": 5}', "[" * 100_000])
 def test_what_is_no_report_is_no_previous_one(
     manifests: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: str | None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
+from support.drift import drifted_fleet, skewed_fleet
 from support.drift.small_fleet import (
     BROKERS,
     REPLICA_LISTS,
@@ -23,6 +26,8 @@ from support.drift.small_fleet import (
     write_manifests,
     write_snapshot,
 )
+from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, load_snapshot
+from topiarist.cli.main import run
 from topiarist.drift.findings import DriftClass
 from topiarist.errors import Reason
 from topiarist.model.state import OwnershipRecord, TopicState, WriteBlock
@@ -143,10 +148,10 @@ def test_a_second_run_gives_the_same_bytes(fleet: Path, tmp_path: Path) -> None:
         "broken.jsonl",
         "findings.jsonl",
         "metrics.prom",
+        "not-evaluated.jsonl",
         "report.html",
         "summary.json",
         "summary.md",
-        "unseen.jsonl",
     ]
     for name in names:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
@@ -311,7 +316,7 @@ def test_what_is_no_report_is_not_replaced(fleet: Path, tmp_path: Path, capsys: 
     out.mkdir()
     (out / "mine.txt").write_text("mine")
     assert run_drift(fleet, out) == 1
-    assert "cannot be written: there is something else than a drift report" in capsys.readouterr().err
+    assert "cannot be written: it is not empty and not a drift report" in capsys.readouterr().err
     assert [path.name for path in out.iterdir()] == ["mine.txt"]
     assert run_drift(fleet, out / "mine.txt") == 1
     assert [path.name for path in out.iterdir()] == ["mine.txt"]
@@ -410,3 +415,60 @@ def test_two_clusters_with_one_id_are_not_both_compared(fleet: Path, tmp_path: P
     assert run_drift(fleet, tmp_path / "report", "-q") == 1
     assert row_keys(read_rows(tmp_path / "report")) == [("us", "", "unknown", "")]
     assert read_summary(tmp_path / "report")["byCluster"][1]["problem"] == "its cluster id, eu, is that of cluster eu"
+
+
+def test_a_report_finds_what_was_made_to_differ_and_nothing_else(tmp_path: Path) -> None:
+    """Every class there is; what means the same, lacks only a record or has been touched is no finding."""
+    sample = drifted_fleet.make_fleet(tmp_path, clusters=9, topics=50, per_kind=4)
+    out = tmp_path / "report"
+    words = ["drift", str(sample.manifests), "--snapshots", str(sample.snapshots), "--out", str(out), "-q"]
+    assert run(words) == 1  # one of the clusters has no snapshot
+    found = row_keys(read_rows(out))
+    assert len(found) == len(set(found))
+    assert set(found) == sample.expected
+    assert {row[2] for row in found} == {kind.value for kind in DriftClass}
+    assert read_summary(out)["findings"]["byClass"] == Counter(row[2] for row in found)
+    assert read_summary(out)["topics"]["missingRecord"] == 4
+    assert read_summary(out)["topics"]["ignored"] == 4
+
+
+def test_two_makings_are_equal(tmp_path: Path) -> None:
+    """To the byte; a fleet that has no room for its drift is not made."""
+    one, two = (drifted_fleet.make_fleet(tmp_path / name, clusters=5, topics=100, per_kind=4) for name in ("a", "b"))
+    assert one.expected == two.expected
+    for path in one.snapshots.iterdir():
+        assert path.read_bytes() == (two.snapshots / path.name).read_bytes()
+    with pytest.raises(ValueError, match="no room"):
+        drifted_fleet.make_fleet(tmp_path / "c", clusters=5, topics=50, per_kind=4)
+
+
+def test_a_line_is_what_a_snapshot_has(tmp_path: Path) -> None:
+    """Lines are written without a state, and are the same to the byte."""
+    for topic in range(100):
+        _, row = dump_snapshot(
+            Snapshot(
+                drifted_fleet.cluster_name(3),
+                drifted_fleet.SNAPSHOT_TIME,
+                drifted_fleet.cluster_state(3, [drifted_fleet.matching_topic(3, topic)]),
+            )
+        )
+        assert drifted_fleet.snapshot_line(3, topic) == row
+    drifted_fleet.make_fleet(tmp_path, clusters=3, topics=60, per_kind=1)
+    assert load_snapshot(tmp_path / "snapshots" / "cluster-0001.jsonl").state.topics.keys() >= {
+        drifted_fleet.topic_name(59)
+    }
+
+
+@pytest.mark.parametrize("make", [skewed_fleet.make_skewed_fleet, skewed_fleet.make_even_fleet])
+def test_a_lopsided_fleet_is_as_large_as_an_even_one(
+    make: Callable[..., drifted_fleet.DriftedFleet], tmp_path: Path
+) -> None:
+    """Two fleets to be compared in nothing but how their topics are spread; nothing in them differs."""
+    sample = make(tmp_path, 10, 6)
+    words = ["drift", str(sample.manifests), "--snapshots", str(sample.snapshots), "--out", str(tmp_path / "out"), "-q"]
+    assert run([*words, "--exit-code"]) == 0
+    found = read_summary(tmp_path / "out")
+    assert (found["topics"]["declared"], found["topics"]["inSync"], found["topics"]["present"]) == (120, 120, 120)
+    assert (tmp_path / "manifests" / "0000.yaml").read_text().count('"Topic"') == 60
+    sizes = {len(path.read_text().splitlines()) - 1 for path in sample.snapshots.iterdir()}
+    assert sizes == ({60, 6} if make is skewed_fleet.make_skewed_fleet else {12})

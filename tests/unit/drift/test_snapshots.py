@@ -80,13 +80,13 @@ def test_a_cluster_without_a_snapshot_is_one_row(manifests: Path, tmp_path: Path
     assert run_drift(manifests, tmp_path / "report", "-q", "--exit-code") == 1
     (row,) = read_rows(tmp_path / "report")
     assert (row["cluster"], row["topic"], row["class"], row["expected"]) == ("us", "", "unknown", None)
-    assert (row["message"], row["takenAt"]) == ("there is no snapshot of it", "2025-01-31T12:00:00Z")
+    assert (row["message"], row["takenAt"]) == ("it has no snapshot", "2025-01-31T12:00:00Z")
     found = read_summary(tmp_path / "report")
     assert found["clusters"] == {"wanted": 2, "compared": 1, "unknown": 1}
     assert found["byOwner"] == []  # a cluster as a whole is nobody's
     assert (found["topics"]["declared"], found["topics"]["compared"]) == (6, 3)
     text = (tmp_path / "report" / "summary.md").read_text()
-    assert "**1 cluster could not be compared:**\n\n- `us`: there is no snapshot of it" in text
+    assert "**1 cluster could not be compared:**\n\n- `us`: it has no snapshot" in text
 
 
 @pytest.mark.parametrize(

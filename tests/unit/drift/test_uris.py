@@ -68,7 +68,7 @@ def test_an_address_is_for_spark(
     given = [word for pair in words.items() for word in pair]
     assert run(["drift", str(manifests), "--engine", "python", *given]) == 2
     said = capsys.readouterr().err
-    assert said.startswith("error: s3a://bucket/a is no path here: only Spark can read and write there")
+    assert said.startswith("error: s3a://bucket/a is not a local path: it needs Spark, and --engine python")
     assert len(said.splitlines()) == 2
     assert not (tmp_path / "report").exists()
 
@@ -77,7 +77,7 @@ def test_a_table_is_for_spark(manifests: Path, tmp_path: Path, capsys: pytest.Ca
     """It is not passed over without a word because there are lines too."""
     (tmp_path / "snapshots" / "us.parquet").write_bytes(b"PAR1")
     assert run_drift(manifests, tmp_path / "report", "--engine", "python") == 2
-    assert f"error: {tmp_path / 'snapshots'} is Parquet: only Spark can read" in capsys.readouterr().err
+    assert f"error: {tmp_path / 'snapshots'} is Parquet: it needs Spark" in capsys.readouterr().err
 
 
 def test_what_only_spark_reads_needs_java(

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
@@ -19,9 +19,9 @@ from typing import Any, BinaryIO, NoReturn, Self
 
 from topiarist.adapters.saved_plans.encode import dumps
 from topiarist.adapters.snapshots.lenient_reader import InvalidRow
+from topiarist.drift.findings import FindingRow
 from topiarist.drift.history import FINDINGS_FILE, NOT_EVALUATED_FILE, SUMMARY_FILE
 from topiarist.drift.outputs import html, markdown, prometheus
-from topiarist.drift.rows import FindingRow
 from topiarist.errors import Reason, TopiaristError
 from topiarist.text import printable
 
@@ -49,16 +49,15 @@ class ReportFolder:
     def __init__(self, path: str) -> None:
         self._path = Path(path)
         self._final_steps: list[Callable[[Path], None]] = []
-        if self._path.exists() and not _is_replaceable(self._path):
+        is_replaceable = not self._path.exists() or (self._path / SUMMARY_FILE).is_file()
+        if not is_replaceable and not (self._path.is_dir() and not any(self._path.iterdir())):
             raise_not_replaceable(path)
-        try:
+        with self._translate_errors():
             target = self._path.resolve()
             target.parent.mkdir(parents=True, exist_ok=True)
             self._staging = target.with_name(f".topiarist-{token_hex(8)}")
             self._staging.mkdir()
             self._findings_file = (self._staging / FINDINGS_FILE).open("wb")
-        except OSError as error:
-            _raise_unwritable(path, error.strerror or str(error))
 
     def __enter__(self) -> Self:
         return self
@@ -80,7 +79,8 @@ class ReportFolder:
 
     def add_rows(self, rows: Iterable[FindingRow]) -> None:
         """Write findings to ``findings.jsonl``."""
-        self._translate_errors(lambda: self._findings_file.writelines(map(_encode_line, rows)))
+        with self._translate_errors():
+            self._findings_file.writelines(map(_encode_line, rows))
 
     def add_final_step(self, work: Callable[[Path], None]) -> None:
         """Call ``work`` with the staging folder after all findings are written and before the report is published."""
@@ -90,8 +90,7 @@ class ReportFolder:
         self, summary: Mapping[str, Any], not_evaluated: Iterable[FindingRow], invalid_rows: Iterable[InvalidRow]
     ) -> None:
         """Write the remaining files, sync all files to disk, and rename the staging folder to the target."""
-
-        def finish() -> None:
+        with self._translate_errors():
             _sync_to_disk(self._findings_file)
             for work in self._final_steps:
                 work(self._staging)
@@ -102,8 +101,6 @@ class ReportFolder:
             self._write_file(HTML_FILE, html.render_chunks(summary, self._staging / FINDINGS_FILE))
             shutil.rmtree(self._staging / WORK_FOLDER, ignore_errors=True)
             self._publish()
-
-        self._translate_errors(finish)
 
     def _write_file(self, name: str, chunks: Iterable[bytes]) -> None:
         with (self._staging / name).open("wb") as file:
@@ -126,21 +123,17 @@ class ReportFolder:
             raise
         shutil.rmtree(backup, ignore_errors=True)
 
-    def _translate_errors(self, work: Callable[[], object]) -> None:
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
         try:
-            work()
+            yield
         except OSError as error:
             _raise_unwritable(str(self._path), error.strerror or str(error))
 
 
 def raise_not_replaceable(path: str) -> NoReturn:
     """Raise ``Unwritable`` because the path holds something other than a drift report."""
-    _raise_unwritable(path, "there is something else than a drift report; name a folder that is new or empty")
-
-
-def _is_replaceable(path: Path) -> bool:
-    """Return whether a path is an earlier report or an empty folder, which a report may replace."""
-    return path.is_dir() and ((path / SUMMARY_FILE).is_file() or not any(path.iterdir()))
+    _raise_unwritable(path, "it is not empty and not a drift report; use a new or an empty folder")
 
 
 def _sync_to_disk(file: BinaryIO) -> None:

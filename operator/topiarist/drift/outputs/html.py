@@ -3,6 +3,10 @@
 ``drift.outputs.folder`` writes it as ``report.html``. Text from znodes and manifests is in JSON data blocks that
 browsers do not run; the script of the page inserts it as text nodes only. As a second defense, a
 Content-Security-Policy in the page allows no script, style or request but those written here.
+
+The page has all findings, or a sample, because a browser cannot open a page of a million findings. Rare combinations of
+cluster and class are shown completely, and the rest is limited evenly, so that each combination has at least one
+example as long as there is room.
 """
 
 from __future__ import annotations
@@ -10,14 +14,15 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from topiarist.drift.outputs import html_sample
+from topiarist.drift.findings import FindingRow
+from topiarist.output.text.layout import sanitize
 from topiarist.schema import load
 
 MAX_FINDINGS = 20_000
@@ -26,12 +31,24 @@ MAX_FINDINGS = 20_000
 _MAX_CLUSTER_ROWS, _MAX_OTHER_ROWS, _MAX_VALUES = 2000, 100, 4
 """Number of rows of the heat map, rows of each other table, and values of a differing field."""
 
+_CLUSTER_CLASS = re.compile(rb'\{"cluster":("(?:[^"\\]|\\.)*"),"topic":"(?:[^"\\]|\\.)*","class":("[A-Za-z]+"),')
+
+_MAX_TEXT_LENGTH = 1000
+"""Number of characters of a text; a config value may have a million."""
+
 _SCRIPTS = ("data.js", "filter.js", "table.js", "heat.js", "overview.js", "charts.js", "main.js")
 """Script files, concatenated in this order into one script."""
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
+@cache
+def list_columns() -> tuple[str, ...]:
+    """Return the fields of a finding in a page, in this order; the page computes the age from the times."""
+    fields = load.load_schema("drift")["definitions"]["finding"]["properties"]
+    return tuple(name for name in fields if name != "ageSeconds")
 
 
 def render_chunks(summary: Mapping[str, Any], findings: Path) -> Iterator[bytes]:
@@ -55,11 +72,74 @@ def render_chunks(summary: Mapping[str, Any], findings: Path) -> Iterator[bytes]
 
 
 def _findings_chunks(findings: Path, summary: Mapping[str, Any]) -> Iterator[bytes]:
-    separator = "[\n"
-    for row in html_sample.sample_file(findings, summary["byCluster"], MAX_FINDINGS):
-        yield f"{separator}{_encode_data(row)}".encode()
-        separator = ",\n"
+    separator, texts = "[\n", StringTable()
+    with findings.open("rb") as file:
+        for row in sample_rows(file, summary["byCluster"], MAX_FINDINGS):
+            yield f"{separator}{_encode_data(texts.encode_row(row))}".encode()
+            separator = ",\n"
     yield b"[]" if separator == "[\n" else b"\n]"
+
+
+def sample_rows(lines: Iterable[bytes], by_cluster: Sequence[Mapping[str, Any]], max_rows: int) -> Iterator[FindingRow]:
+    """Yield the rows of a page in the order of ``lines``: the first rows of each cluster and class.
+
+    ``by_cluster`` has the clusters of the summary. Only selected lines are parsed as JSON. Raises ``ValueError`` for a
+    line that does not begin with cluster, topic and class.
+    """
+    counts = {
+        (json.dumps(one["cluster"]).encode(), json.dumps(kind).encode()): number
+        for one in by_cluster
+        for kind, number in one["byClass"].items()
+    }
+    remaining = allocate(counts, max_rows)
+    for line in lines:
+        match = _CLUSTER_CLASS.match(line)
+        if match is None:
+            raise ValueError("a line of findings does not begin with cluster, topic and class")
+        cell = (match[1], match[2])
+        if remaining[cell]:
+            remaining[cell] -= 1
+            yield json.loads(line)
+
+
+def allocate(counts: Mapping[tuple[bytes, bytes], int], max_rows: int) -> dict[tuple[bytes, bytes], int]:
+    """Return the number of rows for each cluster and class; the sum is at most ``max_rows``.
+
+    Small counts are taken completely, and the other entries share the rest evenly.
+    """
+    ordered = sorted(counts, key=lambda cell: (counts[cell], cell))
+    allocation: dict[tuple[bytes, bytes], int] = {}
+    for index, cell in enumerate(ordered):
+        allocation[cell] = min(counts[cell], max_rows // (len(ordered) - index))
+        max_rows -= allocation[cell]
+    return allocation
+
+
+class StringTable:
+    """An encoder of rows as lists of ``list_columns`` that replaces a repeated text with its index.
+
+    Indexes count distinct texts from 0 in order of first use.
+    """
+
+    def __init__(self) -> None:
+        self._indexes: dict[str, int] = {}
+
+    def encode_row(self, row: FindingRow) -> list[str | int | bool | None]:
+        """Return one row as a list."""
+        return [self._encode_value(row[name]) for name in list_columns()]
+
+    def _encode_value(self, value: Any) -> str | int | bool | None:
+        if value is None or isinstance(value, bool):
+            return value
+        text = ", ".join(value) if isinstance(value, list) else value
+        # Look up the raw text first: nearly every text is printable and repeated, and sanitizing is slower.
+        if (index := self._indexes.get(text)) is not None:
+            return index
+        text = _sanitize_text(text)
+        if (index := self._indexes.get(text)) is None:
+            self._indexes[text] = len(self._indexes)
+            return text
+        return index
 
 
 def build_document(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,7 +166,7 @@ def build_document(summary: Mapping[str, Any]) -> dict[str, Any]:
         }
     )
     document["classes"] = dict(zip(class_schema["enum"], class_schema["enumDescriptions"], strict=True))
-    return document | {"columns": html_sample.COLUMNS, "held": min(summary["findings"]["total"], MAX_FINDINGS)}
+    return document | {"columns": list_columns(), "shown": min(summary["findings"]["total"], MAX_FINDINGS)}
 
 
 def _limit_rows(rows: Sequence[Any], max_rows: int = _MAX_OTHER_ROWS) -> dict[str, Any]:
@@ -106,10 +186,19 @@ def _difference_document(difference: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _sanitize_text(text: str) -> str:
+    """Return ``text`` with unprintable characters made visible, cut to 1,000 characters.
+
+    Unprintable characters include direction marks.
+    """
+    text = sanitize(text[: _MAX_TEXT_LENGTH + 1])
+    return text if len(text) <= _MAX_TEXT_LENGTH else f"{text[: _MAX_TEXT_LENGTH - 3]}..."
+
+
 def _sanitize_texts(value: Any) -> Any:
     """Return the value with all text made printable; keys are kept, because they are field names and classes."""
     if isinstance(value, str):
-        return html_sample.sanitize_text(value)
+        return _sanitize_text(value)
     if isinstance(value, Mapping):
         return {name: _sanitize_texts(inner) for name, inner in value.items()}
     return [_sanitize_texts(inner) for inner in value] if isinstance(value, list) else value
@@ -142,10 +231,7 @@ def _build_script() -> str:
 @cache
 def _content_security_policy() -> str:
     """Return the Content-Security-Policy, which allows this script and this style by hash, and data images."""
-    script, style = (f"'sha256-{_sha256_base64(text)}'" for text in (_build_script(), _read_style()))
+    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in (_build_script(), _read_style())]
+    script, style = (f"'sha256-{each}'" for each in hashes)
     rules = (f"script-src {script}", f"style-src {style}", "img-src data:", "base-uri 'none'", "form-action 'none'")
     return "; ".join(("default-src 'none'", *rules))
-
-
-def _sha256_base64(text: str) -> str:
-    return b64encode(sha256(text.encode()).digest()).decode()

@@ -22,11 +22,11 @@ def format_metrics(summary: Mapping[str, Any]) -> str:
         *_format_family("findings", "Findings by cluster and class.", _findings_samples(summary)),
         *_format_family("topics_compared", "Declared topics that were compared.", [({}, topics["compared"])]),
         *_format_family("clusters_compared", "Clusters that were compared.", [({}, clusters["compared"])]),
-        *_format_family("clusters_unknown", "Clusters that could not be read.", [({}, clusters["unknown"])]),
-        *_format_family("broken_rows", "Rows and files of the input that could not be used.", [({}, broken)]),
+        *_format_family("clusters_unknown", "Clusters that could not be compared.", [({}, clusters["unknown"])]),
+        *_format_family("broken_rows", "Invalid rows and files of the input.", [({}, broken)]),
     ]
     if summary["oldest"]:
-        words = "When the oldest snapshot was taken that the report rests on."
+        words = "Time of the oldest snapshot that was compared."
         oldest = int(parse_time(summary["oldest"]).timestamp())
         parts += _format_family("oldest_snapshot_timestamp_seconds", words, [({}, oldest)])
     return "".join(parts)

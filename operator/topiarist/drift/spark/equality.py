@@ -7,18 +7,16 @@ result on every row: change both together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import reduce
 from operator import and_
 
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
+from topiarist.drift.equality import MIN_ISR
 from topiarist.kafka.names import INTERNAL_TOPICS
 
-_MIN_ISR = "min.insync.replicas"
-
-REPLICATION_FACTORS_COLUMN = "widths"
+REPLICATION_FACTORS_COLUMN = "factors"
 """Required column with the number of replicas of each partition."""
 
 
@@ -37,53 +35,37 @@ def is_equal_to_spec(owner: str) -> Column:
 
     A record without a topic has neither replicas nor config, so that it is never equal.
     """
-    return f.coalesce(
-        is_own_spec() & _all_of([*_conditions_except_replicas(owner), *_size_conditions(), *_assignment_conditions()]),
-        f.lit(False),
-    )
-
-
-def _conditions_except_replicas(owner: str) -> Iterable[Column]:
-    entries, wanted = f.map_entries("config"), f.col("d_entries")
-    yield f.col("kind") == "topic"
-    yield f.col("fault").isNull()
-    yield ~f.col("deleting")
-    yield f.col("d_plain")
-    yield f.col("partitionIds").isNull()
-    yield f.size("movingPartitions") == 0
-    # Most configs are sorted by name already, and a comparison is faster than a sort.
-    yield (entries == wanted) | (f.sort_array(entries) == wanted)
-    yield (
-        f.col("record").isNull()
-        | ~f.col("recordValid")
-        | ((f.col("record.owner") == owner) & _has_expected_last_applied(wanted))
-    )
-
-
-def _has_expected_last_applied(desired_entries: Column) -> Column:
-    """Return a condition: the last applied spec of the record is absent or equal, text by text."""
-    applied = f.col("record")["applied"]
-    return applied.isNull() | (
+    entries, desired_entries = f.map_entries("config"), f.col("d_entries")
+    partitions, factor = f.col("d_partitions"), f.col("d_factor")
+    min_factor, max_factor = f.array_min(REPLICATION_FACTORS_COLUMN), f.array_max(REPLICATION_FACTORS_COLUMN)
+    min_isr = f.col("config")[MIN_ISR]
+    has_enough_replicas = f.when(min_isr.rlike(r"^[0-9]{1,9}\z"), min_isr.try_cast("int") <= min_factor)
+    record, applied = f.col("record"), f.col("record")["applied"]
+    has_expected_last_applied = applied.isNull() | (
         (f.sort_array(f.map_entries(applied["config"])) == desired_entries)
-        & (f.col("d_partitions").isNull() | (applied["partitions"] == f.col("d_partitions")))
-        & (applied["removeUnmanaged"] == f.col("d_removes"))
+        & (partitions.isNull() | (applied["partitions"] == partitions))
+        & (applied["removeUnmanaged"] == f.col("d_remove_unmanaged"))
     )
-
-
-def _size_conditions() -> Iterable[Column]:
-    min_factor, min_isr = f.array_min(REPLICATION_FACTORS_COLUMN), f.col("config")[_MIN_ISR]
-    is_plain_integer = min_isr.rlike(r"^[0-9]{1,9}\z")
-    yield f.size("replicas") > 0
-    yield min_factor >= 1
-    yield min_isr.isNull() | f.when(is_plain_integer, min_isr.try_cast("int") <= min_factor).otherwise(False)
-    yield f.col("d_partitions").isNull() | (f.col("d_partitions") == f.size("replicas"))
-    factor = f.col("d_factor")
-    yield min_factor == f.array_max(REPLICATION_FACTORS_COLUMN)
-    yield factor.isNull() | (min_factor == factor)
-
-
-def _assignment_conditions() -> Iterable[Column]:
-    yield f.col("d_lists").isNull() | (f.col("d_lists") == f.col("replicas"))
+    conditions = (
+        is_own_spec(),
+        f.col("kind") == "topic",
+        f.col("fault").isNull(),
+        ~f.col("deleting"),
+        f.col("d_may_be_equal"),
+        f.col("partitionIds").isNull(),
+        f.size("movingPartitions") == 0,
+        # Most configs are sorted by name already, and a comparison is faster than a sort.
+        (entries == desired_entries) | (f.sort_array(entries) == desired_entries),
+        record.isNull() | ~f.col("recordValid") | ((record["owner"] == owner) & has_expected_last_applied),
+        f.size("replicas") > 0,
+        min_factor >= 1,
+        min_isr.isNull() | has_enough_replicas.otherwise(False),
+        partitions.isNull() | (partitions == f.size("replicas")),
+        min_factor == max_factor,
+        factor.isNull() | (factor == min_factor),
+        f.col("d_assignment").isNull() | (f.col("d_assignment") == f.col("replicas")),
+    )
+    return f.coalesce(reduce(and_, conditions), f.lit(False))
 
 
 def has_expected_record() -> Column:
@@ -100,7 +82,3 @@ def is_ignorable() -> Column:
     """
     internal = f.col("topic").isin(*sorted(INTERNAL_TOPICS))
     return f.coalesce(~is_own_spec() & ((f.col("kind") == "record") | f.col("deleting") | internal), f.lit(False))
-
-
-def _all_of(conditions: Iterable[Column]) -> Column:
-    return reduce(and_, conditions)

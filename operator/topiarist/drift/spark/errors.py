@@ -19,23 +19,21 @@ from topiarist.text import printable
 
 _MAX_MESSAGE_LENGTH, _MAX_CAUSES = 400, 50
 
-_HINT_SHARED_FOLDER = (
-    "all machines of a cluster have to reach it: name a folder that they share, or an address such as hdfs:"
-)
-_HINT_PACKAGES = "give spark-submit the packages of that store, as in --packages org.apache.hadoop:hadoop-aws:VERSION"
-_HINT_MEMORY = "give it more: --driver-memory and --executor-memory of spark-submit"
+_HINT_SHARED = "use a folder that all machines of the Spark cluster share, or an address such as hdfs:"
+_HINT_PACKAGES = "pass the packages of that store: spark-submit --packages org.apache.hadoop:hadoop-aws:VERSION"
+_HINT_MEMORY = "increase --driver-memory and --executor-memory of spark-submit"
 
 _ROOT_CAUSES: tuple[tuple[str, str, str], ...] = (
-    (r"No FileSystem for scheme|FileSystem not found", "Spark has nothing to reach this address with", _HINT_PACKAGES),
+    (r"No FileSystem for scheme|FileSystem not found", "Spark has no file system for this address", _HINT_PACKAGES),
     (r"^OutOfMemoryError|Java heap space", "Spark ran out of memory", _HINT_MEMORY),
-    (r"is not a Parquet file|Parquet magic|CorruptStatistics", "found no Parquet, or a part of a file", ""),
+    (r"is not a Parquet file|Parquet magic|CorruptStatistics", "found no Parquet, or an incomplete file", ""),
     (
         r"^FileNotFoundException|PATH_NOT_FOUND|FILE_NOT_EXIST",
         "Spark found no such file or folder",
-        _HINT_SHARED_FOLDER,
+        _HINT_SHARED,
     ),
-    (r"^AccessControlException|^AccessDenied|Permission denied", "Spark may not do this", ""),
-    (r"JAVA_GATEWAY_EXITED", "the Java of Spark did not start", "what it said stands above; look at JAVA_HOME"),
+    (r"^AccessControlException|^AccessDenied|Permission denied", "Spark has no permission for this", ""),
+    (r"JAVA_GATEWAY_EXITED", "the JVM of Spark did not start", "see its output above; check JAVA_HOME"),
 )
 """Patterns of root causes, each with a message and a hint."""
 
@@ -54,9 +52,9 @@ def translate_errors(reason: Reason = Reason.SPARK_FAILED, path: str = "") -> It
 
 
 def _explain_root_cause(root: str) -> tuple[str, str]:
-    for pattern, words, instead in _ROOT_CAUSES:
+    for pattern, message, hint in _ROOT_CAUSES:
         if re.search(pattern, root):
-            return f"{words} ({printable(root, _MAX_MESSAGE_LENGTH)})", instead
+            return f"{message} ({printable(root, _MAX_MESSAGE_LENGTH)})", hint
     return f"Spark failed: {printable(root, _MAX_MESSAGE_LENGTH)}", ""
 
 
@@ -70,7 +68,7 @@ def _root_cause(error: BaseException) -> str:
         pass
     if isinstance(error, PySparkException):
         return _relevant_line(str(error))
-    return f"its JVM is gone: {_relevant_line(str(error)) or type(error).__name__}"
+    return f"the JVM of Spark has ended: {_relevant_line(str(error)) or type(error).__name__}"
 
 
 def _java_root_cause(java: Any) -> str:

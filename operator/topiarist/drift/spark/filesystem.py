@@ -7,8 +7,9 @@ them. Each method raises ``TopiaristError`` with the URI in the message.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from pyspark.sql import SparkSession
 
@@ -30,8 +31,7 @@ class Storage:
 
     def list_files(self, address: str) -> list[str]:
         """Return all files below a folder at any depth, without hidden files, or the file itself."""
-        with translate_errors(Reason.UNREADABLE, address):
-            store, path = self._resolve(address)
+        with self._open(address, Reason.UNREADABLE) as (store, path):
             if not store.getFileStatus(path).isDirectory():
                 return [address]
             walk, files = store.listFiles(path, True), []
@@ -41,8 +41,7 @@ class Storage:
 
     def list_names(self, address: str) -> list[str] | None:
         """Return the names in a folder, None if nothing exists there, and one empty name for a file."""
-        with translate_errors(Reason.UNREADABLE, address):
-            store, path = self._resolve(address)
+        with self._open(address, Reason.UNREADABLE) as (store, path):
             if not store.exists(path):
                 return None
             if not store.getFileStatus(path).isDirectory():
@@ -54,80 +53,67 @@ class Storage:
 
         Raises ``SnapshotUnusable`` for a file above ``MAX_BYTES`` or a line above ``MAX_ROW_BYTES``.
         """
-        with translate_errors(Reason.SNAPSHOT_UNUSABLE, address):
-            store, path = self._resolve(address)
+        with self._open(address, Reason.SNAPSHOT_UNUSABLE) as (store, path):
             if (length := store.getFileStatus(path).getLen()) > MAX_BYTES:
                 _raise_unusable(address, f"found {humanize_bytes(length)}, wanted at most {humanize_bytes(MAX_BYTES)}")
-            stream = store.open(path)
-            try:
-                yield from _split_lines(address, iter(lambda: bytes(stream.readNBytes(_CHUNK_BYTES)), b""))
-            finally:
-                stream.close()
+            with closing(store.open(path)) as stream:
+                rest = b""
+                while chunk := bytes(stream.readNBytes(_CHUNK_BYTES)):
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    yield from (line + b"\n" for line in lines)
+                    if len(rest) > MAX_ROW_BYTES:
+                        _raise_unusable(address, f"found a row of more than {humanize_bytes(MAX_ROW_BYTES)}")
+                if rest:
+                    yield rest
 
     def read_tail(self, address: str, length: int) -> bytes:
         """Return the last ``length`` bytes of a file."""
-        with translate_errors(Reason.SNAPSHOT_UNUSABLE, address):
-            store, path = self._resolve(address)
-            stream = store.open(path)
-            try:
-                stream.seek(max(store.getFileStatus(path).getLen() - length, 0))
-                return bytes(stream.readNBytes(length))
-            finally:
-                stream.close()
+        with self._open(address, Reason.SNAPSHOT_UNUSABLE) as (store, path), closing(store.open(path)) as stream:
+            stream.seek(max(store.getFileStatus(path).getLen() - length, 0))
+            return bytes(stream.readNBytes(length))
 
     def download(self, address: str, file: Path) -> None:
         """Copy a remote file to a local file."""
-        with translate_errors(Reason.UNREADABLE, address):
-            store, path = self._resolve(address)
+        with self._open(address, Reason.UNREADABLE) as (store, path):
             store.copyToLocalFile(False, path, self._make_path(f"file://{file}"), True)
 
     def upload(self, file: Path, address: str) -> None:
         """Copy a local file to a URI; create missing parent folders and replace an existing file."""
-        with translate_errors(Reason.UNWRITABLE, address):
-            store, path = self._resolve(address)
+        with self._open(address, Reason.UNWRITABLE) as (store, path):
             store.copyFromLocalFile(False, True, self._make_path(f"file://{file}"), path)
 
     def make_folder(self, address: str, about: str) -> None:
         """Create a folder and its missing parents; errors name ``about``."""
-        with translate_errors(Reason.UNWRITABLE, about):
-            store, path = self._resolve(address)
+        with self._open(address, Reason.UNWRITABLE, about) as (store, path):
             _require_success(store.mkdirs(path), about)
 
     def move(self, address: str, to: str) -> None:
         """Rename a file or folder; the target must not exist, its parent folder must."""
-        with translate_errors(Reason.UNWRITABLE, to):
-            store, path = self._resolve(address)
+        with self._open(address, Reason.UNWRITABLE, to) as (store, path):
             _require_success(store.rename(path, self._make_path(to)), to)
 
     def remove(self, address: str) -> None:
         """Remove a file, or a folder with its content, if it exists."""
-        with translate_errors(Reason.UNWRITABLE, address):
-            store, path = self._resolve(address)
+        with self._open(address, Reason.UNWRITABLE) as (store, path):
             store.delete(path, True)
 
     def _make_path(self, address: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(address)
 
-    def _resolve(self, address: str) -> tuple[Any, Any]:
-        path = self._make_path(address)
-        return path.getFileSystem(self._conf), path
+    @contextmanager
+    def _open(self, address: str, reason: Reason, about: str = "") -> Iterator[tuple[Any, Any]]:
+        """Yield the file system and path of a URI; errors of the block name ``about`` or the URI."""
+        with translate_errors(reason, about or address):
+            path = self._make_path(address)
+            yield path.getFileSystem(self._conf), path
 
 
-def _split_lines(address: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    rest = b""
-    for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        yield from (line + b"\n" for line in lines)
-        if len(rest) > MAX_ROW_BYTES:
-            _raise_unusable(address, f"found a row of more than {humanize_bytes(MAX_ROW_BYTES)}")
-    if rest:
-        yield rest
-
-
-def _raise_unusable(address: str, message: str) -> None:
+def _raise_unusable(address: str, message: str) -> NoReturn:
     raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, f"{printable(address, 4096)}: {message}")
 
 
 def _require_success(succeeded: bool, address: str) -> None:
     if not succeeded:
-        raise TopiaristError(Reason.UNWRITABLE, f"{printable(address, 4096)}: cannot be written: its store refused")
+        raise TopiaristError(
+            Reason.UNWRITABLE, f"{printable(address, 4096)}: cannot be written: the store refused the operation"
+        )

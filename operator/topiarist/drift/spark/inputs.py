@@ -29,14 +29,13 @@ from topiarist.adapters.snapshots.lenient_reader import InvalidRow, SnapshotHead
 from topiarist.adapters.snapshots.validate import RowChecker, RowError, parse_row
 from topiarist.drift.equality import EqualTopics
 from topiarist.drift.live import MAX_PARALLEL_CLUSTERS, PROBLEM, READ_ERROR, ConnectOptions, read_clusters
-from topiarist.drift.snapshots import ClusterInput, SnapshotInventory
+from topiarist.drift.snapshots import ClusterInput, SnapshotInventory, list_files, require_files
 from topiarist.drift.spark import columns, job
 from topiarist.drift.spark.errors import translate_errors
 from topiarist.drift.spark.filesystem import Storage
-from topiarist.drift.uris import PARQUET_SUFFIX, is_remote, list_parquet_files, to_literal_uri, to_local_path, to_uri
+from topiarist.drift.uris import PARQUET_SUFFIX, is_remote, to_literal_uri, to_local_path, to_uri
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
-from topiarist.text import printable
 
 _MAX_PARALLEL_READS = 16
 """Number of first rows to fetch at the same time; a remote store has a high latency per request."""
@@ -61,17 +60,17 @@ class SparkSnapshotInventory(SnapshotInventory):
 
         A table is yielded once for each snapshot that it holds.
         """
-        files = sorted({file for path in paths for file in self._list_files(path)})
-        plain = [file for file in files if not file.endswith(PARQUET_SUFFIX)]
+        files = {file for path in paths for file in self._list_files(path)}
+        tables = sorted(file for file in files if file.endswith(PARQUET_SUFFIX))
+        plain = sorted(files.difference(tables))
         with ThreadPoolExecutor(_MAX_PARALLEL_READS) as pool:
             for file, line in zip(plain, pool.map(self._read_first_line, plain), strict=True):
                 yield file, line if isinstance(line, InvalidRow) else self._parse_header(file, line)
-        for file in files:
-            if file.endswith(PARQUET_SUFFIX):
-                if problem := self._parquet_problem(file):
-                    yield file, InvalidRow(printable_path(file), 0, problem)
-                else:
-                    self._tables.append(file)
+        for file in tables:
+            if problem := self._parquet_problem(file):
+                yield file, InvalidRow(printable_path(file), 0, problem)
+            else:
+                self._tables.append(file)
         if self._tables:
             yield from self._list_table_snapshots()
 
@@ -87,10 +86,9 @@ class SparkSnapshotInventory(SnapshotInventory):
         file = self._files[name][1]
         if not is_remote(file) and not file.endswith(PARQUET_SUFFIX):
             return Path(file)
+        lines = self._read_lines(name) if file.endswith(PARQUET_SUFFIX) else self._storage.read_lines(file)
         with self._fetched_file.open("wb") as output:
-            output.writelines(
-                self._read_lines(name) if file.endswith(PARQUET_SUFFIX) else self._storage.read_lines(file)
-            )
+            output.writelines(lines)
         return self._fetched_file
 
     def read_actual_rows(self, names: Iterable[str]) -> DataFrame:
@@ -104,31 +102,20 @@ class SparkSnapshotInventory(SnapshotInventory):
         table_snapshots = [
             (name, format_time(taken)) for name, (taken, file) in snapshots.items() if file.endswith(PARQUET_SUFFIX)
         ]
-        if not table_snapshots:
-            assert json_rows is not None
+        if json_rows is not None and not table_snapshots:
             return json_rows
-        keys = types.StructType([types.StructField(name, types.StringType()) for name in ("cluster", "takenAt")])
-        snapshot_keys = f.broadcast(self._spark.createDataFrame(table_snapshots, keys))
+        snapshot_keys = f.broadcast(self._spark.createDataFrame(table_snapshots, "cluster string, takenAt string"))
         rows = self._read_tables().where("kind <> 'cluster'").join(snapshot_keys, ["cluster", "takenAt"], "left_semi")
         uncorrupted = f.lit(None).cast("string").alias(columns.CORRUPT_COLUMN)
         table = columns.select_typed(rows, columns.fields_of_kinds("topic", "record"), uncorrupted)
         return table if json_rows is None else json_rows.unionByName(table)
 
     def _list_files(self, path: str) -> list[str]:
-        if is_remote(path):
-            files = self._storage.list_files(path)
-        elif (where := Path(path)).is_dir():
-            files = [
-                str(file) for file in (*where.rglob(f"*{SUFFIX}"), *list_parquet_files(path)) if file.name[0] != "."
-            ]
-        elif where.exists():
-            files = [path]
-        else:
-            raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, f"{printable(path, 4096)}: there is no such file or folder")
-        if found := [file for file in files if file.endswith((SUFFIX, PARQUET_SUFFIX)) or file == path]:
-            return found
-        message = f"{printable(path, 4096)} has no file *{SUFFIX} and none *{PARQUET_SUFFIX}"
-        raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, "make some: topiarist snapshot --out FOLDER")
+        suffixes = (SUFFIX, PARQUET_SUFFIX)
+        if not is_remote(path):
+            return list_files(path, *suffixes)
+        files = [file for file in self._storage.list_files(path) if file.endswith(suffixes) or file == path]
+        return require_files(path, files, suffixes)
 
     def _read_first_line(self, file: str) -> bytes | InvalidRow:
         """Return the first line of a file, empty for an empty file, or the error if it cannot be read."""
@@ -139,15 +126,14 @@ class SparkSnapshotInventory(SnapshotInventory):
 
     def _parse_header(self, file: str, line: bytes) -> SnapshotHeader | InvalidRow:
         """Return the snapshot header of a first line, or the error; a valid line is kept as the cluster row."""
+        name = printable_path(file)
         if not line:
-            return InvalidRow(
-                printable_path(file), 0, f"{printable_path(file)}: found an empty file, wanted a snapshot"
-            )
+            return InvalidRow(name, 0, f"{name}: found an empty file, wanted a snapshot")
         try:
             row = parse_row(line)
             RowChecker().check(row)
-        except RowError as odd:
-            return InvalidRow(printable_path(file), 0, f"{printable_path(file)}:1: {odd}")
+        except RowError as error:
+            return InvalidRow(name, 0, f"{name}:1: {error}")
         header = SnapshotHeader(row["cluster"], parse_time(row["takenAt"]))
         self._cluster_row_lines[header.cluster, row["takenAt"], file] = line
         return header
@@ -157,15 +143,13 @@ class SparkSnapshotInventory(SnapshotInventory):
         return self._cluster_row_lines[name, format_time(taken), file]
 
     def _parquet_problem(self, file: str) -> str:
-        """Return the reason why a file is not Parquet; empty if it ends like a Parquet file.
-
-        Only the end is checked, because the rest can be checked only by the Parquet reader.
-        """
+        """Return the reason why a file is not Parquet; empty if it ends like a Parquet file."""
         try:
+            # Only Spark's Parquet reader can check the rest of the file.
             ended = self._storage.read_tail(to_uri(file), len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
         except TopiaristError as error:
             return str(error.args[0])
-        return "" if ended else "found no end of a Parquet file: it was cut off, or is none"
+        return "" if ended else "found no end of a Parquet file: the file is truncated or is not Parquet"
 
     def _list_table_snapshots(self) -> Iterator[tuple[str, SnapshotHeader | InvalidRow]]:
         with translate_errors(Reason.SNAPSHOT_UNUSABLE, self._tables[0]):
@@ -215,7 +199,7 @@ def _require_columns(found: types.StructType, file: str) -> None:
     if wrong := [name for name, kind in expected.items() if actual.get(name) != kind]:
         first = f"{wrong[0]}: found {actual.get(wrong[0], 'no such column')}, wanted {expected[wrong[0]]}"
         message = f"{printable_path(file)}: found no table of snapshots: column {first}"
-        raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, "write it with the schema that docs/drift.md names")
+        raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, "write the table with the schema in docs/drift.md")
 
 
 LIVE_TABLE = f"live{PARQUET_SUFFIX}"
@@ -239,10 +223,10 @@ class LiveInventory(SparkSnapshotInventory):
         self.read_errors = {name: message for name, _, message in failures}
         super().__init__(spark, [table], clusters)
 
-    def read_cluster(self, name: str, settled: EqualTopics) -> ClusterInput:
+    def read_cluster(self, name: str, equal_topics: EqualTopics) -> ClusterInput:
         """Return the input of one cluster, or its problem if it could not be read."""
         problem = self._problems.get(name)
-        return ClusterInput(name, problem=problem) if problem else super().read_cluster(name, settled)
+        return ClusterInput(name, problem=problem) if problem else super().read_cluster(name, equal_topics)
 
 
 def _write_live_table(

@@ -1,6 +1,6 @@
 """The Spark job behind a drift report: compares all clusters in parallel, and only differences leave the JVM.
 
-``drift.spark.report`` calls it. Rows of snapshots are joined with the specs of their cluster group by metric name, so
+``drift.spark.engine`` calls it. Rows of snapshots are joined with the specs of their cluster group by metric name, so
 that topics with colliding metric names meet too. Built-in functions count and drop the rows that are equal to their
 spec (``drift.spark.equality``). Python workers plan the other rows (``drift.spark.worker``) with ``plan_topic``. One
 query over the input collects the counts, the differing rows and the specs without a topic; a second query, over the
@@ -12,19 +12,19 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import Row as SparkRow
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from topiarist.drift.compare import TopicCounts
 from topiarist.drift.spark import equality
 from topiarist.drift.spark import specs as specs_
 from topiarist.drift.spark.columns import CORRUPT_COLUMN, actual_row_type, is_valid_row
-from topiarist.drift.spark.specs import ClusterGroups, spec_to_row
-from topiarist.drift.spark.worker import ClusterContext, RowResult, compare_rows
+from topiarist.drift.spark.specs import ClusterGroups
+from topiarist.drift.spark.worker import ClusterContext, RowResult, compare_rows, spec_to_row
 from topiarist.model.credentials import ANONYMOUS
 from topiarist.model.plan import Load
 from topiarist.model.run_options import RunOptions
@@ -43,20 +43,26 @@ _SPARK_SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class ClusterCounts:
-    """Counts of one cluster: rows of its snapshot, topics, and declared topics that are equal to their specs.
+    """Counts of one cluster: ``rows`` of its snapshot, and the ``topics`` that Spark has counted without a plan.
 
-    ``ignored`` counts undeclared topics without a finding. ``has_duplicates`` is true if a topic has two rows.
-    ``equal_sizes`` lists equal topics with specs that leave the size open, as (spec number, partitions, replication
-    factors).
+    ``has_duplicates`` is true if a topic has two rows. ``equal_sizes`` lists equal topics with specs that leave the
+    size open, as (spec number, partitions, replication factors).
     """
 
     rows: int = 0
-    present: int = 0
-    in_sync: int = 0
-    missing_record: int = 0
-    ignored: int = 0
+    topics: TopicCounts = field(default_factory=TopicCounts)
     has_duplicates: bool = False
     equal_sizes: Sequence[tuple[int, int, Sequence[int]]] = ()
+
+
+class BrokerLoad(NamedTuple):
+    """Load of the brokers of a cluster.
+
+    ``unregistered_holders`` are brokers that are not registered and hold replicas of topics without a pending deletion.
+    """
+
+    loads: Mapping[int, Load]
+    unregistered_holders: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +91,21 @@ def run_job(
     configure_session(spark)
     groups = specs_.make_cluster_groups({name: specs[name] for name in contexts})
     brokers = {name: [broker["id"] for broker in each.cluster_row["brokers"]] for name, each in contexts.items()}
-    # Two queries read the table: one for the counts, one for the differing rows.
-    parts = aggregate_rows(spark, groups, select_valid_rows(actual), options.owner).persist(
-        StorageLevel.MEMORY_AND_DISK
-    )
+    parts = aggregate_rows(spark, groups, select_valid_rows(actual), options.owner)
+    parts.persist(StorageLevel.MEMORY_AND_DISK)  # two queries read it: one for the counts, one for the differing rows
     try:
-        totals, missing, neighbours = _collect_counts(parts, groups)
+        counts, missing, colliding = _collect_counts(parts, groups)
         loads = aggregate_broker_loads(actual, brokers)
         full_contexts = {
             name: replace(
-                each, unregistered_holders=loads[name].unregistered_holders, colliding_topics=neighbours.get(name, {})
+                each, unregistered_holders=loads[name].unregistered_holders, colliding_topics=colliding.get(name, {})
             )
             for name, each in contexts.items()
         }
         row_results = _compare_differing(spark, parts, missing, full_contexts, options)
     finally:
         parts.unpersist()
-    return SparkResult(groups, totals, row_results, loads)
+    return SparkResult(groups, counts, row_results, loads)
 
 
 def configure_session(spark: SparkSession) -> None:
@@ -135,21 +139,20 @@ def aggregate_rows(spark: SparkSession, groups: ClusterGroups, actual: DataFrame
         .withColumn("equal", equality.is_equal_to_spec(owner))
         .withColumn("silent", equality.is_ignorable())
     )
-    number, equal, own = f.col("d_number"), f.col("equal"), f.col("own")
+    number, equal, silent, own = f.col("d_number"), f.col("equal"), f.col("silent"), f.col("own")
     has_open_size = equal & (f.col("d_partitions").isNull() | f.col("d_factor").isNull())
-    size = f.struct(
-        number,
-        f.size("replicas").alias("partitions"),
-        f.array_distinct(equality.REPLICATION_FACTORS_COLUMN).alias("widths"),
-    )
+    factors = f.array_distinct(equality.REPLICATION_FACTORS_COLUMN)
+    size = f.struct(number, f.size("replicas").alias("partitions"), factors.alias("factors"))
     collides = number.isNotNull() & ~own & is_topic
+    row = f.to_json(f.struct(*actual.columns), {"ignoreNullFields": "false"})
+    spec = f.when(own, f.col("d_spec")).otherwise("null")  # null if the row has only a colliding spec
+    pair = f.concat(f.lit('{"d":'), spec, f.lit(',"a":'), row, f.lit("}"))
     return joined.groupBy("cluster", "declared", f.spark_partition_id().alias("part")).agg(
         f.count("*").alias("rows"),
-        _count_if(is_topic).alias("present"),
-        _count_if(equal).alias("in_sync"),
-        _count_if(equal & ~equality.has_expected_record()).alias("missing_record"),
-        _count_if(f.col("silent") & is_topic).alias("ignored"),
-        f.collect_list(f.when(~equal & ~f.col("silent"), _pair_as_json(actual))).alias("differing"),
+        f.count_if(equal).alias("in_sync"),
+        f.count_if(equal & ~equality.has_expected_record()).alias("missing_record"),
+        f.count_if(silent & is_topic).alias("ignored"),
+        f.collect_list(f.when(~equal & ~silent, pair)).alias("differing"),
         f.collect_list(f.when(own, number)).alias("known"),
         f.collect_list(f.when(has_open_size, size)).alias("sized"),
         f.collect_list(f.when(collides, f.struct(number, "topic"))).alias("colliding"),
@@ -162,59 +165,46 @@ def join_specs(spark: SparkSession, groups: ClusterGroups, actual: DataFrame) ->
     Each row gets the spec of its topic or a spec with a colliding name. A row without any such spec is kept.
     """
     return (
-        actual.withColumn("key", f.translate("topic", ".", "_"))
+        actual.withColumn("metric_name", f.translate("topic", ".", "_"))
         .join(specs_.create_cluster_table(spark, groups), "cluster")
-        .join(specs_.create_spec_table(spark, groups), ["sort", "key"], "left")
+        .join(specs_.create_spec_table(spark, groups), ["cluster_group", "metric_name"], "left")
         .withColumn(equality.REPLICATION_FACTORS_COLUMN, equality.replication_factors())
         .withColumn("own", equality.is_own_spec())
     )
-
-
-def _pair_as_json(actual: DataFrame) -> Column:
-    """Return a row and its spec as JSON; the spec is null if the row has only a colliding spec."""
-    row = f.to_json(f.struct(*actual.columns), {"ignoreNullFields": "false"})
-    spec = f.when(f.col("own"), f.col("d_spec")).otherwise("null")
-    return f.concat(f.lit('{"d":'), spec, f.lit(',"a":'), row, f.lit("}"))
-
-
-def _count_if(condition: Column) -> Column:
-    return f.sum(f.when(condition, 1).otherwise(0))
 
 
 def _collect_counts(
     parts: DataFrame, groups: ClusterGroups
 ) -> tuple[dict[str, ClusterCounts], list[tuple[str, TopicSpec]], dict[str, dict[str, tuple[str, ...]]]]:
     """Return counts by cluster, specs without a topic, and colliding topics by cluster and declared topic."""
-    numbers = ("rows", "present", "in_sync", "missing_record", "ignored")
-    lists = ("known", "sized", "colliding")
+    numbers, lists = ("rows", "in_sync", "missing_record", "ignored"), ("known", "sized", "colliding")
     whole = parts.groupBy("cluster", "declared").agg(
         *(f.sum(name).alias(name) for name in numbers),
         *(f.flatten(f.collect_list(name)).alias(name) for name in lists),
     )
     # sequence(0, -1) counts down to -1, so that a cluster without specs needs an empty array.
     all_numbers = f.when(f.col("declared") > 0, f.sequence(f.lit(0), f.col("declared") - 1)).otherwise(f.array())
-    has_duplicates = f.size("known") > f.size(f.array_distinct("known"))
     per_cluster = whole.select(
         "cluster",
         *numbers,
         "sized",
         "colliding",
         f.array_except(all_numbers, "known").alias("missing"),
-        has_duplicates.alias("two"),
+        (f.size("known") > f.size(f.array_distinct("known"))).alias("has_duplicates"),
     )
-    totals = {name: ClusterCounts() for name in groups.group_of}
+    counts = {name: ClusterCounts() for name in groups.group_of}
     missing = {name: range(len(groups.specs_of(name))) for name in groups.group_of}
-    neighbours: defaultdict[str, defaultdict[str, tuple[str, ...]]] = defaultdict(lambda: defaultdict(tuple))
+    colliding: defaultdict[str, defaultdict[str, tuple[str, ...]]] = defaultdict(lambda: defaultdict(tuple))
     for row in per_cluster.collect():
-        counted = {name: row[name] for name in numbers}
-        totals[row.cluster] = ClusterCounts(
-            **counted, has_duplicates=row.two, equal_sizes=[tuple(one) for one in row.sized]
-        )
+        equal, ignored = row.in_sync, row.ignored
+        topics = TopicCounts(equal, equal, equal + ignored, equal, row.missing_record, ignored)
+        sizes = [tuple(size) for size in row.sized]
+        counts[row.cluster] = ClusterCounts(row.rows, topics, row.has_duplicates, sizes)
         missing[row.cluster] = row.missing
         for number, topic in row.colliding:
-            neighbours[row.cluster][groups.specs_of(row.cluster)[number].topic] += (topic,)
+            colliding[row.cluster][groups.specs_of(row.cluster)[number].topic] += (topic,)
     missing_specs = [(name, groups.specs_of(name)[number]) for name, some in missing.items() for number in some]
-    return totals, missing_specs, {name: dict(found) for name, found in neighbours.items()}
+    return counts, missing_specs, {name: dict(found) for name, found in colliding.items()}
 
 
 def _compare_differing(
@@ -225,34 +215,19 @@ def _compare_differing(
     options: RunOptions,
 ) -> list[RowResult]:
     """Return the plan results of differing rows and of specs without a topic."""
-    context = spark.sparkContext
-    shared = context.broadcast((contexts, options))
+    shared = spark.sparkContext.broadcast((contexts, options))
 
-    def settled(pairs: Iterable[tuple[str, str]]) -> Iterator[RowResult]:
-        known, whose = shared.value
-        return compare_rows(pairs, known, whose)
+    def compare(pairs: Iterable[Sequence[str]]) -> Iterator[RowResult]:
+        return compare_rows(pairs, *shared.value)
 
-    def paired(rows: Iterable[SparkRow]) -> Iterator[RowResult]:
-        return settled((row.cluster, row.pair) for row in rows)
-
-    results = parts.select("cluster", f.explode("differing").alias("pair")).rdd.mapPartitions(paired).collect()
+    results = parts.select("cluster", f.explode("differing")).rdd.mapPartitions(compare).collect()
     missing_pairs = [(name, json.dumps({"d": spec_to_row(spec), "a": None})) for name, spec in missing]
     if len(missing_pairs) <= _MAX_DRIVER_SPECS:
         results.extend(compare_rows(missing_pairs, contexts, options))
     else:
-        results.extend(context.parallelize(missing_pairs).mapPartitions(settled).collect())
+        results.extend(spark.sparkContext.parallelize(missing_pairs).mapPartitions(compare).collect())
     shared.destroy()
     return results
-
-
-class BrokerLoad(NamedTuple):
-    """Load of the brokers of a cluster.
-
-    ``unregistered_holders`` are brokers that are not registered and hold replicas of topics without a pending deletion.
-    """
-
-    loads: Mapping[int, Load]
-    unregistered_holders: frozenset[int]
 
 
 def aggregate_broker_loads(actual: DataFrame, registered: Mapping[str, Sequence[int]]) -> dict[str, BrokerLoad]:
@@ -267,16 +242,12 @@ def aggregate_broker_loads(actual: DataFrame, registered: Mapping[str, Sequence[
         f.sum(f.when(f.col("place") == 0, f.col("count")).otherwise(0)).alias("leaders"),
         f.sum("count").alias("replicas"),
     )
-    loads: defaultdict[str, dict[int, Load]] = defaultdict(dict)
-    strays: defaultdict[str, set[int]] = defaultdict(set)
-    known = {name: frozenset(brokers) for name, brokers in registered.items()}
+    loads = {name: dict.fromkeys(brokers, Load(0, 0)) for name, brokers in registered.items()}
+    holders: defaultdict[str, set[int]] = defaultdict(set)
     for row in sums.collect():
-        if row.cluster in known and row.broker is not None:
+        if row.cluster in loads and row.broker is not None:
             before = loads[row.cluster].get(row.broker, Load(0, 0))
             loads[row.cluster][row.broker] = Load(before.leaders + row.leaders, before.replicas + row.replicas)
-            if not row.deleting and row.broker not in known[row.cluster]:
-                strays[row.cluster].add(row.broker)
-    return {
-        name: BrokerLoad({**dict.fromkeys(brokers, Load(0, 0)), **loads[name]}, frozenset(strays[name]))
-        for name, brokers in registered.items()
-    }
+            if not row.deleting:
+                holders[row.cluster].add(row.broker)
+    return {name: BrokerLoad(loads[name], frozenset(holders[name].difference(registered[name]))) for name in loads}

@@ -1,6 +1,6 @@
 """Report outputs that need Spark: findings as Parquet, and report folders at remote URIs.
 
-``drift.spark.engine`` and ``drift.spark.report`` use them. The Parquet table is partitioned by the day when clusters
+``drift.spark.engine`` uses them. The Parquet table is partitioned by the day when clusters
 were read, for queries over many reports. A remote report is written to a staging folder beside its target and then
 renamed. Not every store renames a folder atomically, so that ``summary.json`` gets its name last, with a rename of one
 file, which every store does atomically: a folder without ``summary.json`` is not a report.
@@ -38,40 +38,24 @@ def write_parquet(spark: SparkSession, folder: ReportFolder, staging: Path) -> N
     days.write.partitionBy("date").option("compression", "zstd").parquet(to_uri(target))
     # Spark's file names are random in each run, and readers do not need the checksum and marker files of Spark.
     if is_remote(target):
-        _rename_remote_files(Storage(spark), target)
+        storage = Storage(spark)
+        for address in storage.list_files(target):
+            storage.move(address, f"{address.rpartition('/')[0]}/{PART_FILE}")
+        storage.remove(f"{target}/_SUCCESS")
     else:
-        _rename_local_files(Path(target))
+        for file in [*Path(target).rglob("*.crc"), Path(target, "_SUCCESS")]:
+            file.unlink(missing_ok=True)
+        for file in [*Path(target).rglob("*.parquet")]:
+            file.rename(file.with_name(PART_FILE))
     if is_distributed(spark):
-        _require_all_rows(spark, staging, target)
-
-
-def _rename_remote_files(storage: Storage, place: str) -> None:
-    for file in storage.list_files(place):
-        storage.move(file, f"{file.rpartition('/')[0]}/{PART_FILE}")
-    storage.remove(f"{place}/_SUCCESS")
-
-
-def _rename_local_files(place: Path) -> None:
-    for file in [*place.rglob("*.crc"), place / "_SUCCESS"]:
-        file.unlink(missing_ok=True)
-    for file in place.rglob("*.parquet"):
-        file.rename(file.with_name(PART_FILE))
-
-
-def _require_all_rows(spark: SparkSession, staging: Path, place: str) -> None:
-    """Raise ``Unwritable`` if rows are missing at ``place``.
-
-    Rows are missing if machines do not share a folder: each machine then writes to its own disk.
-    """
-    with (staging / FINDINGS_FILE).open("rb") as lines:
-        expected_count = sum(1 for _ in lines)
-    actual_count = spark.read.schema(finding_row_type()).parquet(to_literal_uri(place)).count()
-    if actual_count != expected_count:
-        message = (
-            f"{printable(place, 4096)}: found {actual_count:,} findings after {expected_count:,} were written there"
-        )
-        hint = "give --out a folder that all machines of the cluster share, or an address such as hdfs:"
-        raise TopiaristError(Reason.UNWRITABLE, message, hint)
+        # Rows are missing if machines do not share the folder: each machine then writes to its own disk.
+        with (staging / FINDINGS_FILE).open("rb") as lines:
+            expected_count = sum(1 for _ in lines)
+        actual_count = spark.read.schema(finding_row_type()).parquet(to_literal_uri(target)).count()
+        if actual_count != expected_count:
+            message = f"{printable(target, 4096)}: found {actual_count:,} findings after writing {expected_count:,}"
+            hint = "set --out to a folder that all machines of the Spark cluster share, or to an address such as hdfs:"
+            raise TopiaristError(Reason.UNWRITABLE, message, hint)
 
 
 _PENDING_SUMMARY_FILE = f"{SUMMARY_FILE}.last"
@@ -85,7 +69,8 @@ class RemoteReportFolder(ReportFolder):
         self._uri = address.rstrip("/")
         self._parent = self._uri.rpartition("/")[0]
         self._existing_names = storage.list_names(self._uri)
-        if self._existing_names is not None and not _is_replaceable(self._existing_names):
+        names = self._existing_names
+        if names and SUMMARY_FILE not in names and _PENDING_SUMMARY_FILE not in names:
             raise_not_replaceable(address)
         self._staging_uri = f"{self._parent}/.topiarist-{token_hex(8)}"
         storage.make_folder(self._staging_uri, address)
@@ -144,8 +129,3 @@ def load_previous(storage: Storage, address: str) -> PreviousReport:
             return history.load_previous(here)
         except TopiaristError as error:
             raise TopiaristError(error.reason, str(error.args[0]).replace(here, address), error.hint) from error
-
-
-def _is_replaceable(names: list[str]) -> bool:
-    """Return whether the names are those of a report, finished or not, or of an empty folder."""
-    return SUMMARY_FILE in names or _PENDING_SUMMARY_FILE in names or not names

@@ -26,6 +26,11 @@ from topiarist.drift.engine import is_spark_submit
 
 _STDERR_FD = 2
 
+_EXECUTOR_PACKAGES = ("topiarist", "kazoo")
+"""Packages that executors need in addition to Python and Spark."""
+
+_PROGRESS_SETTING = "spark.ui.showConsoleProgress"
+
 _STARTED_MARK, _FAILED_MARK = b"\0started\0", b"\0failed\0"
 
 
@@ -45,7 +50,7 @@ def create_local_session(memory: str = "3g", *, progress: bool = False) -> Spark
         "spark.driver.host": "127.0.0.1",
         "spark.log.level": "OFF",
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": str(progress).lower(),
+        _PROGRESS_SETTING: str(progress).lower(),
         "spark.sql.shuffle.partitions": "8",
         "spark.sql.session.timeZone": "UTC",
     }
@@ -66,25 +71,17 @@ def suppress_banner() -> Iterator[None]:
     os.dup2(writing, _STDERR_FD)
     os.close(writing)
     passing = threading.Event()
-    threading.Thread(
-        target=_forward_stderr, args=(reading, original_stderr, passing), name="stderr of Spark", daemon=True
-    ).start()
+    args = reading, original_stderr, passing
+    threading.Thread(target=_forward_stderr, args=args, name="stderr of Spark", daemon=True).start()
+    mark = _FAILED_MARK
     try:
         yield
-    except BaseException:
-        _write_mark(_FAILED_MARK, passing)
-        raise
-    else:
-        _write_mark(_STARTED_MARK, passing)
+        mark = _STARTED_MARK
     finally:
+        sys.stderr.flush()
+        os.write(_STDERR_FD, mark)
+        passing.wait()  # until the thread has read the mark: later output must not be discarded
         os.dup2(original_stderr, _STDERR_FD)
-
-
-def _write_mark(mark: bytes, passing: threading.Event) -> None:
-    """Write the mark that ends the start, and wait until the forwarding thread has read it."""
-    sys.stderr.flush()
-    os.write(_STDERR_FD, mark)
-    passing.wait()
 
 
 def _forward_stderr(reading: int, target: int, passing: threading.Event) -> None:
@@ -105,12 +102,6 @@ def _forward_stderr(reading: int, target: int, passing: threading.Event) -> None
             kept = b""
     os.close(reading)
     os.close(target)
-
-
-_EXECUTOR_PACKAGES = ("topiarist", "kazoo")
-"""Packages that executors need in addition to Python and Spark."""
-
-_PROGRESS_SETTING = "spark.ui.showConsoleProgress"
 
 
 def start_session(*, quiet: bool = False) -> SparkSession:
@@ -158,16 +149,11 @@ def _send_packages(spark: SparkSession) -> None:
     place.mkdir(exist_ok=True)
     archive = place / "topiarist-job.zip"
     if not archive.exists():
-        build_archive(archive)
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as output:
+            for package in _EXECUTOR_PACKAGES:
+                for name, file in _list_package_files(files(package), package):
+                    output.writestr(zipfile.ZipInfo(name), file.read_bytes())
         spark.sparkContext.addPyFile(str(archive))
-
-
-def build_archive(archive: Path) -> None:
-    """Write ``topiarist`` and the packages that executors need into one zip file."""
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as output:
-        for package in _EXECUTOR_PACKAGES:
-            for name, file in _list_package_files(files(package), package):
-                output.writestr(zipfile.ZipInfo(name), file.read_bytes())
 
 
 def _list_package_files(folder: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from support.drift import generated_reports
 from support.drift.small_fleet import read_rows, read_summary
-from topiarist.drift.outputs import html, html_sample
+from topiarist.drift.outputs import html
 from topiarist.output.text.layout import sanitize
 from topiarist.schema import load
 
@@ -46,7 +46,7 @@ def rows(text: str) -> Iterator[dict[str, Any]]:
 
 def held(row: Mapping[str, Any]) -> dict[str, Any]:
     """A line of ``findings.jsonl`` as a page has it."""
-    return {name: ", ".join(row[name]) if name == "reasons" else row[name] for name in html_sample.COLUMNS}
+    return {name: ", ".join(row[name]) if name == "reasons" else row[name] for name in html.list_columns()}
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +65,8 @@ def test_every_finding_is_in_the_page(tmp_path: Path) -> None:
     )
     text = generated_reports.page_path(out).read_text()
     assert list(rows(text)) == [held(row) for row in read_rows(out)]
-    assert data(text, "report")["held"] == 200
-    assert set(html_sample.COLUMNS) == set(load.load_schema("drift")["definitions"]["finding"]["properties"]) - {
-        "ageSeconds"
-    }
+    assert data(text, "report")["shown"] == 200
+    assert {*html.list_columns(), "ageSeconds"} == {*read_rows(out)[0]}
 
 
 def test_the_same_report_is_the_same_page(tmp_path: Path) -> None:
@@ -118,6 +116,17 @@ def test_the_script_never_reads_text_as_html() -> None:
         assert re.search(words, path.read_text()) is None, path.name
 
 
+def test_the_script_reads_only_names_that_its_data_has(hostile: str) -> None:
+    """A name that is missing would be ``undefined``: the page would leave something out without an error."""
+    found = data(hostile, "report")
+    script = "".join(path.read_text() for path in ASSETS.glob("*.js"))
+    assert set(re.findall(r"\breport\.(\w+)", script)) <= set(found)
+    assert set(re.findall(r"\breport\.inputs\.(\w+)", script)) <= set(found["inputs"])
+    for names, path in re.findall(r"const \{ ([^{}]+) \} = report\.?(\w*);", script):
+        part = found[path] if path else found
+        assert {name.partition(":")[0].strip() for name in names.split(",")} <= set(part)
+
+
 def test_the_library_is_the_one_that_is_named(hostile: str) -> None:
     """Its file is unchanged, and every page has it with its licence, but asks for no map of its source."""
     folder = ASSETS / "third-party"
@@ -156,7 +165,7 @@ def test_of_too_many_findings_what_is_rare_is_held_whole(tmp_path: Path, monkeyp
     all_of = Counter((row["cluster"], row["class"]) for row in read_rows(out))
     found = [*rows(text)]
     here = Counter((row["cluster"], row["class"]) for row in found)
-    assert data(text, "report")["held"] == here.total() == 100
+    assert data(text, "report")["shown"] == here.total() == 100
     assert all(here[cell] == number or here[cell] >= max(here.values()) - 1 for cell, number in all_of.items())
     for cell, number in here.items():
         of_cell = [held(row) for row in read_rows(out) if (row["cluster"], row["class"]) == cell]
@@ -177,14 +186,14 @@ def test_of_too_many_findings_what_is_rare_is_held_whole(tmp_path: Path, monkeyp
 )
 def test_room_is_shared_evenly(wanted: dict[str, int], most: int, shares: dict[str, int]) -> None:
     """What is small is whole; of the rest, and of what is left over, everything has the same but for one."""
-    made = html_sample.allocate({(name.encode(), b""): number for name, number in wanted.items()}, most)
+    made = html.allocate({(name.encode(), b""): number for name, number in wanted.items()}, most)
     assert made == {(name.encode(), b""): number for name, number in shares.items()}
 
 
 @given(st.dictionaries(st.tuples(st.binary(max_size=2), st.just(b"")), st.integers(1, 50)), st.integers(0, 300))
 def test_room_is_used_up(wanted: dict[tuple[bytes, bytes], int], most: int) -> None:
     """All of it, or as much as there is; what is not whole has as much as any other, but for one."""
-    made = html_sample.allocate(wanted, most)
+    made = html.allocate(wanted, most)
     assert sum(made.values()) == min(most, sum(wanted.values()))
     assert all(0 <= made[cell] <= number for cell, number in wanted.items())
     assert all(made[cell] >= max(made.values()) - 1 for cell, number in wanted.items() if made[cell] < number)
@@ -215,7 +224,7 @@ def test_a_line_of_another_form_is_not_passed_over() -> None:
     """Findings are chosen by how their lines begin: if that changed, a page would lack them."""
     with pytest.raises(ValueError, match="does not begin with"):
         next(
-            html_sample.sample_rows(
+            html.sample_rows(
                 [b'{"topic":"a","cluster":"b","class":"config"}'], [{"cluster": "b", "byClass": {"config": 1}}], 9
             )
         )

@@ -1,4 +1,4 @@
-// Both charts, by Chart.js. Colours come from the style, and are asked for anew when light becomes dark.
+// Both charts, drawn by Chart.js. Colours come from the style sheet, and are read again when the theme changes.
 
 const TICK = 110;
 const PAPER = [330, 210];
@@ -50,7 +50,7 @@ const drawClasses = () => {
   });
 };
 
-// Some of the times themselves, evenly: a report need not have been made every day.
+// Evenly chosen times of reports, because reports need not be daily.
 const ticks = (times, width) => {
   const apart = Math.max(1, Math.ceil(times.length / Math.max(2, Math.floor(width / TICK))));
   return times.filter((_, at) => (times.length - 1 - at) % apart === 0).map((time) => ({ value: time }));
@@ -90,7 +90,7 @@ const drawTrend = () => {
             title: (items) => moment(trend[items[0].dataIndex].asOf),
             footer: (items) => {
               const one = trend[items[0].dataIndex];
-              return `${number(one.findings)} in all, ${number(one.new)} new, ${number(one.resolved)} resolved`;
+              return `${number(one.findings)} in total, ${number(one.new)} new, ${number(one.resolved)} resolved`;
             },
           },
         },
@@ -115,15 +115,15 @@ const drawCharts = () => {
   drawn.splice(0).forEach((chart) => chart.destroy());
   if (report.findings.total) drawn.push(drawClasses());
   if (report.trend.length > 1) drawn.push(drawTrend());
-  // The layout on paper comes too late for what is drawn for a screen.
+  // Charts that were drawn for a screen do not follow the print layout by themselves.
   if (grid.all) drawn.forEach((chart) => chart.resize(...PAPER));
 };
 
 const startCharts = () => {
-  const instead = (id, words) => byId(id).parentElement.replaceWith(make("p", { class: "dim" }, words));
-  if (!report.findings.total) instead("classes", "There are no findings.");
+  const replaceChart = (id, words) => byId(id).parentElement.replaceWith(make("p", { class: "dim" }, words));
+  if (!report.findings.total) replaceChart("classes", "There are no findings.");
   if (report.trend.length < 2) {
-    instead("trend", "No report before is known. With --previous and the folder of this one, the next shows a trend.");
+    replaceChart("trend", "There is no previous report. For a trend, pass this report to the next run with --previous.");
   } else {
     const cells = (one) => [moment(one.asOf), ...[one.findings, one.new, one.resolved].map(number)];
     const rows = report.trend.toReversed().map(cells);

@@ -1,5 +1,5 @@
-// What the page is about, and how it becomes elements. Text from outside becomes text nodes, and attributes that no
-// browser runs; nothing here, or in the files that follow, is ever read as HTML.
+// The data of the page, and functions that create elements. Text from outside becomes text nodes and attributes that
+// no browser runs; neither this file nor the following files parse text as HTML.
 
 const report = JSON.parse(document.getElementById("report-data").textContent);
 
@@ -16,7 +16,7 @@ const findings = (() => {
   return JSON.parse(document.getElementById("findings-data").textContent).map((short, at) => {
     const row = { at };
     report.columns.forEach((name, column) => { row[name] = whole(short[column]); });
-    // Nothing and no text are one thing to choose by.
+    // Filters treat null and the empty text alike.
     row.risk ??= "";
     row.owner ??= "";
     row.age = (Date.parse(row.takenAt) - Date.parse(row.firstSeen)) / 1000;
@@ -36,7 +36,7 @@ const make = (name, attributes, ...children) => {
   return made;
 };
 
-// Isolated: what is written from right to left changes no order but its own.
+// Isolated, so that right-to-left text does not reorder the text around it.
 const outside = (text) => make("bdi", { dir: "ltr" }, text);
 
 const value = (text) => {

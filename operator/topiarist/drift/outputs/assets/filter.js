@@ -1,4 +1,4 @@
-// What is looked for and in which order, as one value that stands in the page's address.
+// Search, filters and order as one value, which is stored in the page's address.
 
 const chosen = { q: "", sort: "", down: false };
 
@@ -33,7 +33,7 @@ const choose = (hash) => {
   }
 };
 
-// All rows in the order that is asked for, kept until another one is: a search then only has to leave rows out.
+// All rows in the chosen order, cached, so that a search only has to filter them.
 let inOrder = findings;
 let order = "";
 
@@ -58,9 +58,9 @@ const matching = () => {
     && words.every((word) => row.searched.includes(word)));
 };
 
-// How many there are of what is looked for, in the report and not in this page alone; undefined if that is not known.
+// The number of matching findings in the whole report; undefined if only the page could be counted.
 const known = () => {
-  if (report.held === report.findings.total) return undefined;
+  if (report.shown === report.findings.total) return undefined;
   const others = CHOICES.filter((name) => !["class", "cluster"].includes(name));
   if (chosen.q || others.some((name) => chosen[name] !== undefined)) return undefined;
   const of = (numbers) => (chosen.class === undefined

@@ -9,7 +9,7 @@ const kinds = Object.keys(report.classes).filter((kind) => report.findings.byCla
 
 const shade = (many) => `heat-${STEPS.filter((least) => many >= least).length}`;
 
-// A number that leads to its findings, and says of what it is one to whoever does not see the table.
+// A number that links to its findings, with a label for screen readers.
 const counted = (many, wanted, words) => make("a", { href: link(wanted), "aria-label": words }, number(many));
 
 const cells = (all, numbers, wanted, where, shaded) => [
@@ -62,10 +62,10 @@ const drawHeat = () => {
 
 const aboutHeat = () => {
   const { clean, heat: { total } } = report;
-  const left = clean ? `; ${number(clean)} without any finding ${clean === 1 ? "is" : "are"} left out` : "";
+  const left = clean ? `; ${number(clean)} without findings ${clean === 1 ? "is" : "are"} left out` : "";
   const key = STEPS.map((many) => make("span", { class: `key ${shade(many)}` }, `${number(many)}+`));
   return [
-    `${count(total, "cluster")} with findings${left}. A number leads to its findings. `,
+    `${count(total, "cluster")} with findings${left}. Each number links to its findings. `,
     make("span", { class: "keys" }, ...key),
   ];
 };
@@ -73,7 +73,7 @@ const aboutHeat = () => {
 const startHeat = () => {
   const { total, rows } = report.heat;
   if (!total) {
-    byId("heat").replaceWith(make("p", {}, "No cluster has any finding."));
+    byId("heat").replaceWith(make("p", {}, "No cluster has findings."));
     return;
   }
   byId("heat-about").append(...aboutHeat());
@@ -89,6 +89,6 @@ const startHeat = () => {
     byId("heat-more").append(button);
   }
   if (rows.length < total) {
-    byId("heat-more").append(` The ${number(total - rows.length)} with fewest are in summary.json only.`);
+    byId("heat-more").append(` The ${number(total - rows.length)} with the fewest findings are in summary.json only.`);
   }
 };

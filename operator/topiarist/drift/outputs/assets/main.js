@@ -1,9 +1,9 @@
-// What a person does to the page: search, filters, the address, light and dark, paper.
+// Interaction: search, filters, the address, the theme, printing.
 
 const LATER = 250;
 const KEPT = "topiarist-colours";
 const LABELS = {
-  class: "Class", cluster: "Cluster", status: "Status", planned: "A plan would", risk: "Risk", owner: "Owner",
+  class: "Class", cluster: "Cluster", status: "Status", planned: "Planned", risk: "Risk", owner: "Owner",
 };
 const NOTHING = { cluster: "the cluster", risk: "none", owner: "none" };
 
@@ -64,11 +64,11 @@ const startFilters = () => {
     fromAddress();
     byId("search").focus();
   });
-  if (report.held < report.findings.total) {
-    byId("held").hidden = false;
-    const held = `This page holds ${number(report.held)} of ${count(report.findings.total, "finding")}`;
-    byId("held").textContent = `${held}: of each cluster and class the first by topic, as many as there is room for. `
-      + "All of them are in findings.jsonl, beside this page.";
+  if (report.shown < report.findings.total) {
+    byId("sampled").hidden = false;
+    const shown = `This page has ${number(report.shown)} of ${count(report.findings.total, "finding")}`;
+    byId("sampled").textContent = `${shown}: the first ones of each cluster and class, by topic. `
+      + "findings.jsonl, beside this page, has all findings.";
   }
 };
 
@@ -77,7 +77,7 @@ const toFindings = () => {
   byId("findings").focus({ preventScroll: true });
 };
 
-// Some places that pages are opened in give them no storage: then a choice holds until the page is closed.
+// Some browsers deny storage to local files: the choice is then lost when the page is closed.
 const stored = (work) => {
   try {
     return work(localStorage);
@@ -104,7 +104,7 @@ const startTheme = () => {
   setTheme(["light", "dark"].includes(before) ? before : "auto");
 };
 
-// On paper nothing scrolls: rows stand there as a whole, and colours are those of light.
+// A printed page cannot scroll: it has the first rows as a whole, and the light theme.
 const onPaper = (printing) => {
   if (grid.all === printing) return;
   grid.all = printing;

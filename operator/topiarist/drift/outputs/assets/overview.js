@@ -1,4 +1,4 @@
-// Totals, and what only a fleet shows.
+// Totals, and the tables about the whole fleet.
 
 const card = ([words, big, small, tone, below]) => make(
   "div",
@@ -9,22 +9,22 @@ const card = ([words, big, small, tone, below]) => make(
 );
 
 const oldest = () => {
-  if (report.oldest === null) return ["none", "nothing was compared"];
+  if (report.oldest === null) return ["none", "no cluster was compared"];
   const late = (Date.parse(report.asOf) - Date.parse(report.oldest)) / 1000;
   return late ? [span(late), "before the newest"] : ["same time", "as all others"];
 };
 
 const startTotals = () => {
   const { findings: found, clusters, topics } = report;
-  const before = report.previous === null ? "no report before" : `since ${moment(report.previous)}`;
-  const unseen = found.notEvaluated ? `${number(found.notEvaluated)} not looked at again` : before;
+  const before = report.previous === null ? "no previous report" : `since ${moment(report.previous)}`;
+  const notEvaluated = found.notEvaluated ? `${number(found.notEvaluated)} not evaluated` : before;
   const unknown = clusters.unknown ? `${number(clusters.unknown)} unknown` : "all of them";
   byId("totals").append(...[
     ["Findings", number(found.total), `on ${number(report.heat.total)} of ${count(clusters.wanted, "cluster")}`],
     ["New", number(found.new), before, "new"],
-    ["Unchanged", number(found.unchanged), "the report before had them"],
-    ["Resolved", number(found.resolved), unseen],
-    ["Topics in order", number(topics.inSync), `of ${number(topics.compared)} compared`],
+    ["Unchanged", number(found.unchanged), "also in the previous report"],
+    ["Resolved", number(found.resolved), notEvaluated],
+    ["Topics in sync", number(topics.inSync), `of ${number(topics.compared)} compared`],
     ["Clusters compared", number(clusters.compared), unknown, "", clusters.unknown ? "loss" : "dim"],
     ["Oldest snapshot", ...oldest()],
   ].map(card));
@@ -49,7 +49,7 @@ const other = (title, found, heads, row) => {
   ));
 };
 
-const uneven = (one) => {
+const difference = (one) => {
   const values = one.values.flatMap((each) => [
     value(each.value), ` on ${count(each.clusters, "cluster")}`, make("br"),
   ]);
@@ -65,25 +65,25 @@ const owner = (one) => [
 const broker = (one) => `${number(one.partitions)} on broker ${one.broker}`;
 
 const inputs = () => {
-  const { broken, superseded, strangers } = report.inputs;
+  const { broken, superseded, unknownClusters } = report.inputs;
   return [
-    [broken, "row", "could not be used: see broken.jsonl"],
-    [superseded, "snapshot", "passed over for a newer one"],
-    [strangers, "snapshot", "of clusters that are not part of this run"],
+    [broken, "invalid row", "(see broken.jsonl)"],
+    [superseded, "snapshot", "replaced by a newer one"],
+    [unknownClusters, "snapshot", "of clusters that are not part of this run"],
   ].filter(([many]) => many).map(([many, noun, words]) => make("li", {}, `${count(many, noun)} ${words}`));
 };
 
 const startOthers = () => {
-  other("Clusters not compared", report.unknown, ["Cluster", "Why"], (one) => [
+  other("Clusters not compared", report.unknown, ["Cluster", "Problem"], (one) => [
     clusterName(one.cluster), outside(one.problem),
   ]);
   other("Owners", report.owners, ["Owner in the record", "Findings"], owner);
-  other("Not the same on all clusters", report.crossClusterDifferences, ["Topic", "Field", "Values"], uneven);
-  other("Brokers with too much", report.unbalanced, ["Cluster", "Load", "Mean", "Most", "Least"], (one) => [
+  other("Cross-cluster differences", report.crossClusterDifferences, ["Topic", "Field", "Values"], difference);
+  other("Imbalanced brokers", report.unbalanced, ["Cluster", "Load", "Mean", "Most", "Least"], (one) => [
     clusterName(one.cluster), one.load, number(one.mean), broker(one.most), broker(one.least),
   ]);
-  const said = inputs();
-  if (said.length) {
-    byId("others").append(make("section", { class: "panel" }, make("h2", {}, "Input"), make("ul", {}, ...said)));
+  const unused = inputs();
+  if (unused.length) {
+    byId("others").append(make("section", { class: "panel" }, make("h2", {}, "Input that was not used"), make("ul", {}, ...unused)));
   }
 };

@@ -1,8 +1,8 @@
-// The table of findings: only the rows that are in sight are in the document, however many there are.
+// The table of findings: only the visible rows are in the document, so that 20,000 rows stay fast.
 
 const HEADS = [
   ["cluster", "Cluster"], ["topic", "Topic"], ["class", "Class"], ["field", "Field"], ["expected", "Expected"],
-  ["actual", "Actual"], ["planned", "A plan would"], ["since", "Known for"],
+  ["actual", "Actual"], ["planned", "Planned"], ["since", "Age"],
 ];
 const SPARE = 8;
 const PRINTED = 500;
@@ -38,7 +38,7 @@ const grid = (() => {
   return { above, below, body, heads, whole, scroller: byId("table"), rows: [], active: 0, height: 36, all: false };
 })();
 
-// What a cell is too narrow for.
+// Tooltips with the text that a cell may be too narrow for.
 const TITLES = {
   cluster: (row) => row.cluster,
   topic: (row) => row.topic,
@@ -58,7 +58,7 @@ const line = (at) => {
   );
 };
 
-// Which rows are in the document: those in sight and some more, or, for a printer, the first ones.
+// The range of rows in the document: the visible rows and some more; for a printer, the first rows.
 const inSight = () => {
   if (grid.all) return [0, Math.min(grid.rows.length, PRINTED)];
   const { scroller, height } = grid;
@@ -98,7 +98,7 @@ const move = (to) => {
   if (top < scroller.scrollTop) scroller.scrollTop = top;
   else if (top + height > scroller.scrollTop + room) scroller.scrollTop = top + height - room;
   draw();
-  // The scroller itself may be half out of sight.
+  // The scroller itself may be only partly visible.
   byId(`row-${grid.active}`).scrollIntoView({ block: "nearest" });
 };
 
@@ -137,7 +137,7 @@ const startTable = (changed) => {
   });
   grid.heads.forEach((head, at) => head.firstChild.addEventListener("click", () => {
     const name = HEADS[at][0];
-    // Up, then down, then as it was.
+    // Ascending, then descending, then unsorted.
     if (chosen.sort !== name) Object.assign(chosen, { sort: name, down: false });
     else if (!chosen.down) chosen.down = true;
     else Object.assign(chosen, { sort: "", down: false });
@@ -150,13 +150,13 @@ const FIELDS = [
   ["Field", (row) => [row.field === "" ? "the topic as a whole" : outside(row.field)]],
   ["Expected", (row) => [value(row.expected)]],
   ["Actual", (row) => [value(row.actual)]],
-  ["A plan would", (row) => [planned(row)]],
+  ["Planned", (row) => [planned(row)]],
   ["Explanation", (row) => row.explanation && [outside(row.explanation)]],
   ["Reasons", (row) => row.reasons && [outside(row.reasons)]],
-  ["What it says", (row) => row.message && [outside(row.message)]],
-  ["What to do", (row) => row.hint && [outside(row.hint)]],
+  ["Message", (row) => row.message && [outside(row.message)]],
+  ["Fix", (row) => row.hint && [outside(row.hint)]],
   ["Owner", (row) => [row.owner === "" ? "none" : outside(row.owner)]],
-  ["Changed by others", (row) => row.changedOutside && ["its config, after our last write"]],
+  ["Modified externally", (row) => row.changedOutside && ["config, after the last write of topiarist"]],
   ["Read", (row) => [moment(row.takenAt)]],
   ["First seen", (row) => [`${moment(row.firstSeen)} (${since(row)})`]],
 ];

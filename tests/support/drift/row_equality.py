@@ -1,0 +1,20 @@
+"""The fast equality check of one row of a snapshot, as a reader of snapshots calls it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from topiarist.adapters.snapshots.caching_reader import CachingReader, RowRemainder
+from topiarist.drift.equality import EqualityIndex, EqualTopics
+from topiarist.model.spec import TopicSpec
+
+
+def check_row(spec: TopicSpec, row: Mapping[str, Any], owner: str) -> EqualTopics:
+    """Return what is counted of a cluster with this row alone: the topic, or nothing."""
+    lists = CachingReader().parse_replica_lists(json.dumps(row["replicas"], separators=(",", ":")).encode())
+    assert lists is not None
+    equal_topics = EqualityIndex(owner).for_cluster([spec])
+    equal_topics.add_if_equal(spec.topic, lists, RowRemainder(dict(row)))
+    return equal_topics
