@@ -94,7 +94,7 @@ def test_a_mark_is_said_with_who_set_it_and_what_it_waits_for() -> None:
     ours = topic("orders", LISTS[:1], record_valid=True)
     ours = replace(ours, record=TOMBSTONE)
     assert lived(cluster(ours, **marked), 0) == TopicPhase(
-        Phase.MARKED_FOR_DELETION, "marked for deletion by owner default", "the controller is at it"
+        Phase.MARKED_FOR_DELETION, "marked for deletion by owner default", "the deletion is in progress"
     )
     moving = lived(cluster(replace(ours, reassigning_partitions=(0,)), **marked), 0)
     assert moving.blocked_by == "its replicas are being reassigned"
