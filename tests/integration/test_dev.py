@@ -90,7 +90,7 @@ def test_a_name_that_no_cluster_may_have_is_wrong_usage(name: str) -> None:
     """It would be refused as soon as the manifests are read."""
     done = topiarist("dev", "--name", name)
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
-    assert "wanted 1 to 63 small letters" in done.stderr
+    assert "wanted 1 to 63 lowercase letters" in done.stderr
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
