@@ -62,7 +62,7 @@ def decode_state(cluster_row: Row, rows: Sequence[Row]) -> ClusterState:
         chroot=cluster_row["chroot"],
         controller=cluster_row["controller"],
         controller_epoch=cluster_row["controllerEpoch"],
-        write_block=WriteBlock(_REASONS.get(cluster_row["gateReason"]), cluster_row["gateMessage"]),
+        write_block=WriteBlock(_REASONS.get(cluster_row["writeBlockReason"]), cluster_row["writeBlockMessage"]),
         pending_deletions=_flagged_topics("deleting", cluster_row, topics),
         reassigning_topics=_flagged_topics("reassigning", cluster_row, topics),
         dangling_records={
@@ -97,8 +97,8 @@ def _cluster_row(state: ClusterState, row_count: int) -> Row:
         "brokers": [broker._asdict() for broker in state.brokers],
         "controller": state.controller,
         "controllerEpoch": state.controller_epoch,
-        "gateReason": state.write_block.reason and state.write_block.reason.value,
-        "gateMessage": state.write_block.message,
+        "writeBlockReason": state.write_block.reason and state.write_block.reason.value,
+        "writeBlockMessage": state.write_block.message,
         "brokerDefaults": {
             name: text for name, text in state.broker_defaults.items() if name in RELEVANT_BROKER_SETTINGS
         },

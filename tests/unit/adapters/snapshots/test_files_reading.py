@@ -70,7 +70,7 @@ WRONG: list[tuple[list[bytes], int, str]] = [
         'takenAt: found "2025-02-30T00:00:00Z", wanted a time that there is',
     ),
     (changed(1, takenAt="yesterday"), 1, 'takenAt: found "yesterday", wanted a time such as 2025-01-31T12:00:00Z'),
-    (changed(1, gateReason="Locked"), 1, 'gateReason: found "Locked", wanted KRaftController, KRaftMigration'),
+    (changed(1, writeBlockReason="Locked"), 1, 'writeBlockReason: found "Locked", wanted KRaftController, KRaftMigration'),
     (changed(1, brokers=[{"id": 2, "rack": None}, {"id": 1, "rack": None}]), 1, "brokers: found an order that is not"),
     (changed(1, brokers=[{"id": 2, "rack": 5}]), 1, "brokers[0].rack: found 5, wanted text or null"),
     (
