@@ -19,7 +19,7 @@ from support.cli.github_action import (
 from support.cli.github_api import BOT, FakeGitHubApi
 from support.cli.runs import document, run_topiarist
 from support.zookeeper.proxy import Proxy
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 
 PASSWORD = {"TOPIARIST_SHOP_PASSWORD": "only-jobs-of-the-repository-have-it"}
 LOGIN = {"username": "planner", "password": {"env": "TOPIARIST_SHOP_PASSWORD"}}

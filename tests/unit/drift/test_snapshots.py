@@ -169,7 +169,11 @@ def test_a_snapshot_of_another_cluster_than_is_meant_is_not_compared(manifests: 
     text = (manifests / "all.yaml").read_text()
     for field, value, why in (
         ("clusterId", "other", "found cluster id eu, wanted other (clusterId)"),
-        ("zookeeper", {"connect": "zk:2181/kafka"}, f"{eu(tmp_path)} was taken at chroot /, and the address of its Cluster has"),
+        (
+            "zookeeper",
+            {"connect": "zk:2181/kafka"},
+            f"{eu(tmp_path)} was taken at chroot /, and the address of its Cluster has",
+        ),
     ):
         changed = text.replace('"kafkaVersion": "3.9"', f'"kafkaVersion": "3.9", "{field}": {json.dumps(value)}')
         (manifests / "all.yaml").write_text(changed)
