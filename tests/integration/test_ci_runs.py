@@ -188,7 +188,7 @@ def test_wrong_usage_is_said_in_the_comment(branch: Path, args: list[str], words
     log, output = run_action(branch, "plan", *args, PLATFORM="platform")
     assert (output, words in log) == ("exit-code=2\n", True)
     assert (branch / "out" / "plan.md").read_text() == (
-        f"{PLAN_MARKER}\n### No plan: topiarist ended with 2. The log of the run says why.\n"
+        f"{PLAN_MARKER}\n### No plan: topiarist ended with 2. See the log of the run.\n"
     )
 
 
@@ -210,10 +210,7 @@ def test_an_apply_that_could_not_begin_has_an_outcome_too(branch: Path) -> None:
     assert output == "exit-code=1\n"
     assert "127.0.0.1:1" in log
     told = (branch / "summary").read_text()
-    assert (
-        told
-        == f"{OUTCOME_MARKER}\n### Not all applied: no topic. topiarist ended with 1; the log of the run says why.\n"
-    )
+    assert told == f"{OUTCOME_MARKER}\n### Not all applied: no topic. topiarist ended with 1; see the log of the run.\n"
 
 
 @pytest.mark.parametrize("kept", [None, "", "{}", '{"formatVersion": 1}'], ids=["none", "empty", "nothing", "no plan"])

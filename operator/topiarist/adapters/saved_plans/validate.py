@@ -104,7 +104,8 @@ def _record_errors(topic: TopicPlan, owner: str) -> Iterator[str]:
         for key, value in after.applied.config:
             is_set = key in config and matches_recorded_value(key, value, config[key])
             if key not in after.config_keys or not (is_set or (key, value) in applied_before):
-                yield f"found an ownership record after the changes with another value of {quote(key)} than is then set"
+                found = f"a value of {quote(key)} that does not match the changes"
+                yield f"found an ownership record after the changes with {found}"
     if deletes and (before is None or before.owner != owner or before.deleted):
         yield "found the deletion of a topic without a valid ownership record of the plan's owner"
 

@@ -353,15 +353,19 @@ FORGED = {
     ),
     "a record of a key that nobody saw": (
         put("clicks", "retainedConfig", to={}),
-        'another value of "retention.ms" than is then set',
+        'a value of "retention.ms" that does not match the changes',
     ),
     "a record that remembers another value than is set": (
         put("clicks", "record", "after", "applied", "config", "retention.ms", to="8"),
-        'another value of "retention.ms" than is then set',
+        'a value of "retention.ms" that does not match the changes',
     ),
     "a record that remembers a key that it does not list": (
         put("clicks", "record", "after", "applied", "config", "flush.ms", to="7"),
-        'another value of "flush.ms" than is then set',
+        'a value of "flush.ms" that does not match the changes',
+    ),
+    "a record that remembers a key that is set and that it does not list": (
+        put("clicks", "record", "after", "config", to=["retention.ms", "segment.ms"]),
+        'a value of "cleanup.policy" that does not match the changes',
     ),
     "a record of a key that is removed": (
         put("clicks", "changes", 1, "config", 1, "after", to=None),
