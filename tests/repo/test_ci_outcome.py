@@ -54,7 +54,11 @@ def test_what_is_left_to_do_has_a_row_and_the_rest_a_name() -> None:
     [
         (report(topic("a")), "0", "Applied: 1 done."),
         (report(), "0", "Applied: nothing to do."),
-        (report(topic("a"), errors=("SessionLost",)), "1", "Not all applied: 1 done. topiarist ended with 1; see the log"),
+        (
+            report(topic("a"), errors=("SessionLost",)),
+            "1",
+            "Not all applied: 1 done. topiarist ended with 1; see the log",
+        ),
         (
             report(topic("a"), ended=False) + '{"row": "top',
             "143",

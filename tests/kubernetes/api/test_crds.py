@@ -45,7 +45,7 @@ BAD = [
     (topic(mode="Maybe"), 'spec.mode: Unsupported value: "Maybe": supported values: "Enforce", "Observe"'),
     (topic(partition=3), 'unknown field "spec.partition"'),
     (cluster(zookeeper={"connect": "a b"}), "spec.zookeeper.connect in body should match"),
-    (cluster(zookeeper={"tls": {"key": CA["ca"]}, "connect": "a"}), "key needs certificate beside it"),
+    (cluster(zookeeper={"tls": {"key": CA["ca"]}, "connect": "a"}), "key requires certificate"),
     (cluster(zookeeper={"tls": {"keyPassword": CA["ca"]}, "connect": "a"}), "keyPassword needs certificate"),
     (cluster(zookeeper={"tls": {"ca": {}}, "connect": "a"}), "spec.zookeeper.tls.ca: Invalid value"),
     (cluster(zookeeper={"tls": {"ca": {}}, "connect": "a"}), "wanted secretKeyRef: in a custom resource"),
@@ -72,7 +72,7 @@ BAD = [
         )
         for requirement in ({"key": "a", "operator": "In"}, {"key": "a", "operator": "Exists", "values": ["b"]})
     ),
-    (policy(selector={}), "one of these is needed: topics, matchLabels, clusters, clusterSelector"),
+    (policy(selector={}), "one of these is required: topics, matchLabels, clusters, clusterSelector"),
     (policy(selector={"clusters": ["a"], "clusterSelector": {"matchLabels": {"a": "b"}}}), "exclude each other"),
     (policy(rule(subject="Cluster")), 'spec.rules[0].subject: Unsupported value: "Cluster"'),
     (resource("Policy"), "spec.rules: Required value"),
