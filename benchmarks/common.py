@@ -1,4 +1,4 @@
-"""What every benchmark needs: medians, whole processes with their memory, and facts about the machine."""
+"""Shared by all benchmarks: medians, whole processes with their memory, and facts about the machine."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 RUNS = 5
 
 FULL_JIT = "-XX:TieredStopAtLevel=4"
-"""For the JVM of a server whose work is measured: as ZooKeeper's own script starts it. Those of tests start sooner."""
+"""The JVM option for a measured server, as in ZooKeeper's own script; servers of tests use a JVM that starts faster."""
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def compile_package() -> None:
-    """Compile what a process would compile at its first start, as an installed package is: that is not our figure."""
+    """Compile the bytecode of the package, as an installation does, so that no measured process compiles it."""
     compileall.compile_dir(ROOT / "operator" / "topiarist", quiet=2)
 
 
@@ -39,41 +39,41 @@ class ProcessRun(NamedTuple):
 
 
 def make_memory_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder in memory where the system has one: what the disk does to 100,000 small files is not our figure."""
+    """Return a temporary folder in memory, if possible, so that the disk does not affect the figures."""
     return tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
 
 
 def measure_median(measure: Callable[[], float], runs: int = RUNS) -> float:
-    """The median of several measurements, after one that does not count."""
+    """Return the median of several measurements, after a warm-up."""
     measure()
     return statistics.median(measure() for _ in range(runs))
 
 
 def measure_seconds(work: Callable[[], object]) -> float:
-    """Seconds that ``work`` takes."""
+    """Return the seconds that ``work`` takes."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
 def run_process(command: Sequence[str], expected: int = 0) -> ProcessRun:
-    """Run a command with its output thrown away; raises if it does not end with ``expected``."""
+    """Run a command and discard its output; raise if its exit code is not ``expected``."""
     start = time.perf_counter()
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert child.stderr is not None
-    said = child.stderr.read()
+    errors = child.stderr.read()
     _, status, usage = os.wait4(child.pid, 0)
     seconds = time.perf_counter() - start
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode != expected:
-        raise RuntimeError(f"{' '.join(command)} ended with {child.returncode}: {said.decode(errors='replace')}")
+        raise RuntimeError(f"{' '.join(command)} ended with {child.returncode}: {errors.decode(errors='replace')}")
     return ProcessRun(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, child.returncode)
 
 
 def run_process_tree(command: Sequence[str], expected: int = 0) -> ProcessRun:
-    """As ``process``, with the memory of all processes that it starts, at the moment when they have most together.
+    """Run a command as ``run_process`` does; the memory is the maximum sum over all processes that it starts.
 
-    Looked at ten times a second. Memory that two of them share is counted twice.
+    The sum is taken ten times a second. Shared memory counts for each process.
     """
     peak, ended = 0.0, threading.Event()
 
@@ -94,7 +94,7 @@ def run_process_tree(command: Sequence[str], expected: int = 0) -> ProcessRun:
 
 
 def _resident_mib(root: int, *, root_only: bool = False) -> float:
-    """MiB that a process and those that it has started hold."""
+    """Return the resident MiB of a process and all processes that it has started."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -111,12 +111,12 @@ def _resident_mib(root: int, *, root_only: bool = False) -> float:
 
 
 def topiarist_command(*words: str) -> list[str]:
-    """The command line of this very interpreter."""
+    """Return a command line of topiarist with this interpreter."""
     return [sys.executable, "-m", "topiarist", *words]
 
 
 def summarize_runs(runs: Sequence[ProcessRun]) -> dict[str, float]:
-    """Median time and CPU, and the highest memory."""
+    """Return the median time and CPU, and the highest memory."""
     return {
         "seconds": round(statistics.median(run.seconds for run in runs), 3),
         "cpu_seconds": round(statistics.median(run.cpu_seconds for run in runs), 3),
@@ -125,13 +125,13 @@ def summarize_runs(runs: Sequence[ProcessRun]) -> dict[str, float]:
 
 
 def process_cpu_seconds(pid: int) -> float:
-    """CPU seconds that a running process has used so far."""
+    """Return the CPU seconds that a running process has used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def describe_machine() -> dict[str, Any]:
-    """Facts that a figure means nothing without."""
+    """Return the facts about the machine that belong to every figure."""
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
     return {
         "cpus": os.cpu_count(),

@@ -1,7 +1,7 @@
 """G15: one ``topiarist plan`` over 50 clusters of 1,000 topics, each topic in a file of its own, nothing to do.
 
-Beside it, in the same run, the same topics on one cluster: what many clusters cost beyond that is sessions. The figures
-that hold on any machine: no write, at most 30 requests a cluster, and at most one and a half times the time of the one.
+The same run measures as many topics on one cluster; the difference is the cost of the sessions. The gates hold on any
+machine: no write, at most 30 requests per cluster, and at most 1.5 times the time of the single cluster.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ spec: {{zookeeper: {{connect: "{connect}"}}, clusterId: {name}, kafkaVersion: "3
 
 @contextmanager
 def create_clusters(server: EmbeddedZooKeeper, number: int, topics: int) -> Iterator[dict[str, str]]:
-    """So many clusters of so many topics, each with an id of its own; gives their connect strings by name."""
+    """Create clusters, each with its own id and ``topics`` topics; yield their connect strings by name."""
     with ExitStack() as stack:
         found = {}
         for one in range(number):
@@ -49,14 +49,14 @@ def create_clusters(server: EmbeddedZooKeeper, number: int, topics: int) -> Iter
 
 
 def write_documents(folder: Path, connects: dict[str, str]) -> Path:
-    """One ``Cluster`` document for each connect string, in one file below ``folder``."""
+    """Write one ``Cluster`` document for each connect string into one file below ``folder``."""
     path = folder / "clusters.yaml"
     path.write_text("---\n".join(_CLUSTER_DOCUMENT.format(name=name, connect=at) for name, at in connects.items()))
     return path
 
 
 def write_topics(folder: Path, names: list[str], topics: int) -> None:
-    """A file for each topic of each cluster."""
+    """Write a file for each topic of each cluster."""
     for name in names:
         clusters_.write_manifests(folder / name, topics)
         for path in (folder / name).rglob("*.yaml"):
@@ -66,17 +66,17 @@ def write_topics(folder: Path, names: list[str], topics: int) -> None:
 
 
 def topic_of_file(path: Path) -> str:
-    """The topic that a file of ``fleet.write_manifests`` is about."""
+    """Return the topic of a file of ``clusters.write_manifests``."""
     return clusters_.topic_name(int(path.stem))
 
 
 def plan_command(folder: Path, *more: str) -> list[str]:
-    """The plan that is measured; ends with 0 only if nothing is pending and nothing has failed."""
+    """Return the measured command; its exit code is 0 only without changes and errors."""
     return topiarist_command("plan", str(folder), "--exit-code", *more)
 
 
 def measure(number: int = CLUSTERS, topics: int = TOPICS) -> dict[str, Any]:
-    """The whole process over many clusters, in turns with one of as many topics: what disturbs one disturbs both."""
+    """Measure many clusters in turns with one cluster of as many topics, so that other load affects both."""
     with (
         adopted_cluster(number * topics) as (_, connect, one),
         make_memory_folder() as name,

@@ -1,8 +1,7 @@
 """Every benchmark, one after the other, as one JSON document: ``make bench``.
 
-Each figure stands beside its goal (seconds on a machine like the one that the goals were made on) and its gate: a
-ratio or a count from the same run, which holds on any machine. Ends with 1 if a gate does not hold; seconds decide
-nothing.
+Each figure has a goal (seconds on the reference machine) and a gate: a ratio or a count from the same run, which holds
+on any machine. The exit code is 1 if a gate does not hold; seconds have no gate.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Figure = dict[str, Any]
 
 
 def make_figure(goal: str, what: str, measured: str, wanted: str, gate: tuple[str, bool]) -> Figure:
-    """One line of the table; ``gate`` is what was seen, in words, and whether it is as it must be."""
+    """Return one line of the table; ``gate`` is the observed value as text, and whether the gate holds."""
     return {"goal": goal, "what": what, "measured": measured, "wanted": wanted, "gate": gate[0], "holds": gate[1]}
 
 
@@ -131,7 +130,7 @@ def measure_computing() -> list[Figure]:
 
 
 def measure_policies() -> list[Figure]:
-    """What policies add to G1."""
+    """Measure the time that policies add to G1."""
     seen = policies.measure()
     every = seen["evaluations"] == seen["topics"] * seen["rules"]
     return [
@@ -147,7 +146,7 @@ def measure_policies() -> list[Figure]:
 
 
 def main() -> int:
-    """Run everything and print it; 1 if a gate does not hold."""
+    """Run everything and print it; return 1 if a gate does not hold."""
     compile_package()
     groups: list[Callable[[], list[Figure]]] = [
         measure_planning,

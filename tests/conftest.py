@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 from support.secret_scanner import pytest_configure, pytest_runtest_makereport, pytest_runtest_teardown
 from support.zookeeper.client import connect_client
 from support.zookeeper.proxy import Proxy
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.cli import clusters
 from topiarist.kafka.types import Broker

@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
         report = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
         written = {ROOT / "docs" / "performance.md": table(report), ROOT / "README.md": readme_table(report)}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        print(f"{arguments[0]}: these are no figures: {error!r}", file=sys.stderr)
+        print(f"{arguments[0]}: not a file of figures: {error!r}", file=sys.stderr)
         return 1
     for page, text in written.items():
         write_table(page, text)

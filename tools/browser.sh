@@ -3,8 +3,8 @@
 #
 # Usage: tools/browser.sh PYTHON
 # PYTHON: an interpreter that can import playwright. TOPIARIST_CHROMIUM: a browser to use, whatever else there is.
-# One that is installed is taken. Otherwise: where there is Debian's, and we are root, that one; everywhere else the one
-# that belongs to Playwright, into TOPIARIST_CACHE (.cache by default). Ends with 3 if neither can be had.
+# An installed browser is used. Otherwise the script installs Debian's package if it runs as root on Debian, else
+# Playwright's browser, into TOPIARIST_CACHE (.cache by default). Ends with 3 if neither can be installed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 export PLAYWRIGHT_BROWSERS_PATH=${TOPIARIST_CACHE:-$here/../.cache}/playwright
@@ -26,7 +26,7 @@ found && exit 0
 echo "installing a headless Chromium; the first time this takes a minute ..." >&2
 { debian || "$1" -m playwright install --only-shell chromium; } >&2 || true
 found || {
-  echo "A Chromium is needed to look at pages and could not be installed (see above): install one, or say where one is" \
-    "with TOPIARIST_CHROMIUM, then run: make test-browser" >&2
+  echo "A Chromium is needed to test pages and could not be installed (see above): install one, or give its path" \
+    "in TOPIARIST_CHROMIUM, then run: make test-browser" >&2
   exit 3
 }

@@ -42,7 +42,7 @@ def build_files(manifests: Mapping[str, str]) -> dict[Path, str]:
 def to_template(text: str, condition: str, annotations: str) -> str:
     """Return a manifest as a template; raise ``ValueError`` for text that contains template syntax."""
     if "{{" in text:
-        raise ValueError("a manifest of which a template is to be made holds {{")
+        raise ValueError("a manifest that becomes a template contains {{")
     head, _, body = text.partition("\n")
     marked = _METADATA_NAME.sub(lambda found: found[0] + _LABELS_TEMPLATE.format(annotations), body)
     return f"{head}\n{{{{- if {condition} }}}}\n{marked}{{{{- end }}}}\n"

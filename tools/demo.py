@@ -51,13 +51,11 @@ class Demo:
         )
         self.run_command("topiarist validate manifests")
         self.run_command("topiarist plan manifests")
-        print_remark(
-            "orders is created, payments taken on. clicks differs and was never ours: it is left alone and said."
-        )
+        print_remark("orders is created, payments is adopted. clicks differs and has no owner: it is refused.")
         self.run_command("topiarist apply manifests --yes", code=4)
-        print_remark("With --adopt somebody has decided that clicks is ours from now on.")
+        print_remark("--adopt=clicks allows topiarist to own clicks and to change it.")
         self.run_command("topiarist apply manifests --yes --adopt=clicks")
-        print_remark("The cluster is what git says. A second run finds nothing to do, and writes nothing.")
+        print_remark("The cluster now equals the manifests. A second run has no changes and writes nothing.")
         self.run_command("topiarist plan manifests")
         print_remark("Orders grow: more partitions, and two weeks of history.")
         orders = self._folder / "manifests" / "topics" / "orders.yaml"
@@ -65,10 +63,10 @@ class Demo:
         self.edit_file(
             orders, text.replace("partitions: 6", "partitions: 12").replace("604800000  # 7", "1209600000  # 14")
         )
-        print_remark("The plan shows the very replica lists that apply will write.")
+        print_remark("The plan shows the replica lists that apply will write.")
         self.run_command("topiarist plan manifests")
         self.run_command("topiarist apply manifests --yes")
-        print_remark("And a manifest with mistakes: all of them at once, each with its place.")
+        print_remark("A manifest with errors: all are reported at once, each with its location.")
         self.edit_file(self._folder / "manifests" / "topics" / "refunds.yaml", INVALID_MANIFEST)
         self.run_command("topiarist validate manifests", code=1)
 
@@ -80,7 +78,7 @@ class Demo:
         try:
             exit_code = process.wait()
         except KeyboardInterrupt:
-            process.wait()  # Ctrl-C has reached the command too: wait until it ends in order
+            process.wait()  # Ctrl-C has reached the command too: wait until it ends
             raise
         except SystemExit:
             process.terminate()
@@ -119,18 +117,16 @@ def main() -> int:
             demo.run_cluster(f"{server.connect}/kafka") as cluster,
         ):
             shutil.copytree(MANIFESTS, Path(folder, "manifests"))
-            print("A real ZooKeeper is up, with six brokers in three racks that are played for you.")
+            print("A real ZooKeeper is running, with six simulated brokers in three racks.")
             print(f"\n$ export TOPIARIST_ZOOKEEPER={cluster.connect}")
             Demo(Path(folder), cluster.connect).run()
     except TopiaristError as error:
         print(error, file=sys.stderr)
         return int(error.reason.exit_code)
     except KeyboardInterrupt:
-        print("\ninterrupted; everything that was started has ended", file=sys.stderr)
+        print("\ninterrupted; all started processes have ended", file=sys.stderr)
         return 128 + signal.SIGINT
-    print(
-        "\nThat is all: ZooKeeper and the played cluster have ended. `topiarist dev` leaves one running to play with."
-    )
+    print("\nEnd of the demo: ZooKeeper and the simulated cluster have ended. `topiarist dev` starts them for you.")
     return 0
 
 

@@ -76,7 +76,7 @@ def missing_cases(record: Mapping[str, Any]) -> Iterator[str]:
     """Yield an error for each fault without a case in the record."""
     for number in (number for number, fault in load_matrix().items() if "folder" not in fault):
         if not record["faults"].get(number, {}).get("cases"):
-            yield f"{number}: no test of it has passed in that run"
+            yield f"{number}: no test of this fault passed in the run"
 
 
 def main(arguments: list[str]) -> int:

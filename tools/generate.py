@@ -109,7 +109,7 @@ def main(arguments: list[str]) -> int:
     generated = generate_manifests()
     stale += write_or_check(generated, bool(arguments))
     for path in stray_files(generated):
-        print(f"{path.relative_to(ROOT)}: nothing makes it; delete it", file=sys.stderr)
+        print(f"{path.relative_to(ROOT)}: no source generates it; delete it", file=sys.stderr)
         stale += 1
     return 1 if stale and arguments else 0
 
@@ -119,9 +119,7 @@ def write_or_check(wanted: Mapping[Path, str], check: bool) -> int:
     stale = [path for path in wanted if not path.exists() or path.read_text(encoding="utf-8") != wanted[path]]
     for path in stale:
         if check:
-            print(
-                f"{path.relative_to(ROOT)}: out of step with what it is made from; run: make generate", file=sys.stderr
-            )
+            print(f"{path.relative_to(ROOT)}: differs from its source; run: make generate", file=sys.stderr)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(wanted[path], encoding="utf-8")

@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
         for release in releases or RELEASES:
             print(f"Kafka {release}: {pin(release)} jars pinned" if pins else f"Kafka {release}: {fetch_jars(release)}")
         if not pins:
-            print(f"our Java programs: {compile_programs()}")
+            print(f"Java programs of the tests: {compile_programs()}")
     except JarsError as error:
         print(f"{error}", file=sys.stderr)
         return 1

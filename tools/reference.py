@@ -11,7 +11,7 @@ import ast
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -152,67 +152,36 @@ def bounds(schema: Schema) -> str:
     return f", from {low}" if low is not None else ""
 
 
-def schema_part(name: str) -> str:
-    """Return all fields of a manifest's schema."""
-    document = json.loads((ROOT / "schemas" / f"{name}.json").read_text(encoding="utf-8"))
-    rows = (
-        (f"`{field.path}`", field.kind, field.meaning)
-        for field in FieldTable(document, linked=False).list_fields(document)
-    )
-    return table(("field", "takes", "meaning"), rows)
+def load_schema(name: str) -> Schema:
+    """Return a schema of ``schemas/``."""
+    document: Schema = json.loads((ROOT / "schemas" / f"{name}.json").read_text(encoding="utf-8"))
+    return document
 
 
-def chart_part() -> str:
-    """Return all values of the chart."""
-    document = json.loads(chart_files.SCHEMA.read_text(encoding="utf-8"))
-    rows = (
-        (f"`{field.path}`", field.kind, field.meaning)
-        for field in FieldTable(document, linked=False).list_fields(document)
-    )
-    return table(("value", "takes", "meaning"), rows)
+def schema_part(document: Schema, head: str = "field") -> str:
+    """Return all fields of a manifest's schema, or all values of the chart's."""
+    fields = FieldTable(document, linked=False).list_fields(document)
+    return table((head, "takes", "meaning"), ((f"`{field.path}`", field.kind, field.meaning) for field in fields))
 
 
-def plan_part() -> str:
-    """Return the plan's schema: one table for the document and for each of its definitions."""
-    document = json.loads((ROOT / "schemas" / "plan.json").read_text(encoding="utf-8"))
-    fields = FieldTable(document, linked=True)
-    parts = [f"### document\n\n{document['description']}\n\n{_plan_table(fields, document)}"]
-    return "\n" + "\n".join([*parts, *_definitions(document, fields)]) + "\n"
+def document_part(document: Schema, left_out: Container[str] = ()) -> str:
+    """Return the schema of a document: one table for the document and for each of its definitions."""
+    table_text = _field_table(FieldTable(document, linked=True), document)
+    return f"\n### document\n\n{document['description']}\n\n{table_text}" + definitions_part(document, left_out)
+
+
+def definitions_part(document: Schema, left_out: Container[str] = ()) -> str:
+    """Return the definitions of a schema: one table for each, such as the kinds of rows of a snapshot."""
+    return "\n" + "\n".join(_definitions(document, FieldTable(document, linked=True), left_out)) + "\n"
 
 
 def describe_part() -> str:
-    """Return the schema of a description: one table for the document and for each of its own definitions.
-
-    Definitions that equal those of the plan become links to the plan's page.
-    """
-    document = json.loads((ROOT / "schemas" / "describe.json").read_text(encoding="utf-8"))
-    shared = json.loads((ROOT / "schemas" / "plan.json").read_text(encoding="utf-8"))["definitions"]
-    own = {name: schema for name, schema in document["definitions"].items() if shared.get(name) != schema}
-    fields = FieldTable(document, linked=True)
-    parts = [f"### document\n\n{document['description']}\n\n{_plan_table(fields, document)}"]
-    parts += _definitions({"definitions": own}, fields)
-    text = "\n" + "\n".join(parts) + "\n"
-    return re.sub(r"\]\(#([a-z]+)\)", lambda link: link[0] if link[1] in own else f"](plan-format.md#{link[1]})", text)
-
-
-def list_part() -> str:
-    """Return the schema of a list: one table for the document and for each definition."""
-    document = json.loads((ROOT / "schemas" / "list.json").read_text(encoding="utf-8"))
-    fields = FieldTable(document, linked=True)
-    parts = [f"### document\n\n{document['description']}\n\n{_plan_table(fields, document)}"]
-    return "\n" + "\n".join([*parts, *_definitions(document, fields)]) + "\n"
-
-
-def snapshot_part() -> str:
-    """Return the snapshot's schema: one table for each kind of row."""
-    document = json.loads((ROOT / "schemas" / "snapshot.json").read_text(encoding="utf-8"))
-    return "\n" + "\n".join(_definitions(document, FieldTable(document, linked=True))) + "\n"
-
-
-def status_part() -> str:
-    """Return the schema of the operator's statuses: one table for each definition."""
-    document = json.loads((ROOT / "schemas" / "status.json").read_text(encoding="utf-8"))
-    return "\n" + "\n".join(_definitions(document, FieldTable(document, linked=True))) + "\n"
+    """Return the schema of a description; definitions that equal those of the plan become links to the plan's page."""
+    document, shared = load_schema("describe"), load_schema("plan")["definitions"]
+    foreign = {name for name, schema in document["definitions"].items() if shared.get(name) == schema}
+    text = document_part(document, foreign)
+    anchors = {name.lower() for name in foreign}
+    return re.sub(r"\]\(#(\w+)\)", lambda link: f"](plan-format.md#{link[1]})" if link[1] in anchors else link[0], text)
 
 
 def drift_part() -> str:
@@ -220,42 +189,41 @@ def drift_part() -> str:
 
     The classes of findings have their own part (``drift_class_part``).
     """
-    document = json.loads((ROOT / "schemas" / "drift.json").read_text(encoding="utf-8"))
-    kind = document["definitions"]["class"]
-    own = {name: schema for name, schema in document["definitions"].items() if schema is not kind}
-    del kind["enumDescriptions"]
-    text = "\n" + "\n".join(_definitions({"definitions": own}, FieldTable(document, linked=True))) + "\n"
-    return text.replace("](#class)", "](#findings)")
+    document = load_schema("drift")
+    del document["definitions"]["class"]["enumDescriptions"]
+    return definitions_part(document, {"class"}).replace("](#class)", "](#findings)")
 
 
 def drift_class_part() -> str:
     """Return the classes of findings, from the schema."""
-    kind = json.loads((ROOT / "schemas" / "drift.json").read_text(encoding="utf-8"))["definitions"]["class"]
+    kind = load_schema("drift")["definitions"]["class"]
     words = zip(kind["enum"], kind["enumDescriptions"], strict=True)
     return table(("class", "meaning"), ((f"`{word}`", meaning) for word, meaning in words))
 
 
-def _definitions(document: Schema, fields: FieldTable) -> Iterator[str]:
+def _definitions(document: Schema, fields: FieldTable, left_out: Container[str]) -> Iterator[str]:
     for name, schema in document["definitions"].items():
+        if name in left_out:
+            continue
         about = schema["description"]
         if "enum" in schema:
             about += " One of " + ", ".join(f"`{word}`" for word in schema["enum"]) + "."
-        rows = f"\n{_plan_table(fields, schema)}" if "properties" in schema else ""
+        rows = f"\n{_field_table(fields, schema)}" if "properties" in schema else ""
         yield f"### {name}\n\n{about}\n{rows}"
 
 
 def report_part() -> str:
     """Return the lines of a report: one table for each kind; changes and records link to the plan's page."""
-    document = json.loads((ROOT / "schemas" / "report.json").read_text(encoding="utf-8"))
+    document = load_schema("report")
     fields = FieldTable(document, linked=True)
     parts = []
     for name in ("header", "topic", "summary"):
         schema = document["definitions"][name]
-        parts.append(f"### {name}\n\n{schema['description']}\n\n{_plan_table(fields, schema)}")
+        parts.append(f"### {name}\n\n{schema['description']}\n\n{_field_table(fields, schema)}")
     return ("\n" + "\n".join(parts) + "\n").replace("](#", "](plan-format.md#")
 
 
-def _plan_table(fields: FieldTable, schema: Schema) -> str:
+def _field_table(fields: FieldTable, schema: Schema) -> str:
     rows = ((f"`{field.path}`", field.kind, field.meaning) for field in fields.list_fields(schema))
     return table(("field", "holds", "meaning"), rows)
 
@@ -370,23 +338,23 @@ def _first_sentence(docstring: str) -> str:
 
 PARTS: Mapping[str, Callable[[], str]] = {
     "commands": cli_reference.commands_part,
-    "topic-fields": lambda: schema_part("topic"),
-    "cluster-fields": lambda: schema_part("cluster"),
-    "policy-fields": lambda: schema_part("policy"),
+    "topic-fields": lambda: schema_part(load_schema("topic")),
+    "cluster-fields": lambda: schema_part(load_schema("cluster")),
+    "policy-fields": lambda: schema_part(load_schema("policy")),
     "policy-facts": cel_variable_part,
     "configs": config_part,
     "risks": risk_part,
-    "plan-fields": plan_part,
+    "plan-fields": lambda: document_part(load_schema("plan")),
     "report-fields": report_part,
-    "snapshot-fields": snapshot_part,
-    "status-fields": status_part,
+    "snapshot-fields": lambda: definitions_part(load_schema("snapshot")),
+    "status-fields": lambda: definitions_part(load_schema("status")),
     "metrics": metric_part,
     "describe-fields": describe_part,
-    "list-fields": list_part,
+    "list-fields": lambda: document_part(load_schema("list")),
     "drift-fields": drift_part,
     "drift-classes": drift_class_part,
     "modules": module_part,
-    "chart-values": chart_part,
+    "chart-values": lambda: schema_part(json.loads(chart_files.SCHEMA.read_text(encoding="utf-8")), "value"),
     "faults": fault_matrix.matrix_part,
 }
 
@@ -408,7 +376,7 @@ def main(arguments: list[str]) -> int:
             continue
         stale += 1
         if arguments:
-            print(f"{page.relative_to(ROOT)}: out of step with code or schemas; run: make generate", file=sys.stderr)
+            print(f"{page.relative_to(ROOT)}: differs from code or schemas; run: make generate", file=sys.stderr)
         else:
             page.write_text(wanted, encoding="utf-8")
     return 1 if stale and arguments else 0

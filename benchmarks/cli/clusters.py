@@ -1,6 +1,4 @@
-"""A large cluster and the manifests that describe it, for benchmarks: topics of 12 partitions, 3 replicas, 4
-overrides.
-"""
+"""A large cluster and its manifests, for benchmarks: topics of 12 partitions, 3 replicas, 5 overrides."""
 
 from __future__ import annotations
 
@@ -40,12 +38,12 @@ spec:
 
 
 def topic_name(number: int) -> str:
-    """The topic's name, of a usual length."""
+    """Return the name of a topic, of typical length."""
     return f"team.service.topic-{number:06d}"
 
 
 def topic_config(number: int) -> dict[str, str]:
-    """The overrides that the manifest asks for."""
+    """Return the config overrides of the manifest."""
     return {
         "retention.ms": str(86_400_000 + number),
         "cleanup.policy": "delete",
@@ -56,7 +54,7 @@ def topic_config(number: int) -> dict[str, str]:
 
 
 def write_manifests(folder: Path, count: int, per_folder: int = 1000) -> None:
-    """One file a topic, in folders of a thousand."""
+    """Write one file per topic, in folders of a thousand."""
     for number in range(count):
         place = folder / f"{number // per_folder:03d}"
         place.mkdir(exist_ok=True, parents=True)
@@ -66,9 +64,9 @@ def write_manifests(folder: Path, count: int, per_folder: int = 1000) -> None:
 
 @contextmanager
 def seeded_cluster(server: EmbeddedZooKeeper, chroot: str, count: int) -> Iterator[str]:
-    """A seeded cluster of ``count`` topics as others made them; gives its connect string.
+    """Seed a cluster of ``count`` topics without ownership records; yield its connect string.
 
-    Brokers and controller are there, but nobody plays their part: 120,000 partition states are not what is measured.
+    Brokers and controller are registered but not simulated: 120,000 partition states would not affect the figures.
     """
     outside = KazooClient(server.connect)
     outside.start()
@@ -87,7 +85,7 @@ def seeded_cluster(server: EmbeddedZooKeeper, chroot: str, count: int) -> Iterat
 
 
 def make_topic(number: int) -> Topic:
-    """A topic of the cluster, placed as we would place it."""
+    """Return a topic of the cluster, with the placement that topiarist computes."""
     start, shift = derive_start_and_shift(topic_name(number), BROKERS)
     lists = assign_replicas(BROKERS, 12, replication_factor=3, start=start, shift=shift)
     return Topic(topic_name(number), tuple(lists), topic_config(number))

@@ -1,4 +1,4 @@
-"""G11: how soon ``topiarist --help`` answers, and that ``plan`` does not load what it does not need."""
+"""G11: the time of ``topiarist --help``, and the packages that ``plan`` must not import."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ print(code, *[name for name in {unwanted!r} if name in sys.modules])
 
 
 def measure() -> dict[str, Any]:
-    """Seconds for ``--help``, and which of the unwanted packages a whole plan has imported (none)."""
+    """Return the seconds of ``--help``, and the unwanted packages that a plan has imported (none)."""
     run_process(topiarist_command("--help"))
     figures = summarize_runs([run_process(topiarist_command("--help")) for _ in range(RUNS)])
     return {"help_seconds": figures["seconds"], "imported_by_plan": _imported_packages()}
 
 
 def _imported_packages() -> list[str]:
-    """The unwanted packages that are loaded once a plan with something in it is made and printed."""
+    """Return the unwanted packages that are loaded after a plan with changes was printed."""
     with (
         tempfile.TemporaryDirectory() as folder,
         EmbeddedZooKeeper() as server,
@@ -40,8 +40,8 @@ def _imported_packages() -> list[str]:
     ):
         clusters.write_manifests(Path(folder), 20)
         script = _PLAN_SCRIPT.format(folder=folder, connect=connect, unwanted=UNWANTED_PACKAGES)
-        said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    code, *found = said.splitlines()[-1].split()
+        output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    code, *found = output.splitlines()[-1].split()
     if code != "0":
         raise RuntimeError(f"the plan ended with {code}")
     return found

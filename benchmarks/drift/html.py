@@ -1,8 +1,8 @@
-"""The page of a drift report with 20,000 findings in a real browser: milliseconds until what a key asked for is there.
+"""The page of a drift report with 20,000 findings in a real browser: milliseconds from a key to the drawn table.
 
-From the key's event until the frame after the one in which the table was drawn anew, so layout and paint are in it, and
-whatever else keeps the machine busy; ``work`` is what the page's own script took of it, layout included. Also how long
-the page takes to open and to sort, and how large it is. Nothing is decided by it.
+The time ends with the frame after the one that draws the table, so it includes layout, paint and all other load of the
+machine; ``work`` is the part of the page's own script, layout included. Also the time to open and to sort the page, and
+its size. These figures have no gate.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TIMING_SCRIPT = """() => {
 
 
 def measure_keys(page: Page) -> list[float]:
-    """Milliseconds for each key of every search, and for each that takes a letter away again."""
+    """Return the milliseconds for each key of every search, and for each backspace."""
     done: list[float] = []
     for text in SEARCHES:
         page.locator("#search").focus()
@@ -55,7 +55,7 @@ def measure_keys(page: Page) -> list[float]:
 
 
 def measure_sorts(page: Page) -> list[float]:
-    """Milliseconds for each column, up and down."""
+    """Return the milliseconds to sort by each column, ascending and descending."""
     done: list[float] = []
     for button in page.locator("#table th button").all():
         for _ in range(2):
@@ -67,7 +67,7 @@ def measure_sorts(page: Page) -> list[float]:
 
 
 def summarize_times(milliseconds: list[float]) -> dict[str, float]:
-    """Median, 99th percentile and worst."""
+    """Return median, 99th percentile and maximum."""
     ordered = sorted(milliseconds)
     return {
         "median_ms": round(statistics.median(ordered), 1),
@@ -78,7 +78,7 @@ def summarize_times(milliseconds: list[float]) -> dict[str, float]:
 
 
 def measure(clusters: int, findings: int) -> dict[str, Any]:
-    """One report of that size, opened once; the page holds what it can of it."""
+    """Open one report of this size once and measure it; the page may hold only a part of the findings."""
     with TemporaryDirectory() as name, sync_playwright() as playwright:
         out = Path(name, "report")
         generated_reports.write_report(out, generated_reports.make_findings(clusters, findings), days=60)
@@ -101,7 +101,7 @@ def measure(clusters: int, findings: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Print the figures of a page that is full, and of one of a fleet that it cannot hold."""
+    """Print the figures of a full page, and of a fleet with more findings than a page holds."""
     sizes = ((200, 20_000), (1000, 200_000))
     print(
         json.dumps(

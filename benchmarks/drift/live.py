@@ -20,7 +20,7 @@ _SELECTOR = "spec:\n  clusterSelector: {matchLabels: {env: prod}}\n"
 
 
 def measure(number: int, topics: int = TOPICS) -> dict[str, Any]:
-    """The whole process, three times; and once more through a proxy that counts what is asked, and each write."""
+    """Measure the whole process three times, and once more through a proxy that counts requests and writes."""
     with (
         make_memory_folder() as name,
         EmbeddedZooKeeper(jvm_options=["-Xmx3g"]) as server,
@@ -49,7 +49,7 @@ def measure(number: int, topics: int = TOPICS) -> dict[str, Any]:
 
 
 def _write_documents(folder: Path, connects: dict[str, str]) -> None:
-    """The documents of the clusters, all chosen by one label."""
+    """Write the documents of the clusters, all with one label for the selector."""
     path = fleets.write_documents(folder, connects)
     path.write_text(path.read_text().replace("metadata: {name: ", "metadata: {labels: {env: prod}, name: "))
 

@@ -1,4 +1,4 @@
-"""The physical plan by which Spark drops equal rows of a sample fleet, as JSON: its nodes, and what Python gets."""
+"""Spark's physical plan to drop equal rows of a sample fleet, as JSON: its nodes, and the rows left for Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from topiarist.drift.spark import job, session, specs
 
 
 def inspect_plan(folder: Path) -> dict[str, Any]:
-    """What is found of the fleet below ``folder``."""
+    """Return the plan and the counts of rows for the fleet below ``folder``."""
     desired = load.load_manifests(
         Settings(paths=(str(folder / "manifests"),), snapshot="any", verbosity=-1), with_policies=False
     ).desired

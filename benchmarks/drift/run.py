@@ -1,4 +1,4 @@
-"""G12 to G14: ``topiarist drift`` over sample fleets, whole processes with their JVMs, beside what they may cost.
+"""G12 to G14: ``topiarist drift`` over sample fleets, whole processes with their JVMs, and their gates.
 
 Every run must find what was made to differ, and nothing else, and both engines must write the same bytes. What is
 counted decides: no Python in the plan that drops equal rows, memory flat from one million topics to five, and one
@@ -31,10 +31,10 @@ from support.drift import drifted_fleet, skewed_fleet
 ENGINES = ("python", "spark")
 
 TOPICS = 1000
-"""Topics of a cluster."""
+"""Topics per cluster."""
 
 DIFFERING_TOPICS = 200
-"""Topics that differ in one way or another, of every kind of drift."""
+"""Topics that differ, of every kind of drift."""
 
 RUNS = 3
 
@@ -42,13 +42,13 @@ Figure = dict[str, Any]
 
 
 def drift_command(sample: drifted_fleet.DriftedFleet, engine: str, out: Path) -> list[str]:
-    """One report."""
+    """Make one report."""
     snapshots = ["--snapshots", str(sample.snapshots)]
     return topiarist_command("drift", str(sample.manifests), *snapshots, "--engine", engine, "--out", str(out), "-q")
 
 
 def run_reports(sample: drifted_fleet.DriftedFleet, engine: str, folder: Path, runs: int) -> list[ProcessRun]:
-    """So many reports of a fleet; it ends with 1 where a cluster has no snapshot. Raises if a finding is wrong."""
+    """Make some reports of a fleet (exit code 1: a cluster has no snapshot); raise if a finding is wrong."""
     expected = 1 if any(kind == "unknown" for _, _, kind, _ in sample.expected) else 0
     found = [run_process_tree(drift_command(sample, engine, folder / engine), expected) for _ in range(runs)]
     rows = map(json.loads, (folder / engine / "findings.jsonl").read_text().splitlines())
@@ -58,12 +58,12 @@ def run_reports(sample: drifted_fleet.DriftedFleet, engine: str, folder: Path, r
 
 
 def make_figure(sample: drifted_fleet.DriftedFleet, clusters: int, topics: int, runs: list[ProcessRun]) -> Figure:
-    """What there is to say of some reports."""
+    """Return the figures of some reports."""
     return {"clusters": clusters, "topics": clusters * topics, "findings": len(sample.expected), **summarize_runs(runs)}
 
 
 def measure_small(clusters: int, runs: int) -> Figure:
-    """G14: both engines in turns over one fleet, after a run each that does not count."""
+    """Measure G14: both engines in turns over one fleet, after a warm-up run of each."""
     with make_memory_folder() as name:
         folder = Path(name)
         sample = drifted_fleet.make_fleet(folder, clusters + 1, TOPICS, min(DIFFERING_TOPICS, clusters))
@@ -83,7 +83,7 @@ def measure_small(clusters: int, runs: int) -> Figure:
 
 
 def measure_large(clusters: int, runs: int) -> Figure:
-    """G12 and G13: by each engine, cold each time."""
+    """Measure G12 and G13 by each engine, with a cold start each time."""
     with make_memory_folder() as name:
         sample = drifted_fleet.make_fleet(Path(name), clusters + 1, TOPICS, DIFFERING_TOPICS)
         taken = {engine: run_reports(sample, engine, Path(name), runs) for engine in ENGINES}
@@ -91,7 +91,7 @@ def measure_large(clusters: int, runs: int) -> Figure:
 
 
 def measure_skew(others: int, size: int, runs: int) -> Figure:
-    """One cluster ``others`` times larger than the others, beside as many rows and documents in even clusters."""
+    """Measure a fleet with one cluster ``others`` times larger, and one of equal clusters with as many rows."""
     taken: dict[str, Figure] = {}
     for engine in ENGINES:
         for made in (skewed_fleet.make_skewed_fleet, skewed_fleet.make_even_fleet):
@@ -107,7 +107,7 @@ def _seconds_ratio(one: Figure, other: Figure) -> float:
 
 
 def inspect_spark_plan(sample: drifted_fleet.DriftedFleet) -> Figure:
-    """How Spark drops what is equal: the nodes of its physical plan, and how many rows came out of it for Python."""
+    """Return the nodes of Spark's physical plan, and the number of rows that it leaves for Python."""
     script = [sys.executable, "-P", "-m", "benchmarks.drift.planning", str(sample.manifests.parent)]
     done = subprocess.run(script, stdout=subprocess.PIPE, check=True, text=True)
     found: Figure = json.loads(done.stdout)
@@ -115,14 +115,14 @@ def inspect_spark_plan(sample: drifted_fleet.DriftedFleet) -> Figure:
 
 
 def measure_live(clusters: int) -> Figure:
-    """Clusters as they are, as chroots of one real ZooKeeper."""
+    """Measure live clusters, as chroots of one real ZooKeeper."""
     script = [sys.executable, "-P", "-m", "benchmarks.drift.live", str(clusters)]
     found: Figure = json.loads(subprocess.run(script, stdout=subprocess.PIPE, check=True, text=True).stdout)
     return found
 
 
 def check_gates(figures: Mapping[str, Figure]) -> dict[str, bool]:
-    """What must hold on any machine, of what was measured."""
+    """Return the gates, which hold on any machine, with their results."""
     held: dict[str, bool] = {}
     if one := figures.get("G14"):
         held["G14: both engines write the same bytes"] = one["same_bytes"]

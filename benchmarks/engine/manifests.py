@@ -1,4 +1,4 @@
-"""G10: the strict YAML loader against PyYAML's C loader, and what reading, checking and building manifests adds."""
+"""G10: the strict YAML parser compared with PyYAML's C loader, and the whole load of manifests from files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DOCUMENTS = 10_000
 
 
 def make_document(number: int, group: str = "topiarist.dev") -> str:
-    """A topic as teams write it: 19 lines, labels, an annotation, five configs, a comment."""
+    """Return a typical Topic document: 19 lines, labels, an annotation, five configs, a comment."""
     return f"""apiVersion: {group}/v1
 kind: Topic
 metadata:
@@ -42,7 +42,7 @@ spec:
 
 
 def measure() -> dict[str, Any]:
-    """Figures of G10: seconds for 10,000 documents, each a text of its own, and end to end from 10,000 files."""
+    """Return the figures of G10: seconds for 10,000 separate documents, and end to end from 10,000 files."""
     texts = [make_document(number).encode() for number in range(DOCUMENTS)]
 
     def strictly() -> list[object]:

@@ -21,7 +21,7 @@ RACKS = 3
 
 
 def measure() -> dict[str, Any]:
-    """Medians of five, rows made anew each time; the worst is what counts. ``plain`` is the same without the rows."""
+    """Return medians of five runs with fresh placers; the slowest case counts. ``plain`` is Kafka's algorithm."""
     cases: dict[str, float] = {}
     for size in BROKER_COUNTS:
         for racked in (False, True):
@@ -57,7 +57,7 @@ def _seconds(brokers: Sequence[Broker], topics: int, partitions: int) -> float:
 
 
 def _kafka_algorithm_seconds() -> float:
-    """The algorithm as Kafka writes it, list by list, for the first case without racks."""
+    """Return the seconds of Kafka's own algorithm, list by list, for the first case without racks."""
     topics, partitions = SHAPES[0]
     size = BROKER_COUNTS[0]
     points = [derive_start_and_shift(f"topic-{number}", range(size)) for number in range(topics)]

@@ -1,7 +1,6 @@
-"""G1 and G2: ``topiarist plan`` as a whole process, with nothing to do, over 10,000 and 100,000 topics; and G5, its
-server.
+"""G1, G2 and G5: ``topiarist plan`` as a whole process without changes, over 10,000 and 100,000 topics, and its server.
 
-The figures that hold on any machine: no write, at most 140 ZooKeeper requests for 10,000 topics (30,000 znodes), and a
+The gates hold on any machine: no write, at most 140 ZooKeeper requests for 10,000 topics (30,000 znodes), and a
 time per topic that does not grow with their number.
 """
 
@@ -32,7 +31,7 @@ from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 @contextmanager
 def adopted_cluster(count: int) -> Iterator[tuple[EmbeddedZooKeeper, str, Path]]:
-    """A cluster of ``count`` topics with records, the connect string, and the folder of their manifests."""
+    """Yield a server with ``count`` adopted topics, the connect string, and the folder of their manifests."""
     with (
         make_memory_folder() as folder,
         EmbeddedZooKeeper(jvm_options=["-Xmx4g", FULL_JIT]) as server,
@@ -46,12 +45,12 @@ def adopted_cluster(count: int) -> Iterator[tuple[EmbeddedZooKeeper, str, Path]]
 
 
 def plan_command(folder: Path, connect: str) -> list[str]:
-    """The plan that is measured; ends with 0 only if nothing is pending."""
+    """Return the measured command; its exit code is 0 only without changes."""
     return topiarist_command("plan", str(folder), "--zookeeper", connect, "--kafka-version", "3.9", "--exit-code")
 
 
 def measure(count: int = 10_000) -> dict[str, Any]:
-    """The whole process, its requests, and the CPU that it costs the server."""
+    """Measure the whole process, its requests, and the CPU time of the server."""
     with adopted_cluster(count) as (server, connect, folder):
         runs: list[ProcessRun] = []
         server_cpu: list[float] = []

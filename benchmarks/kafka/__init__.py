@@ -1,5 +1,6 @@
 """Figures from real brokers: ``run`` is ``make bench-kafka``.
 
-``scene`` is the cluster and what is measured on it, ``metadata`` asks brokers who leads, ``contenders`` are topiarist
-and its rivals (``bare`` is one of them). ``side_by_side``, ``load`` and ``taking_over`` each measure one thing.
+``scene`` starts the cluster and takes the measurements, ``metadata`` reads the leaders from brokers, ``contenders`` has
+topiarist and its alternatives (``bare`` is one of them). ``side_by_side``, ``load`` and ``initialization`` each measure
+one property.
 """

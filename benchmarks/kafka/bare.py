@@ -1,8 +1,8 @@
-"""What somebody writes in an afternoon who has kazoo: reads what is there, compares, writes what differs.
+"""A short script over kazoo, for comparison: read the topics, compare, write the differences.
 
-``python bare.py CONNECT WANTED.json``. It is here to be compared with, and it is honest about speed: everything is
-asynchronous and nothing is read twice. It is not safe: no lock, no fence, no transaction, no versions, no look at
-racks, deletions, reassignments, migration or its own half-done work; and it places replicas in its own way.
+Usage: ``python bare.py CONNECT WANTED.json``. It is as fast as possible: every request is asynchronous and nothing is
+read twice. It is not safe: it has no lock, no fence, no transactions and no versions, and it ignores racks, deletions,
+reassignments, the KRaft migration and its own incomplete work. It also places replicas in its own way.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Topics = Mapping[str, Mapping[str, Any]]
 
 
 def encode_json(value: Any) -> bytes:
-    """JSON as Kafka writes it."""
+    """Return JSON as Kafka writes it."""
     return json.dumps(value, separators=(",", ":")).encode()
 
 
 def assign_replicas(name: str, first: int, last: int, factor: int, brokers: list[int]) -> dict[str, list[int]]:
-    """Replica lists of some partitions: round and round."""
+    """Return replica lists for some partitions, round-robin."""
     start = zlib.crc32(name.encode())
     return {
         str(number): [brokers[(start + number + one) % len(brokers)] for one in range(factor)]
@@ -34,7 +34,7 @@ def assign_replicas(name: str, first: int, last: int, factor: int, brokers: list
 
 
 def ensure_topics(client: KazooClient, wanted: Topics) -> str:
-    """Make it so."""
+    """Create and change topics until they match ``wanted``; return a summary."""
     there = set(client.get_children("/brokers/topics"))
     brokers = sorted(map(int, client.get_children("/brokers/ids")))
     known = [name for name in wanted if name in there]
@@ -65,7 +65,7 @@ def ensure_topics(client: KazooClient, wanted: Topics) -> str:
 
 
 def main(connect: str, path: str) -> None:
-    """Connect, make it so, and say what was done."""
+    """Connect, apply the topics, and print a summary."""
     client = KazooClient(connect)
     client.start()
     print(ensure_topics(client, json.loads(Path(path).read_text())))

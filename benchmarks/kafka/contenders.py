@@ -1,7 +1,7 @@
-"""Who is compared, and what each is told: topiarist, and four ways in which people do the same without it.
+"""The compared programs and their command lines: topiarist, and four ways to do the same without it.
 
-All but Kafka's own command line tools are given all topics, and find out what differs; each as one process. Those take
-one topic a process, so they get few topics, and their figures are per topic.
+Each program but Kafka's command line tools gets all topics in one process and finds the differences itself. The command
+line tools need one process per topic, so they get few topics, and their figures are per topic.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Commands = list[list[str]]
 
 
 class Case(NamedTuple):
-    """A job: what all topics are to be, and the names of those that are not so yet."""
+    """A job: the specs of all topics, and the names of the topics that differ from them."""
 
     name: str
     desired: Topics
@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
 
 class Contender(NamedTuple):
-    """``commands`` are the processes for a case, given a folder that ``lay_out`` has filled."""
+    """A program; ``commands`` returns its processes for a case, given a folder with the files of ``write_inputs``."""
 
     name: str
     commands: Callable[[Cluster, Path, Case], Commands]
@@ -43,7 +43,7 @@ class Contender(NamedTuple):
 
 
 def write_inputs(folder: Path, desired: Topics) -> None:
-    """The same topics as manifests, one file each, and as the plain JSON that the short programs read."""
+    """Write the topics as manifests, one file each, and as the JSON that the other programs read."""
     (folder / "manifests").mkdir(exist_ok=True)
     for name, spec in desired.items():
         (folder / "manifests" / f"{name}.yaml").write_text(document("Topic", name, **spec))
@@ -51,7 +51,7 @@ def write_inputs(folder: Path, desired: Topics) -> None:
 
 
 def batch_command(kafka: Cluster, folder: Path) -> list[str]:
-    """A Java program over Kafka's Admin client: ``Batch.java``, 90 lines."""
+    """Return the command of ``Batch.java``, 90 lines over Kafka's Admin client."""
     command = java_command(
         fetch_jars(NEWEST), folder, ["Batch", kafka.bootstrap, str(folder / "wanted.json")], quiet=True
     )
@@ -60,7 +60,7 @@ def batch_command(kafka: Cluster, folder: Path) -> list[str]:
 
 
 def apply_command(kafka: Cluster, folder: Path, *words: str) -> list[str]:
-    """topiarist on the manifests."""
+    """Return the command of topiarist."""
     connection = ("--zookeeper", kafka.connect, "--kafka-version", kafka.version)
     return topiarist_command("apply", str(folder / "manifests"), *connection, "--yes", *words)
 
@@ -70,7 +70,7 @@ def _bare_command(kafka: Cluster, folder: Path) -> list[str]:
 
 
 def _script_commands(kafka: Cluster, folder: Path, case: Case) -> Commands:
-    """``kafka-topics.sh`` and ``kafka-configs.sh``, by their main classes; to find nothing to do is to describe all."""
+    """Return commands of ``kafka-topics`` and ``kafka-configs``, by main class; ``nothing`` is a describe."""
     topics, configs = main_class(NEWEST, "kafka-topics"), main_class(NEWEST, "kafka-configs")
     server = ("--bootstrap-server", kafka.bootstrap)
     if case.name == "nothing":

@@ -1,7 +1,7 @@
-"""From ``apply --wait`` to done for 1, 100 and 1,000 topics, beside the time that the controller itself needs.
+"""The duration of ``apply --wait`` for 1, 100 and 1,000 topics, compared with the time that the controller needs.
 
-That is: Kafka's own API is asked for the same topics by a client that runs and is connected already, and the time ends
-when the same state nodes are there. ``apply --wait`` is a whole process, from its start to its end.
+The controller's time is that of Kafka's own API: a connected client creates the same topics, and the time ends when the
+same partition states exist. ``apply --wait`` is a whole process, from its start to its end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BATCH_SIZE = 200
 
 
 class PartitionStates:
-    """Which partitions have a state, asked of ZooKeeper in a session of its own; ``left`` have not been seen yet."""
+    """The partitions without a partition state (``remaining``), read from ZooKeeper in a separate session."""
 
     def __init__(self, client: KazooClient, topics: Mapping[str, int]) -> None:
         self._client = client
@@ -41,7 +41,7 @@ class PartitionStates:
         }
 
     def poll(self) -> bool:
-        """Ask for the next few until one is missing; whether all have been seen."""
+        """Read the next states until one is missing; return whether all exist."""
         while self.remaining:
             paths = list(self.remaining)[:_BATCH_SIZE]
             answers = [(path, self._client.exists_async(path)) for path in paths]
@@ -53,7 +53,7 @@ class PartitionStates:
         return not self.remaining
 
     def wait(self) -> None:
-        """Until all are there."""
+        """Wait until all states exist."""
         never, deadline = threading.Event(), time.monotonic() + scene.USABLE_TIMEOUT_S
         while not self.poll():
             if time.monotonic() > deadline:
@@ -64,7 +64,7 @@ class PartitionStates:
 
 
 def measure_topiarist(kafka: Cluster) -> Iterator[tuple[int, float]]:
-    """Seconds of the process for each number of topics; all states are there when it ends, or this raises."""
+    """Yield the seconds of the process for each number of topics; raise if a state is missing at its end."""
     for size in TOPIC_COUNTS:
         wanted = make_topics(f"taken-{size}", size)
         with tempfile.TemporaryDirectory() as place:
@@ -72,12 +72,12 @@ def measure_topiarist(kafka: Cluster) -> Iterator[tuple[int, float]]:
             scene.wait_idle(kafka)
             seconds = run_process(apply_command(kafka, Path(place), "--wait")).seconds
         if not PartitionStates(kafka.client, dict.fromkeys(wanted, PARTITIONS)).poll():
-            raise RuntimeError("apply --wait has ended too early")
+            raise RuntimeError("apply --wait ended before all partitions had a state")
         yield size, seconds
 
 
 def measure_kafka_api(kafka: Cluster) -> Iterator[tuple[int, float]]:
-    """Seconds from the request to the last state node."""
+    """Yield the seconds from the request to the last partition state."""
     with Program("Clients", NEWEST) as program, ThreadPoolExecutor() as pool:
         clients = Clients(program, kafka.bootstrap)
         clients.controller()
@@ -89,19 +89,19 @@ def measure_kafka_api(kafka: Cluster) -> Iterator[tuple[int, float]]:
             answer = pool.submit(clients.create_unassigned, sizes, CONFIG)
             states.wait()
             seconds = time.perf_counter() - start
-            # A client whose request has timed out sends it again, and hears that the topics are there.
+            # A client sends a request again after a timeout, and then gets TopicExistsException.
             if wrong := [text for text in answer.result().values() if "TopicExistsException" not in text]:
                 raise RuntimeError(wrong[0])
             yield size, seconds
 
 
 def measure(rounds: int) -> list[dict[str, Any]]:
-    """Medians and ranges for each number of topics."""
+    """Return medians and ranges for each number of topics."""
     found: dict[str, dict[int, list[float]]] = {"apply": {}, "api": {}}
     for number in range(rounds):
         contenders = {"apply": measure_topiarist, "api": measure_kafka_api}
         for name in list(contenders) if number % 2 else reversed(contenders):
-            scene.log_progress(f"taking over, round {number + 1} of {rounds}: {name}")
+            scene.log_progress(f"initialization, round {number + 1} of {rounds}: {name}")
             with scene.start_cluster() as kafka, tempfile.TemporaryDirectory() as folder:
                 warm_up(kafka, Path(folder))
                 for size, seconds in contenders[name](kafka):

@@ -1,9 +1,9 @@
-"""2,000 topics of 12 partitions by ``apply --wait``: how long the controller takes, and how others fare meanwhile.
+"""2,000 topics of 12 partitions by ``apply --wait``: the controller's time, and the latency of other clients meanwhile.
 
-Three others go on asking. One lists reassignments: the controller answers that out of its one thread, behind all that
-waits there. One writes a topic as brokers do when they are asked for one, and looks when the controller has taken it
-over. One asks Kafka's API for a topic and waits for the answer, which comes when brokers know the leader: behind all
-logs that they still have to make, however little waits for the controller. With the default pace, with none, or others.
+Three other clients send requests all the time. One lists reassignments: the controller answers in its single thread,
+after all work in its queue. One writes a topic as brokers do for auto-creation, and waits until the controller has
+initialized it. One creates a topic by Kafka's API and waits for the response, which needs brokers that know the leader:
+they first create all logs in their own queue. Runs with the default limit of replicas in flight, without, or others.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ _PAUSE_S = 0.1
 
 
 def fit_open_files(topics: int) -> tuple[int, int]:
-    """How many brokers it takes to hold the topics (three, if they may have as many files open as that needs), and how
-    many topics that is: fewer, if it took more than six.
+    """Return the number of brokers that the limit of open files requires (three to six), and the number of topics.
+
+    The topics are fewer if six brokers cannot hold them.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -60,7 +61,7 @@ def fit_open_files(topics: int) -> tuple[int, int]:
 
 
 class Probe:
-    """Somebody who asks again and again, in a thread of his own: ``seconds`` for each answer."""
+    """A client that sends requests in its own thread; ``seconds`` has the latency of each."""
 
     def __init__(self, request: Callable[[], object]) -> None:
         self.seconds: list[float] = []
@@ -75,7 +76,7 @@ class Probe:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ask no more; the last answer is waited for."""
+        """Stop after the response to the last request."""
         self._stopped.set()
         self._thread.join()
 
@@ -89,7 +90,7 @@ class Probe:
             self.seconds.append(time.perf_counter() - start)
 
     def figures(self) -> dict[str, Any]:
-        """The figures."""
+        """Return the figures."""
         return {
             "asked": len(self.seconds),
             "failed": len(self.failures),
@@ -100,7 +101,7 @@ class Probe:
 
 
 def _make_create_request(clients: Clients) -> Callable[[], object]:
-    """Have one more topic made through Kafka's API; raises if it was refused, or took half a minute."""
+    """Create one more topic by Kafka's API; raise if it was refused, or took half a minute."""
     numbers = count()
 
     def ask() -> None:
@@ -111,7 +112,7 @@ def _make_create_request(clients: Clients) -> Callable[[], object]:
 
 
 def _make_write_request(client: KazooClient) -> Callable[[], object]:
-    """Write one more topic, and wait until the controller has taken it over."""
+    """Write one more topic, and wait until the controller has initialized it."""
     numbers = count()
 
     def write() -> None:
@@ -126,7 +127,7 @@ def _make_write_request(client: KazooClient) -> Callable[[], object]:
 
 @contextmanager
 def run_probes(kafka: Cluster) -> Iterator[dict[str, Probe]]:
-    """All three, each in a session or a process of its own, asking until the block ends."""
+    """Run the three clients until the block ends, each in a separate session or process."""
     with ExitStack() as stack:
         lists, asks = (Clients(stack.enter_context(Program("Clients", NEWEST)), kafka.bootstrap) for _ in range(2))
         probes = {
@@ -140,7 +141,7 @@ def run_probes(kafka: Cluster) -> Iterator[dict[str, Probe]]:
 
 
 def measure_run(brokers: int, topics: int, max_inflight: int) -> dict[str, Any]:
-    """A whole run with so many replicas per broker ahead, in a cluster of its own, and what others felt of it."""
+    """Measure a run with this limit of replicas in flight, in a fresh cluster, and the other clients meanwhile."""
     wanted = make_topics("load", topics, PARTITIONS)
     with (
         scene.start_cluster(brokers, heap="1500m") as kafka,
@@ -164,7 +165,7 @@ def measure_run(brokers: int, topics: int, max_inflight: int) -> dict[str, Any]:
 
 
 def measure(limits: Sequence[int] = (MAX_INFLIGHT_REPLICAS_PER_BROKER, 0), topics: int = TOPICS) -> dict[str, Any]:
-    """A run for each pace, in replicas per broker that may be ahead; 0 is none at all."""
+    """Measure a run for each limit of replicas in flight per broker; 0 is no limit."""
     brokers, topics = fit_open_files(topics)
     partitions = topics * PARTITIONS
     runs = []

@@ -1,7 +1,7 @@
-"""Kafka's Metadata request, as any client sends it before it uses a topic; asked of one broker, and nothing else asked.
+"""Kafka's Metadata request, which every client sends before it uses a topic, to a given broker.
 
-A client library would need a process of its own beside what is measured, and ask a broker of its own choice. This asks
-each broker, and of few topics at a time, so that the question is no load.
+A client library would need a separate process, and would choose the broker itself. This sends the request to each
+broker, for few topics at a time, so that it is no load.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TIMEOUT_S = 120.0
 
 
 class _Reader:
-    """Values one after the other out of a response."""
+    """A reader of the values of a response, in order."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -56,7 +56,7 @@ class BrokerConnection:
         self._socket.close()
 
     def count_leaders(self, topics: Sequence[str]) -> dict[str, int]:
-        """How many partitions of each topic have a leader, as this broker knows it; 0 for one that it does not know."""
+        """Return how many partitions of each topic have a leader for this broker; 0 for an unknown topic."""
         body = struct.pack("!i", len(topics)) + b"".join(map(_encode_text, topics))
         request = struct.pack("!hhi", _METADATA_API_KEY, _METADATA_API_VERSION, 0) + _encode_text("benchmark") + body
         self._socket.sendall(struct.pack("!i", len(request)) + request)
@@ -78,13 +78,13 @@ class BrokerConnection:
 
 
 class PendingTopics(NamedTuple):
-    """Topics, with their partitions, that a broker has not shown with leaders yet."""
+    """The topics, with their partitions, that a broker does not yet report with leaders."""
 
     broker: BrokerConnection
     topics: dict[str, int]
 
     def poll(self) -> None:
-        """Ask for the next few until one of them is not ready."""
+        """Request the next topics until one of them is not ready."""
         while self.topics:
             names = list(self.topics)[:_BATCH_SIZE]
             ready = [name for name, led in self.broker.count_leaders(names).items() if led >= self.topics[name]]
@@ -95,7 +95,7 @@ class PendingTopics(NamedTuple):
 
 
 def make_pending(brokers: Sequence[BrokerConnection], topics: Mapping[str, int]) -> list[PendingTopics]:
-    """All topics, by their number of partitions, for all brokers."""
+    """Return all topics, by their number of partitions, for all brokers."""
     return [PendingTopics(broker, dict(topics)) for broker in brokers]
 
 
@@ -105,7 +105,7 @@ def _encode_text(text: str) -> bytes:
 
 
 def _read_topic(reader: _Reader) -> tuple[str, int]:
-    """A topic's name, and how many of its partitions have a leader."""
+    """Return a topic's name, and how many of its partitions have a leader."""
     reader.int16()  # an error stands for no partitions
     name = reader.text()
     reader.skip(1)  # whether it is Kafka's own

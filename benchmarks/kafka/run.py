@@ -1,8 +1,8 @@
-"""Figures from real brokers, one JSON document: ``make bench-kafka``; a person hears on standard error how far it is.
+"""Figures from real brokers, one JSON document: ``make bench-kafka``; the progress is on standard error.
 
-ROUNDS (2) is how often what is compared is done by everybody, PARTS which of ``side``, ``waiting`` and ``load`` are
-measured, PACES (1000 0) how many replicas per broker may be ahead in the runs of ``load``, 0 for no limit. Seconds
-decide nothing: it ends with 0 unless something could not be done at all.
+ROUNDS (2) is the number of runs of each compared program. PARTS selects from ``side``, ``waiting`` and ``load``. PACES
+(1000 0) are the limits of replicas in flight per broker in the runs of ``load``, 0 for no limit. Seconds have no gate:
+the exit code is 0 unless a measurement failed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PARTS = ("side", "waiting", "load")
 
 
 def main() -> int:
-    """Run what was asked for, and print it."""
+    """Run the selected parts and print the figures."""
     rounds = int(os.environ.get("ROUNDS") or 2)
     paces = [int(word) for word in (os.environ.get("PACES") or f"{MAX_INFLIGHT_REPLICAS_PER_BROKER} 0").split()]
     parts = (os.environ.get("PARTS") or " ".join(PARTS)).split()

@@ -1,4 +1,4 @@
-"""Three brokers to measure on, and what is measured: when a job is usable, what it costs, when all is quiet again."""
+"""A cluster of three brokers, and the measurements: the time until a job is usable, its cost, and idle servers."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ KAFKA_DEFAULTS = {
     "background.threads": 10,
     "zookeeper.session.timeout.ms": 18_000,
 }
-"""Kafka's own defaults, where the tests have less: threads, so that requests need not wait for each other, and a
-session that outlives a machine that is busy.
+"""Kafka's own defaults where the tests use less: threads for parallel requests, and a session timeout that a busy
+machine does not exceed.
 """
 
 USABLE_TIMEOUT_S = 300.0
-"""Seconds after which something that should become usable is given up."""
+"""Seconds to wait for a result to become usable."""
 
 _POLL_INTERVAL_S = 0.02
 _IDLE_CPU_SHARE = 0.4
@@ -38,9 +38,10 @@ _CONFIG_CHANGE_PATTERN = re.compile(rb"Processing override for entityPath: topic
 
 
 class Measurement(NamedTuple):
-    """One job: seconds of the whole process and until it was usable, CPU seconds of the process and (until both were
-    over) of ZooKeeper and the brokers, packets that ZooKeeper received, less what it receives anyhow, and how often the
-    controller told a broker to lead or follow something, on average over the brokers.
+    """The cost of one job: seconds of the process and until usable, CPU seconds, packets, controller requests.
+
+    CPU seconds of the servers end when the result is usable. Packets are those beyond the packets of idle clients. The
+    controller requests (to lead or follow partitions) are an average per broker.
     """
 
     seconds: float
@@ -52,20 +53,20 @@ class Measurement(NamedTuple):
 
 
 def log_progress(text: str) -> None:
-    """Tell a person how far it is."""
+    """Print a line of progress to standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def start_cluster(brokers: int = 3, heap: str = "512m") -> Iterator[Cluster]:
-    """A fresh cluster of the newest release, without racks."""
+    """Start a fresh cluster of the newest release, without racks."""
     racks = dict.fromkeys(range(1, brokers + 1))
     with ZooKeeper(NEWEST) as server, Cluster(server, NEWEST, racks, properties=KAFKA_DEFAULTS, heap=heap) as kafka:
         yield kafka
 
 
 def count_packets(kafka: Cluster) -> int:
-    """The packets that ZooKeeper has received so far, from everybody."""
+    """Return the number of packets that ZooKeeper has received from all clients."""
     with socket.create_connection(("127.0.0.1", kafka.zookeeper.port), timeout=60) as connection:
         connection.sendall(b"mntr")
         with connection.makefile("rb") as reply:
@@ -76,14 +77,14 @@ def count_packets(kafka: Cluster) -> int:
 
 
 def cluster_cpu_seconds(kafka: Cluster) -> float:
-    """CPU seconds that ZooKeeper and the brokers have used so far."""
+    """Return the CPU seconds that ZooKeeper and the brokers have used so far."""
     return process_cpu_seconds(kafka.zookeeper.pid) + sum(
         process_cpu_seconds(broker.pid) for broker in kafka.brokers.values()
     )
 
 
 def wait_idle(kafka: Cluster, timeout_s: float = 20.0) -> float:
-    """Wait until the servers use little of a core, as they always do; the packets a second that ZooKeeper has then."""
+    """Wait until the servers are idle; return the packets per second that ZooKeeper then receives."""
     never, deadline = threading.Event(), time.monotonic() + timeout_s
     while True:
         used, received, start = cluster_cpu_seconds(kafka), count_packets(kafka), time.monotonic()
@@ -99,7 +100,7 @@ def wait_idle(kafka: Cluster, timeout_s: float = 20.0) -> float:
 def measure_commands(
     kafka: Cluster, commands: Sequence[Sequence[str]], usable: Callable[[], object], idle_packets: float
 ) -> Measurement:
-    """Run processes one after the other, and wait for ``usable`` from their start on."""
+    """Run processes one after the other, and wait for ``usable`` from their start on; return the cost."""
     used, received, runs = cluster_cpu_seconds(kafka), count_packets(kafka), list[ProcessRun]()
     failed: list[Exception] = []
     logs = _open_logs(kafka)
@@ -137,7 +138,7 @@ def measure_commands(
 
 @contextmanager
 def watch_leaders(kafka: Cluster, topics: Mapping[str, int]) -> Iterator[Callable[[], bool]]:
-    """Whether the metadata of every broker shows a leader for every partition of topics, given by their partitions."""
+    """Return whether every broker reports a leader for every partition of the topics."""
     with ExitStack() as stack:
         brokers = [stack.enter_context(metadata.BrokerConnection(port)) for port in kafka.ports.values()]
         wanted = metadata.make_pending(brokers, topics)
@@ -152,7 +153,7 @@ def watch_leaders(kafka: Cluster, topics: Mapping[str, int]) -> Iterator[Callabl
 
 @contextmanager
 def watch_configs(kafka: Cluster, topics: Sequence[str]) -> Iterator[Callable[[], bool]]:
-    """Whether every broker has logged that it took up a change of each topic's config since now."""
+    """Return whether every broker has logged a change of each topic's config since this call."""
     logs = _open_logs(kafka)
     left = [set(topics) for _ in logs]
 
@@ -169,14 +170,14 @@ def _open_logs(kafka: Cluster) -> list[LogTail]:
 
 
 class LogTail:
-    """What is written to a file from now on, in whole lines."""
+    """A reader of the whole lines that are appended to a file from now on."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = path.stat().st_size
 
     def read_new(self) -> bytes:
-        """What has come since the last time."""
+        """Return the lines since the last call."""
         with self._path.open("rb") as file:
             file.seek(self._offset)
             found = file.read()

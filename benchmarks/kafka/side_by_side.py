@@ -1,8 +1,8 @@
-"""The same work by topiarist and by its rivals: 1,000 creates, nothing to do, 100 config changes, 100 growths.
+"""The same work by topiarist and its alternatives: 1,000 creates, nothing to do, 100 config changes, 100 growths.
 
-Each contender has a fresh cluster in each round, that a hundred topics have been through before, and does the four
-cases there one after the other; when all is quiet again, the next. Usable is: the metadata of every broker shows a
-leader for every partition (creates, growths), or every broker has logged that it took the change up (configs).
+Each contender has a fresh cluster in each round, warmed up with a hundred topics, and does the four cases there one
+after the other, each when the servers are idle again. A result is usable when every broker reports a leader for every
+partition (creates, growths), or when every broker has logged the change (configs).
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from benchmarks.kafka.scene import Measurement
 from support.kafka.cluster import Cluster
 
 TOPICS, CHANGED_TOPICS = 1000, 100
-"""How many there are, and how many of them get a config change or grow."""
+"""The number of topics, and of topics with a config change or a growth."""
 
 ONE_BY_ONE_TOPICS = 20
-"""How many those get that start a process for each topic, and as many config changes and growths."""
+"""The number of topics, config changes and growths for a contender with one process per topic."""
 
 PARTITIONS, GROWN_PARTITIONS, REPLICATION_FACTOR = 3, 6, 3
 CONFIG = {"retention.ms": "86400000", "min.insync.replicas": "2"}
 LONGER_RETENTION = {**CONFIG, "retention.ms": "172800000"}
 
 Measurements = dict[str, dict[str, list[Measurement]]]
-"""What was measured, by case and contender."""
+"""The measurements by case and contender."""
 
 
 def make_topics(prefix: str, count: int, partitions: int = PARTITIONS) -> dict[str, dict[str, Any]]:
-    """Topics that are alike."""
+    """Return topics with equal specs."""
     spec = {"partitions": partitions, "replicationFactor": REPLICATION_FACTOR, "config": CONFIG}
     return {f"{prefix}-{number:04}": dict(spec) for number in range(count)}
 
 
 def make_cases(topics: int, changed: int) -> Iterator[Case]:
-    """The four, in their order."""
+    """Return the four cases in their order."""
     wanted: Topics = make_topics("topic", topics)
     names = list(wanted)
     yield Case("creates", wanted, names)
@@ -54,7 +54,7 @@ def make_cases(topics: int, changed: int) -> Iterator[Case]:
 
 
 def warm_up(kafka: Cluster, folder: Path) -> None:
-    """Send other topics through first: a controller that has just started is slow for everybody."""
+    """Create other topics first: a controller is slow directly after its start."""
     before = make_topics("warm", 100)
     for wanted in (
         before,
@@ -66,7 +66,7 @@ def warm_up(kafka: Cluster, folder: Path) -> None:
 
 
 def watch_usable(kafka: Cluster, case: Case) -> AbstractContextManager[Any]:
-    """What tells when a case can be used."""
+    """Return the check that tells when the result of a case is usable."""
     if case.name == "configs":
         return scene.watch_configs(kafka, case.changed)
     if case.changed:
@@ -75,7 +75,7 @@ def watch_usable(kafka: Cluster, case: Case) -> AbstractContextManager[Any]:
 
 
 def measure_contender(contender: Contender) -> Iterator[tuple[str, Measurement]]:
-    """All cases of one contender, in a cluster of its own."""
+    """Measure all cases of one contender in a fresh cluster."""
     size = (ONE_BY_ONE_TOPICS, ONE_BY_ONE_TOPICS) if contender.one_by_one else (TOPICS, CHANGED_TOPICS)
     with (
         scene.start_cluster() as kafka,
@@ -94,7 +94,7 @@ def measure_contender(contender: Contender) -> Iterator[tuple[str, Measurement]]
 
 
 def measure(rounds: int, contenders: Sequence[Contender] = ALL_CONTENDERS) -> dict[str, Any]:
-    """Medians and ranges by case and contender; who takes one topic a process, in the first round only."""
+    """Return medians and ranges by case and contender; one-topic contenders run in the first round only."""
     found: Measurements = {case.name: {} for case in make_cases(1, 1)}
     for number in range(rounds):
         turn = number % len(contenders)
@@ -138,7 +138,7 @@ def _summarize_contender(case: str, figures: Sequence[Measurement], *, one_by_on
 
 
 def median_and_range(values: Sequence[float]) -> dict[str, float]:
-    """Median and range."""
+    """Return median and range."""
     return {
         "median": round(statistics.median(values), 3),
         "least": round(min(values), 3),

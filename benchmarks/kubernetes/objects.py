@@ -1,4 +1,4 @@
-"""Ten thousand Topic resources on a real API server, and what the operator makes of them, seen from outside."""
+"""Ten thousand Topic resources on a real API server, and measurements of the operator from outside."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _WRITE_METRIC = re.compile(
 
 
 def login(admin: Admin) -> kopf.ConnectionInfo:
-    """As the administrator of the test's API server."""
+    """Connect as the administrator of the API server."""
     return kopf.ConnectionInfo(server=admin.endpoint.url, ca_path=str(admin.endpoint.ca), token=admin.token)
 
 
 def make_topic_body(number: int, **metadata: Any) -> Mapping[str, Any]:
-    """The Topic that asks for what the cluster has."""
+    """Return the Topic that equals the topic of the cluster."""
     return {
         "apiVersion": "topiarist.dev/v1",
         "kind": "Topic",
@@ -46,7 +46,7 @@ class Topics:
         self.path = f"/apis/topiarist.dev/v1/namespaces/{namespace}/topics"
 
     async def create(self, count: int) -> None:
-        """Declare as many."""
+        """Create this many Topics."""
         room = asyncio.Semaphore(MAX_PARALLEL_REQUESTS)
 
         async def one(api: KubernetesClient, number: int) -> None:
@@ -57,12 +57,12 @@ class Topics:
             await asyncio.gather(*(one(api, number) for number in range(count)))
 
     async def count_ready(self) -> int:
-        """How many are Ready in their newest generation."""
+        """Return the number of Topics that are Ready in their newest generation."""
         async with KubernetesClient(lambda: login(self._admin)) as api:
             return sum([_is_ready(body) async for body in self._list(api)])
 
     async def are_ready(self, numbers: range) -> bool:
-        """Whether these are, asked one by one until one is not; to ask for all of them would be a load of its own."""
+        """Return whether these Topics are Ready, read one by one until one is not: a list of all would be a load."""
         async with KubernetesClient(lambda: login(self._admin)) as api:
             for number in numbers:
                 if not _is_ready(await api.get(f"{self.path}/{clusters.topic_name(number)}")):
@@ -70,7 +70,7 @@ class Topics:
         return True
 
     async def measure_changes(self, numbers: range) -> list[float]:
-        """One config value of each of these, one after the other: seconds from the request until it is Ready again."""
+        """Change one config value of each Topic in turn; return the seconds until each is Ready again."""
         found = []
         async with KubernetesClient(lambda: login(self._admin)) as api:
             for number in numbers:
@@ -95,7 +95,7 @@ class Topics:
 
 
 def count_writes(admin: Admin) -> int:
-    """How many writes of our kinds, and of Events, the API server has answered."""
+    """Return the number of writes of topiarist's kinds, and of Events, that the API server has served."""
     done = admin.kubectl("get", "--raw", "/metrics")
     found = (_WRITE_METRIC.match(line) for line in done.stdout.splitlines())
     return int(sum(float(each["number"]) for each in found if each))

@@ -1,7 +1,7 @@
-"""Figures of the operator, one JSON document: ``make bench-operator``; a person hears on standard error how far it is.
+"""Figures of the operator, one JSON document: ``make bench-operator``; the progress is on standard error.
 
-A real API server, etcd, ZooKeeper and the operator share this machine. TOPICS (10000) is how many there are. Seconds
-decide nothing: it ends with 1 only if a count is not what it must be, as writes where nothing is to do.
+A real API server, etcd, ZooKeeper and the operator share this machine. TOPICS (10000) is the number of Topics. Seconds
+have no gate: the exit code is 1 only if a count is wrong, such as writes without changes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RECONCILE_METRIC = 'controller_runtime_reconcile_total{controller="prod",result
 
 
 def main() -> int:
-    """Run it all, and print it."""
+    """Run all measurements and print the figures."""
     compile_package()
     topics = int(os.environ.get("TOPICS") or 10_000)
     report: dict[str, Any] = {"date": time.strftime("%Y-%m-%d"), "command": "make bench-operator"}
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def measure(server: ApiServer, folder: Path, connect: str, topics: int) -> dict[str, Any]:
-    """The figures, in the order in which they can be had."""
+    """Return the figures, in the order of the measurements."""
     declared = Topics(server.admin, NAMESPACE)
     operator = OperatorProcess(server, NAMESPACE, folder / "operator", "--period", "60")
     found: dict[str, Any] = {}
@@ -99,7 +99,7 @@ def measure(server: ApiServer, folder: Path, connect: str, topics: int) -> dict[
 
 
 def measure_steady(operator: OperatorProcess, seconds: float) -> Mapping[str, float]:
-    """What the process uses while nothing happens."""
+    """Return the resources that the idle process uses."""
     log_progress(f"nothing happens for {seconds:.0f} s")
     cpu, begun, count = process_cpu_seconds(operator.pid), time.monotonic(), count_reconciles(operator)
     time.sleep(seconds)
@@ -111,21 +111,21 @@ def measure_steady(operator: OperatorProcess, seconds: float) -> Mapping[str, fl
 
 
 def read_usage(operator: OperatorProcess) -> Mapping[str, float]:
-    """What the process has used since its start."""
+    """Return the resources that the process has used since its start."""
     status = Path(f"/proc/{operator.pid}/status").read_text()
     (peak,) = (line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
     return {"cpu_seconds": round(process_cpu_seconds(operator.pid), 1), "peak_mib": round(int(peak) / 1024, 1)}
 
 
 def count_reconciles(operator: OperatorProcess) -> int:
-    """How many passes have gone well."""
+    """Return the number of successful passes."""
     _, text = operator.http_get("/metrics")
     found = [line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(_RECONCILE_METRIC)]
     return int(float(found[0])) if found else 0
 
 
 def wait_until(condition: Callable[[], bool], pause: float = 0.1) -> None:
-    """Wait; raises if it does not come about."""
+    """Wait for a condition; raise if it does not become true in time."""
     deadline = time.monotonic() + TIMEOUT_S
     while not condition():
         if time.monotonic() > deadline:
@@ -134,7 +134,7 @@ def wait_until(condition: Callable[[], bool], pause: float = 0.1) -> None:
 
 
 def log_progress(text: str) -> None:
-    """Tell a person how far it is."""
+    """Print a line of progress to standard error."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -1,8 +1,8 @@
-"""G7: what another client of the same ZooKeeper feels while we work: how long its sets take, in the slowest hundredth.
+"""G7: the latency of another client of the same ZooKeeper during a run: the 99th percentile of its writes.
 
-A process of its own sets one small node, again and again, first alone and then beside a run that creates topics; also
-with 200 brokers, of which each transaction checks those that it uses. Beside it, in the same run, what transactions of
-1,000 operations do to the neighbour.
+A separate process sets one small znode repeatedly, first alone and then during a run that creates topics; also with 200
+brokers, because each transaction checks the brokers that it uses. The same run measures the effect of transactions of
+1,000 operations for comparison.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CREATES, ROUNDS, BROKERS = 5_000, 5, 200
 
 
 def _foreign_client(connect: str, ready: Any, stop: Any, answers: Any) -> None:
-    """In a process of its own: the seconds of each set, until it is told to stop."""
+    """Measure the seconds of each set until ``stop`` is set; runs in a separate process."""
     client = KazooClient(connect)
     client.start()
     client.ensure_path("/neighbour")
@@ -47,7 +47,7 @@ def _foreign_client(connect: str, ready: Any, stop: Any, answers: Any) -> None:
 
 
 def measure_p99_ms(connect: str, work: Callable[[], object]) -> float:
-    """Milliseconds that the neighbour waits at its 99th percentile while ``work`` goes on."""
+    """Return the 99th percentile of the other client's latency during ``work``, in milliseconds."""
     context = multiprocessing.get_context("spawn")
     ready, stop, answers = context.Event(), context.Event(), context.Queue()
     process = context.Process(target=_foreign_client, args=(connect, ready, stop, answers))
@@ -61,12 +61,12 @@ def measure_p99_ms(connect: str, work: Callable[[], object]) -> float:
 
 
 def percentile_99(seconds: Sequence[float]) -> float:
-    """The 99th."""
+    """Return the 99th percentile."""
     return statistics.quantiles(seconds, n=100)[98]
 
 
 def make_create_work(connect: str, prefix: int) -> Callable[[], object]:
-    """A run of ours that creates topics which are not there yet."""
+    """Return a function that creates new topics with topiarist."""
 
     def work() -> None:
         with ZooKeeperCluster(connect, owner="default") as cluster:
@@ -77,7 +77,7 @@ def make_create_work(connect: str, prefix: int) -> Callable[[], object]:
 
 
 def make_large_transactions(connect: str) -> Callable[[], object]:
-    """Transactions of 1,000 operations, one after the other: what we do not do."""
+    """Return a function that sends transactions of 1,000 operations, which topiarist never does."""
 
     def work() -> None:
         client = KazooClient(connect)
@@ -94,7 +94,7 @@ def make_large_transactions(connect: str) -> Callable[[], object]:
 
 
 def _measure_round(server: EmbeddedZooKeeper, number: int) -> tuple[float, float, float, float]:
-    """The neighbour alone, beside a run, beside one on 200 brokers, beside transactions of 1,000 operations."""
+    """Measure the client alone, during a run, during a run on 200 brokers, during transactions of 1,000 operations."""
     with clusters.seeded_cluster(server, f"neighbour{number}", 0) as connect:
         alone = measure_p99_ms(connect, lambda: threading.Event().wait(1.0))
         beside = measure_p99_ms(connect, make_create_work(connect, 0))
@@ -111,7 +111,7 @@ def _measure_round(server: EmbeddedZooKeeper, number: int) -> tuple[float, float
 
 
 def measure() -> dict[str, Any]:
-    """Medians over the rounds, in milliseconds."""
+    """Return medians over the rounds, in milliseconds."""
     with EmbeddedZooKeeper(jvm_options=["-Xmx2g", FULL_JIT]) as server:
         rounds = [_measure_round(server, number) for number in range(ROUNDS)]
     alone, beside, many, crowd = (statistics.median(figures) for figures in zip(*rounds, strict=True))

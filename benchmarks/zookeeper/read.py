@@ -1,7 +1,6 @@
 """G3 to G5: the state of 10,000 topics (30,000 znodes with the records), over MultiRead and without, near and far.
 
-Beside it, in the same run, what a script would do with kazoo alone: the same znodes by ``get_async``, a thousand under
-way, and nothing decoded.
+The same run measures a script with kazoo alone: the same znodes by ``get_async``, a thousand in flight, not decoded.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ ONE_WAY_DELAY_S = 0.01
 
 @contextmanager
 def owned_cluster(server: EmbeddedZooKeeper, count: int) -> Iterator[str]:
-    """A cluster of ``count`` topics that are ours: each has its record. Gives the connect string."""
+    """Seed a cluster of ``count`` topics with ownership records; yield the connect string."""
     with clusters.seeded_cluster(server, "reading", count) as connect, plain_client(connect) as client:
         client.ensure_path(paths_.RECORDS)
         record = own_znodes.encode_record(OwnershipRecord("default", tuple(sorted(clusters.topic_config(0)))))
@@ -46,7 +45,7 @@ def owned_cluster(server: EmbeddedZooKeeper, count: int) -> Iterator[str]:
 
 @contextmanager
 def plain_client(connect: str) -> Iterator[KazooClient]:
-    """kazoo as it comes."""
+    """Yield a plain kazoo client."""
     client = KazooClient(connect)
     client.start()
     yield client
@@ -55,14 +54,14 @@ def plain_client(connect: str) -> Iterator[KazooClient]:
 
 
 def read_topics(session: Session, count: int) -> None:
-    """One whole reading; raises if anything is missing."""
+    """Read the whole state; raise if anything is missing."""
     state = read_state(session, jute_max_buffer=1_048_575)
     if len(state.topics) != count or not all(topic.record_valid for topic in state.topics.values()):
         raise RuntimeError(f"read {len(state.topics)} of {count} topics, or not all of their records")
 
 
 def read_with_kazoo(client: KazooClient, paths: list[str]) -> None:
-    """The same znodes by kazoo's own means, at its best."""
+    """Read the same znodes as fast as kazoo alone can."""
     flying: deque[Any] = deque()
     for path in paths:
         if len(flying) == MAX_IN_FLIGHT:
@@ -73,7 +72,7 @@ def read_with_kazoo(client: KazooClient, paths: list[str]) -> None:
 
 
 def measure(count: int = TOPICS) -> dict[str, Any]:
-    """Seconds for one reading in each of these ways, and the server's CPU seconds for one."""
+    """Return the seconds of one read in each way, and the server's CPU seconds for one read."""
     with EmbeddedZooKeeper(jvm_options=["-Xmx1g", FULL_JIT]) as server, owned_cluster(server, count) as connect:
         with closing(open_session(connect, 10.0)) as session, plain_client(connect) as client:
             near, plain = _side_by_side(session, client, count)
@@ -98,7 +97,7 @@ def measure(count: int = TOPICS) -> dict[str, Any]:
 
 
 def _side_by_side(session: Session, client: KazooClient, count: int) -> tuple[float, float]:
-    """Median seconds of our reading and of kazoo's own, in turns: what disturbs the machine disturbs both."""
+    """Return median seconds of both reads, measured in turns, so that other load affects both."""
     makers = (paths_.topic_path, paths_.config_path, paths_.record_path)
     paths = [make(clusters.topic_name(number)) for number in range(count) for make in makers]
     read_topics(session, count)
@@ -109,7 +108,7 @@ def _side_by_side(session: Session, client: KazooClient, count: int) -> tuple[fl
         )
         for _ in range(RUNS)
     ]
-    return middle(ours for ours, _ in turns), middle(theirs for _, theirs in turns)
+    return middle(near for near, _ in turns), middle(plain for _, plain in turns)
 
 
 def _count_requests(session: Session, count: int) -> int:

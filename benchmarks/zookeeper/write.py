@@ -1,6 +1,6 @@
-"""G6: creating 10,000 topics and changing 1,000 configs, each in one checked transaction of its own, unpaced.
+"""G6: the creation of 10,000 topics and 1,000 config changes, each in one checked transaction, without throttle.
 
-Beside it, in the same run, what a short script would do: two plain creates for each topic, one after the other.
+The same run measures a short script: two plain creates for each topic, one after the other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _NoSource:
 
 
 def make_specs(count: int, flush: int | None = None) -> list[TopicSpec]:
-    """The specs of ``fleet``'s topics; with ``flush`` they differ from it in one key."""
+    """Return the specs of the topics of ``clusters``; with ``flush`` they differ in one key."""
     found = []
     for number in range(count):
         config = clusters.topic_config(number) | ({"flush.ms": str(flush)} if flush else {})
@@ -45,7 +45,7 @@ def make_specs(count: int, flush: int | None = None) -> list[TopicSpec]:
 
 
 def apply_seconds(cluster: ZooKeeperCluster, plan: Plan) -> float:
-    """Seconds from the first request to the last answer; raises if anything was not done."""
+    """Return the seconds from the first request to the last response; raise if an outcome is not done."""
     start = time.perf_counter()
     results = [outcome.result for outcome in cluster.apply(plan, lambda: False)]
     seconds = time.perf_counter() - start
@@ -55,7 +55,7 @@ def apply_seconds(cluster: ZooKeeperCluster, plan: Plan) -> float:
 
 
 def plain_seconds(connect: str) -> float:
-    """Two plain creates a topic, one after the other: for ``PLAIN`` topics."""
+    """Return the seconds for ``PLAIN_CREATES`` topics by two plain creates each, one after the other."""
     client = KazooClient(connect)
     client.start()
     start = time.perf_counter()
@@ -70,7 +70,7 @@ def plain_seconds(connect: str) -> float:
 
 
 def _measure_round(server: EmbeddedZooKeeper, number: int) -> tuple[float, float, float]:
-    """Topics per second by transactions and by plain creates, and seconds for the config updates."""
+    """Return the seconds of the transactions, the config updates and the plain creates."""
     with (
         clusters.seeded_cluster(server, f"round{number}", 0) as connect,
         ZooKeeperCluster(connect, owner="default") as cluster,
@@ -86,7 +86,7 @@ def _measure_round(server: EmbeddedZooKeeper, number: int) -> tuple[float, float
 
 
 def measure() -> dict[str, Any]:
-    """Medians, and the ratio of rates in the same run."""
+    """Return medians, and the ratio of rates in the same run."""
     with EmbeddedZooKeeper(jvm_options=["-Xmx2g", FULL_JIT]) as server:
         rounds = [_measure_round(server, number) for number in range(RUNS + 1)][1:]
     made, updated, plain = (statistics.median(figures) for figures in zip(*rounds, strict=True))

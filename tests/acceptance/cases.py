@@ -30,8 +30,8 @@ import yaml
 from kazoo.client import KazooClient
 
 from support.zookeeper.client import connect_client
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.adapters.saved_plans.encode import compute_fingerprint
 from topiarist.cli.main import run
 from topiarist.kafka.types import Broker

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from kazoo.client import KazooClient
 
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic, config_bytes
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.kafka.types import Broker, Replicas

@@ -18,7 +18,7 @@ from support.zookeeper import busy_cluster, write_checker
 from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.client import connect_client
 from support.zookeeper.proxy import Proxy
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.zookeeper.write import writer
 from topiarist.cli.main import run
 from topiarist.errors import Exit

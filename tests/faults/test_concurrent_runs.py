@@ -22,8 +22,8 @@ from support.waiting import wait_until
 from support.zookeeper import busy_cluster, write_checker
 from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.proxy import Proxy
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from support.zookeeper.write_checker import Tree
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.codec import paths, topics
 from topiarist.model.outcome import Outcome, ReconcileReport, Result

@@ -12,7 +12,7 @@ from support.spec_builders import apply_outcomes, apply_results, plan_specs, top
 from support.zookeeper import busy_cluster
 from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.client import connect_client
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.errors import Reason
 from topiarist.model.outcome import Result
 

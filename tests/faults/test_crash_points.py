@@ -29,8 +29,8 @@ from support.waiting import wait_until
 from support.zookeeper import busy_cluster, write_checker
 from support.zookeeper.client import connect_client
 from support.zookeeper.proxy import CutTiming, Proxy
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from support.zookeeper.write_checker import Tree
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.model.outcome import Result
 

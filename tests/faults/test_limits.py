@@ -15,7 +15,7 @@ from support.spec_builders import apply_outcomes, apply_results, plan_specs, top
 from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.client import connect_client
 from support.zookeeper.proxy import Proxy
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import find_jars, find_java
 from topiarist.adapters.zookeeper.codec import configs, topics
 from topiarist.errors import Reason

@@ -21,8 +21,8 @@ from integration.write_fixtures import (
 from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.zookeeper import write_checker
 from support.zookeeper.secured_server import KAFKA, READER
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.errors import Exit, Reason
 from topiarist.model.outcome import Result
 

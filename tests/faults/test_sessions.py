@@ -31,7 +31,7 @@ from support.zookeeper import busy_cluster, write_checker
 from support.zookeeper.client import expire_session
 from support.zookeeper.independent_client import Node
 from support.zookeeper.proxy import CutTiming, Proxy
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.zookeeper.write import writer
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result

@@ -32,7 +32,7 @@ from support.waiting import wait_until
 from support.zookeeper import busy_cluster, write_checker
 from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.proxy import Proxy
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.model.outcome import Outcome, Result
 
 pytestmark = pytest.mark.timeout(300)

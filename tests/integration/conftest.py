@@ -16,8 +16,8 @@ from integration.write_fixtures import REPLICAS, connect_cluster
 from support.cli.github_api import TOKEN, FakeGitHubApi
 from support.spec_builders import apply_results, plan_specs, topic_spec
 from support.zookeeper.secured_server import SUPER, SecuredZooKeeper
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.model.outcome import Result
 
 _numbers = count(1)

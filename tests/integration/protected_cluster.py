@@ -12,7 +12,7 @@ import yaml
 from kazoo.security import ACL, make_acl
 
 from support.zookeeper.secured_server import KAFKA, PASSWORDS, SecuredZooKeeper
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.cli.main import run
 
 READ_ONLY = make_acl("world", "anyone", read=True)

@@ -9,7 +9,7 @@ import pytest
 
 from support.cli.runs import RunResult, run_topiarist, write_manifests
 from support.zookeeper.proxy import Proxy
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 
 RELEASE = ("--kafka-version", "3.9")
 

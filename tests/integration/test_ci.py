@@ -111,24 +111,24 @@ def test_a_comment_that_was_deleted_meanwhile_is_made_anew(api: FakeGitHubApi, t
 @pytest.mark.parametrize(
     ("status", "content", "words"),
     [
-        (401, {"message": "Bad credentials"}, "GitHub answers 401, Bad credentials. Give the job `permissions: "),
+        (401, {"message": "Bad credentials"}, "GitHub returned 401, Bad credentials. Give the job `permissions: "),
         (
             403,
             {"message": f"Resource not accessible with {TOKEN}"},
-            "GitHub answers 403, Resource not accessible with ***. Give the job `permissions: pull-requests: write`; "
+            "GitHub returned 403, Resource not accessible with ***. Give the job `permissions: pull-requests: write`; "
             "a run for a pull request from a fork never has it",
         ),
         (
             422,
             {"message": "Validation Failed", "errors": [{"message": "body is too long"}]},
-            "GitHub answers 422, Validation Failed; body is too long",
+            "GitHub returned 422, Validation Failed; body is too long",
         ),
         (
             500,
             b"<html>\n::error::no",
-            "GitHub answers 500, without a word. That is on GitHub's side: run the job again",
+            "GitHub returned 500, no message. GitHub is busy or has an error: run the job again",
         ),
-        (429, {"message": "a\n::error::b"}, "GitHub answers 429, a%0A::error::b. That is on GitHub's side"),
+        (429, {"message": "a\n::error::b"}, "GitHub returned 429, a%0A::error::b. GitHub is busy or has an error"),
     ],
 )
 def test_failures_end_in_words(
@@ -184,13 +184,13 @@ def test_a_workflow_of_another_name_may_have_planned(merged: FakeGitHubApi, tmp_
         == 0
     )
     done = run_reviewed_script(merged, tmp_path / "plan.json", GITHUB_WORKFLOW_REF="x/apply.yml@y")
-    assert "cannot find the run that planned pull request 7: GitHub answers 404" in done.stdout
+    assert "cannot find the run that planned pull request 7: GitHub returned 404" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("path", "content", "words"),
     [
-        (f"commits/{SHA}/pulls", [], f"no pull request was merged as {SHA}: nobody has reviewed a plan of it"),
+        (f"commits/{SHA}/pulls", [], f"no pull request was merged as {SHA}: no plan of it was reviewed"),
         (
             "actions/workflows/topics.yml/runs",
             {"workflow_runs": [workflow_run(43, "mallory/topics")]},
@@ -202,8 +202,8 @@ def test_a_workflow_of_another_name_may_have_planned(merged: FakeGitHubApi, tmp_
             "no run of topics.yml",
         ),
         ("actions/runs/42/artifacts", {"artifacts": []}, "run 42 has no artifact topiarist-plan any more"),
-        ("actions/artifacts/5/zip", GitHubResponse(403, {"message": "No"}), "GitHub answers 403, No. Give the job"),
-        ("actions/artifacts/5/zip", GitHubResponse(200, zip_files({"../plan.json": "{}"})), "holds no plan.json"),
+        ("actions/artifacts/5/zip", GitHubResponse(403, {"message": "No"}), "GitHub returned 403, No. Give the job"),
+        ("actions/artifacts/5/zip", GitHubResponse(200, zip_files({"../plan.json": "{}"})), "contains no plan.json"),
         (
             "actions/artifacts/5/zip",
             GitHubResponse(200, zip_files({"plan.json": ""})),
@@ -231,5 +231,5 @@ def test_what_a_forks_run_built_counts_for_nothing(merged: FakeGitHubApi, tmp_pa
     pull["head"]["repo"] = {"full_name": "mallory/topics"}
     done = run_reviewed_script(merged, tmp_path / "plan.json")
     assert done.returncode == 1
-    assert "pull request 7 came from mallory/topics: what its run built counts for nothing here" in done.stdout
+    assert "pull request 7 came from mallory/topics: artifacts of other repositories are not trusted" in done.stdout
     assert len(merged.requests) == 1

@@ -19,7 +19,7 @@ from support.cli.github_action import (
 from support.cli.github_api import BOT, FakeGitHubApi
 from support.cli.runs import document, run_topiarist
 from support.zookeeper.proxy import Proxy
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 
 PASSWORD = {"TOPIARIST_SHOP_PASSWORD": "only-jobs-of-the-repository-have-it"}
 LOGIN = {"username": "planner", "password": {"env": "TOPIARIST_SHOP_PASSWORD"}}
@@ -191,7 +191,7 @@ def test_wrong_usage_is_said_in_the_comment(branch: Path, args: list[str], words
     log, output = run_action(branch, "plan", *args, PLATFORM="platform")
     assert (output, words in log) == ("exit-code=2\n", True)
     assert (branch / "out" / "plan.md").read_text() == (
-        f"{PLAN_MARKER}\n### No plan: topiarist ended with 2. The log of the run says why.\n"
+        f"{PLAN_MARKER}\n### No plan: topiarist ended with 2. See the log of the run.\n"
     )
 
 
@@ -213,10 +213,7 @@ def test_an_apply_that_could_not_begin_has_an_outcome_too(branch: Path) -> None:
     assert output == "exit-code=1\n"
     assert "127.0.0.1:1" in log
     told = (branch / "summary").read_text()
-    assert (
-        told
-        == f"{OUTCOME_MARKER}\n### Not all applied: no topic. topiarist ended with 1; the log of the run says why.\n"
-    )
+    assert told == f"{OUTCOME_MARKER}\n### Not all applied: no topic. topiarist ended with 1; see the log of the run.\n"
 
 
 @pytest.mark.parametrize("kept", [None, "", "{}", '{"formatVersion": 1}'], ids=["none", "empty", "nothing", "no plan"])

@@ -11,7 +11,7 @@ import pytest
 
 from support.cli.runs import connect_string_of, write_manifests
 from support.network.listener import Listener
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.cli import clusters
 from topiarist.cli.main import run
 from topiarist.errors import Exit

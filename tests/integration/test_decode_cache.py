@@ -10,8 +10,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from conftest import BROKERS
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.adapters.zookeeper.codec import configs

@@ -81,7 +81,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
         port = other.getsockname()[1]
         done = topiarist("dev", "--port", str(port), "--manifests", str(tmp_path / "new"))
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"error: port {port} of 127.0.0.1 is taken\n    give another one")
+    assert done.stderr.startswith(f"error: another process uses port {port} of 127.0.0.1\n    give another port")
     assert not (tmp_path / "new").exists()
 
 

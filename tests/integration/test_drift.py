@@ -11,7 +11,7 @@ from pathlib import Path
 from support.cli.runs import connect_string_of, run_topiarist, write_manifests
 from support.drift.small_fleet import read_rows, read_summary, row_keys
 from support.zookeeper.proxy import Proxy
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 
 
 def test_a_live_report_is_that_of_snapshots(clusters: dict[str, SimulatedKafka], proxy: Proxy, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from conftest import BROKERS
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.cli.main import run
 from topiarist.kafka.types import KafkaVersion
 

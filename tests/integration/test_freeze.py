@@ -23,7 +23,7 @@ from support.spec_builders import apply_outcomes, apply_results, plan_specs, top
 from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import CutTiming, Proxy
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.zookeeper.codec import own_znodes
 from topiarist.cli.main import run
 from topiarist.errors import Exit, Reason, TopiaristError

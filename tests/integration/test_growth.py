@@ -11,8 +11,8 @@ from conftest import BROKERS
 from integration.write_fixtures import REPLICAS, connect_cluster, verify_changes
 from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.zookeeper.proxy import Proxy
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic, add_topics, topic_bytes
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.adapters.zookeeper.codec import paths, topics
 from topiarist.errors import Reason
 from topiarist.kafka.types import KafkaVersion

@@ -13,8 +13,8 @@ from integration.protected_cluster import READ_ONLY, ProtectedCluster
 from integration.write_fixtures import REPLICAS
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.cli.main import run
 
 Capture = pytest.CaptureFixture[str]

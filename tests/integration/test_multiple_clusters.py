@@ -12,7 +12,7 @@ import pytest
 from integration.write_fixtures import InterceptingProxy
 from support.cli.runs import connect_string_of, run_topiarist, start_topiarist, write_manifests
 from support.zookeeper.proxy import Proxy
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 NAMES = re.compile("^([0-9a-e])  ", re.MULTILINE)

@@ -16,8 +16,8 @@ from support.spec_builders import apply_outcomes, apply_results, plan_specs, top
 from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic, config_bytes, topic_bytes
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.adapters.zookeeper.codec import paths as paths_
 from topiarist.adapters.zookeeper.codec import topics

@@ -18,8 +18,8 @@ from integration.write_fixtures import InterceptingProxy
 from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic, topic_bytes
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.codec import configs, own_znodes, paths, topics
 from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder

@@ -13,8 +13,8 @@ from support.cli.runs import run_topiarist, write_manifests
 from support.drift.small_fleet import read_rows
 from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.zookeeper.proxy import Proxy
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.errors import Reason
 from topiarist.model.outcome import Result
 from topiarist.model.spec import TopicSpec

@@ -20,7 +20,7 @@ from integration.write_fixtures import FIRST_TOPIC_WRITE
 from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.zookeeper.codec import own_znodes
 from topiarist.adapters.zookeeper.codec import topics as topics_
 from topiarist.model.state import Freeze

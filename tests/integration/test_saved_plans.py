@@ -17,8 +17,8 @@ from integration.test_terminal import typed
 from integration.write_fixtures import FIRST_TOPIC_WRITE, REPLICAS, SETUP_WRITES
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import CutTiming, Proxy
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic, config_bytes
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps
 from topiarist.adapters.zookeeper.codec import own_znodes
 from topiarist.cli.main import run

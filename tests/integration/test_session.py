@@ -13,8 +13,8 @@ from kazoo.client import KazooClient
 
 from support.waiting import wait_until
 from support.zookeeper.proxy import Connection, Proxy
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.connection.session import Session, open_session, parse_connect_string
@@ -151,7 +151,7 @@ def test_kazoo_logs_nothing_of_a_session(cluster: SimulatedKafka, caplog: pytest
         session = open_session(cluster.connect, 10.0)
         read_metadata(session)
         session.close()
-    ours = [record for record in caplog.records if record.threadName != "playground"]
+    ours = [record for record in caplog.records if record.threadName != "simulated-kafka"]
     assert not [record for record in ours if str(session.client.client_id) in record.getMessage()]
     assert not session.client.logger.isEnabledFor(logging.INFO)
 

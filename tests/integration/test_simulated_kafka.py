@@ -16,11 +16,11 @@ from kazoo.exceptions import NodeExistsError
 from conftest import BROKERS
 from support.waiting import wait_until
 from support.zookeeper import write_checker
+from support.zookeeper.server import RestartableZooKeeper
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster import simulated_kafka
 from topiarist.adapters.devcluster.demo import run_cluster
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
-from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker, KafkaVersion
 
@@ -208,7 +208,7 @@ def test_what_a_real_controller_fails_on_is_a_fault(chroot: str) -> None:
 
 def test_it_goes_on_after_a_restart_of_zookeeper() -> None:
     """A restarted server finds brokers and controller again, and the watches work as before."""
-    with EmbeddedZooKeeper() as server, SimulatedKafka(f"{server.connect}/kafka", BROKERS) as playground:
+    with RestartableZooKeeper() as server, SimulatedKafka(f"{server.connect}/kafka", BROKERS) as playground:
         server.restart()
         wait_until(lambda: playground.client.connected, "the connection")
         create(playground.client, "after")

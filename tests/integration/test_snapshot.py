@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from conftest import BROKERS
 from support.cli.runs import connect_string_of, document, run_topiarist, write_manifests
 from support.zookeeper.proxy import Proxy
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, load_snapshot
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.errors import Reason

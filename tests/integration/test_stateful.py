@@ -31,8 +31,8 @@ from kazoo.client import KazooClient
 
 from conftest import BROKERS
 from support.zookeeper import write_checker
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.codec import configs as configs_
 from topiarist.adapters.zookeeper.codec import paths

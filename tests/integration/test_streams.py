@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.zookeeper import write_checker
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 
 FULL, CLOSED = (
     "error: standard output cannot be written: No space left on device\n",

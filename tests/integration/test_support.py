@@ -13,8 +13,8 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import CutTiming, Proxy
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from support.zookeeper import write_checker
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 
 REPLICAS = ((1, 2, 3), (2, 3, 4))
 

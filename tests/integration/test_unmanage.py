@@ -11,8 +11,8 @@ from integration.write_fixtures import REPLICAS, connect_cluster, lock_nodes, ve
 from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import CutTiming, Proxy
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.adapters.zookeeper.codec import own_znodes
 from topiarist.errors import Reason, TopiaristError

@@ -15,8 +15,8 @@ from integration.test_terminal import typed
 from integration.write_fixtures import REPLICAS, connect_cluster
 from support.spec_builders import apply_results, plan_specs, topic_spec
 from support.zookeeper import write_checker
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 
 ABSENT = """\
 apiVersion: topiarist.dev/v1

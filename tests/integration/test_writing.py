@@ -22,7 +22,7 @@ from integration.write_fixtures import (
 from support.spec_builders import apply_results, plan_specs, topic_spec
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.write.writer import BATCH_SIZE, MAX_IN_FLIGHT, MIN_IN_FLIGHT
 from topiarist.errors import Reason

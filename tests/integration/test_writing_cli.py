@@ -17,7 +17,7 @@ from integration.write_fixtures import FIRST_TOPIC_WRITE, InterceptingProxy
 from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.codec import own_znodes
 from topiarist.model.state import Freeze

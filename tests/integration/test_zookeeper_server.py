@@ -14,6 +14,7 @@ from kazoo.exceptions import ConnectionLoss
 
 from support.waiting import is_alive, wait_until
 from support.zookeeper.client import connect_client
+from support.zookeeper.server import RestartableZooKeeper
 from topiarist.adapters.devcluster import zookeeper_server
 from topiarist.adapters.devcluster.child_process import free_port
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
@@ -52,7 +53,7 @@ def test_it_serves_on_loopback_and_leaves_nothing_behind() -> None:
 
 def test_a_restart_keeps_address_and_data() -> None:
     """After a restart clients find the same address and what they had written."""
-    with EmbeddedZooKeeper() as server:
+    with RestartableZooKeeper() as server:
         address, first = server.connect, server.pid
         with connect_client(address) as client:
             client.create("/kept", b"2")
@@ -120,8 +121,8 @@ def test_a_server_that_cannot_start_says_why() -> None:
     [
         ('openjdk version "11.0.2" 2019-01-15', "is version 11.0.2"),
         ('java version "1.8.0_392"', "is version 1.8.0_392"),
-        ("The operation couldn't be completed. Unable to locate a Java Runtime.".replace("'", ""), "is not there"),
-        (None, "is not there"),
+        ("The operation couldn't be completed. Unable to locate a Java Runtime.".replace("'", ""), "was not found"),
+        (None, "was not found"),
     ],
     ids=["11", "8", "stub", "none"],
 )
@@ -153,7 +154,7 @@ def test_java_is_looked_for_on_the_path(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_without_pyspark_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """PySpark brings the jars; where it is not installed the message says how to install it."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(TopiaristError, match=r"PySpark brings, needs .* pip install 'pyspark>=4.0'") as caught:
+    with pytest.raises(TopiaristError, match=r"jars of PySpark, needs .* pip install 'pyspark>=4.0'") as caught:
         zookeeper_server.find_jars()
     assert caught.value.reason is Reason.PREREQUISITE_MISSING
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from support.spec_builders import topic_spec
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Connection, Proxy
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import Plan

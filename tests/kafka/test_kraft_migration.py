@@ -67,8 +67,8 @@ def check_closed(bed: KafkaFixture, proxy: Proxy, reason: Reason, words: str) ->
         assert (said.code, words in said.out + said.err) == (Exit.REFUSED, True), (command, said)
     snapshot = run_in_process("snapshot", "--zookeeper", proxy.through(bed.kafka.connect))
     head = json.loads(snapshot.out.splitlines()[0])
-    assert (snapshot.code, head["gateReason"]) == (Exit.DONE, reason.value)
-    assert words in head["gateMessage"]
+    assert (snapshot.code, head["writeBlockReason"]) == (Exit.DONE, reason.value)
+    assert words in head["writeBlockMessage"]
     assert proxy.writes == 0
     assert proxy.requests["multiRead"] > 0
     after = write_checker.read_nodes(bed.kafka.connect)

@@ -28,7 +28,7 @@ from support.kubernetes.server import ApiServer, MissingToolsError, binaries, in
 from support.secret_scanner import assert_no_secrets_in_files
 from support.waiting import wait_until
 from support.zookeeper.client import connect_client
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 LIMIT = 600

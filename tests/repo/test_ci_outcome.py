@@ -54,13 +54,17 @@ def test_what_is_left_to_do_has_a_row_and_the_rest_a_name() -> None:
     [
         (report(topic("a")), "0", "Applied: 1 done."),
         (report(), "0", "Applied: nothing to do."),
-        (report(topic("a"), errors=("SessionLost",)), "1", "Not all applied: 1 done. topiarist ended with 1; the log"),
+        (
+            report(topic("a"), errors=("SessionLost",)),
+            "1",
+            "Not all applied: 1 done. topiarist ended with 1; see the log",
+        ),
         (
             report(topic("a"), ended=False) + '{"row": "top',
             "143",
-            "Cut off, or not begun: 1 done. topiarist ended with 143",
+            "Interrupted, or not started: 1 done. topiarist ended with 143",
         ),
-        ("", "2", "Cut off, or not begun: no topic. topiarist ended with 2"),
+        ("", "2", "Interrupted, or not started: no topic. topiarist ended with 2"),
     ],
 )
 def test_the_title_says_how_it_ended(text: str, code: str, words: str) -> None:
@@ -90,7 +94,7 @@ def test_there_is_room_for_it_under_a_pull_request() -> None:
     refused = [topic(f"r{number}", "refused", "DataLoss", "é" * 400) for number in range(100)]
     done = [topic(f"d{number}") for number in range(9000)]
     for rows, words in (
-        (refused, "more with something left to do"),
+        (refused, "more unfinished topics"),
         (done, "more: see the report"),
         (refused + done, ""),
     ):

@@ -191,7 +191,7 @@ def test_what_nobody_thought_about_is_an_error(given: dict[str, Any], words: str
     """A keyword, list or map that is new in the schemas is not dropped in silence."""
     with pytest.raises(ValueError, match=words):
         structural_schema(given, {}, "a")
-    with pytest.raises(ValueError, match="cannot be said in CEL"):
+    with pytest.raises(ValueError, match="cannot be expressed in CEL"):
         to_cel({"minimum": 1})
 
 

@@ -249,4 +249,4 @@ def test_the_table_of_figures_is_not_made_from_anything_else(tmp_path: Path) -> 
         words = [sys.executable, str(ROOT / "tools" / "bench_table.py"), str(tmp_path / "figures.json")]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         assert (done.returncode, [page.read_text() for page in pages]) == (1, before)
-        assert "these are no figures" in done.stderr
+        assert "not a file of figures" in done.stderr

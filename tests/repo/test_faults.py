@@ -80,5 +80,5 @@ def test_a_record_that_lacks_a_fault_is_not_taken(missing: str, tmp_path: Path) 
     )
     before = (ROOT / "docs" / "reliability.json").read_bytes()
     done = subprocess.run([sys.executable, TOOL, record], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, f"{missing}: no test of it has passed in that run\n")
+    assert (done.returncode, done.stderr) == (1, f"{missing}: no test of this fault passed in the run\n")
     assert (ROOT / "docs" / "reliability.json").read_bytes() == before

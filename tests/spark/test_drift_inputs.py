@@ -192,7 +192,7 @@ def test_rows_that_a_table_lacks_are_not_missing(
     assert reported(manifests, table, tmp_path / "report", "-q") == 1
     assert ("eu", "orders", "unknown", "") in row_keys(read_rows(tmp_path / "report"))
     (broken,) = read_rows(tmp_path / "report", "broken.jsonl")
-    assert (broken["line"], broken["message"]) == (0, "was cut off: found 3 rows after the first, wanted 4")
+    assert (broken["line"], broken["message"]) == (0, "is truncated: found 3 rows after the first, wanted 4")
     assert broken["file"].startswith(str(table))
 
 

@@ -10,7 +10,7 @@ import pytest
 from support.cli.runs import connect_string_of, document, write_manifests
 from support.drift.small_fleet import read_rows, read_summary, row_keys
 from support.zookeeper.proxy import Proxy
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.cli.main import run
 
 TIMES = {"takenAt": "", "firstSeen": ""}

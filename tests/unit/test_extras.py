@@ -65,7 +65,7 @@ def test_the_playground_without_pyspark(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setattr("topiarist.adapters.devcluster.zookeeper_server.importlib.util.find_spec", lambda _: None)
     assert run(["dev"]) == Exit.ERROR
     assert capsys.readouterr().err == (
-        "error: a ZooKeeper on this machine, whose jars PySpark brings, needs packages that are not installed: "
+        "error: the embedded ZooKeeper, which runs from the jars of PySpark, needs packages that are not installed: "
         "pip install 'pyspark>=4.0' (extra drift)\n"
     )
 

@@ -23,7 +23,7 @@ def error_message(response: Any) -> str:
     message = str(response.get("message", "")) if isinstance(response, dict) else ""
     errors = response.get("errors", []) if isinstance(response, dict) else []
     details = [str(error["message"]) for error in errors if isinstance(error, dict) and "message" in error]
-    message = "; ".join([message or "without a word", *details])
+    message = "; ".join([message or "no message", *details])
     token = os.environ.get("GITHUB_TOKEN")
     return message.replace(token, "***") if token else message
 

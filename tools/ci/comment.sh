@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Put a plan, or the outcome of an apply, under a pull request: update the comment that an earlier run made, or make one.
+# Post a plan, or the outcome of an apply, as a comment of a pull request, or update the comment of an earlier run.
 #
 # Usage: comment.sh FILE, which `topiarist plan --format markdown` or outcome.py wrote; its first line is the marker.
-# Wanted beside what github.sh wants: PULL_REQUEST, its number. COMMENT_AUTHOR is whose comments are updated;
-# COMMENT_KEY, if given, keeps several plans, or outcomes, under one pull request apart.
+# Needs the variables of github.sh and PULL_REQUEST, its number. Only comments of COMMENT_AUTHOR are updated;
+# COMMENT_KEY, if set, separates several plans, or outcomes, of one pull request.
 set -euo pipefail
 # shellcheck source=tools/ci/github.sh
 source "$(dirname "$0")/github.sh"
@@ -15,11 +15,11 @@ permission="pull-requests: write"
 [[ ${COMMENT_KEY:-} =~ ^[A-Za-z0-9._-]*$ ]] || fail "COMMENT_KEY: wanted letters, digits, . _ - only"
 [[ $PULL_REQUEST =~ ^[0-9]+$ ]] || fail "PULL_REQUEST: wanted a number"
 [[ $(head -n 1 "$1") =~ ^'<!-- topiarist '(plan|apply)' -->'$ ]] ||
-  fail "$1 does not begin with the marker of a plan or an apply"
+  fail "$1 does not start with the marker of a plan or an apply"
 marker="<!-- topiarist ${BASH_REMATCH[1]}${COMMENT_KEY:+ $COMMENT_KEY} -->"
 python3 "$here/answers.py" body "$marker" <"$1" >"$work/payload"
 
-# The id of our earlier comment in $found, empty if there is none; it may stand on any page.
+# Set $found to the id of the earlier comment, empty if there is none; it may be on any page.
 earlier() {
   local page=1
   found=
@@ -40,9 +40,9 @@ if [[ -n $found ]]; then
     echo "updated comment $found of pull request $PULL_REQUEST"
     exit 0
   fi
-  # Somebody may have deleted it since: then there is none to update.
+  # 404: a user has deleted the comment since; then post a new one.
   [[ $status == 404 ]] || refused "cannot update comment $found" "$permission"
 fi
 api POST "repos/$GITHUB_REPOSITORY/issues/$PULL_REQUEST/comments" --data-binary "@$work/payload"
 [[ $status == 201 ]] || refused "cannot comment on pull request $PULL_REQUEST" "$permission"
-echo "made a comment on pull request $PULL_REQUEST"
+echo "posted a comment on pull request $PULL_REQUEST"

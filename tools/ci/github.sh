@@ -1,15 +1,15 @@
 # shellcheck shell=bash
-# GitHub's API for the other scripts here, which read this file: curl asks, Python reads the answers.
+# GitHub's API for the other scripts, which source this file: curl sends the requests, Python reads the responses.
 #
-# The token never stands on a command line, where other processes could read it, nor in anything that is printed.
-# Wanted in the environment: GITHUB_API_URL, GITHUB_REPOSITORY, GITHUB_TOKEN.
+# The token is never on a command line, where other processes could read it, nor in any output.
+# Needs in the environment: GITHUB_API_URL, GITHUB_REPOSITORY, GITHUB_TOKEN.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 status=0
 
-# say LEVEL TEXT: one annotation of the run; whatever the text holds, it is one line and no other command.
+# say LEVEL TEXT: one annotation of the run; the text is escaped, so that it is one line and no other command.
 say() {
   local text=${2//'%'/'%25'}
   text=${text//$'\r'/'%0D'}
@@ -28,7 +28,7 @@ need() {
   done
 }
 
-# api METHOD PATH [CURL OPTION...]: one request. The answer is in $status, $work/body and $work/headers.
+# api METHOD PATH [CURL OPTION...]: one request. The response is in $status, $work/body and $work/headers.
 api() {
   local method=$1 path=$2
   shift 2
@@ -39,19 +39,19 @@ api() {
     "$@" "$GITHUB_API_URL/$path" 2>"$work/curl") || fail "cannot reach GitHub's API: $(cat "$work/curl")"
 }
 
-# answer COMMAND [WORD...]: what answers.py finds in the last answer.
+# answer COMMAND [WORD...]: the value that answers.py finds in the last response.
 answer() {
   python3 "$here/answers.py" "$@" <"$work/body"
 }
 
-# refused WHAT PERMISSION: end the run in words, for an answer that is none of those wanted.
+# refused WHAT PERMISSION: end the run with an error that explains the unexpected response.
 refused() {
   local words
-  words="$1: GitHub answers $status, $(answer message)"
+  words="$1: GitHub returned $status, $(answer message)"
   case $status in
     401 | 403) fail "$words. Give the job \`permissions: $2\`; a run for a pull request from a fork never has it" ;;
-    404) fail "$words. There is no such thing in $GITHUB_REPOSITORY, or the token may not see it: \`permissions: $2\`" ;;
-    429 | 5??) fail "$words. That is on GitHub's side: run the job again" ;;
+    404) fail "$words. It does not exist in $GITHUB_REPOSITORY, or the token may not read it: \`permissions: $2\`" ;;
+    429 | 5??) fail "$words. GitHub is busy or has an error: run the job again" ;;
     *) fail "$words" ;;
   esac
 }

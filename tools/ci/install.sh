@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Install topiarist for action.yml, in an environment of its own: what the action was checked out with, and before it
-# its dependencies, at the versions and with the hashes of constraints.txt. Nothing else is fetched, and nothing that is
-# fetched is built here.
+# Install topiarist for action.yml, in its own environment: first its dependencies, with the versions and hashes of
+# constraints.txt, then the checkout of the action. Nothing else is downloaded, and no downloaded source is built.
 set -euo pipefail
 
 home="$RUNNER_TEMP/topiarist-home"
@@ -17,7 +16,7 @@ install() {
 
 cd "$GITHUB_ACTION_PATH"
 "$home/bin/python" tools/check_pins.py policy >"$home/pins.txt"
-# The project itself has no hash, and is built with what is installed: setuptools, pinned like the rest.
+# The project itself has no hash, and is built with the installed packages: setuptools, pinned like the rest.
 awk '/^[^ #]/ { wanted = /^setuptools==/ } wanted' constraints.txt >>"$home/pins.txt"
 install --require-hashes --only-binary :all: --requirement "$home/pins.txt"
 install --no-index --no-build-isolation "$GITHUB_ACTION_PATH"

@@ -63,9 +63,9 @@ def title(summary: Row | None, topics: Sequence[Row], exit_code: str) -> str:
     for topic in topics:
         counts[str(topic.get("result"))] = counts.get(str(topic.get("result")), 0) + 1
     counts_text = ", ".join(f"{number} {result}" for result, number in counts.items())
-    log = f"topiarist ended with {exit_code}; the log of the run says why."
+    log = f"topiarist ended with {exit_code}; see the log of the run."
     if summary is None:
-        return f"### Cut off, or not begun: {counts_text or 'no topic'}. {log}"
+        return f"### Interrupted, or not started: {counts_text or 'no topic'}. {log}"
     if exit_code == "0":
         return f"### Applied: {counts_text or 'nothing to do'}."
     return f"### Not all applied: {counts_text or 'no topic'}." + (
@@ -98,7 +98,7 @@ def outcome(text: str, exit_code: str) -> str:
         room -= sum(len(line.encode()) + 1 for line in kept)
         lines += [*head, *kept, ""]
         if len(kept) < len(left):
-            lines += [f"{len(left) - len(kept)} more with something left to do: see the report of the run.", ""]
+            lines += [f"{len(left) - len(kept)} more unfinished topics: see the report of the run.", ""]
     if done:
         names = fit_lines(
             [f"- {code_span(topic.get('topic'))} {code_span(topic.get('cluster') or '')}".rstrip() for topic in done],

@@ -2,10 +2,10 @@
 # Run topiarist for action.yml: plan for a pull request, or apply after a merge.
 #
 # Usage: run.sh plan|apply FOLDER. `plan` writes plan.json and plan.md into the folder; `apply` writes report.jsonl and
-# outcome.md, and with REVIEWED=true does only what plan.json in the folder has too: without that file, or with an empty
-# one, nothing. With REVIEWED=false it does all that the manifests say. No other value is taken: a slip must not mean either.
-# The summary of the run shows what has the ending .md. Paths without any topic are an error. ACTION_PATHS and
-# ACTION_ARGS have a word a line. PLATFORM, SNAPSHOT and CLUSTER may be empty. Ends with 0 where topiarist ran, however
+# outcome.md. With REVIEWED=true it applies only the changes that plan.json in the folder also has: without that file, or
+# with an empty one, nothing. With REVIEWED=false it applies everything. Any other value is an error: a typing error must
+# not mean either. The *.md file is added to the summary of the run. Paths without any topic are an error. ACTION_PATHS and
+# ACTION_ARGS have one word per line. PLATFORM, SNAPSHOT and CLUSTER may be empty. Ends with 0 where topiarist ran, however
 # it ended: its exit code goes to GITHUB_OUTPUT, so that the plan is shown before the job fails.
 set -euo pipefail
 
@@ -28,7 +28,7 @@ done <<<"${ACTION_PATHS:-}"$'\n'"${ACTION_ARGS:-}"
 [[ -z ${SNAPSHOT:-} ]] || words+=(--snapshot "$SNAPSHOT")
 [[ -z ${CLUSTER:-} ]] || words+=(--cluster "$CLUSTER")
 
-# What manifests and clusters hold is printed here: nothing of it may be a command to the runner.
+# This prints text of manifests and clusters, which must not be executed as commands of the runner.
 quietly() {
   local token
   token=$(python3 -c 'import secrets; print(secrets.token_hex(16))')
@@ -43,7 +43,7 @@ plan() {
   quietly cat "$folder/errors"
   rm "$folder/errors"
   if [[ ! -s $folder/plan.md ]]; then
-    printf '%s\n' '<!-- topiarist plan -->' "### No plan: topiarist ended with $code. The log of the run says why." >"$folder/plan.md"
+    printf '%s\n' '<!-- topiarist plan -->' "### No plan: topiarist ended with $code. See the log of the run." >"$folder/plan.md"
   elif [[ $code != 2 ]]; then
     topiarist plan "${words[@]}" --format github 2>/dev/null || true
   fi

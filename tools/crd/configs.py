@@ -44,7 +44,7 @@ _VALUE_VARIABLES: NamedExpressions = [
 _VALUE_RULES = [
     _validation("badKeys", 'not the name of a config; wanted 1 to 255 of a-z, A-Z, 0-9, ".", "_" and "-"'),
     _validation("noValues", "found nothing, wanted text, a number, true or false"),
-    _validation("lostDigits", "a number this large has lost digits on its way here; quote it"),
+    _validation("lostDigits", "the API server has rounded a number this large; quote it"),
 ]
 
 # With at most one override that touches either value the result is known here; with more, the operator checks it.
@@ -74,11 +74,11 @@ _TOPIC_VARIABLES: NamedExpressions = [
 ]
 _TOPIC_RULES = [
     *_VALUE_RULES,
-    _validation("empty", "found empty text, which Kafka does not take; leave the key out"),
+    _validation("empty", "found empty text, which Kafka does not accept; remove the key"),
     {
         "expression": "variables.factor == 0 || !variables.isr.matches('^[0-9]{1,9}$') || "
         "int(variables.isr) <= variables.factor",
-        "message": f"{_ISR} is above the replication factor: with more in-sync replicas wanted than there are, every "
+        "message": f"{_ISR} is above the replication factor: with more in-sync replicas than replicas, every "
         "write with acks=all fails",
         "reason": "Invalid",
     },

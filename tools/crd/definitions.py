@@ -28,8 +28,8 @@ ValidationRule = dict[str, str]
 
 _INTERNAL = ", ".join(f"'{name}'" for name in sorted(map(metric_name, INTERNAL_TOPICS)))
 _GROW_ONLY_MESSAGE = (
-    "partitions can only grow: Kafka takes none away. If the larger number was never applied, delete this resource "
-    "under deletionPolicy: Retain, which leaves the topic as it is, and create it again"
+    "partitions can only grow: Kafka removes no partition. If the larger number was never applied, delete this "
+    "resource with deletionPolicy: Retain, which leaves the topic unchanged, and create it again"
 )
 
 
@@ -41,7 +41,7 @@ def _grow_only_rule(now: str, before: str, rule: str, field: str) -> ValidationR
 def _agreement_rule(field: str, listed: str) -> ValidationRule:
     return {
         "rule": f"!has(self.replicaAssignment) || !has(self.{field}) || self.{field} == self.{listed}",
-        "message": f"{field} and replicaAssignment do not agree: leave {field} out, or give what the lists have",
+        "message": f"{field} and replicaAssignment do not agree: remove {field}, or give the value of the lists",
         "fieldPath": f".{field}",
     }
 
@@ -98,7 +98,7 @@ VALIDATION_RULES: Mapping[tuple[str, ...], list[ValidationRule]] = {
     ("Cluster", "spec"): [
         {
             "rule": "has(self.zookeeper) && has(self.zookeeper.connect)",
-            "message": "zookeeper.connect is needed here: an operator has no --zookeeper",
+            "message": "zookeeper.connect is required: the operator has no --zookeeper",
         }
     ],
 }
@@ -116,31 +116,36 @@ def column(name: str, path: str, about: str, kind: str = "string", *, wide: bool
 
 
 _COMMON_COLUMNS = [
-    column("Ready", _condition_path("Ready", "status"), "Whether all is as declared."),
-    column("Reason", _condition_path("Ready", "reason"), "Why, in a word."),
-    column("Age", ".metadata.creationTimestamp", "Since when it has been declared.", "date"),
-    column("Message", _condition_path("Ready", "message"), "Why, in words.", wide=True),
+    column("Ready", _condition_path("Ready", "status"), "True if the clusters are as declared."),
+    column("Reason", _condition_path("Ready", "reason"), "The reason of the condition Ready."),
+    column("Age", ".metadata.creationTimestamp", "The time since the resource was created.", "date"),
+    column("Message", _condition_path("Ready", "message"), "The message of the condition Ready.", wide=True),
 ]
 COLUMNS: Mapping[str, list[dict[str, Any]]] = {
     "Topic": [
-        column("Cluster", ".status.clusterNames", "Clusters that it is meant for."),
+        column("Cluster", ".status.clusterNames", "Clusters of the topic."),
         column("Partitions", ".status.partitions", "Partitions that the clusters have."),
         column("Replicas", ".spec.replicationFactor", "Replicas of each partition that are declared.", "integer"),
         *_COMMON_COLUMNS,
         column("Topic", ".status.topicName", "The topic's name in Kafka.", wide=True),
         column("Declared", ".spec.partitions", "Partitions that are declared.", "integer", wide=True),
-        column("Mode", ".spec.mode", "Whether differences are acted on.", wide=True),
-        column("Drifted", _condition_path("DriftDetected", "status"), "Whether it was changed outside.", wide=True),
+        column("Mode", ".spec.mode", "Enforce: differences are corrected. Observe: they are only reported.", wide=True),
+        column(
+            "Drifted",
+            _condition_path("DriftDetected", "status"),
+            "True if the topic has an external change.",
+            wide=True,
+        ),
     ],
     "Cluster": [
         column("Kafka", ".spec.kafkaVersion", "Release of the brokers."),
-        column("Topics", ".status.topics.total", "Topics that are declared for it.", "integer"),
-        column("In step", ".status.topics.ready", "Topics that are as declared.", "integer"),
-        column("Drifted", ".status.topics.drifted", "Topics that were changed outside.", "integer"),
-        column("Refused", ".status.topics.refused", "Topics of which something is refused.", "integer"),
+        column("Topics", ".status.topics.total", "Topics that are declared for the cluster.", "integer"),
+        column("Synced", ".status.topics.ready", "Topics that are as declared.", "integer"),
+        column("Drifted", ".status.topics.drifted", "Topics with an external change.", "integer"),
+        column("Refused", ".status.topics.refused", "Topics with a refused change.", "integer"),
         *_COMMON_COLUMNS,
         column("Cluster id", ".status.clusterId", "Id of the Kafka cluster.", wide=True),
-        column("Brokers", ".status.brokers", "Brokers that are registered.", "integer", wide=True),
+        column("Brokers", ".status.brokers", "Registered brokers.", "integer", wide=True),
     ],
     "Policy": _COMMON_COLUMNS,
 }

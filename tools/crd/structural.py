@@ -73,7 +73,7 @@ def structural_schema(schema: Schema, definitions: Schema, path: str = "") -> Js
     schema = _restrict_to_list(resolve_reference(schema, definitions))
     unknown = schema.keys() - {*_COPIED_KEYWORDS} - _DESCRIPTION_KEYWORDS - _TRANSLATED_KEYWORDS - _DROPPED_KEYWORDS
     if unknown:
-        raise ValueError(f"{path}: no API server knows {', '.join(sorted(unknown))}; decide what becomes of it")
+        raise ValueError(f"{path}: no API server knows {', '.join(sorted(unknown))}; add it to one of the tables")
     if _is_config(schema, definitions):
         return config_schema(schema, definitions, path)
     result: JsonObject = {"description": description(schema, path)}
@@ -189,7 +189,7 @@ def description(schema: Schema, path: str) -> str:
         parts.append(f"{wanted[:1].upper()}{wanted[1:]}.")
     if "default" in schema and "[]" in path:
         inherited = path.startswith("spec.overrides[]")
-        parts.append("Without it, what the topic says." if inherited else f"Default: {schema['default']}.")
+        parts.append("Default: the value of the topic." if inherited else f"Default: {schema['default']}.")
     if schema.get("examples"):
         example = schema["examples"][0]
         parts.append(f"Example: {example if isinstance(example, str) else json.dumps(example)}")
@@ -200,17 +200,17 @@ def validation_rules(schema: Schema) -> Iterator[dict[str, str]]:
     """Yield CEL rules for ``allOf``, ``anyOf``, ``not`` and ``dependencies`` of an object's fields."""
     for part in schema.get("allOf", ()):
         fields = " and ".join(part["not"]["required"])
-        yield {"rule": to_cel(part), "message": f"{fields} exclude each other: give only one of the two"}
+        yield {"rule": to_cel(part), "message": f"{fields} exclude each other: give only one of them"}
     if "anyOf" in schema:
         names = ", ".join(option.get("required", ["?"])[0] for option in schema["anyOf"])
         rule = " || ".join(f"({to_cel(option)})" for option in schema["anyOf"])
-        yield {"rule": rule, "message": schema.get("errorMessage", f"one of these is needed: {names}")}
+        yield {"rule": rule, "message": schema.get("errorMessage", f"one of these is required: {names}")}
     if "not" in schema:
         taken = schema["not"]["enum"]
         yield {"rule": f"!(self in {_cel_list(taken)})", "message": f"reserved: {' and '.join(taken)}"}
     for name, others in schema.get("dependencies", {}).items():
         rule = " && ".join(f"has(self.{other})" for other in others)
-        yield {"rule": f"!has(self.{name}) || {rule}", "message": f"{name} needs {' and '.join(others)} beside it"}
+        yield {"rule": f"!has(self.{name}) || {rule}", "message": f"{name} requires {' and '.join(others)}"}
 
 
 def to_cel(schema: Schema) -> str:
@@ -219,7 +219,7 @@ def to_cel(schema: Schema) -> str:
     Raises ``ValueError`` for a schema that tests more than the presence of fields and their allowed values.
     """
     if schema.keys() - {"required", "properties", "not"}:
-        raise ValueError(f"cannot be said in CEL: {json.dumps(schema)}")
+        raise ValueError(f"cannot be expressed in CEL: {json.dumps(schema)}")
     parts = [f"has(self.{name})" for name in schema.get("required", ())]
     for name, field in schema.get("properties", {}).items():
         parts.append(f"(!has(self.{name}) || self.{name} in {_cel_list(field['enum'])})")

@@ -22,8 +22,8 @@ for tool in go.etcd.io/etcd/server/v3 k8s.io/kubernetes/cmd/kube-apiserver k8s.i
   [ "$name" != v3 ] || name=etcd
   [ ! -x "$bin/$name" ] || continue
   command -v go >/dev/null || {
-    echo "Go $(awk '$1 == "go" { print $2 }' "$here/go.mod") or later is needed to build a Kubernetes API server and is" \
-      "not there: install it, then run: make kube" >&2
+    echo "Go $(awk '$1 == "go" { print $2 }' "$here/go.mod") or later is needed to build a Kubernetes API server and was" \
+      "not found: install it, then run: make kube" >&2
     exit 3
   }
   echo "building $name for Kubernetes $version; the first time this takes some minutes ..." >&2

@@ -48,7 +48,7 @@ def find_mutations(function: Function) -> Iterator[Mutation]:
     """Yield all guards of a function."""
     for node in ast.walk(function):
         line = (node.target if isinstance(node, ast.comprehension) else node).__dict__.get("lineno", function.lineno)
-        yield from (Mutation(what, take_away, line) for what, take_away in _node_mutations(node))
+        yield from (Mutation(what, remove, line) for what, remove in _node_mutations(node))
         yield from _statement_mutations(node)
 
 

@@ -60,7 +60,7 @@ def load_settings() -> MutationSettings:
     read = tomllib.loads((ROOT / "tools/mutation/mutants.toml").read_text(encoding="utf-8"))
     settings = MutationSettings([Target(**target) for target in read["target"]], read["equivalent"])
     if unknown := sorted(settings.equivalent.keys() - {mutant.name for mutant in list_mutants(settings.targets)}):
-        raise SystemExit("\n".join(["no such mutants: mend [equivalent] in mutants.toml", *unknown]))
+        raise SystemExit("\n".join(["unknown mutants: fix [equivalent] in mutants.toml", *unknown]))
     return settings
 
 
@@ -103,7 +103,7 @@ def _find_function(tree: ast.Module, name: str, module: str) -> Function:
     for node in ast.walk(tree):
         if isinstance(node, Function) and node.name == name:
             return node
-    raise SystemExit(f"{module} has no function {name}: mend mutants.toml")
+    raise SystemExit(f"{module} has no function {name}: fix mutants.toml")
 
 
 class WorkspacePool:
@@ -154,7 +154,7 @@ class WorkspacePool:
         """
         known = [(each, [test]) for each in chosen if (test := self._previous_results.killing_test(each.name, ROOT))]
         if failed := self._run_unmutated([*dict.fromkeys(test for _, (test,) in known)]):
-            raise SystemExit(f"{failed} is red without any mutant: mend that first")
+            raise SystemExit(f"{failed} fails without any mutant: fix it first")
         for (mutant, _), found in zip(
             known, self._executor.map(lambda each: self._run_mutant(*each), known), strict=True
         ):
@@ -210,26 +210,28 @@ def main(words: Sequence[str]) -> int:
     started, workers = time.monotonic(), int(os.environ.get("WORKERS", "2"))
     counts: dict[str, Counter[str]] = defaultdict(Counter)
 
-    def tell(mutant: Mutant, killer: str | None) -> None:
+    def report(mutant: Mutant, killer: str | None) -> None:
         known = equivalent.get(mutant.name)
         result = ("NOT EQUIVALENT" if known else "killed") if killer else "equivalent" if known else "SURVIVED"
         counts[mutant.module][result] += 1
         print(f"{mutant.name}\n    {result}: {killer or known or 'by no test'}", flush=True)
 
-    remembered = MutantResults(Path(os.environ.get("TOPIARIST_CACHE") or ROOT / ".cache") / "killers.json")
+    previous_results = MutantResults(Path(os.environ.get("TOPIARIST_CACHE") or ROOT / ".cache") / "killers.json")
     with (
         tempfile.TemporaryDirectory() as scratch,
         ThreadPoolExecutor(workers) as pool,
-        closing(WorkspacePool(Path(scratch), pool, workers, remembered)) as benches,
+        closing(WorkspacePool(Path(scratch), pool, workers, previous_results)) as workspaces,
     ):
-        left = {mutant.name: mutant for mutant in chosen}
-        for mutant, killer in benches.recheck_known_killers(chosen):
-            tell(mutant, killer)
-            del left[mutant.name]
-        if red := benches.trace_tests([*left.values()]):
-            raise SystemExit("\n".join(f"{test} is red without any mutant: mend that first" for test in red))
-        for mutant, found in zip(left.values(), pool.map(benches.find_killing_test, left.values()), strict=True):
-            tell(mutant, found)
+        remaining = {mutant.name: mutant for mutant in chosen}
+        for mutant, killer in workspaces.recheck_known_killers(chosen):
+            report(mutant, killer)
+            del remaining[mutant.name]
+        if failures := workspaces.trace_tests([*remaining.values()]):
+            raise SystemExit("\n".join(f"{test} fails without any mutant: fix it first" for test in failures))
+        for mutant, found in zip(
+            remaining.values(), pool.map(workspaces.find_killing_test, remaining.values()), strict=True
+        ):
+            report(mutant, found)
     for module, count in counts.items():
         print(f"{module}: {', '.join(f'{number} {result}' for result, number in sorted(count.items()))}")
     total: Counter[str] = sum(counts.values(), Counter())

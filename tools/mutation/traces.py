@@ -17,13 +17,13 @@ from pathlib import Path
 from mutation.mutations import Function
 
 _TRACE_FUNCTION = """
-def _tell(_line, _known=set()):
+def _log_line(_line, _known=set()):
     import os
-    told = _line, os.environ.get("PYTEST_CURRENT_TEST", "")
-    if told not in _known:
-        _known.add(told)
+    logged = _line, os.environ.get("PYTEST_CURRENT_TEST", "")
+    if logged not in _known:
+        _known.add(logged)
         with open({log!r}, "a", encoding="utf-8") as log:
-            log.write({module!r} + f"\\t{{_line}}\\t{{told[1]}}\\n")
+            log.write({module!r} + f"\\t{{_line}}\\t{{logged[1]}}\\n")
 """
 
 _PHASE_SUFFIXES = (" (setup)", " (call)", " (teardown)")
@@ -59,8 +59,8 @@ class CoverageTraces:
     def __init__(self, logs: Iterable[Path], seconds: Mapping[str, float]) -> None:
         self._tests: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
         self._seconds = seconds
-        for told in chain(*(log.read_text(encoding="utf-8").splitlines() for log in logs if log.exists())):
-            module, line, test = told.split("\t", 2)
+        for logged in chain(*(log.read_text(encoding="utf-8").splitlines() for log in logs if log.exists())):
+            module, line, test = logged.split("\t", 2)
             for phase in _PHASE_SUFFIXES:
                 test = test.removesuffix(phase)
             self._tests[module, int(line)].add(test)
@@ -71,8 +71,8 @@ class CoverageTraces:
         A statement that runs outside any test, while a test file is loaded, counts for all tests.
         """
         files: defaultdict[str, list[str]] = defaultdict(list)
-        told = self._tests[module, line]
-        found = self._seconds.keys() if "" in told else told & self._seconds.keys()
+        logged = self._tests[module, line]
+        found = self._seconds.keys() if "" in logged else logged & self._seconds.keys()
         for test in sorted(found, key=lambda test: self._seconds[test]):
             files[file_of_test(test)].append(test)
         return [*chain(*files.values())]
@@ -93,7 +93,7 @@ def _statement_lists(node: ast.AST) -> Iterator[list[ast.stmt]]:
 
 
 def _trace_call(statement: ast.stmt) -> ast.Expr:
-    call = ast.Call(ast.Name("_tell", ast.Load()), [ast.Constant(statement.lineno)], [])
+    call = ast.Call(ast.Name("_log_line", ast.Load()), [ast.Constant(statement.lineno)], [])
     return ast.copy_location(ast.Expr(call), statement)
 
 

@@ -26,7 +26,7 @@ TEST_RUN_TIMEOUT_S = 3600
 Each test also has its own limit, which detects a mutant that hangs.
 """
 
-HUNG_SUFFIX = " (did not come to an end)"
+HUNG_SUFFIX = " (did not end)"
 
 PYTEST_PLUGIN = """
 import os
@@ -140,7 +140,7 @@ class Workspace:
         text = output.read_text(encoding="utf-8", errors="replace")
         if failures := red.read_text(encoding="utf-8").splitlines():
             return failures[0] + HUNG_SUFFIX * ("Failed: Timeout" in text)
-        message = "does not come to an end" if code == "hangs" else f"ends with {code}: {text.strip()[-200:]}"
+        message = "does not end" if code == "hangs" else f"ends with {code}: {text.strip()[-200:]}"
         return f"{' '.join(tests[:3])} {message}"
 
     @property

@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from types import TracebackType
-from typing import NoReturn, Self
+from typing import Self
 from uuid import uuid4
 
 from topiarist.errors import Reason, TopiaristError
@@ -28,16 +27,15 @@ _MAX_SHOWN_PATH = 4096
 
 def require_empty_folder(folder: Path) -> None:
     """Raise ``TopiaristError`` unless ``folder`` is absent, or empty and not the working directory."""
-    with _translate_errors(folder):
+    with _translate_errors(folder, "nothing was written"):
         if not folder.is_dir():
             if folder.exists() or folder.is_symlink():
-                raise _make_folder_error(folder, "it exists and is no folder", "name a folder that does not exist yet")
+                raise _unwritable_error(folder, "it exists and is not a folder", "give a folder that does not exist")
         elif folder.samefile(Path.cwd()):
-            raise _make_folder_error(folder, "it is the folder that you are in", "name one below it")
+            raise _unwritable_error(folder, "it is the working directory", "give a folder below it")
         elif any(folder.iterdir()):
-            raise _make_folder_error(
-                folder, "it is not empty", "name a folder that does not exist yet, and compare the two"
-            )
+            hint = "give a folder that does not exist, and compare the two folders"
+            raise _unwritable_error(folder, "it is not empty", hint)
 
 
 def write_folder(folder: Path, files: Mapping[str, str]) -> None:
@@ -49,33 +47,31 @@ def write_folder(folder: Path, files: Mapping[str, str]) -> None:
     # Follow a link to an empty folder, so that the rename replaces the folder and not the link.
     target = Path(os.path.realpath(folder))
     part = target.with_name(f".{target.name[:200]}.{uuid4().hex[:8]}.part")
-    with _translate_errors(folder):
-        part.parent.mkdir(parents=True, exist_ok=True)
+    current = folder
     try:
-        with _translate_errors(folder):
-            part.mkdir()
-        for below in sorted({Path(name).parent for name in files}):
-            with _translate_errors(folder / below):
-                (part / below).mkdir(parents=True, exist_ok=True)
+        part.mkdir(parents=True)
         for name, text in files.items():
-            with _translate_errors(folder / name):
-                (part / name).write_text(text, encoding="utf-8", newline="\n")
-        with _translate_errors(folder):
-            part.rename(target)
+            current = folder / name
+            (part / name).parent.mkdir(parents=True, exist_ok=True)
+            (part / name).write_text(text, encoding="utf-8", newline="\n")
+        current = folder
+        part.rename(target)
+    except OSError as error:
+        raise _unwritable_error(current, _error_message(error), "nothing was written") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
 
 @contextmanager
-def _translate_errors(path: Path) -> Iterator[None]:
-    """Translate ``OSError`` into ``TopiaristError`` with the path that the user knows."""
+def _translate_errors(path: str | Path, hint: str = "") -> Iterator[None]:
+    """Translate the errors of the operating system into ``TopiaristError`` with the path that the user knows."""
     try:
         yield
-    except OSError as error:
-        raise _make_folder_error(path, error.strerror or str(error), "nothing was written") from error
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character
+        raise _unwritable_error(path, _error_message(error), hint) from error
 
 
-def _make_folder_error(path: Path, message: str, hint: str) -> TopiaristError:
+def _unwritable_error(path: str | Path, message: str, hint: str = "") -> TopiaristError:
     return TopiaristError(
         Reason.UNWRITABLE, f"{printable(str(path), _MAX_SHOWN_PATH)}: cannot be written: {message}", hint
     )
@@ -100,7 +96,7 @@ def read_file(path: str) -> bytes:
         # O_NONBLOCK: opening a pipe without a writer would block.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise TopiaristError(Reason.UNREADABLE, f"{path}: is no file")
+                raise TopiaristError(Reason.UNREADABLE, f"{path}: is not a regular file")
             data = file.read(MAX_FILE_BYTES + 1)
             if len(data) > MAX_FILE_BYTES:
                 raise TopiaristError(Reason.UNREADABLE, f"{path}: is larger than {humanize_bytes(MAX_FILE_BYTES)}")
@@ -115,24 +111,16 @@ def write_file(path: str, content: str | Iterable[bytes], *, make_parents: bool 
     With ``make_parents`` missing parent folders are created. Raises ``TopiaristError`` (Unwritable). On any error,
     including one raised by ``content``, the existing file is unchanged.
     """
-    try:
-        target = _resolve_target(path)
+    with _translate_errors(path):
+        target = Path(path).resolve()
+        if target.exists() and not target.is_file():
+            raise _unwritable_error(path, "it exists and is not a regular file")
         if make_parents:
             target.parent.mkdir(parents=True, exist_ok=True)
+    try:
         _replace_file(target, [content.encode()] if isinstance(content, str) else content)
     except OSError as error:
-        _raise_unwritable(path, _error_message(error))
-
-
-def _resolve_target(path: str) -> Path:
-    """Return the regular file that a path leads to, or the path of a new file."""
-    try:
-        target = Path(path).resolve()
-    except ValueError as error:
-        _raise_unwritable(path, _error_message(error))
-    if target.exists() and not target.is_file():
-        _raise_unwritable(path, "there is something else than a file")
-    return target
+        raise _unwritable_error(path, _error_message(error)) from error
 
 
 def _replace_file(target: Path, chunks: Iterable[bytes]) -> None:
@@ -166,21 +154,17 @@ class LineFile:
     def __init__(self, path: str) -> None:
         self._path = path
         self._last_sync = 0.0
-        try:
+        with _translate_errors(path):
             self._is_new = not Path(path).exists()
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
             self._is_regular = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
             self._size = os.fstat(self._descriptor).st_size if self._is_regular else 0
-        except (OSError, ValueError) as error:
-            _raise_unwritable(path, _error_message(error))
         self._ends_within_line = self._size > 0 and os.pread(self._descriptor, 1, self._size - 1) != b"\n"
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(OSError):
             os.close(self._descriptor)
             if self._is_new and self._is_regular and not self._size:
@@ -192,13 +176,11 @@ class LineFile:
         With ``last`` it is synced before this returns.
         """
         data = ("\n" * self._ends_within_line + line + "\n").encode()
-        try:
+        with _translate_errors(self._path):
             self._write(data)
             if self._is_regular and (last or time.monotonic() - self._last_sync > _SYNC_INTERVAL_S):
                 os.fsync(self._descriptor)
                 self._last_sync = time.monotonic()
-        except OSError as error:
-            _raise_unwritable(self._path, _error_message(error))
         self._size += len(data)
         self._ends_within_line = False
 
@@ -208,13 +190,10 @@ class LineFile:
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
         except OSError:
+            # Remove the part of the line that was written, so that the file keeps whole lines only.
             if self._is_regular:
                 os.ftruncate(self._descriptor, self._size)
             raise
-
-
-def _raise_unwritable(path: str, message: str) -> NoReturn:
-    raise TopiaristError(Reason.UNWRITABLE, f"{path}: cannot be written: {message}")
 
 
 def _error_message(error: OSError | ValueError) -> str:

@@ -32,7 +32,7 @@ try:
     from cel_expr_python import cel
     from cel_expr_python.ext import ext_optional
 except ImportError as missing:  # not every system has a wheel; without the library, policies must not be skipped
-    raise extras.missing_packages_error("policy", "judging Policy documents") from missing
+    raise extras.missing_packages_error("policy", "the evaluation of Policy documents") from missing
 
 MAX_LOOPS = 4
 """Calls of all, exists, exists_one, map, filter and optMap in one expression: nested calls multiply their cost."""
@@ -79,9 +79,14 @@ class CelRuleEvaluator:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rule_errors: dict[Rule, RuleError] = {}
-        self.evaluations = 0
         self._compiled_rules: dict[Rule, _CompiledRule] = {}
-        self._environments = {subject: _make_environment(known) for subject, known in _VARIABLES.items()}
+        self._environments = {
+            subject: cel.NewEnv(
+                variables={name: _TYPES[variable.type] for name, variable in variables.items()},
+                extensions=[ext_optional.ExtOptional()],
+            )
+            for subject, variables in _VARIABLES.items()
+        }
         for rule in rules:
             program = self._compile(rule)
             if isinstance(program, RuleError):
@@ -90,15 +95,15 @@ class CelRuleEvaluator:
                 self._compiled_rules[rule] = program
 
     def _compile(self, rule: Rule) -> _CompiledRule | RuleError:
-        if fault := _complexity_error(rule.expression):
-            return fault
+        if error := _complexity_error(rule.expression):
+            return error
         try:
             expression = self._environments[rule.subject].compile(rule.expression)
         except RuntimeError as error:
             return _make_compile_error(str(error), _VARIABLES[rule.subject])
         if expression.return_type() != cel.Type.BOOL:
             kind = expression.return_type().name().lower()
-            return RuleError(f"gives {kind}, wanted true or false", "compare it with something")
+            return RuleError(f"evaluates to {kind}, wanted true or false", "compare the value with another one")
         return _CompiledRule(rule, expression)
 
     def evaluate(self, rules: Iterable[Rule], facts: CelBindings) -> Iterator[tuple[Rule, RuleError | None]]:
@@ -113,14 +118,14 @@ class CelRuleEvaluator:
         activation = self._environments[programs[0].rule.subject].Activation(facts)
         for program in programs:
             rule = program.rule
-            self.evaluations += 1
             start = time.perf_counter()
             fault = _evaluate_expression(program.expression, activation)
             program.seconds += time.perf_counter() - start
             program.runs += 1
             if program.seconds > EVALUATION_GRACE_S + program.runs * MAX_MEAN_EVALUATION_S:
-                took = f"took {program.seconds:.1f} s for {format_count(program.runs, 'evaluation')}, and is given up"
-                fault = RuleError(took, "make it simpler")
+                count = format_count(program.runs, "evaluation")
+                message = f"took {program.seconds:.1f} s for {count}, so it is not evaluated any more"
+                fault = RuleError(message, "simplify the expression")
                 # Before the removal: another thread that then skips the rule must find its error.
                 self.rule_errors[rule] = fault
                 self._compiled_rules.pop(rule, None)
@@ -133,11 +138,6 @@ _VARIABLES: Mapping[RuleSubject, Mapping[str, CelVariable]] = {
     RuleSubject.CHANGE: CHANGE_VARIABLES,
 }
 _PASSED = RuleError("")
-
-
-def _make_environment(declarations: Mapping[str, CelVariable]) -> Any:
-    variables = {name: _TYPES[fact.type] for name, fact in declarations.items()}
-    return cel.NewEnv(variables=variables, extensions=[ext_optional.ExtOptional()])
 
 
 def _evaluate_expression(expression: Any, activation: Any) -> RuleError | None:
@@ -155,24 +155,18 @@ def _evaluate_expression(expression: Any, activation: Any) -> RuleError | None:
 def _make_evaluation_error(message: str) -> RuleError:
     message = _clean_message(message)
     if missing := _MISSING.fullmatch(message):
-        hint = 'where a key may be missing, ask for it first: "KEY" in MAP, or MAP[?"KEY"].orValue("")'
+        hint = 'if the key may be missing, use "KEY" in MAP, or MAP[?"KEY"].orValue("")'
         return RuleError(f"found no key {missing['key']}", hint)
     return RuleError(message[:1].lower() + message[1:])
 
 
 def _clean_message(message: str) -> str:
-    """Return a library message on one line, without status codes.
-
-    Escaped and shortened, because the message repeats text of the expression.
-    """
+    # Escaped and shortened, because the message of the library repeats text of the expression.
     return printable(_STATUS.sub("", message), _MAX_MESSAGE_LENGTH)
 
 
 def _complexity_error(expression: str) -> RuleError | None:
-    """Return why an expression is rejected before compilation; None if it is not.
-
-    Its evaluation might take too much time or memory.
-    """
+    """Return the error of an expression that might take too much time or memory; None if there is none."""
     loops, sums = len(_LOOP.findall(expression)), expression.count("+")
     if loops > MAX_LOOPS:
         return RuleError(
@@ -183,7 +177,7 @@ def _complexity_error(expression: str) -> RuleError | None:
     return None
 
 
-_HINT_SPLIT_RULE = "make several rules of it"
+_HINT_SPLIT_RULE = "split it into several rules"
 
 
 def _make_compile_error(text: str, declarations: Mapping[str, CelVariable]) -> RuleError:
@@ -200,5 +194,5 @@ def _make_compile_error(text: str, declarations: Mapping[str, CelVariable]) -> R
     close = get_close_matches(unknown["name"], declarations, n=1)
     hint = f"did you mean {close[0]}?" if close else ""
     if unknown["name"] in CHANGE_VARIABLES.keys() - declarations.keys():
-        hint = "that is known of a change only: add subject: Change"
-    return RuleError(f"does not compile: it knows no {quote(unknown['name'])}, at {place}", hint)
+        hint = "only rules about changes have this variable: add subject: Change"
+    return RuleError(f"does not compile: unknown name {quote(unknown['name'])}, at {place}", hint)

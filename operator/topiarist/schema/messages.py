@@ -28,7 +28,8 @@ def describe_expected(schema: Mapping[str, Any]) -> str:
     """Describe the values that a field accepts."""
     if "enum" in schema:
         return join_with_or(schema["enum"])
-    bounds = f" from {schema['minimum']} to {schema['maximum']}" if "minimum" in schema else ""
+    bounds = f" from {schema['minimum']}" if "minimum" in schema else ""
+    bounds += f" to {schema['maximum']}" if "maximum" in schema else ""
     if isinstance(schema["type"], list):
         kind, *others = schema["type"]
         if others == ["null"]:

@@ -18,10 +18,10 @@ from topiarist.cli.main import run
 
 ADMISSION = ROOT / "manifests" / "admission"
 ISR = "min.insync.replicas"
-LOST = "a number this large has lost digits on its way here; quote it"
+LOST = "the API server has rounded a number this large; quote it"
 NAMES = "not the name of a config; wanted 1 to 255 of"
 NOTHING = "found nothing, wanted text, a number, true or false"
-EMPTY = "found empty text, which Kafka does not take; leave the key out"
+EMPTY = "found empty text, which Kafka does not accept; remove the key"
 ABOVE = f"{ISR} is above the replication factor"
 
 

@@ -39,13 +39,13 @@ BAD = [
     (topic(clusters=["a", "a"]), 'spec.clusters[1]: Duplicate value: "a"'),
     (topic(replicaAssignment=[[1, 1]]), "spec.replicaAssignment[0][1]: Duplicate value: 1"),
     (topic(partitions=0), "spec.partitions in body should be greater than or equal to 1"),
-    (topic(overrides=[{"partitions": 3}]), "one of these is needed: clusters, clusterSelector"),
+    (topic(overrides=[{"partitions": 3}]), "one of these is required: clusters, clusterSelector"),
     (topic(overrides=[{"clusters": ["a"], "clusterSelector": {}}]), "clusters and clusterSelector exclude each other"),
     (topic(ignore=["topicName"]), "should match '^(partitions|replicationFactor|"),
     (topic(mode="Maybe"), 'spec.mode: Unsupported value: "Maybe": supported values: "Enforce", "Observe"'),
     (topic(partition=3), 'unknown field "spec.partition"'),
     (cluster(zookeeper={"connect": "a b"}), "spec.zookeeper.connect in body should match"),
-    (cluster(zookeeper={"tls": {"key": CA["ca"]}, "connect": "a"}), "key needs certificate beside it"),
+    (cluster(zookeeper={"tls": {"key": CA["ca"]}, "connect": "a"}), "key requires certificate"),
     (cluster(zookeeper={"tls": {"keyPassword": CA["ca"]}, "connect": "a"}), "keyPassword needs certificate"),
     (cluster(zookeeper={"tls": {"ca": {}}, "connect": "a"}), "spec.zookeeper.tls.ca: Invalid value"),
     (cluster(zookeeper={"tls": {"ca": {}}, "connect": "a"}), "wanted secretKeyRef: in a custom resource"),
@@ -72,7 +72,7 @@ BAD = [
         )
         for requirement in ({"key": "a", "operator": "In"}, {"key": "a", "operator": "Exists", "values": ["b"]})
     ),
-    (policy(selector={}), "one of these is needed: topics, matchLabels, clusters, clusterSelector"),
+    (policy(selector={}), "one of these is required: topics, matchLabels, clusters, clusterSelector"),
     (policy(selector={"clusters": ["a"], "clusterSelector": {"matchLabels": {"a": "b"}}}), "exclude each other"),
     (policy(rule(subject="Cluster")), 'spec.rules[0].subject: Unsupported value: "Cluster"'),
     (resource("Policy"), "spec.rules: Required value"),
@@ -87,7 +87,7 @@ STRICTER = [
     (topic(replicaAssignment="1:2,2:1"), 'must be of type array: "string"'),
     (topic(LONG), "which has at most 249 characters: give a shorter one"),
     (topic(topicName="__consumer.offsets"), "the name of an internal topic of Kafka, or one that its metrics cannot"),
-    (resource("Cluster", zookeeper={}), "zookeeper.connect is needed here: an operator has no --zookeeper"),
+    (resource("Cluster", zookeeper={}), "zookeeper.connect is required: the operator has no --zookeeper"),
     (resource("Cluster"), "zookeeper.connect is needed here"),
     (policy(rule(), rule()), 'spec.rules[1]: Duplicate value: {"name":"a"}'),
 ]
@@ -183,7 +183,7 @@ def configured(holder: str, config: dict[str, Any]) -> dict[str, Any]:
     return cluster(**fields)
 
 
-FEWER = "partitions can only grow: Kafka takes none away"
+FEWER = "partitions can only grow: Kafka removes no partition"
 RENAMED = "the topic's name cannot change: Kafka renames no topic"
 UPDATES = [
     (topic(partitions=3), topic(partitions=4), None),

@@ -17,7 +17,7 @@ from support.kubernetes.operator_process import OperatorProcess
 from support.kubernetes.rbac import RELEASE, grant, granted_rights, rbac_documents, split_verbs, without_right
 from support.kubernetes.server import ApiServer
 from support.waiting import wait_until
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.errors import TopiaristError
 from topiarist.kubernetes.api.client import KubernetesClient

@@ -17,7 +17,7 @@ from support.kubernetes.helm import only_document, render
 from support.kubernetes.operator_process import OperatorProcess
 from support.kubernetes.server import ApiServer
 from support.zookeeper.client import connect_client
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 PATIENCE = 120.0

@@ -23,7 +23,7 @@ from support.kubernetes.operator_process import OperatorProcess
 from support.kubernetes.server import ApiServer
 from support.repo.pages import blocks
 from support.zookeeper.client import connect_client
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 README = (ROOT / "README.md").read_text()

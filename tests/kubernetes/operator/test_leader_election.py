@@ -22,7 +22,7 @@ from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.client import connect_client
 from support.zookeeper.opcodes import WRITES
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 NAMES = ("a", "b", "c", "d")

@@ -20,7 +20,7 @@ from support.secret_scanner import assert_no_secrets_in_files, register_secret
 from support.waiting import wait_until
 from support.zookeeper.client import connect_client
 from support.zookeeper.secured_server import SUPER, SecuredZooKeeper
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 ACCOUNT = "topiarist"

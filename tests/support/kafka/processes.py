@@ -51,9 +51,9 @@ class Process(SupervisedProcess):
     def __init__(self, folder: Path, command: Sequence[str]) -> None:
         super().__init__(folder, command, shlex.join(command))
 
-    def wait_ready(self, ready: Callable[[], object], patience: float = PROCESS_TIMEOUT_S) -> bool:
+    def wait_ready(self, ready: Callable[[], object], timeout: float = PROCESS_TIMEOUT_S) -> bool:
         """Wait until it is ready; False if its port was taken."""
-        return super().wait_ready(ready, patience)
+        return super().wait_ready(ready, timeout)
 
     def stop(self) -> None:
         """Ask it to end, as ``kill`` does, and wait until it has; what takes too long is killed."""

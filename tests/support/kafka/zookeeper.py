@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from support.kafka.jars import fetch_jars
 from support.kafka.processes import java_command
-from topiarist.adapters.devcluster.zookeeper_server import CONFIG_FILE_NAME, MAIN_CLASS, EmbeddedZooKeeper
+from support.zookeeper.server import RestartableZooKeeper
+from topiarist.adapters.devcluster.zookeeper_server import CONFIG_FILE_NAME, MAIN_CLASS
 
 
-class ZooKeeper(EmbeddedZooKeeper):
+class ZooKeeper(RestartableZooKeeper):
     """One server; what its brokers need lies in its ``directory`` too, and goes with it."""
 
     def __init__(self, release: str) -> None:

@@ -22,9 +22,9 @@ from support.spec_builders import topic_spec
 from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
+from support.zookeeper.simulated_kafka import SimulatedKafka
 from support.zookeeper.write_checker import Tree
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.devcluster.simulated_kafka import SimulatedKafka
 from topiarist.adapters.zookeeper.codec import own_znodes
 from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion
 from topiarist.model.spec import TopicSpec

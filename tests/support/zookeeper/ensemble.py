@@ -13,7 +13,8 @@ from typing import Self
 from support.network.relay import Relay, forward
 from support.waiting import wait_until
 from support.zookeeper.proxy import Proxy
-from topiarist.adapters.devcluster.zookeeper_server import MAIN_CLASS, EmbeddedZooKeeper
+from support.zookeeper.server import RestartableZooKeeper
+from topiarist.adapters.devcluster.zookeeper_server import MAIN_CLASS
 
 MEMBER_COUNT = 3
 
@@ -64,7 +65,7 @@ class PausableRelay(Relay):
                 time.sleep(0.02)
 
 
-class Member(EmbeddedZooKeeper):
+class Member(RestartableZooKeeper):
     """One server of the ensemble: it answers only once it has found another one, so its start is not waited for."""
 
     def __init__(self, number: int, ports: Sequence[tuple[int, int]]) -> None:

@@ -69,10 +69,10 @@ def test_nothing_is_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     before = contents(tmp_path)
-    for name, why in (("full", "is not empty"), ("file", "is no folder"), ("broken", "is no folder")):
+    for name, why in (("full", "is not empty"), ("file", "is not a folder"), ("broken", "is not a folder")):
         assert why in refusal(tmp_path / name)
         assert str(tmp_path / name) in refusal(tmp_path / name)
-    assert "the folder that you are in" in refusal(Path())
+    assert "the working directory" in refusal(Path())
     assert contents(tmp_path) == before
 
 

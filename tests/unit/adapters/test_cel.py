@@ -54,17 +54,17 @@ def test_what_a_rule_can_say(expression: str, kept: bool) -> None:
 FAULTS = {
     "topic.partitions <=": "does not compile: syntax error: mismatched input '<EOF>', at line 1, column 20",
     "topic.partitions\n <= 3 &&& true": "at line 2, column 9",
-    "topic.partitons <= 3": 'does not compile: it knows no "topic.partitons", at line 1, column 6',
-    "partitions <= 3": 'it knows no "partitions"',
-    "topic.name.beginsWith('a')": 'it knows no "beginsWith"',
-    "topic == 1": 'it knows no "topic"',
+    "topic.partitons <= 3": 'does not compile: unknown name "topic.partitons", at line 1, column 6',
+    "partitions <= 3": 'unknown name "partitions"',
+    "topic.name.beginsWith('a')": 'unknown name "beginsWith"',
+    "topic == 1": 'unknown name "topic"',
     "topic.partitions <= '3'": "found no matching overload for '_<=_' applied to '(int, string)'",
     "topic.config['a'] == 3": "found no matching overload",
-    "topic.partitions": "gives int, wanted true or false",
-    "'yes'": "gives string, wanted true or false",
-    "dyn(true)": "gives dyn, wanted true or false",
-    "has(topic.name)": "gives string, wanted true or false",
-    "now() > timestamp('2024-01-01T00:00:00Z')": 'it knows no "now"',
+    "topic.partitions": "evaluates to int, wanted true or false",
+    "'yes'": "evaluates to string, wanted true or false",
+    "dyn(true)": "evaluates to dyn, wanted true or false",
+    "has(topic.name)": "evaluates to string, wanted true or false",
+    "now() > timestamp('2024-01-01T00:00:00Z')": 'unknown name "now"',
     "topic.labels.nobody == ''": 'found no key "nobody"',
     "topic.labels['nobody'] == ''": 'found no key "nobody"',
     "int(topic.name) > 0": "cannot convert string to int",
@@ -122,8 +122,8 @@ def test_any_text_is_a_rule_or_a_fault(expression: str) -> None:
     [
         ("topic.partitons < 3", "did you mean topic.partitions?"),
         ("change.kind == 'TakeOwnership'", "add subject: Change"),
-        ("topic.labels.nobody == ''", "where a key may be missing"),
-        ("topic.partitions", "compare it"),
+        ("topic.labels.nobody == ''", "if the key may be missing"),
+        ("topic.partitions", "compare the value"),
     ],
 )
 def test_what_to_do_about_a_fault(expression: str, hint: str) -> None:
@@ -172,9 +172,8 @@ def test_a_rule_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     ((found, fault),) = court.evaluate([slow], facts)
     assert found is slow
     assert fault is not None
-    assert fault.message == "took 0.0 s for 2 evaluations, and is given up"
+    assert fault.message == "took 0.0 s for 2 evaluations, so it is not evaluated any more"
     assert list(court.evaluate([slow], facts)) == []
-    assert court.evaluations == 2
 
 
 def test_a_change_is_judged_with_its_topic() -> None:

@@ -92,7 +92,7 @@ def test_a_cluster_without_a_snapshot_is_one_row(manifests: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("{", "found no JSON"),
+        ("{", "found invalid JSON"),
         ('{"kind":"topic"}', "cluster"),
         ('{"kind":"other"}', 'kind: found "other", wanted topic or record'),
     ],
@@ -120,7 +120,7 @@ def test_a_cut_file_says_how_much_is_missing(manifests: Path, tmp_path: Path) ->
     assert run_drift(manifests, tmp_path / "report", "-q") == 1
     assert row_keys(read_rows(tmp_path / "report")) == [("eu", "orders", "unknown", ""), ("eu", "users", "unknown", "")]
     (broken,) = read_rows(tmp_path / "report", "broken.jsonl")
-    assert (broken["line"], broken["message"]) == (0, "was cut off: found 1 row after the first, wanted 3")
+    assert (broken["line"], broken["message"]) == (0, "is truncated: found 1 row after the first, wanted 3")
 
 
 def test_what_a_broken_snapshot_still_says_is_reported(manifests: Path, tmp_path: Path) -> None:
@@ -169,7 +169,11 @@ def test_a_snapshot_of_another_cluster_than_is_meant_is_not_compared(manifests: 
     text = (manifests / "all.yaml").read_text()
     for field, value, why in (
         ("clusterId", "other", "found cluster id eu, wanted other (clusterId)"),
-        ("zookeeper", {"connect": "zk:2181/kafka"}, f"{eu(tmp_path)} was taken below /, and its address leads to"),
+        (
+            "zookeeper",
+            {"connect": "zk:2181/kafka"},
+            f"{eu(tmp_path)} was taken at chroot /, and the address of its Cluster has",
+        ),
     ):
         changed = text.replace('"kafkaVersion": "3.9"', f'"kafkaVersion": "3.9", "{field}": {json.dumps(value)}')
         (manifests / "all.yaml").write_text(changed)

@@ -120,7 +120,7 @@ def test_of_mixed_versions_what_is_too_new_is_named(manifests: Path, tmp_path: P
     found = read_rows(tmp_path / "report", "broken.jsonl")
     assert [Path(one["file"]).name for one in found] == ["new-eu.jsonl", "new-us.jsonl"]
     assert {one["message"].partition(": ")[2] for one in found} == {
-        "formatVersion: found 2, wanted 1: a newer topiarist has made it"
+        "formatVersion: found 2, wanted 1: a newer release of topiarist wrote it"
     }
 
 

@@ -130,6 +130,6 @@ def test_without_the_library_a_policy_is_an_error() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "1\n"
     assert done.stderr == (
-        "error: judging Policy documents needs packages that are not installed: pip install 'cel-expr-python>=0.1.3' "
-        "(extra policy)\n"
+        "error: the evaluation of Policy documents needs packages that are not installed: "
+        "pip install 'cel-expr-python>=0.1.3' (extra policy)\n"
     )

@@ -66,7 +66,7 @@ class SupervisedProcess:
 
     def start(self) -> None:
         """Start the process without waiting; ``wait_ready`` waits until it is ready."""
-        assert not self.alive, f"{self._name} runs already"
+        assert not self.alive, f"{self._name} is already running"
         (self.folder / "pid").unlink(missing_ok=True)
         with (self.folder / "log").open("ab") as log:
             self._log_offset = log.tell()
@@ -79,14 +79,14 @@ class SupervisedProcess:
                 start_new_session=True,
             )
 
-    def wait_ready(self, ready: Callable[[], object], patience: float) -> bool:
+    def wait_ready(self, ready: Callable[[], object], timeout: float) -> bool:
         """Wait until the process is ready; return False if its port is used by another process.
 
-        If the process ends, or is not ready within ``patience`` seconds, it is killed. Raises ``TopiaristError``
+        If the process ends, or is not ready within ``timeout`` seconds, it is killed. Raises ``TopiaristError``
         (Unreachable) with the last lines of its log, except for a port in use.
         """
         assert self._popen, f"{self._name} was not started"
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         while not ready():
             try:
                 code = self._popen.wait(timeout=0.02)
@@ -98,9 +98,9 @@ class SupervisedProcess:
             self.kill()
             if "address already in use" in log.lower():
                 return False
-            ended = f"was not ready within {patience:.0f} s" if code is None else f"ended with exit code {code}"
+            ended = f"was not ready within {timeout:.0f} s" if code is None else f"ended with exit code {code}"
             last = "\n    ".join(log.strip().splitlines()[-MAX_LOG_LINES:])
-            raise TopiaristError(Reason.UNREACHABLE, f"{self._name} {ended}; its last words:", last)
+            raise TopiaristError(Reason.UNREACHABLE, f"{self._name} {ended}; the end of its log:", last)
         return True
 
     def kill(self) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Self
@@ -62,7 +62,7 @@ class SimulatedKafka:
         self._known_topics: set[str] = set()
         self._epoch_and_version = (0, 0)
         self._work_queue: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._process_queue, name="playground", daemon=True)
+        self._thread = threading.Thread(target=self._process_queue, name="simulated-kafka", daemon=True)
 
     def start(self) -> Self:
         """Create the chroot, register the brokers, elect the first one as controller, and set watches."""
@@ -99,37 +99,18 @@ class SimulatedKafka:
         seed.add_topics(self.client, topics, self.version)
         self.wait_idle()
 
-    def add_broker(self, broker: Broker) -> None:
-        """Register a broker."""
-        self.brokers[broker.id] = broker
-        self.wait_idle()
-
-    def remove_broker(self, broker: int) -> None:
-        """Remove a broker, as if it was stopped."""
-        del self.brokers[broker]
-        self.client.delete(f"{_BROKER_IDS}/{broker}")
-        self.wait_idle()
-
-    def elect_controller(self, broker: int) -> None:
-        """Make another broker the controller; the epoch is incremented."""
-        self._run_and_wait(partial(self._replace_controller, broker))
-
-    @contextmanager
-    def pause_controller(self) -> Iterator[None]:
-        """Pause the controller inside the ``with``, as if it was stuck; afterwards it processes the backlog.
-
-        Do not call ``wait_idle`` inside the ``with``: it would time out.
-        """
-        resume = threading.Event()
-        self._work_queue.put(resume.wait)
-        try:
-            yield
-        finally:
-            resume.set()
-
     def wait_idle(self) -> None:
         """Wait until the controller has processed everything written before this call."""
-        self._run_and_wait(self._sync_all)
+        self.run_and_wait(self._sync_all)
+
+    def run_and_wait(self, work: Callable[[], None]) -> None:
+        """Run ``work`` in the thread of the controller; raise ``TopiaristError`` (Unreachable) after 30 seconds."""
+        done = threading.Event()
+        self._work_queue.put(work)
+        self._work_queue.put(done.set)
+        if not done.wait(_REACTION_TIMEOUT_S):
+            message = f"the simulated controller did not react within {_REACTION_TIMEOUT_S:.0f} s"
+            raise TopiaristError(Reason.UNREACHABLE, message)
 
     def _create_chroot(self) -> None:
         hosts, _, chroot = self.connect.partition("/")
@@ -142,13 +123,6 @@ class SimulatedKafka:
         finally:
             client.stop()
             client.close()
-
-    def _run_and_wait(self, work: Callable[[], None]) -> None:
-        done = threading.Event()
-        self._work_queue.put(work)
-        self._work_queue.put(done.set)
-        if not done.wait(_REACTION_TIMEOUT_S):
-            raise TopiaristError(Reason.UNREACHABLE, f"the playground did not react within {_REACTION_TIMEOUT_S:.0f} s")
 
     def _process_queue(self) -> None:
         """Process one work item after the other in one thread, as Kafka's controller does."""
@@ -165,10 +139,7 @@ class SimulatedKafka:
             self._work_queue.put(self._sync_all)
 
     def _on_watch_event(self, event: WatchedEvent) -> None:
-        """Enqueue the reaction to a watch event.
-
-        The reaction reads the znode and sets the watch again in the worker thread: kazoo calls this in its own thread.
-        """
+        # kazoo calls this in its own thread; the worker thread reads the znode and sets the watch again.
         reaction = {
             _BROKER_IDS: self._sync_brokers,
             _TOPICS: self._sync_topics,
@@ -187,11 +158,6 @@ class SimulatedKafka:
         self._known_topics.clear()
         self._sync_brokers()
 
-    def _replace_controller(self, broker: int) -> None:
-        self.client.delete("/controller")
-        self._epoch_and_version = seed.elect_controller(self.client, broker, self.version)
-        self._sync_all()
-
     def _sync_brokers(self) -> None:
         """React to registered or removed brokers: work that waited for a broker may now continue."""
         self.client.get_children(_BROKER_IDS, watch=self._on_watch_event)
@@ -201,10 +167,7 @@ class SimulatedKafka:
 
     def _sync_topics(self) -> None:
         names = set(self.client.get_children(_TOPICS, watch=self._on_watch_event))
-        new, self._known_topics = (
-            names - self._known_topics,
-            names,
-        )  # all known from here on, also if one of them cannot be read
+        new, self._known_topics = names - self._known_topics, names  # known from here on, also if unreadable
         # Read all topics before decoding one, as Kafka does: one invalid topic loses the event for all of them.
         data_by_name = {name: data for name in sorted(new) if (data := self._read_topic(name)) is not None}
         topics = {name: _decode_topic(f"{_TOPICS}/{name}", data) for name, data in data_by_name.items()}

@@ -119,21 +119,15 @@ class EmbeddedZooKeeper:
             # Another process may bind the free port before the server does: then try the next one.
             while not self._launch(self._requested_port or free_port()):
                 if self._requested_port:
-                    hint = "give another one, or none: then a free one is taken"
-                    raise TopiaristError(Reason.UNREACHABLE, f"port {self._requested_port} of 127.0.0.1 is taken", hint)
+                    message = f"another process uses port {self._requested_port} of 127.0.0.1"
+                    raise TopiaristError(Reason.UNREACHABLE, message, "give another port, or none to use a free port")
         except BaseException:
             self.stop()
             raise
         return self
 
-    def restart(self) -> None:
-        """Kill the server, and start it again on the same port with the same data."""
-        self.kill()
-        if not self._launch(self.port):
-            raise TopiaristError(Reason.UNREACHABLE, f"port {self.port} was taken while ZooKeeper was restarted")
-
     def kill(self) -> None:
-        """Kill the server at once; its data remains for ``restart``."""
+        """Kill the server at once; its data remains."""
         if self._process:
             self._process.kill()
 
@@ -162,10 +156,7 @@ class EmbeddedZooKeeper:
         ]
 
     def _launch(self, port: int) -> bool:
-        """Start the process and wait until it is ready.
-
-        Returns False if the port is in use.
-        """
+        """Start the process and wait until it is ready; return False if the port is in use."""
         assert self._process
         self.port = port
         lines = {"dataDir": str(self.directory / "data"), "clientPort": str(port), **self._settings}
@@ -184,7 +175,7 @@ class EmbeddedZooKeeper:
             return False
 
 
-def find_java(purpose: str = "run a ZooKeeper here") -> str:
+def find_java(purpose: str = "run a ZooKeeper server") -> str:
     """Return the Java executable: from ``JAVA_HOME`` if it is set, else from the path.
 
     Raises ``TopiaristError`` (PrerequisiteMissing) unless it is version 17 or later.
@@ -198,7 +189,7 @@ def find_java(purpose: str = "run a ZooKeeper here") -> str:
     version = re.search(r'version "((\d+)[^"]*)"', output)
     if version and int(version[2]) >= MIN_JAVA_VERSION:
         return java
-    found = f"{java} is version {version[1]}" if version else f"{java or 'java'} is not there"
+    found = f"{java} is version {version[1]}" if version else f"{java or 'java'} was not found"
     raise TopiaristError(
         Reason.PREREQUISITE_MISSING,
         f"Java {MIN_JAVA_VERSION} or later is needed to {purpose}, {found}: install one (Debian and Ubuntu: "
@@ -213,13 +204,13 @@ def find_jars() -> list[Path]:
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise extras.missing_packages_error("drift", "a ZooKeeper on this machine, whose jars PySpark brings,")
+        raise extras.missing_packages_error("drift", "the embedded ZooKeeper, which runs from the jars of PySpark,")
     folder = Path(spec.origin).parent / "jars"
     jars_by_pattern = {pattern: sorted(folder.glob(pattern)) for pattern in _JAR_PATTERNS}
     missing = [pattern for pattern, jars in jars_by_pattern.items() if not jars]
     if missing:
         raise TopiaristError(
             Reason.PREREQUISITE_MISSING,
-            f"PySpark brings no {', '.join(missing)} in {folder}: install PySpark 4.0 or later",
+            f"PySpark has no {', '.join(missing)} in {folder}: install PySpark 4.0 or later",
         )
     return [jars[-1] for jars in jars_by_pattern.values()]

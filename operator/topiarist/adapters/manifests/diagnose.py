@@ -27,8 +27,6 @@ LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 """A line break as libyaml defines it."""
 
 _FORBIDDEN_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
-
-
 _TAG_DIRECTIVE = re.compile("%TAG")
 
 _DELIMITED_CONTEXTS = ("flow sequence", "flow mapping", "quoted scalar")
@@ -50,12 +48,12 @@ class SyntaxIssue(NamedTuple):
 
 _LIBYAML_MESSAGES: dict[str, tuple[str, str]] = {
     "mapping values are not allowed in this context": (
-        'found a ":" where none can be',
+        'found ":" where YAML allows none',
         "quote the text if the colon belongs to it; otherwise check the indentation",
     ),
     "could not find expected ':'": ('found text without ":", wanted a field', "check the indentation"),
-    "did not find expected key": ("found something else, wanted a field", "check the indentation and the quotes"),
-    "did not find expected '-' indicator": ('found something else, wanted "- " and an item', "check the indentation"),
+    "did not find expected key": ("found other text, wanted a field", "check the indentation and the quotes"),
+    "did not find expected '-' indicator": ('found other text, wanted "- " and an item', "check the indentation"),
     "did not find expected ',' or ']'": ('found no "," or "]" after an item', "close the list with ]"),
     "did not find expected ',' or '}'": ('found no "," or "}" after a field', "close the mapping with }"),
     "found unexpected end of stream": ("found quotes that are not closed", "close them, or escape them in the text"),
@@ -64,42 +62,40 @@ _LIBYAML_MESSAGES: dict[str, tuple[str, str]] = {
         "close them, or escape them in the text",
     ),
     "found unknown escape character": (
-        "found an unknown escape in double quotes",
+        "found an unknown escape sequence in double quotes",
         r"write \\ for a backslash, or use single quotes",
     ),
     "found invalid Unicode character escape code": (
-        "found an escape that is no character",
+        "found an escape sequence that is not a character",
         "write the character itself",
     ),
-    "did not find expected hexdecimal number": ("found an escape without its digits", r"write \\ for a backslash"),
+    "did not find expected hexdecimal number": (
+        "found an escape sequence without its digits",
+        r"write \\ for a backslash",
+    ),
     "did not find expected alphabetic or numeric character": (
-        "found & or * without a name behind it",
+        "found & or * without a name after it",
         'quote the text if the & or * belongs to it: "*"',
     ),
     "block sequence entries are not allowed in this context": (
         'found "- " where no list can begin',
-        "begin the list on a line of its own, or write [...]",
+        "start the list on its own line, or write [...]",
     ),
-    "did not find expected <document start>": ("found more text, wanted --- or the end", "check the indentation"),
+    "did not find expected <document start>": (
+        "found more text, wanted --- or the end of the file",
+        "check the indentation",
+    ),
     "did not find expected node content": ("found no value, wanted one", "check the brackets and commas"),
-    "did not find expected comment or line break": ("found more text behind | or >", "begin the text on the next line"),
+    "did not find expected comment or line break": ("found more text after | or >", "start the text on the next line"),
     "found a tab character where an indentation space is expected": (
         "found a tab as indentation",
-        "indent with blanks",
+        "indent with spaces",
     ),
-    "found a tab character that violates indentation": ("found a tab as indentation", "indent with blanks"),
-    "found undefined tag handle": ("found a tag", "leave it out; quote the value if the ! belongs to it"),
-    "found unknown directive name": ("found a % directive", "leave it out"),
-    "found incompatible YAML document": ("found a % directive", "leave it out"),
+    "found a tab character that violates indentation": ("found a tab as indentation", "indent with spaces"),
+    "found undefined tag handle": ("found a tag", "remove it; quote the value if the ! belongs to it"),
+    "found unknown directive name": ("found a % directive", "remove it"),
+    "found incompatible YAML document": ("found a % directive", "remove it"),
 }
-
-
-def line_and_column(text: str, index: int) -> tuple[int, int]:
-    """Return line and column, from 0, of the character at ``index``."""
-    line, start = 0, 0
-    for match in LINE_BREAK.finditer(text, 0, index):
-        line, start = line + 1, match.end()
-    return line, index - start
 
 
 def _find_positions(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int, str]]:
@@ -115,22 +111,19 @@ def _find_positions(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, 
         yield line, counted - start, match[0]
 
 
-def describe_decode_error(error: UnicodeDecodeError) -> SyntaxIssue:
-    """Return the position and reason of a UTF-8 decode error."""
+def _describe_decode_error(error: UnicodeDecodeError) -> SyntaxIssue:
     data = error.object  # the codec has removed the byte order mark
-    before = data[: error.start].decode()
-    line, column = line_and_column(before, len(before))
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return SyntaxIssue(0, 0, "found UTF-16, wanted UTF-8", "save the file as UTF-8")
-    return SyntaxIssue(
-        line, column, f"found the byte 0x{data[error.start]:02x}, which is not UTF-8", "save the file as UTF-8"
-    )
+    *lines, last = LINE_BREAK.split(data[: error.start].decode())
+    message = f"found the byte 0x{data[error.start]:02x}, which is not UTF-8"
+    return SyntaxIssue(len(lines), len(last), message, "save the file as UTF-8")
 
 
 def forbidden_character_issues(text: str) -> Iterator[SyntaxIssue]:
     """Yield the control characters that YAML forbids; libyaml rejects a file that has one."""
     for line, column, character in _find_positions(_FORBIDDEN_CHARACTERS, text):
-        yield SyntaxIssue(line, column, f"found the control character U+{ord(character):04X}", "take it out")
+        yield SyntaxIssue(line, column, f"found the control character U+{ord(character):04X}", "remove it")
 
 
 def ambiguous_character_issues(text: str) -> Iterator[SyntaxIssue]:
@@ -140,18 +133,15 @@ def ambiguous_character_issues(text: str) -> Iterator[SyntaxIssue]:
     """
     for line, column, character in _find_positions(AMBIGUOUS_CHARACTERS, text):
         message = f"found the character U+{ord(character):04X}, which YAML versions read differently"
-        yield SyntaxIssue(line, column, message, "take it out")
+        yield SyntaxIssue(line, column, message, "remove it")
 
 
 def tag_directive_issues(text: str) -> Iterator[SyntaxIssue]:
-    """Yield the first %TAG directive above the limit for one file.
-
-    The text ``%TAG`` is counted anywhere, also in a comment or a value.
-    """
+    """Yield the first %TAG above the limit for one file; also counted in comments and values, as ``parser`` does."""
     excess = next(islice(_find_positions(_TAG_DIRECTIVE, text), MAX_TAG_DIRECTIVES, None), None)
     if excess:
         message = f"found more than {MAX_TAG_DIRECTIVES} %TAG directives in one file"
-        yield SyntaxIssue(excess[0], excess[1], message, "leave them out, or split the file up")
+        yield SyntaxIssue(excess[0], excess[1], message, "remove them, or split the file")
 
 
 def locate_error(error: YAMLError | LimitExceeded, text: str) -> tuple[SyntaxIssue, int]:
@@ -160,12 +150,15 @@ def locate_error(error: YAMLError | LimitExceeded, text: str) -> tuple[SyntaxIss
     The parser stopped at that index, so parsing can continue after it.
     """
     if isinstance(error, LimitExceeded):
-        return SyntaxIssue(error.line, error.column, error.message, "split it up"), len(text)
+        return SyntaxIssue(error.line, error.column, error.message, "split the file"), len(text)
     if not isinstance(error, MarkedYAMLError) or error.problem_mark is None:
         return SyntaxIssue(0, 0, f"not valid YAML: {error}"), len(text)
     mark, problem = error.problem_mark, str(error.problem)
     if problem == "found character that cannot start any token":
-        message, hint = _describe_bad_token(text[mark.index : mark.index + 1])
+        character = text[mark.index : mark.index + 1]
+        message, hint = f"found {quote(character)}, which cannot start a value", "quote the value"
+        if character == "\t":
+            message, hint = "found a tab as indentation", "indent with spaces"
     else:
         message, hint = _LIBYAML_MESSAGES.get(problem, (f"not valid YAML: {problem}", ""))
     opened = error.context_mark if str(error.context).endswith(_DELIMITED_CONTEXTS) else None
@@ -173,12 +166,6 @@ def locate_error(error: YAMLError | LimitExceeded, text: str) -> tuple[SyntaxIss
         return SyntaxIssue(opened.line, opened.column, message, hint), mark.index
     since = opened.line if opened is not None and opened.line != mark.line else None
     return SyntaxIssue(mark.line, mark.column, message, hint, since), mark.index
-
-
-def _describe_bad_token(character: str) -> tuple[str, str]:
-    if character == "\t":
-        return "found a tab as indentation", "indent with blanks"
-    return f"found {quote(character)}, which no value can begin with", "quote the value"
 
 
 _SEPARATOR = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
@@ -212,7 +199,7 @@ def diagnose_documents(file: File) -> Iterator[DiagnosedDocument | Diagnostic]:
     try:
         text = file.data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        yield _make_diagnostic(file, describe_decode_error(error))
+        yield _make_diagnostic(file, _describe_decode_error(error))
         return
     flaws = list(islice(chain(forbidden_character_issues(text), tag_directive_issues(text)), MAX_ERRORS))
     if not flaws:
@@ -235,7 +222,7 @@ def is_topiarist_document(body: Any) -> bool:
 
 
 def _make_diagnostic(file: File, issue: SyntaxIssue, line_offset: int = 0) -> Diagnostic:
-    since = "" if issue.start_line is None else f" (it began on line {line_offset + issue.start_line + 1})"
+    since = "" if issue.start_line is None else f" (it starts on line {line_offset + issue.start_line + 1})"
     place = Location(file.name, line_offset + issue.line + 1, issue.column + 1)
     return Diagnostic(place, issue.message + since, issue.hint, Reason.UNREADABLE.value)
 
@@ -299,7 +286,7 @@ class _DocumentDiagnoser:
                 continue
             if name in first:
                 hint = f"keep one of them; the first is on line {first[name].line + self._line}"
-                self._add_issue(key, (*path, FieldKey(name)), f"found the field {printable(name)} a second time", hint)
+                self._add_issue(key, (*path, FieldKey(name)), f"found the field {printable(name)} twice", hint)
                 # A document with topiarist's API group in either field is validated and not skipped as foreign.
                 if path == () and name == "apiVersion" and is_topiarist_document({name: child.text}):
                     mapping[name] = child.text
@@ -322,7 +309,7 @@ class _DocumentDiagnoser:
     def _build_scalar(self, node: Node, path: FieldPath, *, is_key: bool = False) -> Any:
         if not node.is_plain:
             if found := CONTROL_CHARACTERS.search(node.text):
-                self._add_issue(node, path, f"found the control character U+{ord(found[0]):04X} in text", "take it out")
+                self._add_issue(node, path, f"found the control character U+{ord(found[0]):04X} in text", "remove it")
             return node.text
         try:
             return self._keys[node.text] if is_key else self._scalars[node.text]

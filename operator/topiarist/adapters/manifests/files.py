@@ -145,27 +145,22 @@ class _FolderWalker:
     def walk_files(self) -> Iterator[File | Diagnostic | IgnoredPath]:
         """Yield all files below the folder: first regular entries, then unread targets of links."""
         yield from self._walk_folder(os.open(self._root, _OPEN_FLAGS | os.O_DIRECTORY), "", 0)
-        for link in iter(self._pop_link, None):
-            yield from self._follow_link(link)
-
-    def _pop_link(self) -> str | None:
-        return self._links.pop(0) if self._links else None
+        while self._links:
+            yield from self._follow_link(self._links.pop(0))
 
     def _walk_folder(self, descriptor: int, below: str, depth: int) -> Iterator[File | Diagnostic | IgnoredPath]:
-        """Read an open folder, and close it.
-
-        ``below`` is the folder's path below the root, with a final slash.
-        """
+        """Read an open folder and close it; ``below`` is its path below the root, with a final slash."""
         try:
             if not self._walk.mark_visited(os.fstat(descriptor)):
                 return
             if depth > MAX_FOLDER_DEPTH:
                 yield _make_error(
-                    Location(self._display_name(below)), f"found folders nested more than {MAX_FOLDER_DEPTH} deep"
+                    Location(self._display_name(below)),
+                    f"found folders nested more than {MAX_FOLDER_DEPTH} levels deep",
                 )
                 return
             with os.scandir(descriptor) as entries:
-                visible = sorted((entry for entry in entries if entry.name[0] != "."), key=_entry_name)
+                visible = sorted((entry for entry in entries if entry.name[0] != "."), key=lambda entry: entry.name)
             for entry in visible:
                 yield from self._walk_entry(descriptor, below, entry, depth)
         finally:
@@ -195,10 +190,7 @@ class _FolderWalker:
             yield _unreadable_error(self._prefix + path, error)
 
     def _is_json_manifest(self, folder: int, entry: os.DirEntry[str]) -> bool:
-        """Return whether a file is JSON that begins like a manifest.
-
-        At most ``MAX_PEEKS`` files of a run are opened for this; then False.
-        """
+        # At most MAX_PEEKS files of a run are opened: a folder may hold any number of JSON files.
         if not entry.name.lower().endswith(".json") or not entry.is_file(follow_symlinks=False):
             return False
         if next(self._walk.remaining_peeks, None) is None:
@@ -213,10 +205,7 @@ class _FolderWalker:
             os.close(opened)
 
     def _follow_link(self, path: str) -> Iterator[File | Diagnostic | IgnoredPath]:
-        """Yield the files that a link leads to.
-
-        The target is a folder, or a file if the link has a manifest's suffix.
-        """
+        # A link to a folder is followed; a link to a file only if the link itself has the suffix of a manifest.
         try:
             target = os.path.realpath(f"{self._root}/{path}", strict=True)
             kind = stat.S_IFMT(os.stat(target).st_mode)  # noqa: PTH116
@@ -225,8 +214,8 @@ class _FolderWalker:
                     yield _unread_file_warning(self._prefix + path)
                 return
             if target != self._root and not PurePath(target).is_relative_to(self._root):
-                message = f"found a link that leads out of {self._display_name()}"
-                yield _make_error(file_location(self._prefix + path), message, "put what it leads to in its place")
+                message = f"found a symbolic link to a target outside {self._display_name()}"
+                yield _make_error(file_location(self._prefix + path), message, "replace the link by its target")
             elif kind == stat.S_IFDIR:
                 yield from self._walk_folder(self._open_below(target), f"{path}/", path.count("/") + 1)
             elif kind == stat.S_IFREG:
@@ -234,9 +223,7 @@ class _FolderWalker:
             else:
                 yield _not_regular_error(self._prefix + path, kind)
         except FileNotFoundError:
-            yield _make_error(
-                file_location(self._prefix + path), "found a link that leads nowhere", "mend it, or take it away"
-            )
+            yield _make_error(file_location(self._prefix + path), "found a broken symbolic link", "fix or remove it")
         except OSError as error:
             yield _unreadable_error(self._prefix + path, error)
 
@@ -258,15 +245,8 @@ class _FolderWalker:
         return file_location((self._prefix + below).rstrip("/") or ".").file
 
 
-def _entry_name(entry: os.DirEntry[str]) -> str:
-    return entry.name
-
-
 def _is_misspelled_yaml_name(name: str) -> bool:
-    """Return whether a name is a misspelled ``*.yaml`` or ``*.yml``.
-
-    Examples: ``b.YAML``, ``c.ymal``, ``d.yaml.txt``.
-    """
+    """Return whether a name is a misspelled ``*.yaml`` or ``*.yml``: ``b.YAML``, ``c.ymal``, ``d.yaml.txt``."""
     if _YAML_TEXT.fullmatch(name):
         return True
     suffix = name.rpartition(".")[2].lower() if "." in name else ""
@@ -276,8 +256,8 @@ def _is_misspelled_yaml_name(name: str) -> bool:
 
 
 def _unread_file_warning(name: str) -> IgnoredPath:
-    hint = "rename it, or give it by its own path"
-    return _make_ignored_path(name, "not read: in a folder only *.yaml and *.yml count", hint)
+    hint = "rename it, or give its own path"
+    return _make_ignored_path(name, "not read: topiarist reads only *.yaml and *.yml files of a folder", hint)
 
 
 def _make_ignored_path(name: str, message: str, hint: str = "") -> IgnoredPath:
@@ -290,12 +270,12 @@ def _make_error(location: Location, message: str, hint: str = "") -> Diagnostic:
 
 def _not_regular_error(name: str, kind: int) -> Diagnostic:
     found = _FILE_TYPE_NAMES.get(kind, "something else")
-    hint = "give - and the text on standard input" if kind == stat.S_IFIFO else ""
+    hint = "give - and pipe the text to standard input" if kind == stat.S_IFIFO else ""
     return _make_error(file_location(name), f"found {found}, wanted a regular file", hint)
 
 
 def _too_large_error(name: str) -> Diagnostic:
-    return _make_error(file_location(name), f"found more than {MAX_BYTES // 2**20} MiB", "split it up")
+    return _make_error(file_location(name), f"found more than {MAX_BYTES // 2**20} MiB", "split the file")
 
 
 def _unreadable_error(name: str, error: Exception) -> Diagnostic:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
-from functools import cache
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
 
@@ -100,19 +99,15 @@ class _Loader:
                 parsed_count += 1
                 self._add_document(body, source, [])
         except NeedsDiagnosis:
-            self._diagnose_file(file, parsed_count)
-        if self._is_empty:
-            self.warnings.append(Diagnostic(Location(file.name), "found no document", reason=Reason.UNREADABLE.value))
-
-    def _diagnose_file(self, file: File, read: int) -> None:
-        """Collect the errors of a file, without the first ``read`` documents, which are loaded already."""
-        for document in islice(diagnose.diagnose_documents(file), read, None):
-            if isinstance(document, DiagnosedDocument):
+            for document in islice(diagnose.diagnose_documents(file), parsed_count, None):
+                if isinstance(document, Diagnostic):
+                    self._add_error(document)
+                    continue
                 self._add_document(document.body, document.source, document.issues)
                 document.source.root = None
                 self.suppressed_count += document.suppressed_count if is_topiarist_document(document.body) else 0
-            else:
-                self._add_error(document)
+        if self._is_empty:
+            self.warnings.append(Diagnostic(Location(file.name), "found no document", reason=Reason.UNREADABLE.value))
 
     def _add_document(self, body: Any, source: Document, notes: Sequence[LocatedIssue]) -> None:
         self._is_empty = self._is_empty and body is None
@@ -166,7 +161,7 @@ def read_annotations(manifest: Manifest) -> Mapping[str, str]:
     assert isinstance(source, Document)
     document = source.file.part(source.start, source.end).encode()
     try:
-        metadata = _shared_parser().read_field(document, "metadata")
+        metadata = _shared_parser.read_field(document, "metadata")
     except NeedsDiagnosis:
         read = diagnose.diagnose_documents(File(source.file.name, document))
         metadata = next(found.body["metadata"] for found in read if isinstance(found, DiagnosedDocument))
@@ -174,17 +169,12 @@ def read_annotations(manifest: Manifest) -> Mapping[str, str]:
     return found
 
 
-@cache
-def _shared_parser() -> StrictParser:
-    """Return one parser for all repeated reads, which share its cache of scalars."""
-    return StrictParser()
+_shared_parser = StrictParser()
+"""One parser for all repeated reads, which share its cache of scalars."""
 
 
 def _kind_and_name(body: Mapping[str, Any]) -> tuple[str, str]:
-    """Return kind and name of a document; empty text for a missing one.
-
-    The document may be invalid in any part.
-    """
+    """Return kind and name of a document that may be invalid in any part; empty text for a missing one."""
     metadata = body.get("metadata")
     return str(body.get("kind", "")), str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
 
@@ -195,22 +185,21 @@ def _is_reported(path: FieldPath, issues: Sequence[LocatedIssue]) -> bool:
 
 
 def _foreign_document_error(body: Any) -> SchemaError | None:
-    """Return the error of a document that is not topiarist's.
-
-    None if the document may be among manifests: it is a valid document of another API group.
-    """
+    """Return the error of a document that is not topiarist's; None for a valid document of another API group."""
     if not isinstance(body, dict):
         return SchemaError((), "found no mapping, wanted a document with apiVersion and kind")
     version = body.get("apiVersion")
     if not isinstance(version, str) or not version:
         return SchemaError(
-            (), "found a document without apiVersion", f"ours begin with apiVersion: {load_.API_VERSION}"
+            (),
+            "found a document without apiVersion",
+            f"a topiarist document starts with apiVersion: {load_.API_VERSION}",
         )
     group = version.partition("/")[0]
     if abs(len(group) - len(load_.API_GROUP)) <= 2 and SequenceMatcher(None, group, load_.API_GROUP).ratio() > 0.9:
         return SchemaError(("apiVersion",), f"apiVersion: found {quote(version)}", f"did you mean {load_.API_VERSION}?")
     items = body.get("items")
     if body.get("kind") == "List" and isinstance(items, list) and any(map(is_topiarist_document, items)):
-        message = "found a List that holds documents of ours, wanted each on its own"
-        return SchemaError(("items",), message, "put --- between them")
+        message = "found a List with topiarist documents, wanted separate documents"
+        return SchemaError(("items",), message, "separate them with ---")
     return None

@@ -39,7 +39,7 @@ _NUMBER_FORMS = (
     (re.compile(r"[-+]?0[xX][0-9a-fA-F]*(?:\.[0-9a-fA-F]*)?(?:[pP][-+]?[0-9]+)?"), "a number in another base"),
     (re.compile(r"[-+]?[0-9]+"), "a number with a sign, a leading zero or underscores"),
     (re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]*)(?:[eE][-+]?[0-9]+)?"), "a number in an unusual form"),
-    (re.compile(r"[-+]?[0-9]+(?::[0-5]?[0-9])+(?:\.[0-9]*)?"), "a number to the base of 60"),
+    (re.compile(r"[-+]?[0-9]+(?::[0-5]?[0-9])+(?:\.[0-9]*)?"), "a number in base 60"),
     (re.compile(r"[-+]?\.?(?i:inf|infinity|nan)"), "infinity or not-a-number"),
 )
 _ANY_NUMBER = re.compile("|".join(f"(?:{pattern.pattern})" for pattern, _ in _NUMBER_FORMS))
@@ -89,41 +89,37 @@ def _parse_number(text: str) -> Scalar:
             raise _quoting_error(text, "a number of more than 64 bits, which kubectl rounds")
         return int(text)
     if _FRACTION.fullmatch(text):
-        return _parse_fraction(text)
+        value = Decimal(text)
+        if value != Decimal(repr(float(text))):
+            raise _quoting_error(text, "a number of more digits than kubectl keeps")
+        if not value and text.startswith("-"):
+            raise _quoting_error(text, "a negative zero")
+        return value
     bare = text.replace("_", "")
     if _ANY_NUMBER.fullmatch(bare):
         description = next(description for pattern, description in _NUMBER_FORMS if pattern.fullmatch(bare))
-        raise _quoting_error(text, description, "write the number plainly")
+        raise _quoting_error(text, description, "write a plain decimal number")
     if _DATE.fullmatch(text):
         raise _quoting_error(text, "a date")
     return text
 
 
-def _parse_fraction(text: str) -> Decimal:
-    value = Decimal(text)
-    if value != Decimal(repr(float(text))):
-        raise _quoting_error(text, "a number of more digits than kubectl keeps")
-    if not value and text.startswith("-"):
-        raise _quoting_error(text, "a negative zero")
-    return value
-
-
 def _quoting_error(text: str, description: str, alternative: str = "") -> AmbiguousScalar:
     shown = quote(text)
-    message = f"found {shown[1:-1]} without quotes, {description}: YAML versions differ on it"
+    message = f"found {shown[1:-1]} without quotes, {description}: YAML versions read it differently"
     return AmbiguousScalar(message, f"quote it: {shown}" + (f", or {alternative}" if alternative else ""))
 
 
 def _reserved_word_error(text: str) -> AmbiguousScalar:
     if text == "":
-        return AmbiguousScalar("found no value", 'write one, or leave the line out; empty text is ""')
+        return AmbiguousScalar("found no value", 'write one, or remove the line; empty text is ""')
     if text in _NULL_WORDS:
-        return AmbiguousScalar(f"found {text}, which is no value", f'leave the line out, or quote it: "{text}"')
+        return AmbiguousScalar(f"found {text}, which means no value", f'remove the line, or quote it: "{text}"')
     if text == "<<":
         return AmbiguousScalar("found the merge key <<", 'write the fields out, or quote it: "<<"')
     if text == "=":
         return _quoting_error(text, "a special value")
-    return _quoting_error(text, "true or false to some", "write true or false")
+    return _quoting_error(text, "a boolean in some YAML versions", "write true or false")
 
 
 class ScalarCache(dict[str, T], Generic[T]):

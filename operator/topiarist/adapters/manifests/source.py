@@ -54,10 +54,7 @@ class File(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _decode_text(data: bytes) -> str:
-    """Return a file's text.
-
-    The last text is cached, because many parts of one file may be requested.
-    """
+    # The last text is cached, because many parts of one file may be requested.
     return data.decode("utf-8-sig")
 
 
@@ -158,12 +155,10 @@ def _node_issues(event: Any) -> Iterator[NodeIssue]:
         return
     anchor, tag = getattr(event, "anchor", None), getattr(event, "tag", None)
     if anchor is not None:
-        yield NodeIssue(
-            f"found the anchor &{printable(anchor)}", "leave it out; quote the value if the & belongs to it"
-        )
+        yield NodeIssue(f"found the anchor &{printable(anchor)}", "remove it; quote the value if the & belongs to it")
     if tag is not None:
         written = printable(tag.replace("tag:yaml.org,2002:", "!!"))
-        yield NodeIssue(f"found the tag {written}", "leave it out; quote the value if the ! belongs to it")
+        yield NodeIssue(f"found the tag {written}", "remove it; quote the value if the ! belongs to it")
 
 
 class Composer:
@@ -184,7 +179,7 @@ class Composer:
                 self._entry_count = 0
                 root = self._compose_node(self._next_event(), 0)
                 if event.version or event.tags:
-                    root.issues += (NodeIssue("found a % directive", "leave it out: YAML readers differ on it"),)
+                    root.issues += (NodeIssue("found a % directive", "remove it: YAML parsers differ on it"),)
                 end = self._next_event().end_mark.index
                 yield ComposedDocument(root, mark.index - mark.column, end, mark.line)
 
@@ -193,26 +188,20 @@ class Composer:
         if not isinstance(event, CollectionStartEvent):
             return node
         if depth >= MAX_DEPTH:
-            node.issues += (NodeIssue(f"found lists or mappings nested more than {MAX_DEPTH} deep"),)
+            node.issues += (NodeIssue(f"found lists or mappings nested more than {MAX_DEPTH} levels deep"),)
             self._skip_collection(depth)
         elif isinstance(event, MappingStartEvent):
-            self._compose_pairs(node, depth + 1)
+            node.pairs = []
+            while not isinstance(event := self._next_event(), CollectionEndEvent):
+                self._count_entry(event)
+                key = self._compose_node(event, depth + 1)
+                node.pairs.append((key, self._compose_node(self._next_event(), depth + 1)))
         else:
-            self._compose_items(node, depth + 1)
+            node.items = []
+            while not isinstance(event := self._next_event(), CollectionEndEvent):
+                self._count_entry(event)
+                node.items.append(self._compose_node(event, depth + 1))
         return node
-
-    def _compose_items(self, node: Node, depth: int) -> None:
-        node.items = []
-        while not isinstance(event := self._next_event(), CollectionEndEvent):
-            self._count_entry(event)
-            node.items.append(self._compose_node(event, depth))
-
-    def _compose_pairs(self, node: Node, depth: int) -> None:
-        node.pairs = []
-        while not isinstance(event := self._next_event(), CollectionEndEvent):
-            self._count_entry(event)
-            key = self._compose_node(event, depth)
-            node.pairs.append((key, self._compose_node(self._next_event(), depth)))
 
     def _count_entry(self, event: Event) -> None:
         self._entry_count += 1
@@ -231,7 +220,7 @@ class Composer:
                 depth += 1
                 if depth > MAX_FOREIGN_DEPTH:
                     raise _make_limit_exceeded(
-                        event, f"found lists or mappings nested more than {MAX_FOREIGN_DEPTH} deep"
+                        event, f"found lists or mappings nested more than {MAX_FOREIGN_DEPTH} levels deep"
                     )
             elif isinstance(event, CollectionEndEvent):
                 depth -= 1

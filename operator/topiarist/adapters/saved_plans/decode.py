@@ -11,12 +11,12 @@ identity, its ownership record, and the config keys that must keep their values.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from typing import Any
 
 from topiarist.adapters.saved_plans import validate
 from topiarist.adapters.saved_plans.encode import FORMAT_VERSION, compute_fingerprint, dumps, encode_plans
+from topiarist.adapters.strict_json import JsonError, decode_json
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.types import (
@@ -24,7 +24,6 @@ from topiarist.kafka.types import (
     MIN_KAFKA_VERSION,
     Broker,
     KafkaVersion,
-    Replicas,
     format_version,
     parse_version,
 )
@@ -46,7 +45,7 @@ from topiarist.model.state import AppliedSpec, OwnershipRecord, TopicState, Writ
 from topiarist.schema import load
 from topiarist.text import printable, quote
 
-HINT_PLAN_AGAIN = "make it anew: topiarist plan PATH --out FILE"
+HINT_PLAN_AGAIN = "make a new plan: topiarist plan PATH --out FILE"
 _REQUIRED_FIELDS = ("formatVersion", "clusters", "fingerprint")
 _MAX_INTEGER = 2**63 - 1
 
@@ -63,93 +62,56 @@ def parse_plan_file(raw: bytes, name: str) -> tuple[Plan, ...]:
         raise TopiaristError(error.reason, f"{printable(name, 200)}: {error.args[0]}", error.hint) from error
     except RecursionError:
         raise TopiaristError(
-            Reason.NOT_A_PLAN, f"{printable(name, 200)}: is nested too deep", HINT_PLAN_AGAIN
+            Reason.NOT_A_PLAN, f"{printable(name, 200)}: is nested too deeply", HINT_PLAN_AGAIN
         ) from None
 
 
 def _parse_plans(raw: bytes) -> tuple[Plan, ...]:
-    content = _parse_json(raw)
+    try:
+        content = decode_json(raw, _parse_integer)
+    except JsonError as error:
+        raise _not_a_plan_error(str(error)) from error
     _require_format(content)
     if compute_fingerprint(content) != content["fingerprint"]:
-        _raise_error(Reason.PLAN_EDITED, "was edited after it was made: its fingerprint is that of another content")
+        raise _edited_error("its fingerprint does not match its content")
     if error_text := load.first_error("plan", content):
-        _raise_error(Reason.NOT_A_PLAN, f"is no plan of topiarist: {error_text}")
-    try:
-        plans = decode_plans(content)
-    except UnknownValueError as error:
-        _raise_error(Reason.NOT_A_PLAN, f"is no plan of topiarist: {error}")
+        raise _not_a_plan_error(error_text)
+    plans = tuple(map(_decode_plan, content["clusters"]))
     if error_text := validate.first_error(plans):
-        _raise_error(Reason.NOT_A_PLAN, f"holds what topiarist never plans: {error_text}")
+        raise _not_a_plan_error(f"topiarist never plans this: {error_text}")
     if dumps(encode_plans(plans)).encode() != raw:
-        _raise_error(Reason.PLAN_EDITED, "was edited after it was made: topiarist writes the same content otherwise")
+        raise _edited_error("topiarist writes this content in another form")
     return plans
-
-
-def _parse_json(raw: bytes) -> Any:
-    """Parse JSON strictly: no duplicate keys, no fractions, no numbers beyond 64 bits."""
-    try:
-        return json.loads(
-            raw.decode(),
-            object_pairs_hook=_reject_duplicate_keys,
-            parse_int=_parse_integer,
-            parse_float=_reject_number,
-            parse_constant=_reject_number,
-        )
-    except UnicodeDecodeError as error:
-        _raise_error(Reason.NOT_A_PLAN, f"is not JSON: byte {error.start + 1:,} is not UTF-8")
-    except json.JSONDecodeError as error:
-        _raise_error(Reason.NOT_A_PLAN, f"is not JSON: {error.msg} at line {error.lineno:,}, column {error.colno:,}")
-    except ValueError as error:
-        _raise_error(Reason.NOT_A_PLAN, f"is not JSON as plans have it: {error}")
-
-
-def _reject_duplicate_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        raise ValueError("found a key twice in one object")
-    return fields
 
 
 def _parse_integer(digits: str) -> int:
     if len(digits) > 20 or abs(number := int(digits)) > _MAX_INTEGER:
-        raise ValueError(f"found the number {printable(digits)}, wanted at most 64 bits")
+        raise JsonError(f"found the number {printable(digits)}, wanted at most 64 bits")
     return number
-
-
-def _reject_number(text: str) -> NoReturn:
-    raise ValueError(f"found {printable(text)}, wanted whole numbers only")
 
 
 def _require_format(content: Any) -> None:
     """Raise ``TopiaristError`` unless the content is a plan file of a format that this version reads."""
     if not isinstance(content, dict) or any(field not in content for field in _REQUIRED_FIELDS):
-        _raise_error(Reason.NOT_A_PLAN, f"is no plan of topiarist: wanted an object with {', '.join(_REQUIRED_FIELDS)}")
+        raise _not_a_plan_error(f"wanted an object with {', '.join(_REQUIRED_FIELDS)}")
     version = content["formatVersion"]
     if type(version) is not int or version < 1:
-        _raise_error(Reason.NOT_A_PLAN, f"is no plan of topiarist: found formatVersion {quote(str(version))}")
+        raise _not_a_plan_error(f"found formatVersion {quote(str(version))}, wanted {FORMAT_VERSION}")
     if version > FORMAT_VERSION:
-        message = f"is of format {version}, and this release reads up to {FORMAT_VERSION}"
-        raise TopiaristError(Reason.PLAN_TOO_NEW, message, "apply it with the release that made it, or a later one")
+        message = f"has format version {version}, and this release of topiarist reads up to {FORMAT_VERSION}"
+        raise TopiaristError(Reason.PLAN_TOO_NEW, message, "apply it with the release that wrote it, or a later one")
 
 
-def _raise_error(reason: Reason, message: str) -> NoReturn:
-    raise TopiaristError(reason, message, HINT_PLAN_AGAIN)
+def _not_a_plan_error(message: str) -> TopiaristError:
+    return TopiaristError(Reason.NOT_A_PLAN, f"is not a saved plan: {message}", HINT_PLAN_AGAIN)
+
+
+def _edited_error(message: str) -> TopiaristError:
+    return TopiaristError(Reason.PLAN_EDITED, f"was edited after topiarist wrote it: {message}", HINT_PLAN_AGAIN)
 
 
 _RISKS = {risk.label: risk for risk in Risk}
 _REASONS = {reason.value: reason for reason in Reason}
-
-
-class UnknownValueError(ValueError):
-    """A value that this version does not know: a reason or a Kafka version."""
-
-
-def decode_plans(document: Mapping[str, Any]) -> tuple[Plan, ...]:
-    """Return the plans of a document, in its order.
-
-    Raises ``UnknownValueError``.
-    """
-    return tuple(map(_decode_plan, document["clusters"]))
 
 
 def _decode_plan(fields: Mapping[str, Any]) -> Plan:
@@ -179,40 +141,39 @@ def _decode_plan(fields: Mapping[str, Any]) -> Plan:
 def _decode_version(text: str) -> KafkaVersion:
     version = parse_version(text)
     if not MIN_KAFKA_VERSION <= version <= MAX_KAFKA_VERSION:
-        supported = f"{format_version(MIN_KAFKA_VERSION)} to {format_version(MAX_KAFKA_VERSION)}"
-        raise UnknownValueError(f"found Kafka release {text}, wanted one from {supported}")
+        wanted = f"{format_version(MIN_KAFKA_VERSION)} to {format_version(MAX_KAFKA_VERSION)}"
+        raise _not_a_plan_error(f"found Kafka release {text}, wanted {wanted}")
     return version
 
 
 def _decode_reason(word: str) -> Reason:
     if word not in _REASONS:
-        raise UnknownValueError(f"found the reason {quote(word)}, which this release does not know")
+        raise _not_a_plan_error(f"found the reason {quote(word)}, which this release of topiarist does not know")
     return _REASONS[word]
 
 
 def _decode_topic(fields: Mapping[str, Any]) -> TopicPlan:
     record = _decode_record(fields["record"]["before"])
+    before = None
+    if fields["identity"] is not None:
+        before = TopicState(
+            name=fields["topic"],
+            identity=fields["identity"],
+            replicas=(),
+            config={key: text for key, text in fields["retainedConfig"].items() if text is not None},
+            topic_id=fields["topicId"],
+            record=record,
+            record_valid=bool(fields["record"]["beforeValid"]),
+        )
     return TopicPlan(
         topic=fields["topic"],
-        before=None if fields["identity"] is None else _decode_state_before(fields, record),
+        before=before,
         record_before=record,
         record_after=_decode_record(fields["record"]["after"]),
         changes=tuple(map(_decode_change, fields["changes"])),
         refusals=tuple(map(_decode_issue, fields["refusals"])),
         notices=tuple(map(_decode_issue, fields["notices"])),
         observe_only=fields["observed"],
-    )
-
-
-def _decode_state_before(fields: Mapping[str, Any], record: OwnershipRecord | None) -> TopicState:
-    return TopicState(
-        name=fields["topic"],
-        identity=fields["identity"],
-        replicas=(),
-        config={key: text for key, text in fields["retainedConfig"].items() if text is not None},
-        topic_id=fields["topicId"],
-        record=record,
-        record_valid=bool(fields["record"]["beforeValid"]),
     )
 
 
@@ -230,26 +191,20 @@ def _decode_change(fields: Mapping[str, Any]) -> Change:
     before, after, assessment = fields.get("before"), fields.get("after"), _decode_risk_assessment(fields)
     match fields["kind"], before, after:
         case "CreateTopic", None, {}:
-            return CreateTopic(_decode_replica_lists(after["replicas"]), after["config"], assessment)
+            return CreateTopic(tuple(map(tuple, after["replicas"])), after["config"], assessment)
         case "AddPartitions", {}, {}:
-            lists = _decode_replica_lists(after["newReplicas"])
-            return AddPartitions(before["partitions"], tuple(before["firstReplicas"]), lists, assessment)
+            new_replicas = tuple(map(tuple, after["newReplicas"]))
+            return AddPartitions(before["partitions"], tuple(before["firstReplicas"]), new_replicas, assessment)
         case "UpdateConfig", _, _:
-            return UpdateConfig(tuple(map(_decode_config_item, fields["config"])))
+            items = (
+                ConfigItem(item["key"], item["before"], item["after"], _decode_risk_assessment(item), item["inherited"])
+                for item in fields["config"]
+            )
+            return UpdateConfig(tuple(items))
         case "DeleteTopic", {}, None:
             return DeleteTopic(before["partitions"], before["replicas"], assessment)
         case _:
             return TakeOwnership(assessment)
-
-
-def _decode_replica_lists(lists: Sequence[Sequence[int]]) -> tuple[Replicas, ...]:
-    return tuple(map(tuple, lists))
-
-
-def _decode_config_item(fields: Mapping[str, Any]) -> ConfigItem:
-    return ConfigItem(
-        fields["key"], fields["before"], fields["after"], _decode_risk_assessment(fields), fields["inherited"]
-    )
 
 
 def _decode_risk_assessment(fields: Mapping[str, Any]) -> RiskAssessment:

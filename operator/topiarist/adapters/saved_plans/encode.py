@@ -136,28 +136,23 @@ def encode_record(record: OwnershipRecord | None) -> dict[str, Any] | None:
 
 def encode_change(change: Change) -> dict[str, Any]:
     """Encode one change, with its values before and after."""
-    kind = type(change).__name__
+    fields: dict[str, Any] = {"kind": type(change).__name__, **_encode_risk_assessment(change.assessment)}
     match change:
         case CreateTopic(replicas, config):
             after = {"replicas": _encode_replica_lists(replicas), "config": dict(sorted(config.items()))}
-            return {"kind": kind, **_encode_risk_assessment(change.assessment), "before": None, "after": after}
+            return {**fields, "before": None, "after": after}
         case AddPartitions():
             before = {"partitions": change.before, "firstReplicas": list(change.first_replicas)}
             grown = {"partitions": change.total, "newReplicas": _encode_replica_lists(change.replicas)}
-            return {"kind": kind, **_encode_risk_assessment(change.assessment), "before": before, "after": grown}
+            return {**fields, "before": before, "after": grown}
         case UpdateConfig(items):
-            return {
-                "kind": kind,
-                **_encode_risk_assessment(change.assessment),
-                "config": [_encode_config_item(item) for item in items],
-            }
+            return {**fields, "config": [_encode_config_item(item) for item in items]}
         case DeleteTopic(partitions, replica_count):
-            lost = {"partitions": partitions, "replicas": replica_count}
-            return {"kind": kind, **_encode_risk_assessment(change.assessment), "before": lost, "after": None}
+            return {**fields, "before": {"partitions": partitions, "replicas": replica_count}, "after": None}
         case Nudge(partitions):
-            return {"kind": kind, **_encode_risk_assessment(change.assessment), "partitions": list(partitions)}
+            return {**fields, "partitions": list(partitions)}
         case TakeOwnership() | ReleaseOwnership():
-            return {"kind": kind, **_encode_risk_assessment(change.assessment)}
+            return fields
 
 
 def _encode_replica_lists(replicas: Sequence[Sequence[int]]) -> list[list[int]]:

@@ -8,7 +8,7 @@ cluster.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -28,9 +28,8 @@ from topiarist.model.plan import (
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
-    retained_managed_keys,
+    config_after,
 )
-from topiarist.model.state import AppliedSpec
 from topiarist.planning.risk import assess_deletion
 from topiarist.text import quote
 
@@ -46,19 +45,19 @@ _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 def first_error(plans: Sequence[Plan]) -> str:
     """Return the first value that topiarist never plans, with its location; empty if there is none."""
     if not _is_ascending([plan.cluster for plan in plans]):
-        return "clusters that stand twice or not in order of name"
+        return "found clusters that are duplicate or not sorted by name"
     if len({plan.cluster_id for plan in plans}) < len(plans):
-        return "two plans for one cluster"
+        return "found two plans for one cluster id"
     return next((f"cluster {quote(plan.cluster)}: {message}" for plan in plans for message in _plan_errors(plan)), "")
 
 
 def _plan_errors(plan: Plan) -> Iterator[str]:
     if not _is_ascending([broker.id for broker in plan.brokers]):
-        yield "brokers that stand twice or not in order of id"
+        yield "found brokers that are duplicate or not sorted by id"
     if not _is_ascending([topic.topic for topic in plan.topics]):
-        yield "topics that stand twice or not in order of name"
+        yield "found topics that are duplicate or not sorted by name"
     if len({metric_name(topic.topic) for topic in plan.topics}) < len(plan.topics):
-        yield "two topics whose names Kafka cannot tell apart"
+        yield 'found two topic names that differ only in "." and "_", which Kafka does not allow'
     for topic in plan.topics:
         yield from (f"topic {quote(topic.topic)}: {message}" for message in _topic_errors(topic, plan.owner))
 
@@ -67,7 +66,7 @@ def _topic_errors(topic: TopicPlan, owner: str) -> Iterator[str]:
     if message := topic_name_problem(topic.topic):
         yield message
     if topic.before and topic.before.record_valid and topic.record_before is None:
-        yield "a record that counts and is not there"
+        yield "found a valid ownership record before the changes that is absent"
     for change in (*topic.changes, *(change for refusal in topic.refusals for change in refusal.withheld)):
         yield from _change_errors(change)
     if topic.changes:
@@ -78,11 +77,11 @@ def _topic_errors(topic: TopicPlan, owner: str) -> Iterator[str]:
 def _combination_errors(topic: TopicPlan) -> Iterator[str]:
     kinds = tuple(map(type, topic.changes))
     if kinds not in _VALID_COMBINATIONS:
-        yield f"changes that do not go together: {', '.join(kind.__name__ for kind in kinds)}"
+        yield f"found changes that exclude each other: {', '.join(kind.__name__ for kind in kinds)}"
     if (CreateTopic in kinds) != (topic.before is None):
-        yield "the creation of a topic that exists, or a change to one that does not"
+        yield "found the creation of a topic that exists, or a change of a topic that does not exist"
     if topic.topic in INTERNAL_TOPICS and kinds != (TakeOwnership,):
-        yield "a change to a topic that Kafka keeps for itself"
+        yield "found a change of a topic that is internal to Kafka"
 
 
 def _record_errors(topic: TopicPlan, owner: str) -> Iterator[str]:
@@ -92,96 +91,71 @@ def _record_errors(topic: TopicPlan, owner: str) -> Iterator[str]:
     """
     before, after = topic.before.valid_record if topic.before else None, topic.record_after
     deletes = any(isinstance(change, DeleteTopic) for change in topic.changes)
-    keys_before = before.config_keys if before else ()
+    config = topic.before.config if topic.before else {}
+    for change in topic.changes:
+        config = change.config if isinstance(change, CreateTopic) else config_after(config, [change])
+    known_keys = {*config, *(before.config_keys if before else ())}
     if after is None or after.owner != owner or after.deleted != deletes:
-        yield "a record afterwards that is not what its changes leave"
-    elif not _is_ascending(after.config_keys) or not set(after.config_keys) <= _keys_after(topic).union(keys_before):
-        yield "a record afterwards of keys that are not set then"
-    elif after.applied and not _is_applied_consistent(after.applied, set(after.config_keys), topic):
-        yield "a record afterwards of values that are not what its changes leave"
+        yield "found an ownership record after the changes that does not match the changes and the owner"
+    elif not _is_ascending(after.config_keys) or not set(after.config_keys) <= known_keys:
+        yield "found an ownership record after the changes with keys that are not sorted or not set"
+    elif after.applied:
+        applied_before = before.applied.config if before and before.applied else ()
+        for key, value in after.applied.config:
+            is_set = key in config and matches_recorded_value(key, value, config[key])
+            if key not in after.config_keys or not (is_set or (key, value) in applied_before):
+                found = f"a value of {quote(key)} that does not match the changes"
+                yield f"found an ownership record after the changes with {found}"
     if deletes and (before is None or before.owner != owner or before.deleted):
-        yield "the deletion of a topic that is not ours"
-
-
-def _is_applied_consistent(applied: AppliedSpec, keys: set[str], topic: TopicPlan) -> bool:
-    """Return whether a record has applied values of its own keys only.
-
-    Each value is the value after the changes, or was in the record before.
-    """
-    record = topic.before.valid_record if topic.before else None
-    previously_applied = record.applied.config if record and record.applied else ()
-    config: Mapping[str, str | None] = topic.before.config if topic.before else {}
-    for change in topic.changes:
-        if isinstance(change, CreateTopic):
-            config = change.config
-        elif isinstance(change, UpdateConfig):
-            config = {**config, **{item.key: item.after for item in change.items}}
-    texts = ((key, value, config.get(key)) for key, value in applied.config)
-    return {key for key, _ in applied.config} <= keys and all(
-        (key, value) in previously_applied or (text is not None and matches_recorded_value(key, value, text))
-        for key, value, text in texts
-    )
-
-
-def _keys_after(topic: TopicPlan) -> set[str]:
-    """Return the config keys that the plan knows to be set after its changes."""
-    keys = {key for key in retained_managed_keys(topic) if topic.before and key in topic.before.config}
-    for change in topic.changes:
-        if isinstance(change, CreateTopic):
-            keys |= change.config.keys()
-        elif isinstance(change, UpdateConfig):
-            keys |= {item.key for item in change.items if item.after is not None}
-    return keys
+        yield "found the deletion of a topic without a valid ownership record of the plan's owner"
 
 
 def _change_errors(change: Change) -> Iterator[str]:
     match change:
-        case CreateTopic(replicas, config, verdict):
+        case CreateTopic(replicas, config, assessment):
             yield from _replica_list_errors(replicas)
-            yield from (
-                f"a config {message}" for item in config.items() if (message := _control_character_error(*item))
-            )
-            yield from _risk_errors(verdict, lowest=Risk.SAFE, highest=Risk.SAFE)
-        case AddPartitions(first_replicas=model, replicas=replicas, assessment=verdict):
+            for key, text in config.items():
+                yield from _control_character_errors(key, text)
+            yield from _risk_errors(assessment, lowest=Risk.SAFE, highest=Risk.SAFE)
+        case AddPartitions(first_replicas=first_replicas, replicas=replicas, assessment=assessment):
             yield from _replica_list_errors(replicas)
-            if any(len(brokers) != len(model) for brokers in replicas):
-                yield "new partitions that are not as wide as partition 0"
-            yield from _risk_errors(verdict, lowest=Risk.DISRUPTIVE, highest=Risk.DATA_LOSS)
+            if any(len(brokers) != len(first_replicas) for brokers in replicas):
+                yield "found new partitions with another number of replicas than partition 0"
+            yield from _risk_errors(assessment, lowest=Risk.DISRUPTIVE, highest=Risk.DATA_LOSS)
         case UpdateConfig():
             yield from _config_item_errors(change)
-        case DeleteTopic(partitions, replica_count, verdict):
-            if verdict != assess_deletion(partitions, replica_count):
-                yield "a deletion whose risk is not what a deletion loses"
-        case TakeOwnership(verdict):
-            yield from _risk_errors(verdict, lowest=Risk.SAFE, highest=Risk.SAFE)
+        case DeleteTopic(partitions, replica_count, assessment):
+            if assessment != assess_deletion(partitions, replica_count):
+                yield "found a deletion with another risk or explanation than a deletion has"
+        case TakeOwnership(assessment):
+            yield from _risk_errors(assessment, lowest=Risk.SAFE, highest=Risk.SAFE)
 
 
 def _replica_list_errors(replicas: Sequence[Replicas]) -> Iterator[str]:
     if not replicas:
-        yield "no partitions"
+        yield "found no partitions in a change that adds partitions"
     for partition, message in explicit_assignment.find_errors(dict(enumerate(replicas))):
         yield f"replica list {partition}: {message}"
 
 
 def _config_item_errors(change: UpdateConfig) -> Iterator[str]:
     if not _is_ascending([item.key for item in change.items]):
-        yield "config keys that stand twice or not in order"
+        yield "found config keys that are duplicate or not sorted"
     for item in change.items:
         if item.before == item.after:
-            yield f"config {quote(item.key)}: no change"
-        if message := _control_character_error(item.key, item.after or ""):
-            yield f"config {quote(item.key)}: {message}"
+            yield f"config {quote(item.key)}: found equal values before and after"
+        yield from _control_character_errors(item.key, item.after or "")
         yield from _risk_errors(item.assessment, lowest=Risk.SAFE, highest=Risk.DATA_LOSS)
 
 
-def _control_character_error(key: str, text: str) -> str:
-    """Return the error of a key or value with control characters; empty if there are none."""
-    return "found a control character" if not key.isprintable() or _CONTROL_CHARACTERS.search(text) else ""
+def _control_character_errors(key: str, text: str) -> Iterator[str]:
+    if not key.isprintable() or _CONTROL_CHARACTERS.search(text):
+        yield f"config {quote(key)}: found a control character"
 
 
 def _risk_errors(assessment: RiskAssessment, *, lowest: Risk, highest: Risk) -> Iterator[str]:
     if not lowest <= assessment.risk <= highest or (assessment.risk is Risk.SAFE and assessment != SAFE_ASSESSMENT):
-        yield f"a risk of {assessment.risk.label} where that cannot be"
+        yield f"found the risk {assessment.risk.label} with an explanation, or for a change that cannot have it"
 
 
 def _is_ascending(values: Sequence[Any]) -> bool:

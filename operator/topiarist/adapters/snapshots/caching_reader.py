@@ -90,11 +90,11 @@ class CachingReader:
         self._replica_lists: dict[bytes, ReplicaLists | None] = {}
 
     def read_rows(
-        self, path: Path, settle: EqualityCheck, broken: Callable[[int, bytes, RowError], None]
+        self, path: Path, is_equal: EqualityCheck, add_invalid_row: Callable[[int, bytes, RowError], None]
     ) -> Iterator[Row]:
-        """Yield the rows of a file, the cluster row first, without the topics that ``settle`` accepts.
+        """Yield the rows of a file, the cluster row first, without the topics that ``is_equal`` accepts.
 
-        ``broken`` is called for each invalid line; if it is the first line, no rows follow. Raises as
+        ``add_invalid_row`` is called for each invalid line; if it is the first line, no rows follow. Raises as
         ``files.read_lines``.
         """
         checker, start, self.equal_count = RowChecker(), b"\n", 0
@@ -102,20 +102,21 @@ class CachingReader:
         for number, line in enumerate(read_lines(path), start=1):
             if line.startswith(start) and (found := match(line, length)) and (parts := self._cached_parts(line, found)):
                 name = found[1].decode()
-                if name not in names and settle(name, *parts):
+                if name not in names and is_equal(name, *parts):
                     names.add(name)
                     self.equal_count += 1
                     continue
             try:
                 row = parse_row(line)
                 checker.check(row)
-            except RowError as odd:
-                broken(number, line, odd)
+            except RowError as error:
+                add_invalid_row(number, line, error)
                 if number == 1:
                     return
                 continue
             if number == 1:
-                start = _topic_row_prefix(row)
+                same = {"kind": "topic", "cluster": row["cluster"], "takenAt": row["takenAt"]}
+                start = json.dumps(same, separators=(",", ":"))[:-1].encode() + b',"topic":"'
                 length = len(start)
             yield row
 
@@ -123,23 +124,15 @@ class CachingReader:
         """Return the parsed lists and remainder of a line; None unless both have the common form."""
         text = line[found.end() :]
         try:
-            lists, rest = self._replica_lists[found[2]], self._remainders[text]
+            lists, remainder = self._replica_lists[found[2]], self._remainders[text]
         except KeyError:
-            lists, rest = (
-                self.parse_replica_lists(found[2]),
-                _get_or_compute(self._remainders, text, lambda: _parse_remainder(line)),
-            )
-        return (lists, rest) if lists and rest else None
+            lists = self.parse_replica_lists(found[2])
+            remainder = _get_or_compute(self._remainders, text, lambda: _parse_remainder(line))
+        return (lists, remainder) if lists and remainder else None
 
     def parse_replica_lists(self, text: bytes) -> ReplicaLists | None:
         """Parse replica lists through the cache; None if the text is not valid lists."""
         return _get_or_compute(self._replica_lists, text, lambda: _parse_replica_lists(text))
-
-
-def _topic_row_prefix(cluster_row: Row) -> bytes:
-    """Return the bytes that begin every topic row of the file with this ``cluster_row``."""
-    same = {"kind": "topic", "cluster": cluster_row["cluster"], "takenAt": cluster_row["takenAt"]}
-    return json.dumps(same, separators=(",", ":"))[:-1].encode() + b',"topic":"'
 
 
 def _get_or_compute(cache: dict[bytes, T], text: bytes, compute: Callable[[], T]) -> T:
@@ -151,10 +144,7 @@ def _get_or_compute(cache: dict[bytes, T], text: bytes, compute: Callable[[], T]
 
 
 def _parse_remainder(line: bytes) -> RowRemainder | None:
-    """Parse the fields after the lists of a line.
-
-    Returns None if the row is invalid or not in the common form.
-    """
+    """Parse the fields after the lists of a line; None if the row is invalid or not in the common form."""
     try:
         row = parse_row(line)
     except RowError:

@@ -46,7 +46,13 @@ def encode_state(state: ClusterState, cluster: str, taken_at: str) -> Iterator[b
     """
     row_count = len(state.topics) + len(state.topic_errors) + len(state.dangling_records)
     for row in chain(
-        [_cluster_row(state, row_count)], _topic_rows(state), _unreadable_topic_rows(state), _record_rows(state)
+        [_cluster_row(state, row_count)],
+        (_topic_row(state, topic) for topic in state.topics.values()),
+        (_unreadable_topic_row(state, name, error) for name, error in state.topic_errors.items()),
+        (
+            {"kind": "record", "topic": name, "record": _encode_record(record)}
+            for name, record in state.dangling_records.items()
+        ),
     ):
         yield _encode_json({"kind": row.pop("kind"), "cluster": cluster, "takenAt": taken_at, **row}).encode() + b"\n"
 
@@ -62,7 +68,7 @@ def decode_state(cluster_row: Row, rows: Sequence[Row]) -> ClusterState:
         chroot=cluster_row["chroot"],
         controller=cluster_row["controller"],
         controller_epoch=cluster_row["controllerEpoch"],
-        write_block=WriteBlock(_REASONS.get(cluster_row["gateReason"]), cluster_row["gateMessage"]),
+        write_block=WriteBlock(_REASONS.get(cluster_row["writeBlockReason"]), cluster_row["writeBlockMessage"]),
         pending_deletions=_flagged_topics("deleting", cluster_row, topics),
         reassigning_topics=_flagged_topics("reassigning", cluster_row, topics),
         dangling_records={
@@ -97,8 +103,8 @@ def _cluster_row(state: ClusterState, row_count: int) -> Row:
         "brokers": [broker._asdict() for broker in state.brokers],
         "controller": state.controller,
         "controllerEpoch": state.controller_epoch,
-        "gateReason": state.write_block.reason and state.write_block.reason.value,
-        "gateMessage": state.write_block.message,
+        "writeBlockReason": state.write_block.reason and state.write_block.reason.value,
+        "writeBlockMessage": state.write_block.message,
         "brokerDefaults": {
             name: text for name, text in state.broker_defaults.items() if name in RELEVANT_BROKER_SETTINGS
         },
@@ -115,55 +121,31 @@ def _cluster_row(state: ClusterState, row_count: int) -> Row:
     }
 
 
-def _topic_rows(state: ClusterState) -> Iterator[Row]:
-    for name, topic in state.topics.items():
-        yield {
-            "kind": "topic",
-            "topic": name,
-            "identity": topic.identity,
-            "topicId": topic.topic_id,
-            "replicas": topic.replicas,
-            "partitionIds": None if topic.has_contiguous_partitions else list(topic.partition_ids),
-            "movingPartitions": topic.reassigning_partitions,
-            "config": dict(topic.config),
-            "unknownFields": topic.unknown_fields,
-            "record": topic.record and _encode_record(topic.record),
-            "recordValid": topic.record_valid,
-            "changedOutside": topic.modified_externally,
-            **_encode_flags(state, name),
-            "faultAt": None,
-            "fault": None,
-        }
+def _topic_row(state: ClusterState, topic: TopicState) -> Row:
+    return {
+        "kind": "topic",
+        "topic": topic.name,
+        "identity": topic.identity,
+        "topicId": topic.topic_id,
+        "replicas": topic.replicas,
+        "partitionIds": None if topic.has_contiguous_partitions else list(topic.partition_ids),
+        "movingPartitions": topic.reassigning_partitions,
+        "config": dict(topic.config),
+        "unknownFields": topic.unknown_fields,
+        "record": topic.record and _encode_record(topic.record),
+        "recordValid": topic.record_valid,
+        "changedOutside": topic.modified_externally,
+        "deleting": topic.name in state.pending_deletions,
+        "reassigning": topic.name in state.reassigning_topics,
+        "faultAt": None,
+        "fault": None,
+    }
 
 
-def _unreadable_topic_rows(state: ClusterState) -> Iterator[Row]:
-    """Yield rows for the unreadable topics: only the read error and the request flags are known."""
-    for name, fault in state.topic_errors.items():
-        yield {
-            "kind": "topic",
-            "topic": name,
-            **dict.fromkeys(("identity", "topicId")),
-            "replicas": [],
-            "partitionIds": None,
-            "movingPartitions": [],
-            "config": {},
-            "unknownFields": [],
-            "record": None,
-            "recordValid": False,
-            "changedOutside": False,
-            **_encode_flags(state, name),
-            "faultAt": fault.path,
-            "fault": fault.message,
-        }
-
-
-def _record_rows(state: ClusterState) -> Iterator[Row]:
-    for name, record in state.dangling_records.items():
-        yield {"kind": "record", "topic": name, "record": _encode_record(record)}
-
-
-def _encode_flags(state: ClusterState, name: str) -> Row:
-    return {"deleting": name in state.pending_deletions, "reassigning": name in state.reassigning_topics}
+def _unreadable_topic_row(state: ClusterState, name: str, error: ReadError) -> Row:
+    """Return the row of an unreadable topic: only the read error and the request flags are known."""
+    unknown = TopicState(name=name, identity=0, replicas=(), config={}, record_valid=False)
+    return {**_topic_row(state, unknown), "identity": None, "faultAt": error.path, "fault": error.message}
 
 
 def _encode_record(record: OwnershipRecord) -> Row:

@@ -75,7 +75,7 @@ class SnapshotFiles:
             if (other := self._files.setdefault(name, file)) != file:
                 raise unusable_snapshot_error(
                     f"{printable_path(file)}: found {_describe_cluster(name)}, as in {printable_path(other)}",
-                    "keep one of the two",
+                    "keep one of the two files",
                 )
 
     def read(self, spec: ClusterSpec) -> ClusterState:
@@ -102,7 +102,7 @@ class SnapshotFiles:
         if files := sorted(self._path.glob(f"*{SUFFIX}")):
             return files
         raise unusable_snapshot_error(
-            f"{printable_path(self._path)} has no file *{SUFFIX}", "make some: topiarist snapshot --out FOLDER"
+            f"{printable_path(self._path)} has no file *{SUFFIX}", "create one: topiarist snapshot --out FOLDER"
         )
 
 
@@ -115,8 +115,9 @@ def require_chroot(spec: ClusterSpec, chroot: str, file: Path | str) -> None:
     if spec.connect and not spec.cluster_id and wanted != chroot:
         raise TopiaristError(
             Reason.WRONG_CLUSTER,
-            f"{printable_path(file)} was taken below {chroot or '/'}, and its address leads to {wanted or '/'}",
-            "mend the address, take a new snapshot, or say which cluster is meant: clusterId",
+            f"{printable_path(file)} was taken at chroot {chroot or '/'}, "
+            f"and the address of its Cluster has {wanted or '/'}",
+            "fix the address, take a new snapshot, or identify the cluster by spec.clusterId",
         )
 
 
@@ -165,13 +166,17 @@ def read_rows(path: Path) -> list[Row]:
     rows = list(_iterate_rows(path))
     if not rows:
         raise unusable_snapshot_error(f"{printable_path(path)}: found an empty file, wanted a snapshot")
-    found, wanted = len(rows) - 1, rows[0]["rows"]
-    if found != wanted:
-        problem = "was cut off" if found < wanted else "has rows too many"
-        raise unusable_snapshot_error(
-            f"{printable_path(path)}: {problem}: found {format_count(found, 'row')} after the first, wanted {wanted:,}"
-        )
+    if message := describe_wrong_row_count(len(rows) - 1, rows[0]["rows"]):
+        raise unusable_snapshot_error(f"{printable_path(path)}: {message}")
     return rows
+
+
+def describe_wrong_row_count(found: int, wanted: int) -> str:
+    """Return the error of a file whose first row announces another number of rows; empty if the numbers are equal."""
+    if found == wanted:
+        return ""
+    problem = "is truncated" if found < wanted else "has extra rows"
+    return f"{problem}: found {format_count(found, 'row')} after the first, wanted {wanted:,}"
 
 
 def _iterate_rows(path: Path) -> Iterator[Row]:
@@ -184,8 +189,8 @@ def _iterate_rows(path: Path) -> Iterator[Row]:
         try:
             row = parse_row(line)
             checker.check(row)
-        except RowError as odd:
-            problems.append(f"{printable_path(path)}:{number}: {odd}")
+        except RowError as error:
+            problems.append(f"{printable_path(path)}:{number}: {error}")
             if number == 1 or len(problems) == _MAX_SHOWN_ERRORS:
                 break
         else:
@@ -202,7 +207,7 @@ def read_lines(path: Path) -> Iterator[bytes]:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise unusable_snapshot_error(
-                    f"{printable_path(path)}: found no regular file, wanted a snapshot", "name a file or a folder"
+                    f"{printable_path(path)}: found no regular file, wanted a snapshot", "give a file or a folder"
                 )
             if status.st_size > MAX_BYTES:
                 raise unusable_snapshot_error(

@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 from topiarist.adapters.snapshots.caching_reader import CachingReader, EqualityCheck
 from topiarist.adapters.snapshots.codec import Row, decode_state, parse_time
-from topiarist.adapters.snapshots.files import printable_path, read_first_row
+from topiarist.adapters.snapshots.files import describe_wrong_row_count, printable_path, read_first_row
 from topiarist.adapters.snapshots.validate import RowError
 from topiarist.errors import TopiaristError
 from topiarist.model.state import ClusterState
-from topiarist.text import format_count
 
 _MAX_SHOWN_CHARS = 1000
 """Characters of an invalid line that are kept."""
@@ -76,26 +75,23 @@ def read_partial_snapshot(
 
     Never raises for the content of the file. The state is without the topics that ``is_equal`` accepts.
     """
-    broken: list[InvalidRow] = []
+    invalid_rows: list[InvalidRow] = []
     rows: list[Row] = []
     reader = reader or CachingReader()
 
-    def keep(number: int, line: bytes, odd: RowError) -> None:
+    def add_invalid_row(number: int, line: bytes, error: RowError) -> None:
         text = line[: 4 * _MAX_SHOWN_CHARS].decode(errors="replace").rstrip("\n")[:_MAX_SHOWN_CHARS]
-        broken.append(InvalidRow(printable_path(path), number, str(odd), text))
+        invalid_rows.append(InvalidRow(printable_path(path), number, str(error), text))
 
     try:
-        rows.extend(reader.read_rows(path, is_equal, keep))
+        rows.extend(reader.read_rows(path, is_equal, add_invalid_row))
     except TopiaristError as error:
-        return PartialSnapshot(None, (*broken, InvalidRow(printable_path(path), 0, str(error.args[0]))))
+        return PartialSnapshot(None, (*invalid_rows, InvalidRow(printable_path(path), 0, str(error.args[0]))))
     if not rows:
-        return PartialSnapshot(
-            None, tuple(broken) or (InvalidRow(printable_path(path), 0, "found an empty file, wanted a snapshot"),)
-        )
+        empty = InvalidRow(printable_path(path), 0, "found an empty file, wanted a snapshot")
+        return PartialSnapshot(None, tuple(invalid_rows) or (empty,))
     first = rows.pop(0)
-    found = len(rows) + len(broken) + reader.equal_count
-    if found != first["rows"]:
-        problem = "was cut off" if found < first["rows"] else "has rows too many"
-        message = f"{problem}: found {format_count(found, 'row')} after the first, wanted {first['rows']:,}"
-        broken.append(InvalidRow(printable_path(path), 0, message))
-    return PartialSnapshot(decode_state(first, rows), tuple(broken))
+    found = len(rows) + len(invalid_rows) + reader.equal_count
+    if message := describe_wrong_row_count(found, first["rows"]):
+        invalid_rows.append(InvalidRow(printable_path(path), 0, message))
+    return PartialSnapshot(decode_state(first, rows), tuple(invalid_rows))

@@ -6,14 +6,14 @@ explains an invalid row.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from topiarist.adapters.snapshots.codec import FORMAT_VERSION, TIME_FORMAT, Row
+from topiarist.adapters.strict_json import JsonError, decode_json
 from topiarist.schema import load
 from topiarist.text import quote
 
@@ -27,30 +27,17 @@ _MAX_SHOWN_ERRORS = 5
 
 
 class RowError(Exception):
-    """A line that is not a row, or a row at the wrong position.
-
-    The message has the reason.
-    """
+    """A line that is not a row, or a row at the wrong position; the message says what was found and wanted."""
 
 
 def parse_row(line: bytes) -> Row:
     """Parse a line as a JSON object: valid Unicode, no duplicate keys, no fractions."""
     try:
-        value = _decoder.decode(line.decode())
-        if b"\\u" in line:
-            json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise RowError("found half of a character (a lone surrogate), wanted a row") from None
-    except UnicodeDecodeError as error:
-        raise RowError(f"found a byte that is no UTF-8 (at {error.start + 1}), wanted a row") from None
-    except json.JSONDecodeError as error:
-        raise RowError(f"found no JSON ({error.msg} at character {error.pos + 1}), wanted a row") from None
-    except RecursionError:
-        raise RowError("found JSON that is nested too deep, wanted a row") from None
-    except ValueError:  # CPython's limit on the digits of an integer
-        raise RowError("found a number beyond any use, wanted a row") from None
+        value = decode_json(line.rstrip(b"\n"))
+    except JsonError as error:
+        raise RowError(f"{error}, wanted a row") from None
     if not isinstance(value, dict):
-        raise RowError("found JSON that is no object, wanted a row")
+        raise RowError("found JSON that is not an object, wanted a row")
     return value
 
 
@@ -69,9 +56,15 @@ class RowChecker:
         wanted = _OTHER_KINDS if self._first_row else (_FIRST_KIND,)
         if row.get("kind") not in wanted:
             raise RowError(f"kind: {_describe_found(row.get('kind'))}, wanted {' or '.join(wanted)}")
-        _require_format(row)
+        version = row.get("formatVersion")
+        if type(version) is int and version > FORMAT_VERSION:
+            message = f"found {version}, wanted {FORMAT_VERSION}: a newer release of topiarist wrote it"
+            raise RowError(f"formatVersion: {message}")
         if not _matches_schema(row):
-            _raise_row_error(row)
+            from topiarist.schema import explain  # imports jsonschema, which a valid row does not need
+
+            problems = explain.explain_errors(_row_schema(row["kind"]), row)[:_MAX_SHOWN_ERRORS]
+            raise RowError("; ".join(problem.message for problem in problems))
         if problem := next(self._row_errors(row), ""):
             raise RowError(problem)
         self._first_row = self._first_row or row
@@ -85,7 +78,7 @@ class RowChecker:
                 wanted = quote(self._first_row[field])
                 yield f"{field}: {_describe_found(row[field])}, wanted {wanted} as in the first row"
         if row["topic"] in self.names:
-            yield f"topic: {_describe_found(row['topic'])} a second time"
+            yield f"topic: {_describe_found(row['topic'])} twice"
         self.names.add(row["topic"])
         yield from _other_row_errors(row)
 
@@ -95,17 +88,11 @@ def is_valid_row(row: Row) -> bool:
     return row.get("kind") in _OTHER_KINDS and _matches_schema(row) and not any(_other_row_errors(row))
 
 
-def _require_format(row: Row) -> None:
-    version = row.get("formatVersion")
-    if type(version) is int and version > FORMAT_VERSION:
-        raise RowError(f"formatVersion: found {version}, wanted {FORMAT_VERSION}: a newer topiarist has made it")
-
-
 def _cluster_row_errors(row: Row) -> Iterator[str]:
     try:
         datetime.strptime(row["takenAt"], TIME_FORMAT)
     except ValueError:
-        yield f"takenAt: {_describe_found(row['takenAt'])}, wanted a time that there is"
+        yield f"takenAt: {_describe_found(row['takenAt'])}, wanted a valid time"
     yield from _order_errors("brokers", [broker["id"] for broker in row["brokers"]])
 
 
@@ -118,9 +105,9 @@ def _other_row_errors(row: Row) -> Iterator[str]:
 
 def _topic_row_errors(row: Row) -> Iterator[str]:
     if (row["fault"] is None) != (row["faultAt"] is None):
-        yield "fault: found one of fault and faultAt, wanted both or none"
+        yield "fault: found one of fault and faultAt, wanted both or neither"
     if (row["fault"] is None) == (row["identity"] is None):
-        yield "identity: found one beside a fault, or neither, wanted one of them"
+        yield "identity: found both an identity and a fault, or neither, wanted one of them"
     partitions, ids = range(len(row["replicas"])), row["partitionIds"]
     if ids is not None:
         yield from _order_errors("partitionIds", ids)
@@ -135,20 +122,13 @@ def _topic_row_errors(row: Row) -> Iterator[str]:
 
 def _order_errors(field: str, values: Sequence[Any]) -> Iterator[str]:
     if any(value >= following for value, following in pairwise(values)):
-        yield f"{field}: found an order that is not ascending, or one twice"
-
-
-def _raise_row_error(row: Row) -> NoReturn:
-    from topiarist.schema import explain
-
-    problems = explain.explain_errors(_row_schema(row["kind"]), row)[:_MAX_SHOWN_ERRORS]
-    raise RowError("; ".join(problem.message for problem in problems))
+        yield f"{field}: found values that are duplicate or not in ascending order"
 
 
 def _matches_schema(row: Row) -> bool:
     try:
         return _build_validator(row["kind"]).is_valid(row)
-    except ValueError:  # a number that is out of all bounds
+    except ValueError:  # a number that jsonschema-rs cannot represent
         return False
 
 
@@ -171,19 +151,3 @@ def _row_schema(kind: str) -> dict[str, Any]:
 
 def _describe_found(value: object) -> str:
     return f"found {quote(value)}" if isinstance(value, str) else "found no text"
-
-
-def _reject_duplicate_keys(pairs: Sequence[tuple[str, object]]) -> Row:
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        raise RowError("found a key twice in one object, wanted a row")
-    return row
-
-
-def _reject_number(text: str) -> NoReturn:
-    raise RowError(f"found {quote(text)}, wanted whole numbers only")
-
-
-_decoder = json.JSONDecoder(
-    parse_float=_reject_number, parse_constant=_reject_number, object_pairs_hook=_reject_duplicate_keys
-)

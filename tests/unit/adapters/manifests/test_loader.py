@@ -86,8 +86,8 @@ def test_no_link_leads_out(folder: Path) -> None:
     (folder / "m/notes.txt").symlink_to("../out/t.yaml")
     (folder / "given").symlink_to("out")
     assert said(load_manifests(["m"])) == [
-        "m/file.yaml: found a link that leads out of m",
-        "m/folder: found a link that leads out of m",
+        "m/file.yaml: found a symbolic link to a target outside m",
+        "m/folder: found a symbolic link to a target outside m",
     ]
     assert [manifest.source.locate().file for manifest in load_manifests(["given"]).manifests] == ["given/t.yaml"]
 
@@ -101,7 +101,7 @@ def test_circles_of_links_end(folder: Path) -> None:
     loaded = load_manifests(["m"])
     assert len(loaded.manifests) == 1
     assert said(loaded) == [
-        "m/gone.yaml: found a link that leads nowhere",
+        "m/gone.yaml: found a broken symbolic link",
         "m/self.yaml: cannot be read: too many levels of symbolic links",
     ]
 
@@ -146,7 +146,7 @@ def test_sizes_and_counts_are_limited(folder: Path, monkeypatch: pytest.MonkeyPa
     write(folder / "m/a/b/c/t.yaml", TOPIC % "t")
     assert said(load_manifests(["m"])) == [
         "m/1.yaml: found more than 1 MiB",
-        "m/a/b/c: found folders nested more than 2 deep",
+        "m/a/b/c: found folders nested more than 2 levels deep",
     ]
     assert said(load_manifests(["-"], io.BytesIO(b"#" * (2**20 + 1)))) == ["<stdin>: found more than 1 MiB"]
     for name in "23":
@@ -192,7 +192,9 @@ def test_a_name_that_looks_like_a_manifests_is_a_warning(folder: Path) -> None:
     (folder / "m/link.YML").symlink_to("a.txt")
     loaded = load_manifests(["m"])
     assert [warning.location.file for warning in loaded.warnings] == [f"m/{name}" for name in (*SLIPS, "link.YML")]
-    assert {warning.message for warning in loaded.warnings} == {"not read: in a folder only *.yaml and *.yml count"}
+    assert {warning.message for warning in loaded.warnings} == {
+        "not read: topiarist reads only *.yaml and *.yml files of a folder"
+    }
     assert (loaded.manifests, loaded.errors) == ((), ())
     assert [manifest.name for manifest in load_manifests(["m/a.YAML"]).manifests] == ["a"]
 
@@ -232,11 +234,11 @@ def test_documents_of_others_are_passed_over_and_counted() -> None:
         ),
         (
             "apiVersion: v1\nkind: List\nitems:\n- apiVersion: topiarist.dev/v1",
-            "<stdin>:3:1: found a List that holds documents of ours, wanted each on its own",
+            "<stdin>:3:1: found a List with topiarist documents, wanted separate documents",
         ),
         (
             "apiVersion: v1\napiVersion: topiarist.dev/v1\nkind: Topic\nmetadata: {name: a}\n" + SPEC,
-            "<stdin>:2:1: found the field apiVersion a second time",
+            "<stdin>:2:1: found the field apiVersion twice",
         ),
     ],
 )
@@ -272,7 +274,7 @@ def test_a_error_about_a_scalar_is_the_only_one_about_it() -> None:
     loaded = text((TOPIC % "a").replace("replicationFactor: 1", "replicationFactor: 010"))
     assert [str(diagnostic) for diagnostic in loaded.errors] == [
         "<stdin>:4:42: found 010 without quotes, a number with a sign, a leading zero or underscores: "
-        'YAML versions differ on it\n    quote it: "010", or write the number plainly'
+        'YAML versions read it differently\n    quote it: "010", or write a plain decimal number'
     ]
 
 
@@ -346,13 +348,13 @@ def test_a_changed_file_does_not_matter(folder: Path) -> None:
         ("a: b".encode("utf-16"), "<stdin>:1:1: found UTF-16, wanted UTF-8"),
         (b"a: b\nc: \x00", "<stdin>:2:4: found the control character U+0000"),
         (b"a: b\n\tc: d", "<stdin>:2:1: found a tab as indentation"),
-        (b"a: @b", '<stdin>:1:4: found "@", which no value can begin with'),
-        (b"a: b: c", '<stdin>:1:5: found a ":" where none can be'),
-        (b"a: *", "<stdin>:1:5: found & or * without a name behind it"),
-        (b"a: [1\nb: 2", '<stdin>:2:2: found no "," or "]" after an item (it began on line 1)'),
+        (b"a: @b", '<stdin>:1:4: found "@", which cannot start a value'),
+        (b"a: b: c", '<stdin>:1:5: found ":" where YAML allows none'),
+        (b"a: *", "<stdin>:1:5: found & or * without a name after it"),
+        (b"a: [1\nb: 2", '<stdin>:2:2: found no "," or "]" after an item (it starts on line 1)'),
         (b"a: 'b\nc: d", "<stdin>:1:4: found quotes that are not closed"),
-        (b'a: "\\q"', "<stdin>:1:5: found an unknown escape in double quotes"),
-        (b"a:\n  - b\n c: d", "<stdin>:3:2: found something else, wanted a field"),
+        (b'a: "\\q"', "<stdin>:1:5: found an unknown escape sequence in double quotes"),
+        (b"a:\n  - b\n c: d", "<stdin>:3:2: found other text, wanted a field"),
         (b"%FOO\n---\na: b", "<stdin>:1:5: found a % directive"),
     ],
 )

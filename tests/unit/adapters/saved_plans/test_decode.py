@@ -144,16 +144,17 @@ def test_every_cut_and_addition_is_refused(at: int) -> None:
 
 
 NOT_A_PLAN = {
-    "nothing": (b"", "is not JSON"),
-    "no text": (b"\xff\xfe", "byte 1 is not UTF-8"),
-    "yaml": (b"apiVersion: topiarist.dev/v1\n", "is not JSON"),
-    "a list": (b"[]", "is no plan of topiarist: wanted an object with formatVersion, clusters, fingerprint"),
-    "another object": (b'{"clusters": []}', "is no plan of topiarist"),
-    "a key twice": (b'{"a": 1, "a": 2}', "found a key twice"),
-    "a fraction": (b'{"formatVersion": 1.0}', "found 1.0, wanted whole numbers only"),
-    "no number": (b'{"formatVersion": NaN}', "found NaN"),
+    "nothing": (b"", "is not a saved plan: found invalid JSON at column 1 (Expecting value)"),
+    "no text": (b"\xff\xfe", "found the byte 0xff at byte 1, not UTF-8"),
+    "yaml": (b"# a topic\napiVersion: topiarist.dev/v1\n", "found invalid JSON at column 1"),
+    "a second line": (b'{"a":\n}', "found invalid JSON at line 2, column 1"),
+    "a list": (b"[]", "is not a saved plan: wanted an object with formatVersion, clusters, fingerprint"),
+    "another object": (b'{"clusters": []}', "is not a saved plan"),
+    "a key twice": (b'{"a": 1, "a": 2}', "found a duplicate key"),
+    "a fraction": (b'{"formatVersion": 1.0}', 'found the number "1.0", wanted only integers'),
+    "no number": (b'{"formatVersion": NaN}', 'found the number "NaN"'),
     "a huge number": (b'{"formatVersion": ' + b"9" * 5000 + b"}", "wanted at most 64 bits"),
-    "too deep": (b"[" * 100_000, "is nested too deep"),
+    "too deep": (b"[" * 100_000, "nested too deeply"),
     "no format": (b'{"formatVersion": "1", "clusters": [], "fingerprint": ""}', 'found formatVersion "1"'),
     "an old format": (b'{"formatVersion": 0, "clusters": [], "fingerprint": ""}', 'found formatVersion "0"'),
     "half a letter": (signed({"formatVersion": 1, "clusters": ["\ud800"]}), "text that is not valid Unicode"),
@@ -168,28 +169,28 @@ def test_what_is_no_plan(raw: bytes, words: str) -> None:
     assert error.reason is Reason.NOT_A_PLAN
     assert str(error).startswith("plan.json: ")
     assert words in str(error)
-    assert "make it anew" in error.hint
+    assert "make a new plan" in error.hint
 
 
 def test_an_edited_plan() -> None:
     """The content is another one than the fingerprint was made of."""
     error = refusal(written(PLAN).replace(b'"retention.ms": "9"', b'"retention.ms": "1"'))
     assert error.reason is Reason.PLAN_EDITED
-    assert "its fingerprint is that of another content" in str(error)
+    assert "its fingerprint does not match its content" in str(error)
 
 
 def test_a_plan_that_was_laid_out_anew() -> None:
     """The same content in other bytes was not written by topiarist."""
     error = refusal(json.dumps(json.loads(written(PLAN))).encode())
     assert error.reason is Reason.PLAN_EDITED
-    assert "writes the same content otherwise" in str(error)
+    assert "writes this content in another form" in str(error)
 
 
 def test_a_plan_of_a_newer_format() -> None:
     """Said before anything else about it: its content, and even its fingerprint, may mean something else."""
     error = refusal(b'{"formatVersion": 2, "clusters": {}, "fingerprint": {}}')
     assert error.reason is Reason.PLAN_TOO_NEW
-    assert "is of format 2, and this release reads up to 1" in str(error)
+    assert "has format version 2, and this release of topiarist reads up to 1" in str(error)
 
 
 def cluster_of(content: dict[str, Any]) -> dict[str, Any]:
@@ -256,19 +257,19 @@ FORGED = {
     "a path for a name": (put("clicks", "topic", to="../../x"), 'found "/" in topic name'),
     "a dot": (put("clicks", "topic", to=".."), "which Kafka reserves"),
     "a long name": (put("clicks", "topic", to="a" * 250), "250 characters"),
-    "an internal topic": (put("clicks", "topic", to="__consumer_offsets"), "that Kafka keeps for itself"),
-    "a topic twice": (_twice, "stand twice"),
+    "an internal topic": (put("clicks", "topic", to="__consumer_offsets"), "internal to Kafka"),
+    "a topic twice": (_twice, "topics that are duplicate"),
     "names that collide": (
         _all(put("orders", "topic", to="o.k"), put("ours", "topic", to="o_k")),
-        "Kafka cannot tell apart",
+        "which Kafka does not allow",
     ),
-    "a cluster twice": (_same_name, "clusters that stand twice"),
-    "two plans for one cluster": (_two_clusters, "two plans for one cluster"),
+    "a cluster twice": (_same_name, "clusters that are duplicate"),
+    "two plans for one cluster": (_two_clusters, "two plans for one cluster id"),
     "a cluster's name of two lines": (
         lambda content: cluster_of(content).update(name="prod\nApplied: 9 done."),
         "clusters[0].name does not match schemas/plan.json",
     ),
-    "a broker twice": (_brokers_twice, "brokers that stand twice"),
+    "a broker twice": (_brokers_twice, "brokers that are duplicate"),
     "a negative id": (
         put("orders", *CREATED, "replicas", 0, to=[-1, 2]),
         "topics[2].changes[0] does not match schemas/plan.json",
@@ -284,63 +285,97 @@ FORGED = {
         put("clicks", "changes", 1, "config", 0, "key", to="\x1b"),
         'config "\\x1b": found a control character',
     ),
-    "a risky creation": (put("orders", "changes", 0, "risk", to="DataLoss"), "a risk of DataLoss where"),
+    "a risky creation": (put("orders", "changes", 0, "risk", to="DataLoss"), "found the risk DataLoss"),
     "no new partitions": (put("clicks", "changes", 0, "after", "newReplicas", to=[]), "no partitions"),
-    "partitions of another width": (put("clicks", "changes", 0, "after", "newReplicas", to=[[1]] * 2), "as wide as"),
-    "a wrong total": (put("clicks", "changes", 0, "after", "partitions", to=9), "writes the same content otherwise"),
-    "held growth by nothing": (_held, 'topic "clicks": no partitions'),
-    "a risky adoption": (put("ours", "changes", 0, "risk", to="DataLoss"), "a risk of DataLoss where"),
+    "partitions of another width": (
+        put("clicks", "changes", 0, "after", "newReplicas", to=[[1]] * 2),
+        "another number of replicas",
+    ),
+    "a wrong total": (put("clicks", "changes", 0, "after", "partitions", to=9), "writes this content in another form"),
+    "held growth by nothing": (_held, 'topic "clicks": found no partitions'),
+    "a risky adoption": (put("ours", "changes", 0, "risk", to="DataLoss"), "found the risk DataLoss"),
     "a safe change with a reason": (
         _all(
             put("clicks", "changes", 1, "config", 1, "risk", to="Safe"),
             put("clicks", "changes", 1, "config", 1, "explanation", to="all is well"),
         ),
-        "a risk of Safe where",
+        "found the risk Safe",
     ),
     "safe growth": (
         _all(put("clicks", "changes", 0, "risk", to="Safe"), put("clicks", "changes", 0, "explanation", to="")),
-        "a risk of Safe where",
+        "found the risk Safe",
     ),
-    "a key that does not change": (put("clicks", "changes", 1, "config", 0, "before", to="compact"), "no change"),
-    "keys that are not in order": (_reversed, "config keys that stand twice or not in order"),
+    "a key that does not change": (
+        put("clicks", "changes", 1, "config", 0, "before", to="compact"),
+        "found equal values before and after",
+    ),
+    "keys that are not in order": (_reversed, "config keys that are duplicate or not sorted"),
     "no keys": (
         put("clicks", "changes", 1, "config", to=[]),
         "topics[0].changes[1] does not match schemas/plan.json",
     ),
     "a safe deletion": (
         _all(put("gone", "changes", 0, "risk", to="Safe"), put("gone", "changes", 0, "explanation", to="")),
-        "a deletion whose risk",
+        "a deletion with another risk",
     ),
-    "a deletion of what is not ours": (put("gone", "record", "before", "owner", to="team"), "that is not ours"),
-    "a deletion without a record that counts": (put("gone", "record", "beforeValid", to=False), "that is not ours"),
-    "a deletion of what was deleted": (put("gone", "record", "before", "absent", to=True), "that is not ours"),
-    "a record that counts and is absent": (put("clicks", "record", "before", to=None), "counts and is not there"),
-    "another owner's record": (put("orders", "record", "after", "owner", to="team"), "a record afterwards that"),
-    "no record": (put("orders", "record", "after", to=None), "a record afterwards that"),
-    "a tombstone for a living topic": (put("orders", "record", "after", "absent", to=True), "a record afterwards that"),
-    "a record of keys nobody set": (put("orders", "record", "after", "config", to=["a"]), "keys that are not set"),
+    "a deletion of what is not ours": (
+        put("gone", "record", "before", "owner", to="team"),
+        "a valid ownership record of the plan's owner",
+    ),
+    "a deletion without a record that counts": (
+        put("gone", "record", "beforeValid", to=False),
+        "a valid ownership record of the plan's owner",
+    ),
+    "a deletion of what was deleted": (
+        put("gone", "record", "before", "absent", to=True),
+        "a valid ownership record of the plan's owner",
+    ),
+    "a record that counts and is absent": (
+        put("clicks", "record", "before", to=None),
+        "a valid ownership record before the changes that is absent",
+    ),
+    "another owner's record": (
+        put("orders", "record", "after", "owner", to="team"),
+        "does not match the changes and the owner",
+    ),
+    "no record": (put("orders", "record", "after", to=None), "does not match the changes and the owner"),
+    "a tombstone for a living topic": (
+        put("orders", "record", "after", "absent", to=True),
+        "does not match the changes and the owner",
+    ),
+    "a record of keys nobody set": (
+        put("orders", "record", "after", "config", to=["a"]),
+        "keys that are not sorted or not set",
+    ),
     "a record of keys that are not in order": (
         put("clicks", "record", "after", "config", to=["segment.ms", "retention.ms", "cleanup.policy"]),
-        "keys that are not set",
+        "keys that are not sorted or not set",
     ),
-    "a record of a key that nobody saw": (put("clicks", "retainedConfig", to={}), "values that are not what"),
+    "a record of a key that nobody saw": (
+        put("clicks", "retainedConfig", to={}),
+        'a value of "retention.ms" that does not match the changes',
+    ),
     "a record that remembers another value than is set": (
         put("clicks", "record", "after", "applied", "config", "retention.ms", to="8"),
-        "values that are not what its changes leave",
+        'a value of "retention.ms" that does not match the changes',
     ),
     "a record that remembers a key that it does not list": (
         put("clicks", "record", "after", "applied", "config", "flush.ms", to="7"),
-        "values that are not what its changes leave",
+        'a value of "flush.ms" that does not match the changes',
     ),
-    "a record of a key that is taken away": (
+    "a record that remembers a key that is set and that it does not list": (
+        put("clicks", "record", "after", "config", to=["retention.ms", "segment.ms"]),
+        'a value of "cleanup.policy" that does not match the changes',
+    ),
+    "a record of a key that is removed": (
         put("clicks", "changes", 1, "config", 1, "after", to=None),
-        "keys that are not set",
+        "keys that are not sorted or not set",
     ),
-    "a creation of what exists": (put("orders", "identity", to=7), "the creation of a topic that exists"),
-    "a change to what does not": (put("ours", "identity", to=None), "or a change to one that does not"),
+    "a creation of what exists": (put("orders", "identity", to=7), "found the creation of a topic that exists"),
+    "a change to what does not": (put("ours", "identity", to=None), "or a change of a topic that does not exist"),
     "creation and adoption": (
         lambda content: of("orders", "changes")(content).append(of("ours", "changes", 0)(content)),
-        "changes that do not go together: CreateTopic, TakeOwnership",
+        "found changes that exclude each other: CreateTopic, TakeOwnership",
     ),
     "an unknown kind": (
         put("ours", "changes", 0, "kind", to="Explode"),
@@ -356,9 +391,9 @@ FORGED = {
     ),
     "a setting that no rule reads": (
         lambda content: cluster_of(content)["configRules"].update(brokerConfig={"ssl.key.password": "x"}),
-        "writes the same content otherwise",
+        "writes this content in another form",
     ),
-    "another risk of the topic": (put("orders", "risk", to="Disruptive"), "writes the same content otherwise"),
+    "another risk of the topic": (put("orders", "risk", to="Disruptive"), "writes this content in another form"),
 }
 
 

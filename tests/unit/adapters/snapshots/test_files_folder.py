@@ -52,7 +52,7 @@ def test_a_folder_without_snapshots_or_with_two_of_one_cluster_is_no_use(tmp_pat
     write_snapshot_rows(tmp_path, snapshot_lines(), "b.jsonl")
     assert "b.jsonl: found cluster eu, as in " in snapshot_error(SnapshotFiles, tmp_path)
     write_snapshot_rows(tmp_path, [b"?"], "b.jsonl")
-    assert "b.jsonl:1: found no JSON" in snapshot_error(SnapshotFiles, tmp_path)
+    assert "b.jsonl:1: found invalid JSON" in snapshot_error(SnapshotFiles, tmp_path)
 
 
 @pytest.mark.parametrize("connect", ["", "zk1:2181/kafka", "zk1:2181,zk2:2181/kafka/", "zk1:2181//kafka"])
@@ -70,6 +70,6 @@ def test_an_address_that_leads_to_another_chroot_is_another_cluster(tmp_path: Pa
     words = snapshot_error(
         SnapshotFiles(write_snapshot_rows(tmp_path, snapshot_lines())).read, ClusterSpec(name="eu", connect=connect)
     )
-    assert f"was taken below /kafka, and its address leads to {wanted}" in words
+    assert f"was taken at chroot /kafka, and the address of its Cluster has {wanted}" in words
     spec = ClusterSpec(name="eu", connect=connect, cluster_id="7sYk")
     assert SnapshotFiles(tmp_path).read(spec).chroot == "/kafka"

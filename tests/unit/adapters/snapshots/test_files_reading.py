@@ -26,11 +26,11 @@ def test_a_file_that_was_cut_off_anywhere_is_no_snapshot(tmp_path: Path) -> None
         if not snapshot_error(load_snapshot, write_snapshot_rows(tmp_path, [text[:size]]))
     ]
     assert taken == [len(text) - 1, len(text)]
-    assert "was cut off: found 4 rows after the first, wanted 5" in snapshot_error(
+    assert "is truncated: found 4 rows after the first, wanted 5" in snapshot_error(
         load_snapshot, write_snapshot_rows(tmp_path, snapshot_lines()[:-1])
     )
     more = [*snapshot_lines(), snapshot_lines()[-1].replace(b"lost", b"more")]
-    assert "has rows too many: found 6 rows after the first, wanted 5" in snapshot_error(
+    assert "has extra rows: found 6 rows after the first, wanted 5" in snapshot_error(
         load_snapshot, write_snapshot_rows(tmp_path, more)
     )
 
@@ -55,23 +55,31 @@ def as_text(number: int, old: str, new: str) -> list[bytes]:
 
 WRONG: list[tuple[list[bytes], int, str]] = [
     ([], 0, "found an empty file, wanted a snapshot"),
-    ([b"\n"], 1, "found no JSON (Expecting value at character"),
-    ([b"[]\n"], 1, "found JSON that is no object, wanted a row"),
-    ([b"\xff\n"], 1, "found a byte that is no UTF-8 (at 1), wanted a row"),
-    ([b"[" * 100_000], 1, "found JSON that is nested too deep, wanted a row"),
+    ([b"\n"], 1, "found invalid JSON at column 1 (Expecting value), wanted a row"),
+    ([b"[]\n"], 1, "found JSON that is not an object, wanted a row"),
+    ([b"\xff\n"], 1, "found the byte 0xff at byte 1, not UTF-8, wanted a row"),
+    ([b"[" * 100_000], 1, "found JSON that is nested too deeply, wanted a row"),
     (snapshot_lines()[1:], 1, 'kind: found "topic", wanted cluster'),
     ([b"{}\n"], 1, "kind: found no text, wanted cluster"),
     ([*snapshot_lines(), snapshot_lines()[0]], 7, 'kind: found "cluster", wanted topic or record'),
-    (changed(1, formatVersion=2), 1, "formatVersion: found 2, wanted 1: a newer topiarist has made it"),
+    (changed(1, formatVersion=2), 1, "formatVersion: found 2, wanted 1: a newer release of topiarist wrote it"),
     (changed(1, formatVersion=0), 1, "formatVersion: found 0, wanted a whole number from 1 to 1"),
     (
         changed(1, takenAt="2025-02-30T00:00:00Z"),
         1,
-        'takenAt: found "2025-02-30T00:00:00Z", wanted a time that there is',
+        'takenAt: found "2025-02-30T00:00:00Z", wanted a valid time',
     ),
     (changed(1, takenAt="yesterday"), 1, 'takenAt: found "yesterday", wanted a time such as 2025-01-31T12:00:00Z'),
-    (changed(1, gateReason="Locked"), 1, 'gateReason: found "Locked", wanted KRaftController, KRaftMigration'),
-    (changed(1, brokers=[{"id": 2, "rack": None}, {"id": 1, "rack": None}]), 1, "brokers: found an order that is not"),
+    (
+        changed(1, writeBlockReason="Locked"),
+        1,
+        'writeBlockReason: found "Locked", wanted KRaftController, KRaftMigration',
+    ),
+    (
+        changed(1, brokers=[{"id": 2, "rack": None}, {"id": 1, "rack": None}]),
+        1,
+        "brokers: found values that are duplicate or not in ascending order",
+    ),
     (changed(1, brokers=[{"id": 2, "rack": 5}]), 1, "brokers[0].rack: found 5, wanted text or null"),
     (
         changed(1, controller="1"),
@@ -80,26 +88,47 @@ WRONG: list[tuple[list[bytes], int, str]] = [
     ),
     (changed(2, identity=-1), 2, "identity: found -1, wanted a whole number from 0 to 9223372036854775807 or null"),
     (changed(2, identity=10**30), 2, f"identity: found {10**30}, wanted a whole number from 0 to"),
-    (as_text(2, f'"identity":{2**62}', '"identity":1.0'), 2, 'found "1.0", wanted whole numbers only'),
-    (as_text(2, f'"identity":{2**62}', '"identity":NaN'), 2, 'found "NaN", wanted whole numbers only'),
-    (as_text(2, f'"identity":{2**62}', f'"identity":{"9" * 5000}'), 2, "found a number beyond any use, wanted a row"),
-    (as_text(2, '"config":{', '"config":{"retention.ms":"2",'), 2, "found a key twice in one object, wanted a row"),
+    (as_text(2, f'"identity":{2**62}', '"identity":1.0'), 2, 'found the number "1.0", wanted only integers'),
+    (as_text(2, f'"identity":{2**62}', '"identity":NaN'), 2, 'found the number "NaN", wanted only integers'),
+    (
+        as_text(2, f'"identity":{2**62}', f'"identity":{"9" * 5000}'),
+        2,
+        "found a number with too many digits, wanted a row",
+    ),
+    (as_text(2, '"config":{', '"config":{"retention.ms":"2",'), 2, "found a duplicate key in an object, wanted a row"),
     (changed(2, deleting="yes"), 2, 'deleting: found "yes", wanted true or false'),
     (changed(2, config={"a": None}), 2, "config.a: found nothing, wanted text"),
     (changed(2, config={"a": "\ud800"}), 2, "found half of a character (a lone surrogate), wanted a row"),
     (changed(2, cluster="us"), 2, 'cluster: found "us", wanted "eu" as in the first row'),
     (changed(2, takenAt="2025-01-31T12:00:58Z"), 2, "takenAt: found"),
-    (changed(2, partitionIds=[0, 7, 2]), 2, "partitionIds: found an order that is not ascending, or one twice"),
+    (changed(2, partitionIds=[0, 7, 2]), 2, "partitionIds: found values that are duplicate or not in ascending order"),
     (changed(2, partitionIds=[0, 2]), 2, "partitionIds: found 2, wanted 3: one for each list in replicas"),
     (changed(2, partitionIds=[0, 1, 2], movingPartitions=[]), 2, "partitionIds: found 0 to n-1, wanted null"),
     (changed(2, movingPartitions=[1]), 2, "movingPartitions: found a partition that the topic does not have"),
-    (changed(2, record={"owner": "a", "config": ["b", "a"], "absent": False}), 2, "record.config: found an order"),
+    (
+        changed(2, record={"owner": "a", "config": ["b", "a"], "absent": False}),
+        2,
+        "record.config: found values that are duplicate or not in ascending order",
+    ),
+    (
+        changed(
+            5,
+            record={
+                "owner": "a",
+                "config": [],
+                "absent": False,
+                "applied": {"partitions": 0, "config": {}, "removeUnmanaged": False},
+            },
+        ),
+        5,
+        "record.applied.partitions: found 0, wanted a whole number from 1 or null",
+    ),
     (changed(2, drop=["config"]), 2, "config: this required field is missing"),
     (changed(2, surprise=1), 2, "surprise: found an unknown field"),
-    (changed(2, fault="broken"), 2, "fault: found one of fault and faultAt, wanted both or none"),
-    (changed(2, identity=None), 2, "identity: found one beside a fault, or neither, wanted one of them"),
-    (changed(3, topic="odd"), 3, 'topic: found "odd" a second time'),
-    (changed(5, topic="odd"), 5, 'topic: found "odd" a second time'),
+    (changed(2, fault="broken"), 2, "fault: found one of fault and faultAt, wanted both or neither"),
+    (changed(2, identity=None), 2, "identity: found both an identity and a fault, or neither, wanted one of them"),
+    (changed(3, topic="odd"), 3, 'topic: found "odd" twice'),
+    (changed(5, topic="odd"), 5, 'topic: found "odd" twice'),
     (changed(5, record=None), 5, "record: found nothing, wanted a mapping"),
 ]
 
