@@ -44,14 +44,14 @@ def is_equal_to_spec(owner: str) -> Column:
     has_expected_last_applied = applied.isNull() | (
         (f.sort_array(f.map_entries(applied["config"])) == desired_entries)
         & (partitions.isNull() | (applied["partitions"] == partitions))
-        & (applied["removeUnmanaged"] == f.col("d_remove_unmanaged"))
+        & (applied["removeUnmanaged"] == f.col("d_removes"))
     )
     conditions = (
         is_own_spec(),
         f.col("kind") == "topic",
         f.col("fault").isNull(),
         ~f.col("deleting"),
-        f.col("d_may_be_equal"),
+        f.col("d_plain"),
         f.col("partitionIds").isNull(),
         f.size("movingPartitions") == 0,
         # Most configs are sorted by name already, and a comparison is faster than a sort.
@@ -63,7 +63,7 @@ def is_equal_to_spec(owner: str) -> Column:
         partitions.isNull() | (partitions == f.size("replicas")),
         min_factor == max_factor,
         factor.isNull() | (factor == min_factor),
-        f.col("d_assignment").isNull() | (f.col("d_assignment") == f.col("replicas")),
+        f.col("d_lists").isNull() | (f.col("d_lists") == f.col("replicas")),
     )
     return f.coalesce(reduce(and_, conditions), f.lit(False))
 

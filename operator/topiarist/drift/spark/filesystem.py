@@ -114,6 +114,4 @@ def _raise_unusable(address: str, message: str) -> NoReturn:
 
 def _require_success(succeeded: bool, address: str) -> None:
     if not succeeded:
-        raise TopiaristError(
-            Reason.UNWRITABLE, f"{printable(address, 4096)}: cannot be written: the store refused the operation"
-        )
+        raise TopiaristError(Reason.UNWRITABLE, f"{printable(address, 4096)}: cannot be written: its store refused")

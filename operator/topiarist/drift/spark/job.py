@@ -165,9 +165,9 @@ def join_specs(spark: SparkSession, groups: ClusterGroups, actual: DataFrame) ->
     Each row gets the spec of its topic or a spec with a colliding name. A row without any such spec is kept.
     """
     return (
-        actual.withColumn("metric_name", f.translate("topic", ".", "_"))
+        actual.withColumn("key", f.translate("topic", ".", "_"))
         .join(specs_.create_cluster_table(spark, groups), "cluster")
-        .join(specs_.create_spec_table(spark, groups), ["cluster_group", "metric_name"], "left")
+        .join(specs_.create_spec_table(spark, groups), ["sort", "key"], "left")
         .withColumn(equality.REPLICATION_FACTORS_COLUMN, equality.replication_factors())
         .withColumn("own", equality.is_own_spec())
     )

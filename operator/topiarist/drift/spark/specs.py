@@ -7,8 +7,8 @@ stored once.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -23,12 +23,11 @@ MAX_BROADCAST_SPECS = 500_000
 """Number of specs up to which Spark broadcasts them to all tasks; a larger number is joined by shuffle."""
 
 _SPEC_ROW_TYPE = (
-    "cluster_group int, metric_name string, d_number int, d_topic string, d_may_be_equal boolean,"
-    " d_partitions int, d_factor int, d_assignment array<array<int>>, d_remove_unmanaged boolean,"
-    " config map<string, string>, d_spec string"
+    "sort int, key string, d_number int, d_topic string, d_plain boolean, d_partitions int, d_factor int,"
+    " d_lists array<array<int>>, d_removes boolean, config map<string, string>, d_spec string"
 )
 
-_CLUSTER_ROW_TYPE = "cluster string, cluster_group int, declared int"
+_CLUSTER_ROW_TYPE = "cluster string, sort int, declared int"
 
 
 class ClusterGroups(NamedTuple):
@@ -62,20 +61,22 @@ def create_spec_table(spark: SparkSession, groups: ClusterGroups) -> DataFrame:
 
     The columns have the values that built-in functions compare; ``d_spec`` is the whole spec as JSON.
     """
-    rows = []
-    for group, specs in enumerate(groups.specs):
-        for number, spec in enumerate(specs):
-            row = spec_to_row(spec)
-            keys = (group, metric_name(spec.topic), number, spec.topic, may_be_equal(spec))
-            values = (spec.partitions, spec.replication_factor, row["assignment"], spec.remove_unmanaged, row["config"])
-            rows.append((*keys, *values, json.dumps(row)))
-    frame = spark.createDataFrame(rows, _SPEC_ROW_TYPE, verifySchema=False)
-    entries, config_keys = f.sort_array(f.map_entries("config")), f.sort_array(f.map_keys("config"))
-    table = frame.withColumn("d_entries", entries).withColumn("d_keys", config_keys).drop("config")
-    return f.broadcast(table) if len(rows) <= MAX_BROADCAST_SPECS else table
+    rows = spark.createDataFrame(list(_spec_rows(groups)), _SPEC_ROW_TYPE, verifySchema=False)
+    entries, keys = f.sort_array(f.map_entries("config")), f.sort_array(f.map_keys("config"))
+    table = rows.withColumn("d_entries", entries).withColumn("d_keys", keys).drop("config")
+    return f.broadcast(table) if sum(map(len, groups.specs)) <= MAX_BROADCAST_SPECS else table
 
 
 def create_cluster_table(spark: SparkSession, groups: ClusterGroups) -> DataFrame:
-    """Return a table with a row for each cluster: its group and its number of specs."""
-    rows = [(name, group, len(groups.specs[group])) for name, group in groups.group_of.items()]
+    """Return a table with a row for each cluster: its group (``sort``) and its number of specs."""
+    rows = [(name, sort, len(groups.specs[sort])) for name, sort in groups.group_of.items()]
     return f.broadcast(spark.createDataFrame(rows, _CLUSTER_ROW_TYPE, verifySchema=False))
+
+
+def _spec_rows(groups: ClusterGroups) -> Iterator[tuple[Any, ...]]:
+    for sort, specs in enumerate(groups.specs):
+        for number, spec in enumerate(specs):
+            row = spec_to_row(spec)
+            sizes = (spec.partitions, spec.replication_factor, row["assignment"])
+            keys = (sort, metric_name(spec.topic), number, spec.topic)
+            yield (*keys, may_be_equal(spec), *sizes, spec.remove_unmanaged, row["config"], json.dumps(row))
