@@ -1,7 +1,8 @@
 """The cache of the API server's resources, which requests reconciliations when they change.
 
-``informer`` fills the ``Store``, one resource after the other. ``manager`` and ``cluster_worker`` read it; all in one
-thread. Clusters and Policies are parsed once per change; ``candidates.SpecCache`` does the same for Topics.
+Informers and kopf's Cluster handler fill the ``Store``, one resource after the other. ``manager`` and
+``cluster_worker`` read it; all in one thread. Clusters and Policies are parsed once per change;
+``candidates.SpecCache`` does the same for Topics.
 """
 
 from __future__ import annotations
@@ -49,7 +50,6 @@ class Store:
         self._cluster_specs: dict[str, ClusterSpec] = {}
         self._parsed_policies: dict[str, Policy] = {}
         self._spec_cache = SpecCache()
-        self._list_versions: dict[tuple[str, str], int] = {}
 
     def upsert(self, found: Resource) -> None:
         """Add or update a resource; enqueue the affected clusters unless only the status has changed."""
@@ -58,7 +58,7 @@ class Store:
             return
         known = self._cached(found)
         if known and found.resource_version < known.resource_version:
-            return  # from a list that was begun before the cached version was received
+            return  # the answer to a write, or an event, of which a later one was received first
         if not self._is_served_here(found):
             if known:
                 self._evict(known)
@@ -72,33 +72,20 @@ class Store:
         self._insert(found, known)
         self._enqueue_all({*affected, *self._affected_clusters(found, comes_or_goes=known is None)})
 
-    def on_watch_event(self, found: Resource) -> None:
-        """Update a resource from a watch event, which may be older than the last list.
-
-        A resource that is not cached, and is not newer than that list, was deleted before the list: ignore the event.
-        """
-        listed = max(self._list_versions.get((found.kind, place), 0) for place in ("", found.namespace))
-        if self._cached(found) or found.resource_version > listed:
-            self.upsert(found)
-
     def on_write_response(self, found: Resource) -> None:
         """Update a resource from a write's answer, unless it was deleted meanwhile."""
         known = self._cached(found)
         if known and known.uid == found.uid:
             self.upsert(found)
 
-    def record_list_version(self, kind: str, namespace: str, version: int) -> None:
-        """Record the version of a complete list, in one namespace or (empty) in all."""
-        self._list_versions[kind, namespace] = version
-
     def remove(self, found: Resource) -> None:
-        """Remove a deleted resource; keep a newer resource of the same name."""
+        """Remove a deleted resource; keep another resource of the same name, which was created since."""
         if self._is_outside_namespace(found):
             if self._other_release_clusters.pop(found.key, None):
                 self._enqueue_all({UNASSIGNED})
             return
         known = self._cached(found)
-        if known and known.resource_version > found.resource_version:
+        if known and known.uid != found.uid:
             return
         self._track_other_release(found, ours=True)
         self._evict(found)
@@ -194,19 +181,11 @@ class Store:
             if found.kind != "Topic" or self.target_clusters(found)
         }
 
-    def find(self, kind: str, metadata: Mapping[str, str]) -> Resource | None:
+    def find(self, kind: str, namespace: str, name: str) -> Resource | None:
         """Return the cached resource of this namespace and name; None if there is none."""
         if kind == "Topic":
-            return self.topics.get((metadata["namespace"], metadata["name"]))
-        return (self.clusters if kind == "Cluster" else self.policies).get(metadata["name"])
-
-    def list_resources(self, kind: str) -> list[Resource]:
-        """Return all resources of a kind, including those that another release serves."""
-        if kind == "Topic":
-            ours = [*self.topics.values()]
-        else:
-            ours = [*(self.clusters if kind == "Cluster" else self.policies).values()]
-        return [*ours, *(found for found in self._other_release_resources.values() if found.kind == kind)]
+            return self.topics.get((namespace, name))
+        return (self.clusters if kind == "Cluster" else self.policies).get(name)
 
     def _is_outside_namespace(self, found: Resource) -> bool:
         """Return whether a resource is a Cluster or a Policy outside the operator's namespace."""
@@ -240,7 +219,7 @@ class Store:
             self._enqueue_all({UNASSIGNED})
 
     def _cached(self, found: Resource) -> Resource | None:
-        return self.find(found.kind, {"namespace": found.namespace, "name": found.name})
+        return self.find(found.kind, found.namespace, found.name)
 
     def _insert(self, found: Resource, known: Resource | None) -> None:
         new = found.manifest if known is None or known.manifest is not found.manifest else None

@@ -25,8 +25,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.chain import apply_filters
 from topiarist.filters.external_changes import withhold_external_changes
 from topiarist.filters.permissions import PlanFilter, keep_all
-from topiarist.kubernetes import approval, consent
-from topiarist.kubernetes.annotations import is_paused
+from topiarist.kubernetes import approval
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.candidates import Candidate
@@ -235,7 +234,7 @@ def _desired_spec(candidate: Candidate, cluster_resource: Resource) -> TopicSpec
     ``observe_only`` while the Topic or its Cluster is paused. A topic that is only observed is not deleted either.
     """
     resource, spec, _ = candidate
-    paused = is_paused(resource) or is_paused(cluster_resource)
+    paused = approval.is_paused(resource) or approval.is_paused(cluster_resource)
     leaving = resource.deleting and spec.manifest.spec.get("deletionPolicy") == "Delete"
     if not leaving and not paused:
         return spec
@@ -263,14 +262,14 @@ def _run_options(request: ReconcileRequest, claims: Mapping[str, Candidate], sta
     return RunOptions(
         owner=request.owner,
         adopt=request.cluster.adopt,
-        take_ownership=agreed(consent.TAKE_OWNERSHIP),
-        recreate=agreed(consent.RECREATE),
+        take_ownership=agreed(approval.TAKE_OWNERSHIP),
+        recreate=agreed(approval.RECREATE),
     )
 
 
-_CONSENT_DIGESTS = {consent.TAKE_OWNERSHIP: consent.ownership_digest, consent.RECREATE: consent.recreation_digest}
+_CONSENT_DIGESTS = {approval.TAKE_OWNERSHIP: approval.ownership_digest, approval.RECREATE: approval.recreation_digest}
 
-_CONSENT_ANNOTATIONS = {Reason.NOT_OWNED: consent.TAKE_OWNERSHIP, Reason.DELETED_EXTERNALLY: consent.RECREATE}
+_CONSENT_ANNOTATIONS = {Reason.NOT_OWNED: approval.TAKE_OWNERSHIP, Reason.DELETED_EXTERNALLY: approval.RECREATE}
 """The annotation that allows a change that is refused for a reason."""
 
 _ALTERNATIVE_HINTS = {
@@ -328,7 +327,7 @@ def _topic_result(
         plan,
         refusals,
         outcome,
-        consent.current_consents_digest(candidate.resource) if used else "",
+        approval.current_consents_digest(candidate.resource) if used else "",
     )
 
 

@@ -94,7 +94,7 @@ def test_a_namespace_that_goes_takes_nobody_with_it(
     for name in (team, poor):
         api.create_object("/api/v1/namespaces", {"metadata": {"name": name}})
     connect = f"{zookeeper.connect}/{namespace}"
-    words = ("--period", "1", "--relist", "1", "--watch-namespace", team, "--watch-namespace", poor)
+    words = ("--period", "1", "--watch-namespace", team, "--watch-namespace", poor)
     operator = OperatorProcess(server, namespace, tmp_path / "operator", *words)
     lost = f"{RBAC}/namespaces/{poor}/rolebindings"
     bindings = api.call("GET", lost).body["items"]

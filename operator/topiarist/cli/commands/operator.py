@@ -115,7 +115,6 @@ def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> st
     show_default=True,
     help="Seconds between two looks at the Lease.",
 )
-@options.option("--relist", type=click.FloatRange(min=1), default=300.0, hidden=True)
 def command(namespace: str | None, namespaces: tuple[str, ...], listen: tuple[str, int], **words: Any) -> None:
     """Make topics what the Topic resources of a Kubernetes cluster say, and keep them so.
 

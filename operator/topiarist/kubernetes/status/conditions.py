@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from topiarist.errors import Reason
-from topiarist.kubernetes.annotations import annotation_errors
 from topiarist.kubernetes.api.resources import Resource
+from topiarist.kubernetes.approval import annotation_errors
 
 Condition = Mapping[str, Any]
 
