@@ -162,7 +162,7 @@ def test_every_event_is_explained() -> None:
     listed = {row[0] for row in table(KUBERNETES.read_text(), "event")}
     assert {
         *events._CHANGE_REASONS.values(),
-        *events._WARNING_REASONS.values(),
+        *events._EVENT_REASONS.values(),
         "DriftDetected",
         "DriftCorrected",
     } <= listed

@@ -150,7 +150,7 @@ def filter_unapproved(
             return Issue(Reason.DATA_LOSS, message, hint=approval_hint(cluster, resource, ALLOW_RISK, digest))
         if risk <= allowed:
             return None
-        instead = "if it is meant: allowRisk: [Disruptive] in the Cluster"
+        instead = "to allow this, set allowRisk: [Disruptive] in the Cluster"
         return Issue(Reason.DISRUPTIVE, f"may disturb clients: {describe_risk_reasons(change, risk)}", hint=instead)
 
     return filter_changes(plan, judge)
@@ -182,8 +182,8 @@ def _deletion_issue(
 
 _HINTS = {
     Reason.BROKERS_MISSING: "wait until it is back, or name it in excludeBrokers of the Cluster if it is gone for good",
-    Reason.BUDGET_EXCEEDED: "ask for less, or raise it in spec.budgets of the Cluster; deletions count for 24 hours",
-    Reason.NOT_ADOPTED: "a pattern in spec.adopt of the Cluster takes it over",
+    Reason.BUDGET_EXCEEDED: "request less, or raise it in spec.budgets of the Cluster; deletions count for 24 hours",
+    Reason.NOT_ADOPTED: "to adopt it, add a pattern to spec.adopt of the Cluster",
     Reason.UNKNOWN_BROKERS: "name brokers that the cluster has",
 }
 """Hints that replace those of the command line, which name flags; other hints are the same in both."""

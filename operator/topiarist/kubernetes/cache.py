@@ -23,6 +23,9 @@ ResourceId = tuple[str, str, str]
 UNASSIGNED = ""
 """The queue name, in place of a cluster's, of Policies and of Topics without a target cluster."""
 
+_INPUT_FIELDS = ("uid", "generation", "labels", "source", "finalizers", "deleting")
+"""The fields that a reconciliation reads. A status is not among them: each reconciliation would request the next."""
+
 
 class Store:
     """A cache of the resources of one operator class.
@@ -56,16 +59,19 @@ class Store:
         if self._is_outside_namespace(found):
             self._track_other_release_cluster(found)
             return
-        known = self._cached(found)
+        known = self.find(found.kind, found.namespace, found.name)
         if known and found.resource_version < known.resource_version:
             return  # the answer to a write, or an event, of which a later one was received first
-        if not self._is_served_here(found):
+        # Another release that writes the status of a Topic serves it only if it has a cluster for it.
+        is_served = found.kind != "Topic" or bool(found.status.get("clusters"))
+        of_other_release = is_served and found.serving_owner not in ("", self.owner)
+        if found.operator_class != self._operator_class or of_other_release:
             if known:
                 self._evict(known)
             self._track_other_release(found)
             return
         self._track_other_release(found, ours=True)
-        if known and _is_unchanged(known, found):
+        if known and all(getattr(known, field) == getattr(found, field) for field in _INPUT_FIELDS):
             self._insert(found, known)
             return
         affected = {*self._affected_clusters(known)} if known else set()
@@ -74,7 +80,7 @@ class Store:
 
     def on_write_response(self, found: Resource) -> None:
         """Update a resource from a write's answer, unless it was deleted meanwhile."""
-        known = self._cached(found)
+        known = self.find(found.kind, found.namespace, found.name)
         if known and known.uid == found.uid:
             self.upsert(found)
 
@@ -84,7 +90,7 @@ class Store:
             if self._other_release_clusters.pop(found.key, None):
                 self._enqueue_all({UNASSIGNED})
             return
-        known = self._cached(found)
+        known = self.find(found.kind, found.namespace, found.name)
         if known and known.uid != found.uid:
             return
         self._track_other_release(found, ours=True)
@@ -188,18 +194,7 @@ class Store:
         return (self.clusters if kind == "Cluster" else self.policies).get(name)
 
     def _is_outside_namespace(self, found: Resource) -> bool:
-        """Return whether a resource is a Cluster or a Policy outside the operator's namespace."""
         return found.kind != "Topic" and found.namespace != self.operator_namespace
-
-    def _is_served_here(self, found: Resource) -> bool:
-        """Return whether a resource has this operator's class and no other release serves it.
-
-        A Topic counts as served only if its status has a cluster.
-        """
-        if found.operator_class != self._operator_class:
-            return False
-        served = found.kind != "Topic" or bool(found.status.get("clusters"))
-        return found.serving_owner in ("", self.owner) or not served
 
     def _track_other_release(self, found: Resource, *, ours: bool = False) -> None:
         """Record that another release serves a resource of this class, or remove the record if ``ours``."""
@@ -217,9 +212,6 @@ class Store:
             self._other_release_clusters[found.key] = found
         elif self._other_release_clusters.pop(found.key, None):
             self._enqueue_all({UNASSIGNED})
-
-    def _cached(self, found: Resource) -> Resource | None:
-        return self.find(found.kind, found.namespace, found.name)
 
     def _insert(self, found: Resource, known: Resource | None) -> None:
         new = found.manifest if known is None or known.manifest is not found.manifest else None
@@ -280,12 +272,3 @@ def _may_target(spec: Mapping[str, Any], cluster: Resource) -> bool:
         return True
     wanted = spec.get("clusterSelector", {}).get("matchLabels", {})
     return cluster.name in spec.get("clusters", ()) or (bool(wanted) and has_labels(cluster.labels, wanted))
-
-
-def _is_unchanged(previous: Resource, resource: Resource) -> bool:
-    """Return whether no field that a reconciliation reads has changed.
-
-    Changes of the status, and metadata such as ``managedFields``, are ignored.
-    """
-    kept = ("uid", "generation", "labels", "source", "finalizers", "deleting")
-    return all(getattr(previous, field) == getattr(resource, field) for field in kept)

@@ -257,8 +257,8 @@ class _Operator:
             except ApiError as error:
                 if not error.not_found:
                     raise
-                message = f"there is no namespace {IDENTITY_RIGHT.name}, by which Kubernetes clusters are told apart"
-                hint = "say whose the records are: --owner"
+                message = f"there is no namespace {IDENTITY_RIGHT.name}, whose uid identifies a Kubernetes cluster"
+                hint = "set the owner of the records: --owner"
                 raise TopiaristError(Reason.PREREQUISITE_MISSING, message, hint) from error
             owner = f"k8s/{uid[:8]}/{options.namespace}/{options.release}"
         self.manager.set_owner(owner)
@@ -267,7 +267,7 @@ class _Operator:
 
 async def _hold_lease(lease: Lease) -> None:
     await lease.renew_until_lost()
-    log.error("the Lease is lost: another replica may be at work, this one ends")
+    log.error("the Lease is lost: another replica may be active, this process ends")
     os._exit(1)
 
 
@@ -281,12 +281,12 @@ async def _retry_until_answered(call: Callable[[], Awaitable[None]]) -> None:
             return await call()
         except ApiError as error:
             if error.not_found:
-                message = f"the API server does not know our kinds: {error}"
+                message = f"the API server does not know topiarist's kinds: {error}"
                 hint = "install the definitions: kubectl apply --server-side -f manifests/crds"
                 raise TopiaristError(Reason.PREREQUISITE_MISSING, message, hint) from error
             if not error.retryable:
                 raise TopiaristError(Reason.NO_PERMISSION, str(error)) from error
-            log.warning("the API server cannot be asked", extra={"error": str(error)})
+            log.warning("the API server does not answer", extra={"error": str(error)})
             await asyncio.sleep(RETRY_DELAY_S)
 
 

@@ -120,9 +120,9 @@ class Manager:
             return
         for name, why in namespaces.items():
             if why != self._unavailable_namespaces.get(name):
-                log.warning("a watched namespace is away", extra={"namespace": name, "why": why})
+                log.warning("a watched namespace is unavailable", extra={"namespace": name, "why": why})
         for name in self._unavailable_namespaces.keys() - namespaces.keys():
-            log.info("a watched namespace is back", extra={"namespace": name})
+            log.info("a watched namespace is available again", extra={"namespace": name})
         self._unavailable_namespaces = dict(namespaces)
         self.metrics.set_unavailable_namespaces(namespaces)
         self.enqueue_all()
@@ -320,7 +320,8 @@ class Manager:
         for (kind, namespace, name), holder in held.items():
             if self._logged_other_releases.get((kind, namespace, name)) != holder:
                 log.warning(
-                    "another release serves this: it is left alone. Give one of the two a class, or other namespaces",
+                    "another release serves this resource, so this one does not change it. "
+                    "Give one of the two a class, or other namespaces",
                     extra={"kind": kind, "namespace": namespace, "resource": name, "holder": holder},
                 )
         self._logged_other_releases = held

@@ -135,8 +135,8 @@ def test_a_namespace_that_goes_takes_nobody_with_it(
         assert place.shared_operator.metric("topiarist_namespace_away", namespace=team) == 0
         log = operator.process.read_log()
     assert "Traceback" not in log, log
-    assert "a watched namespace is away" in log
-    assert "a watched namespace is back" in log
+    assert "a watched namespace is unavailable" in log
+    assert "a watched namespace is available again" in log
 
 
 def remove(api: ApiClient, namespace: str) -> None:

@@ -164,7 +164,7 @@ def test_an_api_server_that_does_not_answer_is_waited_for(
     with caplog.at_level(logging.WARNING), pytest.raises(TopiaristError) as caught:
         run(words())
     assert caught.value.reason is Reason.NO_PERMISSION
-    assert "the API server cannot be asked" in caplog.text
+    assert "the API server does not answer" in caplog.text
 
 
 def test_who_has_no_account_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
