@@ -181,7 +181,8 @@ class _Operator:
             await self._stack.enter_async_context(self._api)
             await self._start_parts()
         except BaseException as error:  # kopf does not call the cleanup handler if the start fails or is cancelled
-            self.error = None if isinstance(error, asyncio.CancelledError) else error
+            if not isinstance(error, asyncio.CancelledError):
+                self.error = error
             await asyncio.shield(self.end())
             raise
 

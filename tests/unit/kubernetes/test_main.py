@@ -6,6 +6,8 @@ import asyncio
 import gc
 import json
 import logging
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -212,6 +214,31 @@ def test_where_nobody_can_listen(text: str) -> None:
     with pytest.raises(click.BadParameter) as caught:
         command.make_context("operator", ["--listen", text])
     assert "wanted HOST:PORT, such as 127.0.0.1:8080, [::1]:8080 or :8080" in caught.value.message
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_a_standby(number: signal.Signals, code: int, fake: Fake) -> None:
+    """At once, without a Lease and without a watch; Ctrl-C has an exit code of its own."""
+    asked = threading.Event()
+
+    def answer(path: str, body: Any) -> tuple[int, Any]:
+        if path == REVIEWS:
+            return allowing(body)
+        if path.endswith("/leases/topiarist"):
+            asked.set()
+            return 200, {"spec": {"holderIdentity": "another", "leaseDurationSeconds": 15}}
+        return 500, {"message": "nothing else is asked"}
+
+    def strike() -> None:
+        assert asked.wait(60)
+        os.kill(os.getpid(), number)
+
+    fake.answer = answer
+    striking = threading.Thread(target=strike)
+    striking.start()
+    assert run(words(leader_election=True, owner="k8s/shop")) == code
+    striking.join()
+    assert {path.rpartition("/")[2] for path, _ in fake.asked} == {"selfsubjectaccessreviews", "topiarist"}
 
 
 def test_every_request_is_counted(fake: Fake) -> None:
