@@ -212,7 +212,6 @@ def _format_withheld(issue: Issue) -> str:
 
 
 def _is_well_formed(value: str) -> bool:
-    """Return whether an annotation's value is a comma-separated list of digests."""
     return all(_DIGEST.fullmatch(part) for part in _split_digests(value))
 
 
@@ -246,7 +245,6 @@ def ownership_digest(resource: Resource, cluster: str, record: OwnershipRecord |
 
 
 def _is_granted(resource: Resource, annotation: str, digest: str) -> bool:
-    """Return whether an annotation of the Topic has this digest."""
     return digest in _split_digests(resource.annotation(annotation))
 
 
@@ -257,7 +255,6 @@ def current_consents_digest(resource: Resource) -> str:
 
 
 def _consent_command(resource: Resource, annotation: str, digest: str) -> str:
-    """Return the ``kubectl annotate`` command that sets the consent, ready to copy."""
     return (
         f"kubectl annotate --overwrite --namespace={resource.namespace} topics.{load.API_GROUP} {resource.name} "
         f"{load.API_GROUP}/{annotation}={digest}"

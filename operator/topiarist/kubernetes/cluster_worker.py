@@ -161,7 +161,6 @@ class ClusterWorker:
         return {each.spec.topic: NAMESPACE_TERMINATING for each in leaving if is_terminating[each.resource.namespace]}
 
     async def _is_terminating(self, path: str) -> bool:
-        """Return whether an object is being deleted or does not exist."""
         try:
             return "deletionTimestamp" in (await self._api.get(path))["metadata"]
         except ApiError as error:

@@ -168,7 +168,6 @@ class Manager:
         self._enqueue(name)
 
     async def _reconcile(self, name: str, worker: ClusterWorker) -> Requeue:
-        """Reconcile one cluster and write the results."""
         home = await self._refresh_cluster(name)
         if home is None:
             return Requeue.AFTER_PERIOD
@@ -184,10 +183,9 @@ class Manager:
                 what = {"cluster": name, "topic": each.outcome.topic, "changes": describe_changes(each.plan.changes)}
                 log.info(each.outcome.message or each.outcome.result.value, extra=what)
         events: Events = []
-        await self._status_writer.run_all(
-            chain(self._cluster_writes(home, result, events), self._topic_writes(changed, events, name))
+        await self._write(
+            chain(self._cluster_writes(home, result, events), self._topic_writes(changed, events, name)), events
         )
-        self._record_all(events)
         if result.error:
             return Requeue.AFTER_BACKOFF
         return Requeue.SOON if any(each.is_in_progress for each in result.topic_results) else Requeue.AFTER_PERIOD
@@ -212,8 +210,9 @@ class Manager:
                 self.store.remove(home)
         return self.store.clusters.get(name)
 
-    def _record_all(self, events: Events) -> None:
-        """Record Events, after the statuses: an operator that is killed in between reports a change in a status."""
+    async def _write(self, writes: Writes, events: Events) -> None:
+        await self._status_writer.run_all(writes)
+        # Events last: if the operator is killed in between, the status still has the change, and no Event is repeated.
         for about, event in events:
             self._record_event(about, event)
 
@@ -241,7 +240,6 @@ class Manager:
         return {*new, *(before.keys() - views.keys()), *(self._pending_writes & views.keys())}
 
     def _cluster_writes(self, home: Resource, result: ReconcileResult, events: Events) -> Writes:
-        """Yield the write of a Cluster's status if it has changed; add the Events of the Cluster to ``events``."""
         now = clock.now()
         deletions = recent_deletions(home, None, self._owner, now) if result.deletions is None else result.deletions
         status = {**cluster_status(home, result, deletions, now, self._unavailable_namespaces), "operator": self._owner}
@@ -296,14 +294,11 @@ class Manager:
         topics = {*left, *(topic.key for topic in untargeted)}
         self._topics_of_removed_clusters.clear()
         self._report_other_releases()
-        await self._status_writer.run_all(
-            chain(self._policy_writes(list(dict.fromkeys(errors)), events), self._topic_writes(topics, events))
-        )
-        self._record_all(events)
+        errors = list(dict.fromkeys(errors))
+        await self._write(chain(self._policy_writes(errors, events), self._topic_writes(topics, events)), events)
         return Requeue.AFTER_PERIOD
 
     def _policy_writes(self, errors: Sequence[str], events: Events) -> Writes:
-        """Yield the writes of the Policies' statuses; add their Events to ``events``."""
         for policy in [*self.store.policies.values()]:
             status = policy_status(policy, errors_of_policy(policy.name, errors), clock.now())
             status = {**status, "operator": self._owner}

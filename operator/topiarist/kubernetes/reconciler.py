@@ -279,7 +279,6 @@ _ALTERNATIVE_HINTS = {
 
 
 def _with_consent_hint(candidate: Candidate, plan: TopicPlan, refusal: Issue) -> Issue:
-    """Return a refusal with a hint to the annotation that allows it, if any."""
     annotation = _CONSENT_ANNOTATIONS.get(refusal.reason)
     if annotation is None:
         return refusal
@@ -310,7 +309,6 @@ def _filter_plan(plan: Plan, request: ReconcileRequest, claims: Mapping[str, Can
 def _topic_result(
     candidate: Candidate, desired: TopicSpec, actual: TopicState | None, plan: TopicPlan | None, outcome: Outcome | None
 ) -> TopicResult:
-    """Return the result of one topic, with ``desired`` as the candidate's spec."""
     refusals = tuple(_with_consent_hint(candidate, plan, refusal) for refusal in plan.refusals) if plan else ()
     if outcome and outcome.result not in (Result.DONE, Result.UNCHANGED):
         refusals = (*refusals, Issue(outcome.reason or Reason.NOT_SENT, outcome.message or outcome.result.value))

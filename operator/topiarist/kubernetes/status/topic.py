@@ -152,7 +152,6 @@ def _removed_cluster_parts(
 
 
 def _format_cluster_names(clusters: Collection[str]) -> str:
-    """Return a text that names the Clusters, at most ``_MAX_NAMES`` of them."""
     if not clusters:
         return "The operator's namespace has no Cluster"
     names = sorted(clusters)
@@ -161,7 +160,6 @@ def _format_cluster_names(clusters: Collection[str]) -> str:
 
 
 def _topic_condition(resource: Resource, parts: Sequence[Status], clusters: Collection[str]) -> ReadyCondition:
-    """Return the ready condition of a Topic from its parts by cluster."""
     names = _format_cluster_names(clusters)
     if resource.errors:
         return invalid_condition(error_texts(resource))
