@@ -193,38 +193,38 @@ def reconcile_cluster(
 
     A ``TopiaristError`` that ends the reconciliation is returned as ``error``, with the results obtained until then.
     """
-    objected = [
+    refused = [
         TopicResult(each, SyncState.REFUSED, refusals=each.refusals) for each in request.candidates if each.refusals
     ]
-    claims = {each.spec.topic: each for each in request.candidates if not each.refusals}
-    wanted = {topic: _desired_spec(each, request.cluster_resource) for topic, each in claims.items()}
+    candidates = {each.spec.topic: each for each in request.candidates if not each.refusals}
+    desired = {topic: _desired_spec(each, request.cluster_resource) for topic, each in candidates.items()}
     state, deletions = None, None
     try:
         state = cluster.read()
-        run = _run_options(request, claims, state)
+        run = _run_options(request, candidates, state)
         deletions = request.list_deletions(state)
         require_cluster_id(request.cluster.cluster_id, state.cluster_id)
-        specs = request.plan_cache.changed_specs(state, request.cluster, run, wanted.values())
+        specs = request.plan_cache.changed_specs(state, request.cluster, run, desired.values())
         plan = require_all_topics_planned(make_plan(state, request.cluster, specs, run), specs)
-        plan = _filter_plan(plan, request, claims, len(deletions))
+        plan = _filter_plan(plan, request, candidates, len(deletions))
     except TopiaristError as error:
-        return ReconcileResult(objected, state, None, error, deletions)
+        return ReconcileResult(refused, state, None, error, deletions)
     report = apply_plan(cluster, ApplyHooks(stop=stop, throttle=pace), plan)
     plans = {plan.topic: plan for plan in report.plan.topics}
     outcomes = {outcome.topic: outcome for outcome in report.outcomes}
-    views = [
-        _topic_result(each, wanted[topic], state.topics.get(topic), plans.get(topic), outcomes.get(topic))
-        for topic, each in claims.items()
+    results = [
+        _topic_result(each, desired[topic], state.topics.get(topic), plans.get(topic), outcomes.get(topic))
+        for topic, each in candidates.items()
     ]
     planned = {spec.topic for spec in specs}
-    views, unseen = _mark_uninitialized(cluster, request.cluster.name, views, planned)
-    ended = report.error or unseen
-    for view in views:
-        spec = view.candidate.spec
+    results, poll_error = _mark_uninitialized(cluster, request.cluster.name, results, planned)
+    ended_by = report.error or poll_error
+    for result in results:
+        spec = result.candidate.spec
         if spec.topic in planned:
-            calm = view.state in (SyncState.SYNCED, SyncState.ABSENT) and view.plan is None and ended is None
-            request.plan_cache.update(spec, view.actual, quiet=calm)
-    return ReconcileResult([*objected, *views], state, report, ended, deletions)
+            quiet = result.state in (SyncState.SYNCED, SyncState.ABSENT) and result.plan is None and ended_by is None
+            request.plan_cache.update(spec, result.actual, quiet=quiet)
+    return ReconcileResult([*refused, *results], state, report, ended_by, deletions)
 
 
 def _desired_spec(candidate: Candidate, cluster_resource: Resource) -> TopicSpec:
@@ -241,14 +241,14 @@ def _desired_spec(candidate: Candidate, cluster_resource: Resource) -> TopicSpec
     return replace(spec, absent=spec.absent or leaving, observe_only=paused or spec.observe_only)
 
 
-def _run_options(request: ReconcileRequest, claims: Mapping[str, Candidate], state: ClusterState) -> RunOptions:
+def _run_options(request: ReconcileRequest, candidates: Mapping[str, Candidate], state: ClusterState) -> RunOptions:
     """Return the run options: the owner, and the topics with their owner's consent."""
 
     def agreed(annotation: str) -> tuple[str, ...]:
         return tuple(
             sorted(
                 topic
-                for topic, each in claims.items()
+                for topic, each in candidates.items()
                 if each.resource.annotation(annotation)
                 and approval.is_approved(
                     request.cluster,
@@ -288,13 +288,13 @@ def _with_consent_hint(candidate: Candidate, plan: TopicPlan, refusal: Issue) ->
     return refusal._replace(hint=instead)
 
 
-def _filter_plan(plan: Plan, request: ReconcileRequest, claims: Mapping[str, Candidate], deletions: int) -> Plan:
+def _filter_plan(plan: Plan, request: ReconcileRequest, candidates: Mapping[str, Candidate], deletions: int) -> Plan:
     """Return the plan with only the permitted changes.
 
     ``deletions`` is the number of deletions within the last day, which reduces the budget of deletions.
     """
     cluster = request.cluster
-    resources = {topic: each.resource for topic, each in claims.items()}
+    resources = {topic: each.resource for topic, each in candidates.items()}
     budgets = replace(cluster.budgets, deletions=max(0, cluster.budgets.deletions - deletions))
     return apply_filters(
         plan,
@@ -313,13 +313,12 @@ def _topic_result(
     if outcome and outcome.result not in (Result.DONE, Result.UNCHANGED):
         refusals = (*refusals, Issue(outcome.reason or Reason.NOT_SENT, outcome.message or outcome.result.value))
     state = SyncState.OBSERVED if candidate.spec.observe_only else _sync_state(desired, actual, plan, refusals)
-    judged = candidate if desired is candidate.spec else candidate._replace(spec=desired)
     done = outcome is not None and outcome.result in (Result.DONE, Result.UNCHANGED)
     used = state in (SyncState.SYNCED, SyncState.ABSENT) or (
         done and plan is not None and approval.has_consented_changes(plan)
     )
     return TopicResult(
-        judged,
+        candidate if desired is candidate.spec else candidate._replace(spec=desired),
         state,
         actual,
         plan,
