@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import kopf
 
 from benchmarks.cli import clusters
 from support.kubernetes.api_client import ApiClient as Admin
-from topiarist.kubernetes.api.client import MERGE_PATCH, KubernetesClient
+from topiarist.kubernetes.api.client import KubernetesClient
 
 MAX_PARALLEL_REQUESTS = 16
-PAGE_SIZE = 1000
 
 _WRITE_METRIC = re.compile(
     r'^apiserver_request_total\{.*resource="(?P<resource>topics|clusters|policies|events)".*'
@@ -59,7 +58,7 @@ class Topics:
     async def count_ready(self) -> int:
         """Return the number of Topics that are Ready in their newest generation."""
         async with KubernetesClient(lambda: login(self._admin)) as api:
-            return sum([_is_ready(body) async for body in self._list(api)])
+            return sum([_is_ready(body) async for page in api.list_pages(self.path) for body in page["items"]])
 
     async def are_ready(self, numbers: range) -> bool:
         """Return whether these Topics are Ready, read one by one until one is not: a list of all would be a load."""
@@ -76,22 +75,12 @@ class Topics:
             for number in numbers:
                 path = f"{self.path}/{clusters.topic_name(number)}"
                 start = time.perf_counter()
-                body = await api.patch(path, {"spec": {"config": {"flush.ms": str(1_000 + number)}}}, MERGE_PATCH)
+                body = await api.patch(path, {"spec": {"config": {"flush.ms": str(1_000 + number)}}})
                 while not _is_ready(body):
                     await asyncio.sleep(0.01)
                     body = await api.get(path)
                 found.append(time.perf_counter() - start)
         return found
-
-    async def _list(self, api: KubernetesClient) -> AsyncIterator[Mapping[str, Any]]:
-        following = ""
-        while True:
-            page = await api.get(self.path, limit=str(PAGE_SIZE), **({"continue": following} if following else {}))
-            for body in page["items"]:
-                yield body
-            following = page["metadata"].get("continue", "")
-            if not following:
-                return
 
 
 def count_writes(admin: Admin) -> int:

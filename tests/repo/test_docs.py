@@ -15,7 +15,7 @@ from support.checkout import ROOT
 from support.repo.pages import PAGES, anchors, blocks, code, links, table, tables
 from topiarist.cli.main import COMMANDS, cli
 from topiarist.errors import Exit, Reason
-from topiarist.kubernetes import annotations as annotations_
+from topiarist.kubernetes import approval
 from topiarist.kubernetes.status import cluster, events
 
 PACKAGE = ROOT / "operator" / "topiarist"
@@ -143,7 +143,7 @@ def test_every_reason_is_explained() -> None:
 
 def test_every_annotation_is_explained() -> None:
     """Those by which the operator is told something, and no others."""
-    known = {name for names in annotations_.ANNOTATIONS_BY_KIND.values() for name in names}
+    known = {name for names in approval.ANNOTATIONS_BY_KIND.values() for name in names}
     assert {row[0] for row in table(KUBERNETES.read_text(), "annotation")} == {
         f"topiarist.dev/{name}" for name in known
     }
@@ -154,7 +154,7 @@ def test_every_event_is_explained() -> None:
     listed = {row[0] for row in table(KUBERNETES.read_text(), "event")}
     assert {
         *events._CHANGE_REASONS.values(),
-        *events._WARNING_REASONS.values(),
+        *events._EVENT_REASONS.values(),
         "DriftDetected",
         "DriftCorrected",
     } <= listed

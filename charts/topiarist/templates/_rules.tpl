@@ -6,10 +6,11 @@
 - apiGroups: [topiarist.dev]
   resources: [topics/status]
   verbs: [patch]
+# Those of other namespaces, for the Topics that another release serves.
 - apiGroups: [topiarist.dev]
-  resources: [clusters, policies]
+  resources: [clusters]
   verbs: [list, watch]
-- apiGroups: [events.k8s.io]
+- apiGroups: [""]
   resources: [events]
   verbs: [create]
 {{- end }}
@@ -24,6 +25,12 @@
 
 {{/* The operator's own namespace: statuses of Clusters and Policies, the Secrets that are named, the Lease. */}}
 {{- define "topiarist.rules.home" -}}
+- apiGroups: [topiarist.dev]
+  resources: [clusters]
+  verbs: [get]
+- apiGroups: [topiarist.dev]
+  resources: [policies]
+  verbs: [list, watch]
 - apiGroups: [topiarist.dev]
   resources: [clusters/status, policies/status]
   verbs: [patch]

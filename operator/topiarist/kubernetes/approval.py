@@ -1,25 +1,105 @@
 """Approval of a plan's changes by fields of the Cluster and annotations of the Topic.
 
 The operator has no terminal to ask for confirmation, so ``reconciler`` filters each plan with ``filter_unapproved``. A
-change that may lose data needs two approvals. The platform owner gives one by ``allowRisk`` in the Cluster, the topic
-owner gives the other by an annotation that names the change (``consent``). A deletion needs ``allowDeletion`` in the
-Cluster, and a resource that requests the deletion.
+change that may lose data needs two approvals. The platform owner gives one by ``allowRisk`` in the Cluster. The topic
+owner gives the other, the consent, by an annotation with the digest of the change. A consent counts once: when it has
+been used, a digest of it is stored in ``status.clusters[].consent``, which is an input of every later digest. The same
+change later has another digest, so an annotation that was not removed allows nothing. A deletion needs
+``allowDeletion`` in the Cluster, and a resource that requests the deletion.
+
+The API server does not validate annotations, so this module checks them. A mistyped pause or retention must not lead to
+a write: an unknown value of ``paused`` pauses, and any annotation error of a Topic blocks the deletion of its topic.
 
 ``format_issue`` formats findings for statuses and Events: their hints name fields and annotations, not flags.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from topiarist.errors import Reason
 from topiarist.filters.permissions import filter_changes
-from topiarist.kubernetes import consent
-from topiarist.kubernetes.annotations import annotation_errors
 from topiarist.kubernetes.api.resources import Resource
-from topiarist.model.plan import Change, DeleteTopic, Issue, Plan, Risk, TopicPlan
+from topiarist.model.plan import Change, DeleteTopic, Issue, Plan, Risk, TopicPlan, UpdateConfig
 from topiarist.model.spec import ClusterSpec
-from topiarist.output.change_details import describe_differences, describe_old_and_new, describe_risk_reasons
+from topiarist.model.state import OwnershipRecord
+from topiarist.output.change_details import (
+    describe_differences,
+    describe_old_and_new,
+    describe_risk_reasons,
+    list_field_changes,
+)
+from topiarist.schema import load
+from topiarist.schema.messages import did_you_mean
+from topiarist.text import quote
+
+ALLOW_RISK, RECREATE, TAKE_OWNERSHIP = "allow-risk", "recreate", "take-ownership"
+"""Names of the consent annotations, without the prefix ``topiarist.dev/``."""
+
+CONSENT_ANNOTATIONS = (ALLOW_RISK, RECREATE, TAKE_OWNERSHIP)
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{16}")
+
+PAUSED = "paused"
+"""The annotation that pauses changes for a Topic, or for all Topics of a Cluster."""
+
+RETAIN = "retain"
+"""The annotation that allows the deletion of a Topic without the deletion of its topic."""
+
+BOOLEAN_ANNOTATIONS = (PAUSED, RETAIN)
+"""Annotations with the value ``"true"`` or ``"false"``."""
+
+ANNOTATIONS_BY_KIND: Mapping[str, tuple[str, ...]] = {
+    "Topic": (*BOOLEAN_ANNOTATIONS, *CONSENT_ANNOTATIONS),
+    "Cluster": (PAUSED,),
+    "Policy": (),
+}
+"""The annotations that are known on each kind."""
+
+MAX_ERRORS = 10
+
+_RENDER_ANNOTATIONS = ("from-broker-config", "from-defaults")
+"""Annotations that ``topiarist render`` writes for information; the operator ignores them."""
+
+_PRODUCT_NAME = "topiarist"
+
+
+def is_paused(resource: Resource) -> bool:
+    """Return whether a resource is paused; any value except ``false`` pauses."""
+    return resource.source.annotations.get(f"{load.API_GROUP}/{PAUSED}", "false") != "false"
+
+
+def annotation_errors(resource: Resource) -> list[str]:
+    """Return the errors in a resource's annotations, one text each, at most ``MAX_ERRORS``."""
+    annotations = resource.source.annotations
+    # Fast path: this runs for every resource in every reconciliation, and most have no annotation of topiarist.
+    if not any(_PRODUCT_NAME in key for key in annotations):
+        return []
+    return [*_find_errors(resource)][:MAX_ERRORS]
+
+
+def _find_errors(resource: Resource) -> Iterator[str]:
+    known = ANNOTATIONS_BY_KIND[resource.kind]
+    for key, value in sorted(resource.source.annotations.items()):
+        domain, _, name = key.rpartition("/")
+        if domain != load.API_GROUP:
+            if _PRODUCT_NAME in domain and name in known:
+                yield f"{key} is not known: did you mean {load.API_GROUP}/{name}?"
+        elif name in _RENDER_ANNOTATIONS:
+            continue
+        elif name not in known:
+            hint = did_you_mean(name, known)
+            yield ": ".join(filter(None, (f"{key} is not known on a {resource.kind}", hint)))
+        elif name in BOOLEAN_ANNOTATIONS and value not in ("true", "false"):
+            taken = ": it counts as a pause" if name == PAUSED else ""
+            yield f'{key}: found {quote(value)}, wanted "true" or "false"{taken}'
+        elif name in CONSENT_ANNOTATIONS and not _is_well_formed(value):
+            yield f"{key}: found {quote(value)}, which consents to nothing: wanted the digest that a refusal gives"
+
 
 HINT_RETAIN = 'annotate the Topic with topiarist.dev/retain: "true" to let it go without deleting its topic'
 
@@ -28,14 +108,14 @@ HINT_ALLOW_RISK = "allowRisk: [DataLoss] in the Cluster"
 
 def is_approved(cluster: ClusterSpec, resource: Resource, annotation: str, digest: str) -> bool:
     """Return whether Cluster and Topic both approve the change with this digest."""
-    return Risk.DATA_LOSS.label in cluster.allow_risk and consent.is_granted(resource, annotation, digest)
+    return Risk.DATA_LOSS.label in cluster.allow_risk and _is_granted(resource, annotation, digest)
 
 
 def approval_hint(cluster: ClusterSpec, resource: Resource, annotation: str, digest: str) -> str:
     """Return the hint to allow the change with this digest: the approvals that are missing."""
     missing = [] if Risk.DATA_LOSS.label in cluster.allow_risk else [HINT_ALLOW_RISK]
-    if not consent.is_granted(resource, annotation, digest):
-        missing.append(consent.consent_command(resource, annotation, digest))
+    if not _is_granted(resource, annotation, digest):
+        missing.append(_consent_command(resource, annotation, digest))
     return f"to allow exactly this: {', and '.join(missing)}"
 
 
@@ -50,9 +130,9 @@ def filter_unapproved(
 
     allowed = max((risk for risk in Risk if risk.label in cluster.allow_risk), default=Risk.SAFE)
     digests = {
-        topic.topic: consent.risk_digest(resources[topic.topic], cluster.name, topic, changes)
+        topic.topic: _risk_digest(resources[topic.topic], cluster.name, topic, changes)
         for topic in plan.topics
-        if (changes := consent.risky_changes(topic))
+        if (changes := _risky_changes(topic))
     }
 
     def judge(topic: TopicPlan, change: Change) -> Issue | None:
@@ -64,13 +144,13 @@ def filter_unapproved(
             return None
         if risk is Risk.DATA_LOSS:
             digest = digests[topic.topic]
-            if is_approved(cluster, resource, consent.ALLOW_RISK, digest):
+            if is_approved(cluster, resource, ALLOW_RISK, digest):
                 return None
             message = f"may lose data: {describe_risk_reasons(change, risk)}"
-            return Issue(Reason.DATA_LOSS, message, hint=approval_hint(cluster, resource, consent.ALLOW_RISK, digest))
+            return Issue(Reason.DATA_LOSS, message, hint=approval_hint(cluster, resource, ALLOW_RISK, digest))
         if risk <= allowed:
             return None
-        instead = "if it is meant: allowRisk: [Disruptive] in the Cluster"
+        instead = "to allow this, set allowRisk: [Disruptive] in the Cluster"
         return Issue(Reason.DISRUPTIVE, f"may disturb clients: {describe_risk_reasons(change, risk)}", hint=instead)
 
     return filter_changes(plan, judge)
@@ -81,7 +161,7 @@ def has_consented_changes(plan: TopicPlan) -> bool:
     before, after = plan.record_before, plan.record_after
     taken = before is not None and after is not None and before.owner != after.owner
     recreated = plan.before is None and before is not None and not before.deleted
-    return taken or recreated or bool(consent.risky_changes(plan))
+    return taken or recreated or bool(_risky_changes(plan))
 
 
 def _deletion_issue(
@@ -102,8 +182,8 @@ def _deletion_issue(
 
 _HINTS = {
     Reason.BROKERS_MISSING: "wait until it is back, or name it in excludeBrokers of the Cluster if it is gone for good",
-    Reason.BUDGET_EXCEEDED: "ask for less, or raise it in spec.budgets of the Cluster; deletions count for 24 hours",
-    Reason.NOT_ADOPTED: "a pattern in spec.adopt of the Cluster takes it over",
+    Reason.BUDGET_EXCEEDED: "request less, or raise it in spec.budgets of the Cluster; deletions count for 24 hours",
+    Reason.NOT_ADOPTED: "to adopt it, add a pattern to spec.adopt of the Cluster",
     Reason.UNKNOWN_BROKERS: "name brokers that the cluster has",
 }
 """Hints that replace those of the command line, which name flags; other hints are the same in both."""
@@ -129,3 +209,76 @@ def _format_withheld(issue: Issue) -> str:
         return f": {words}" if words else ""
     words = describe_old_and_new(issue.withheld)
     return f" [{words}]" if words else ""
+
+
+def _is_well_formed(value: str) -> bool:
+    return all(_DIGEST.fullmatch(part) for part in _split_digests(value))
+
+
+def _risky_changes(plan: TopicPlan) -> Sequence[Change]:
+    """Return the changes of a plan that need the owner's consent; deletions are not included."""
+    return [
+        change
+        for change in plan.changes
+        if change.assessment.risk is Risk.DATA_LOSS and not isinstance(change, DeleteTopic)
+    ]
+
+
+def _risk_digest(resource: Resource, cluster: str, plan: TopicPlan, changes: Iterable[Change]) -> str:
+    """Return the digest of changes that may lose data.
+
+    It covers the topic, the fields, the old and new values, and the reasons.
+    """
+    identity = plan.before.identity if plan.before else None
+    what = [[_change_fields(change), describe_risk_reasons(change, Risk.DATA_LOSS)] for change in changes]
+    return _topic_digest(resource, cluster, [ALLOW_RISK, identity, what])
+
+
+def recreation_digest(resource: Resource, cluster: str, record: OwnershipRecord | None) -> str:
+    """Return the digest of the recreation of a topic that another client deleted."""
+    return _topic_digest(resource, cluster, [RECREATE, record and [record.owner, record.config_keys]])
+
+
+def ownership_digest(resource: Resource, cluster: str, record: OwnershipRecord | None) -> str:
+    """Return the digest of taking ownership from the owner in ``record``."""
+    return _topic_digest(resource, cluster, [TAKE_OWNERSHIP, record and record.owner])
+
+
+def _is_granted(resource: Resource, annotation: str, digest: str) -> bool:
+    return digest in _split_digests(resource.annotation(annotation))
+
+
+def current_consents_digest(resource: Resource) -> str:
+    """Return one digest of all consent annotations of a Topic; empty if it has none."""
+    found = [resource.annotation(annotation) for annotation in CONSENT_ANNOTATIONS]
+    return _short_hash(json.dumps(found)) if any(found) else ""
+
+
+def _consent_command(resource: Resource, annotation: str, digest: str) -> str:
+    return (
+        f"kubectl annotate --overwrite --namespace={resource.namespace} topics.{load.API_GROUP} {resource.name} "
+        f"{load.API_GROUP}/{annotation}={digest}"
+    )
+
+
+def _change_fields(change: Change) -> list[Any]:
+    if isinstance(change, UpdateConfig):
+        return [[item.key, item.before, item.after] for item in change.items]
+    return [type(change).__name__, *list_field_changes([change])]
+
+
+def _topic_digest(resource: Resource, cluster: str, what: Sequence[Any]) -> str:
+    """Return the digest of ``what`` for one Topic on one cluster.
+
+    The digest changes when a consent is used there.
+    """
+    before = resource.status_on(cluster).get("consent", "")
+    return _short_hash(json.dumps([resource.uid, cluster, resource.topic_name, before, *what]))
+
+
+def _short_hash(text: str) -> str:
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _split_digests(value: str) -> list[str]:
+    return [part.strip() for part in value.split(",")]

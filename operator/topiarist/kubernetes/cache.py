@@ -1,7 +1,8 @@
 """The cache of the API server's resources, which requests reconciliations when they change.
 
-``informer`` fills the ``Store``, one resource after the other. ``manager`` and ``cluster_worker`` read it; all in one
-thread. Clusters and Policies are parsed once per change; ``candidates.SpecCache`` does the same for Topics.
+Informers and kopf's Cluster handler fill the ``Store``, one resource after the other. ``manager`` and
+``cluster_worker`` read it; all in one thread. Clusters and Policies are parsed once per change;
+``candidates.SpecCache`` does the same for Topics.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ ResourceId = tuple[str, str, str]
 
 UNASSIGNED = ""
 """The queue name, in place of a cluster's, of Policies and of Topics without a target cluster."""
+
+_INPUT_FIELDS = ("uid", "generation", "labels", "source", "finalizers", "deleting")
+"""The fields that a reconciliation reads. A status is not among them: each reconciliation would request the next."""
 
 
 class Store:
@@ -49,56 +53,45 @@ class Store:
         self._cluster_specs: dict[str, ClusterSpec] = {}
         self._parsed_policies: dict[str, Policy] = {}
         self._spec_cache = SpecCache()
-        self._list_versions: dict[tuple[str, str], int] = {}
 
     def upsert(self, found: Resource) -> None:
         """Add or update a resource; enqueue the affected clusters unless only the status has changed."""
         if self._is_outside_namespace(found):
             self._track_other_release_cluster(found)
             return
-        known = self._cached(found)
+        known = self.find(found.kind, found.namespace, found.name)
         if known and found.resource_version < known.resource_version:
-            return  # from a list that was begun before the cached version was received
-        if not self._is_served_here(found):
+            return  # the answer to a write, or an event, of which a later one was received first
+        # Another release that writes the status of a Topic serves it only if it has a cluster for it.
+        is_served = found.kind != "Topic" or bool(found.status.get("clusters"))
+        of_other_release = is_served and found.serving_owner not in ("", self.owner)
+        if found.operator_class != self._operator_class or of_other_release:
             if known:
                 self._evict(known)
             self._track_other_release(found)
             return
         self._track_other_release(found, ours=True)
-        if known and _is_unchanged(known, found):
+        if known and all(getattr(known, field) == getattr(found, field) for field in _INPUT_FIELDS):
             self._insert(found, known)
             return
         affected = {*self._affected_clusters(known)} if known else set()
         self._insert(found, known)
         self._enqueue_all({*affected, *self._affected_clusters(found, comes_or_goes=known is None)})
 
-    def on_watch_event(self, found: Resource) -> None:
-        """Update a resource from a watch event, which may be older than the last list.
-
-        A resource that is not cached, and is not newer than that list, was deleted before the list: ignore the event.
-        """
-        listed = max(self._list_versions.get((found.kind, place), 0) for place in ("", found.namespace))
-        if self._cached(found) or found.resource_version > listed:
-            self.upsert(found)
-
     def on_write_response(self, found: Resource) -> None:
         """Update a resource from a write's answer, unless it was deleted meanwhile."""
-        known = self._cached(found)
+        known = self.find(found.kind, found.namespace, found.name)
         if known and known.uid == found.uid:
             self.upsert(found)
 
-    def record_list_version(self, kind: str, namespace: str, version: int) -> None:
-        """Record the version of a complete list, in one namespace or (empty) in all."""
-        self._list_versions[kind, namespace] = version
-
     def remove(self, found: Resource) -> None:
-        """Remove a deleted resource; keep a newer resource of the same name."""
+        """Remove a deleted resource; keep another resource of the same name, which was created since."""
         if self._is_outside_namespace(found):
             if self._other_release_clusters.pop(found.key, None):
                 self._enqueue_all({UNASSIGNED})
             return
-        known = self._cached(found)
-        if known and known.resource_version > found.resource_version:
+        known = self.find(found.kind, found.namespace, found.name)
+        if known and known.uid != found.uid:
             return
         self._track_other_release(found, ours=True)
         self._evict(found)
@@ -194,33 +187,14 @@ class Store:
             if found.kind != "Topic" or self.target_clusters(found)
         }
 
-    def find(self, kind: str, metadata: Mapping[str, str]) -> Resource | None:
+    def find(self, kind: str, namespace: str, name: str) -> Resource | None:
         """Return the cached resource of this namespace and name; None if there is none."""
         if kind == "Topic":
-            return self.topics.get((metadata["namespace"], metadata["name"]))
-        return (self.clusters if kind == "Cluster" else self.policies).get(metadata["name"])
-
-    def list_resources(self, kind: str) -> list[Resource]:
-        """Return all resources of a kind, including those that another release serves."""
-        if kind == "Topic":
-            ours = [*self.topics.values()]
-        else:
-            ours = [*(self.clusters if kind == "Cluster" else self.policies).values()]
-        return [*ours, *(found for found in self._other_release_resources.values() if found.kind == kind)]
+            return self.topics.get((namespace, name))
+        return (self.clusters if kind == "Cluster" else self.policies).get(name)
 
     def _is_outside_namespace(self, found: Resource) -> bool:
-        """Return whether a resource is a Cluster or a Policy outside the operator's namespace."""
         return found.kind != "Topic" and found.namespace != self.operator_namespace
-
-    def _is_served_here(self, found: Resource) -> bool:
-        """Return whether a resource has this operator's class and no other release serves it.
-
-        A Topic counts as served only if its status has a cluster.
-        """
-        if found.operator_class != self._operator_class:
-            return False
-        served = found.kind != "Topic" or bool(found.status.get("clusters"))
-        return found.serving_owner in ("", self.owner) or not served
 
     def _track_other_release(self, found: Resource, *, ours: bool = False) -> None:
         """Record that another release serves a resource of this class, or remove the record if ``ours``."""
@@ -238,9 +212,6 @@ class Store:
             self._other_release_clusters[found.key] = found
         elif self._other_release_clusters.pop(found.key, None):
             self._enqueue_all({UNASSIGNED})
-
-    def _cached(self, found: Resource) -> Resource | None:
-        return self.find(found.kind, {"namespace": found.namespace, "name": found.name})
 
     def _insert(self, found: Resource, known: Resource | None) -> None:
         new = found.manifest if known is None or known.manifest is not found.manifest else None
@@ -301,12 +272,3 @@ def _may_target(spec: Mapping[str, Any], cluster: Resource) -> bool:
         return True
     wanted = spec.get("clusterSelector", {}).get("matchLabels", {})
     return cluster.name in spec.get("clusters", ()) or (bool(wanted) and has_labels(cluster.labels, wanted))
-
-
-def _is_unchanged(previous: Resource, resource: Resource) -> bool:
-    """Return whether no field that a reconciliation reads has changed.
-
-    Changes of the status, and metadata such as ``managedFields``, are ignored.
-    """
-    kept = ("uid", "generation", "labels", "source", "finalizers", "deleting")
-    return all(getattr(previous, field) == getattr(resource, field) for field in kept)

@@ -37,15 +37,15 @@ from topiarist.kubernetes.reconciler import (
     recent_deletions,
     reconcile_cluster,
 )
-from topiarist.model.credentials import Credentials, SecretKeyRef, SecretReference, UserPassword
+from topiarist.model.credentials import Credentials, SecretKeyRef, SecretReference
 from topiarist.model.spec import ClusterSpec
 from topiarist.ports import OpenCluster
 from topiarist.schema import load
 from topiarist.throttle import ControllerThrottle
 
-NAMESPACE_TERMINATING = "its namespace is being deleted, and a topic must not go because of that"
+NAMESPACE_TERMINATING = "its namespace is being deleted, and a topic must not be deleted because of that"
 
-CRD_TERMINATING = "the definition of the kind Topic is being deleted, and no topic must go because of that"
+CRD_TERMINATING = "the definition of the kind Topic is being deleted, and no topic must be deleted because of that"
 
 TOPIC_CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/topics.{load.API_GROUP}"
 
@@ -77,33 +77,29 @@ class ClusterWorker:
         if spec is None:
             await self._run_in_thread(self._session.close)
             return ReconcileResult([], error=TopiaristError(Reason.INVALID_MANIFEST, "the Cluster cannot be read"))
-        meant, silent, policies = (
-            store.candidates(home.name),
-            store.unreadable_topics(home.name),
-            store.parsed_policies(),
-        )
-        labels = dict(store.namespaces)
-        broken = sorted(name for name, found in store.policies.items() if found.manifest is None)
+        unranked, unreadable = store.candidates(home.name), store.unreadable_topics(home.name)
+        policies, labels = store.parsed_policies(), dict(store.namespaces)
+        broken_policies = sorted(name for name, found in store.policies.items() if found.manifest is None)
         try:
             secrets = await self._read_secrets(home.namespace, {key.name for key in secret_keys(spec.credentials)})
-            held = await self._blocked_deletions(store, meant)
+            blocked = await self._blocked_deletions(store, unranked)
         except ApiError as error:
             reason = Reason.NO_PERMISSION if error.forbidden else Reason.UNREACHABLE
             return ReconcileResult([], error=TopiaristError(reason, str(error)))
 
         def work() -> ReconcileResult:
-            found = select_candidates(spec, home.namespace, meant, labels, silent)
-            order = ReconcileRequest(
+            candidates = select_candidates(spec, home.namespace, unranked, labels, unreadable)
+            request = ReconcileRequest(
                 home,
                 spec,
-                found,
+                candidates,
                 owner,
-                blocked_deletions=held,
-                policy_filter=self._policy_cache.build_filter(policies, broken, spec, found),
+                blocked_deletions=blocked,
+                policy_filter=self._policy_cache.build_filter(policies, broken_policies, spec, candidates),
                 list_deletions=lambda state: recent_deletions(home, state, owner, clock.now()),
                 plan_cache=self._plan_cache,
             )
-            return self._reconcile_blocking(order, secrets)
+            return self._reconcile_blocking(request, secrets)
 
         return await self._run_in_thread(work)
 
@@ -112,33 +108,32 @@ class ClusterWorker:
         await self._run_in_thread(self._session.close)
         self._executor.shutdown(wait=False)
 
-    async def _run_in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
-
     def new_requests(self) -> Mapping[tuple[str, str], int]:
         """Return the number of ZooKeeper requests since the last call, by operation and result."""
         now = Counter(self._session.requests())
         new, self._reported_requests = now - self._reported_requests, now
         return new
 
-    def _reconcile_blocking(self, order: ReconcileRequest, secrets: SecretValues) -> ReconcileResult:
+    async def _run_in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def _reconcile_blocking(self, request: ReconcileRequest, secrets: SecretValues) -> ReconcileResult:
         """Run the reconciliation in the worker's thread; close the session after an error."""
         try:
-            cluster = self._session.cluster(order.cluster, secrets)
-            pace = ControllerThrottle(cluster, self._stop)
-            seen = reconcile_cluster(cluster, order, lambda: self._stop() or pace.is_throttled_too_long, pace)
+            cluster = self._session.cluster(request.cluster, secrets)
+            throttle = ControllerThrottle(cluster, self._stop)
+            result = reconcile_cluster(
+                cluster, request, lambda: self._stop() or throttle.is_throttled_too_long, throttle
+            )
         except TopiaristError as error:
-            seen = ReconcileResult([], error=error)
-        if seen.error is not None:
+            result = ReconcileResult([], error=error)
+        if result.error is not None:
             self._session.close()
-            log.warning("a pass has ended early", extra={"cluster": order.cluster.name, "error": str(seen.error)})
-        return seen
+            log.warning("a pass has ended early", extra={"cluster": request.cluster.name, "error": str(result.error)})
+        return result
 
     async def _read_secrets(self, namespace: str, names: Iterable[str]) -> SecretValues:
-        """Return the current content of the Secrets ``names``, without the Secrets that do not exist.
-
-        Raises ``ApiError`` for any other answer than "not found".
-        """
+        """Return the content of the Secrets ``names``, without those that do not exist."""
         found = {}
         for name in sorted(names):
             try:
@@ -150,27 +145,23 @@ class ClusterWorker:
             found.update({SecretKeyRef(name, key): text for key, text in data.items()})
         return found
 
-    async def _blocked_deletions(self, store: Store, meant: Iterable[Candidate]) -> Mapping[str, str]:
+    async def _blocked_deletions(self, store: Store, candidates: Iterable[Candidate]) -> Mapping[str, str]:
         """Return the topics that must not be deleted, each with the reason.
 
         These are the topics of Topics that are being deleted together with their namespace, or with the definition of
         the kind Topic.
         """
-        leaving = [each for each in meant if each.resource.deleting]
+        leaving = [each for each in candidates if each.resource.deleting]
         if leaving and await self._is_terminating(TOPIC_CRD_PATH):
             return {each.spec.topic: CRD_TERMINATING for each in leaving}
-        gone = {
+        is_terminating = {
             namespace: namespace in store.terminating_namespaces
             or await self._is_terminating(f"/api/v1/namespaces/{namespace}")
             for namespace in {each.resource.namespace for each in leaving}
         }
-        return {each.spec.topic: NAMESPACE_TERMINATING for each in leaving if gone[each.resource.namespace]}
+        return {each.spec.topic: NAMESPACE_TERMINATING for each in leaving if is_terminating[each.resource.namespace]}
 
     async def _is_terminating(self, path: str) -> bool:
-        """Return whether an object is being deleted or does not exist.
-
-        Raises ``ApiError`` for any other answer.
-        """
         try:
             return "deletionTimestamp" in (await self._api.get(path))["metadata"]
         except ApiError as error:
@@ -244,45 +235,39 @@ def write_secret_files(credentials: Credentials, secrets: SecretValues, folder: 
     Raises ``CredentialsInvalid`` for a Secret key that does not exist, and for a reference to anything but a Secret.
     """
 
-    def written(reference: SecretReference) -> SecretReference:
+    def write(reference: SecretReference) -> SecretReference:
         return _write_secret_file(reference, secrets, folder)
 
-    tls = credentials.tls
+    sasl, digest, tls = credentials.sasl, credentials.digest, credentials.tls
     return Credentials(
-        sasl=_with_password_file(credentials.sasl, written),
-        digest=_with_password_file(credentials.digest, written),
+        sasl=sasl and replace(sasl, password=write(sasl.password)),
+        digest=digest and replace(digest, password=write(digest.password)),
         tls=tls
         and replace(
             tls,
-            ca=tls.ca and written(tls.ca),
-            certificate=tls.certificate and written(tls.certificate),
-            key=tls.key and written(tls.key),
-            key_password=tls.key_password and written(tls.key_password),
+            ca=tls.ca and write(tls.ca),
+            certificate=tls.certificate and write(tls.certificate),
+            key=tls.key and write(tls.key),
+            key_password=tls.key_password and write(tls.key_password),
         ),
     )
-
-
-def _with_password_file(
-    login: UserPassword | None, write: Callable[[SecretReference], SecretReference]
-) -> UserPassword | None:
-    return login and replace(login, password=write(login.password))
 
 
 def _write_secret_file(reference: SecretReference, secrets: SecretValues, folder: Path) -> SecretReference:
     key = reference.secret
     if key is None:
         # The schema of resources refuses this already. Check again: every secret of a session passes through here.
+        source = "file" if reference.file else "environment variable"
         raise TopiaristError(
             Reason.CREDENTIALS_INVALID,
-            f"{reference.location}: the operator reads no {'file' if reference.file else 'environment variable'} "
-            "that a Cluster names",
+            f"{reference.location}: the operator reads no {source} that a Cluster names",
             "put the value into a Secret of the operator's namespace and name it by secretKeyRef",
         )
     if key not in secrets:
         raise TopiaristError(
             Reason.CREDENTIALS_INVALID,
             f"{reference.location}: there is no key {key.key} in a Secret {key.name} of the operator's namespace",
-            "make it there; the operator needs the right to get this Secret",
+            "create it; the operator needs the right to get this Secret",
         )
     path = folder / hashlib.sha256(f"{key.name}/{key.key}".encode()).hexdigest()[:16]
     fresh = path.with_name(f"{path.name}-{threading.get_ident()}")  # another cluster may be reading the old file

@@ -1,223 +1,265 @@
-"""List and watch calls that keep the ``Store`` equal to the API server.
+"""Informers: list and watch calls that keep the ``Store`` equal to the API server.
 
-``main`` runs ``watch``, and lists everything through ``namespaces`` before the first reconciliation and periodically.
-A reconciliation must not start with a part of the Topics: the younger of two claims would win until the older Topic is
-read. Lists are repeated because an interrupted watch may miss a deletion.
+kopf handles the Clusters of the operator's namespace (``main``). Informers deliver the rest of the input of a
+reconciliation: Topics, Policies, namespaces, and the Clusters of other namespaces. kopf's own index is no replacement:
+it takes minutes for ten thousand objects, and after a gap of the watch it keeps objects that were deleted in the gap.
 
-kopf does the watches. Its handlers only put events into the store, so a failure of later work cannot lose an event. The
-operator uses no change-detecting handlers, timers or daemons of kopf: each would need a write and a finalizer for every
-Topic. kopf cancels all tasks of its event loop when it ends, so it runs in its own thread and event loop.
+Everything is listed once before the first reconciliation, because with a part of the Topics the younger of two claims
+would win until the older Topic is read.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any
+import logging
+import random
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
 
-import kopf
-
-from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
-from topiarist.kubernetes.api.resources import PLURALS, collection_path, parse_resource
+from topiarist.kubernetes.api.rbac_check import missing_rights, namespace_rights
+from topiarist.kubernetes.api.resources import Resource, collection_path, parse_resource
 from topiarist.kubernetes.cache import Store
 from topiarist.schema import load
 
-WATCH_TIMEOUT_S = 600
-"""Seconds after which the server ends a watch; kopf then starts a new one."""
+MAX_RETRY_DELAY_S = 5.0
+"""Maximum seconds between two attempts to list or watch; the first delay is a fifth of it."""
+
+NAMESPACE_RETRY_INTERVAL_S = 15.0
+"""Maximum seconds after which an unavailable namespace is checked again."""
+
+NAMESPACE_NOT_FOUND = "there is no such namespace"
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
-SHUTDOWN_TIMEOUT_S = 5.0
-"""Seconds to wait for kopf to end its watches."""
+class Informer(Generic[T]):
+    """A copy of one collection of the API server.
 
-LoginCallback = Callable[[], kopf.ConnectionInfo]
-
-
-async def watch(store: Store, login: LoginCallback, namespaces: Sequence[str]) -> None:
-    """Watch the API server and update ``store`` until cancelled.
-
-    ``namespaces`` are the watched namespaces; empty: all. Raises ``Unreachable`` if kopf ends by itself.
-    """
-    loop, ended, stop = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
-    found: list[str] = []
-
-    def seen(take: Callable[[str | None, Mapping[str, Any]], None], type: str | None, body: kopf.Body) -> None:
-        loop.call_soon_threadsafe(take, type, dict(body))
-
-    async def work() -> None:
-        await kopf.operator(
-            registry=_build_registry(login, seen, store, namespaces=not namespaces),
-            settings=build_kopf_settings(),
-            standalone=True,
-            clusterwide=not namespaces,
-            namespaces=namespaces,
-            stop_flag=stop,
-        )
-
-    def run() -> None:
-        try:
-            asyncio.run(work())
-        except Exception as error:
-            found.append(f"{type(error).__name__}: {error}")
-        with contextlib.suppress(RuntimeError):  # the main event loop is closed already
-            loop.call_soon_threadsafe(ended.set)
-
-    thread = threading.Thread(target=run, name="kopf", daemon=True)
-    thread.start()
-    try:
-        await ended.wait()
-        raise TopiaristError(Reason.UNREACHABLE, f"watching the API server has ended: {'; '.join(found)}")
-    finally:
-        stop.set()
-        await asyncio.to_thread(thread.join, SHUTDOWN_TIMEOUT_S)
-
-
-def _build_registry(
-    login: LoginCallback, dispatch: Callable[..., None], store: Store, *, namespaces: bool
-) -> kopf.OperatorRegistry:
-    """Return kopf handlers that call ``dispatch`` for every event.
-
-    Its first argument puts the event into the store. ``dispatch`` calls that function in the store's thread. Namespace
-    labels are watched only if ``namespaces``.
-    """
-    made = kopf.OperatorRegistry()
-
-    def logged_in(**_: Any) -> kopf.ConnectionInfo:
-        return login()
-
-    kopf.on.login(registry=made)(logged_in)
-
-    def take(type: str | None, body: Mapping[str, Any]) -> None:
-        found = parse_resource(body, store.find(body["kind"], body["metadata"]))
-        (store.remove if type == "DELETED" else store.on_watch_event)(found)
-
-    def take_namespace(type: str | None, body: Mapping[str, Any]) -> None:
-        metadata = body["metadata"]
-        labels = None if type == "DELETED" else dict(metadata.get("labels") or {})
-        store.update_namespace(metadata["name"], labels, leaving="deletionTimestamp" in metadata)
-
-    async def ours(type: str | None, body: kopf.Body, **_: Any) -> None:
-        dispatch(take, type, body)
-
-    async def namespace(type: str | None, body: kopf.Body, **_: Any) -> None:
-        dispatch(take_namespace, type, body)
-
-    for plural in PLURALS.values():
-        kopf.on.event(load.API_GROUP, "v1", plural, registry=made)(ours)
-    if namespaces:
-        kopf.on.event("", "v1", "namespaces", registry=made)(namespace)
-    return made
-
-
-def build_kopf_settings() -> kopf.OperatorSettings:
-    """Return the kopf settings for watches only: no peering, Events, scans or stored state."""
-    made = kopf.OperatorSettings()
-    made.queueing.idle_timeout = 0.1  # seconds that a worker and its object stay in memory after the last event
-    made.watching.chunk_size = PAGE_SIZE
-    made.watching.server_timeout = WATCH_TIMEOUT_S
-    made.networking.request_timeout = 30
-    made.networking.connect_timeout = 10
-    made.peering.standalone = True
-    made.scanning.disabled = True  # the kinds are fixed, and the operator has no right to list definitions
-    made.posting.enabled = False
-    made.persistence.diffbase_storage = _NullDiffBaseStorage()
-    made.persistence.finalizer = (
-        f"{load.API_GROUP}/kopf"  # not topiarist's finalizer: kopf removes its finalizer where it has no use
-    )
-    return made
-
-
-class _NullDiffBaseStorage(kopf.DiffBaseStorage):
-    """A storage that disables kopf's comparison of objects with their previous state.
-
-    Only change-detecting handlers need the comparison. There are none, and it takes a sixth of kopf's time.
+    ``parse`` builds an object from a body and the previous object. ``upsert`` receives each new and changed object,
+    ``remove`` each deleted one. A list replaces the whole copy, so an object that was deleted while there was no watch
+    is removed then. ``on_relist`` is called after each list but the first. ``error`` is the last error; None while the
+    API server answers.
     """
 
-    def build(self, *, body: kopf.Body, extra_fields: Any = None) -> kopf.BodyEssence:
-        """Return an empty essence, so that no comparison finds a difference."""
-        return kopf.BodyEssence()
+    def __init__(
+        self,
+        api: KubernetesClient,
+        path: str,
+        parse: Callable[[dict[str, Any], T | None], T],
+        upsert: Callable[[T], None],
+        remove: Callable[[T], None],
+        on_relist: Callable[[], None] = lambda: None,
+        **params: str,
+    ) -> None:
+        self._api = api
+        self._path = path
+        self._params = params
+        self._parse = parse
+        self._upsert = upsert
+        self._remove = remove
+        self._on_relist = on_relist
+        self._objects: dict[tuple[str, str], T] = {}
+        self._version = ""
+        self._failures = 0
+        self.error: ApiError | None = None
 
-    def fetch(self, *, body: kopf.Body) -> None:
-        """Return None: no previous state is stored."""
+    async def refresh(self) -> None:
+        """List the collection and deliver the differences. Raises ``ApiError``."""
+        found: dict[tuple[str, str], T] = {}
+        version = ""
+        async for page in self._api.list_pages(self._path, **self._params):
+            version = page["metadata"]["resourceVersion"]
+            for body in page["items"]:
+                key = _key(body)
+                found[key] = self._parse(body, self._objects.get(key))
+        gone = [each for key, each in self._objects.items() if key not in found]
+        self._objects, self._version = found, version
+        for each in gone:
+            self._remove(each)
+        for each in found.values():
+            self._upsert(each)
 
-    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
-        """Store nothing."""
+    async def run(self) -> None:
+        """List if that was not done, then watch; repeat until cancelled. Errors of the API server are retried."""
+        while True:
+            try:
+                if not self._version:
+                    await self.refresh()
+                    self._record_success()
+                    self._on_relist()
+                async for event in self._api.watch(self._path, self._version, **self._params):
+                    self._record_success()
+                    self._handle(event)
+                delay = 0.1
+            except ApiError as error:
+                if error.gone:  # the server has no events for this version: only a list tells what was deleted
+                    self._version = ""
+                delay = self._record_failure(error)
+            await asyncio.sleep(delay * random.uniform(0.5, 1.0))
 
-
-PAGE_SIZE = 500
-
-
-async def refresh_clusters_and_policies(store: Store, api: KubernetesClient) -> None:
-    """List the Clusters and Policies of the operator's namespace into the store."""
-    for kind in ("Cluster", "Policy"):
-        await _refresh_kind(store, api, kind, store.operator_namespace)
-
-
-async def refresh_topics(store: Store, api: KubernetesClient, namespace: str = "") -> None:
-    """List the Topics of one namespace or (empty) of all into the store."""
-    await _refresh_kind(store, api, "Topic", namespace)
-
-
-async def _refresh_kind(store: Store, api: KubernetesClient, kind: str, namespace: str) -> None:
-    """List all resources of a kind, in one namespace or (empty) in all, into the store.
-
-    Cached resources that the list does not have are removed, unless they are newer than the list.
-    """
-    there, version = set(), 0
-    async for page in _list_pages(api, collection_path(kind, namespace)):
-        version = version or int(page["metadata"]["resourceVersion"])
-        for body in page["items"]:
-            known = store.find(kind, body["metadata"])
-            found = parse_resource({**body, "kind": kind, "apiVersion": load.API_VERSION}, known)
-            there.add(found.uid)
-            store.upsert(found)
-    for known in store.list_resources(kind):
-        gone = known.uid not in there and known.resource_version <= version
-        if gone and namespace in ("", known.namespace):
-            store.remove(known)
-    store.record_list_version(kind, namespace, version)
-
-
-async def refresh_all_namespaces(store: Store, api: KubernetesClient) -> None:
-    """List the labels of all namespaces into the store."""
-    bodies = [body async for page in _list_pages(api, "/api/v1/namespaces") for body in page["items"]]
-    found = {body["metadata"]["name"]: body["metadata"] for body in bodies}
-    for name in {*store.namespaces} - {*found}:
-        store.update_namespace(name, None)
-    for metadata in found.values():
-        _update_namespace(store, metadata)
-
-
-async def refresh_namespace(store: Store, api: KubernetesClient, name: str) -> bool:
-    """Read the labels of one namespace into the store; return whether the namespace exists.
-
-    If it does not exist, all its Topics are removed from the store.
-    """
-    try:
-        _update_namespace(store, (await api.get(f"/api/v1/namespaces/{name}"))["metadata"])
-    except ApiError as error:
-        if not error.not_found:
-            raise
-        store.update_namespace(name, None)
-        for topic in store.list_resources("Topic"):
-            if topic.namespace == name:
-                store.remove(topic)
-        return False
-    return True
-
-
-def _update_namespace(store: Store, metadata: Mapping[str, Any]) -> None:
-    store.update_namespace(metadata["name"], metadata.get("labels") or {}, leaving="deletionTimestamp" in metadata)
-
-
-async def _list_pages(api: KubernetesClient, path: str) -> AsyncIterator[Mapping[str, Any]]:
-    following = ""
-    while True:
-        words = {"limit": str(PAGE_SIZE), **({"continue": following} if following else {})}
-        page = await api.get(path, **words)
-        yield page
-        following = page["metadata"].get("continue", "")
-        if not following:
+    def _handle(self, event: Mapping[str, Any]) -> None:
+        body = event["object"]
+        self._version = body["metadata"]["resourceVersion"]
+        if event["type"] == "BOOKMARK":
             return
+        key = _key(body)
+        found = self._parse(body, self._objects.get(key))
+        if event["type"] == "DELETED":
+            self._objects.pop(key, None)
+            self._remove(found)
+        else:
+            self._objects[key] = found
+            self._upsert(found)
+
+    def _record_success(self) -> None:
+        if self._failures:
+            log.info("the API server is watched again", extra={"path": self._path})
+        self._failures, self.error = 0, None
+
+    def _record_failure(self, error: ApiError) -> float:
+        """Record an error, log the first of several, and return the seconds to wait."""
+        if not self._failures and not error.gone:
+            log.warning("the API server cannot be watched", extra={"path": self._path, "error": str(error)})
+        # A gone version is the end of an outage, not an error: list at once.
+        self._failures += not error.gone
+        self.error = error
+        return min(MAX_RETRY_DELAY_S / 10 * 2.0 ** min(self._failures, 10), MAX_RETRY_DELAY_S)
+
+
+def _key(body: Mapping[str, Any]) -> tuple[str, str]:
+    return body["metadata"].get("namespace", ""), body["metadata"]["name"]
+
+
+class _Namespace(NamedTuple):
+    name: str
+    labels: Mapping[str, str]
+    leaving: bool
+
+
+def _parse_namespace(body: Mapping[str, Any], _: object = None) -> _Namespace:
+    metadata = body["metadata"]
+    return _Namespace(metadata["name"], metadata.get("labels") or {}, "deletionTimestamp" in metadata)
+
+
+class Informers:
+    """All informers of the operator, and the watched namespaces that are unavailable.
+
+    ``namespaces`` are the watched namespaces including the operator's own; empty: all. If they are limited, each has
+    its own informers, and their labels are read once per ``period``. A user may delete such a namespace, or revoke the
+    operator's rights in it. The namespace then counts as unavailable until it is back, and the others are served
+    meanwhile. ``on_relist`` is called when something had to be listed again, ``on_unavailable`` with the unavailable
+    namespaces, each with the reason.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesClient,
+        store: Store,
+        namespaces: tuple[str, ...],
+        period: float,
+        on_relist: Callable[[], None],
+        on_unavailable: Callable[[Mapping[str, str]], None],
+    ) -> None:
+        self._api = api
+        self._store = store
+        self._namespaces = namespaces
+        self._period = period
+        self._on_relist = on_relist
+        self._on_unavailable = on_unavailable
+        self._unavailable: Mapping[str, str] = {}
+        self._by_namespace: dict[str, list[Informer[Any]]] = {"": [self._of_kind("Policy", store.operator_namespace)]}
+        if not namespaces:
+            self._by_namespace[""] += [
+                Informer(
+                    api,
+                    "/api/v1/namespaces",
+                    _parse_namespace,
+                    lambda found: store.update_namespace(found.name, found.labels, leaving=found.leaving),
+                    lambda found: store.update_namespace(found.name, None),
+                    on_relist,
+                ),
+                self._of_kind("Topic"),
+                # kopf watches those of the operator's namespace.
+                self._of_kind("Cluster", fieldSelector=f"metadata.namespace!={store.operator_namespace}"),
+            ]
+
+    async def refresh(self) -> None:
+        """List everything, including the Clusters that kopf will watch.
+
+        Raises ``ApiError`` for an error that does not concern one watched namespace only.
+        """
+        # Without the whole list, a Topic that names no cluster would be applied to the first Cluster that arrives.
+        await self._of_kind("Cluster", self._store.operator_namespace).refresh()
+        for informer in self._by_namespace[""]:
+            await informer.refresh()
+        await self._check_namespaces()
+
+    async def run(self) -> None:
+        """Run all informers until cancelled, and check the watched namespaces; call ``refresh`` before."""
+        started: set[Informer[Any]] = set()
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                informers = {each for several in self._by_namespace.values() for each in several}
+                for each in informers - started:
+                    tasks.create_task(each.run())
+                started = informers
+                retry = min(self._period, NAMESPACE_RETRY_INTERVAL_S)
+                await asyncio.sleep(retry if self._unavailable else self._period)
+                try:
+                    await self._check_namespaces()
+                except ApiError as error:
+                    log.warning("the watched namespaces cannot be checked", extra={"error": str(error)})
+
+    def _of_kind(self, kind: str, namespace: str = "", **params: str) -> Informer[Resource]:
+        def parse(body: dict[str, Any], previous: Resource | None) -> Resource:
+            body["metadata"].pop("managedFields", None)  # a third of a body, which nothing here reads
+            return parse_resource({**body, "kind": kind, "apiVersion": load.API_VERSION}, previous)
+
+        store, path = self._store, collection_path(kind, namespace)
+        return Informer(self._api, path, parse, store.upsert, store.remove, self._on_relist, **params)
+
+    async def _check_namespaces(self) -> None:
+        found = {name: await self._unavailable_reason(name) for name in self._namespaces}
+        self._unavailable = {name: why for name, why in found.items() if why}
+        self._on_unavailable(self._unavailable)
+
+    async def _unavailable_reason(self, name: str) -> str:
+        """Return why a namespace is unavailable; empty if it is available.
+
+        The rights are checked at the start, and while the namespace is unavailable. Its informers are created when it
+        is available for the first time. They stay then, so that a lost right removes no Topic.
+        """
+        try:
+            body = await self._api.get(f"/api/v1/namespaces/{name}")
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            self._store.update_namespace(name, None)
+            return NAMESPACE_NOT_FOUND
+        namespace = _parse_namespace(body)
+        self._store.update_namespace(name, namespace.labels, leaving=namespace.leaving)
+        informers = self._by_namespace.get(name)
+        unsure = informers is None or name in self._unavailable
+        if unsure and (missing := await missing_rights(self._api, [*namespace_rights(name)])):
+            # Only the first right: one condition has to hold the texts of all namespaces.
+            more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
+            return f"the operator's ServiceAccount may not {missing[0]}{more}"
+        if informers is None:
+            informers = [*self._namespace_informers(name)]
+            try:
+                for each in informers:
+                    await each.refresh()
+            except ApiError as error:
+                if name == self._store.operator_namespace or not error.forbidden:
+                    raise
+                return str(error)
+            self._by_namespace[name] = informers
+        return next((str(each.error) for each in informers if each.error and each.error.forbidden), "")
+
+    def _namespace_informers(self, name: str) -> Iterator[Informer[Any]]:
+        yield self._of_kind("Topic", name)
+        if name != self._store.operator_namespace:
+            yield self._of_kind("Cluster", name)

@@ -1,6 +1,10 @@
-"""The operator process: login, rights check, leader election, initial lists, watches, logging.
+"""The operator process: kopf's handlers, login, rights check, leader election, logging.
 
-The command line calls ``run``; it connects ``manager``, ``informer``, ``namespaces``, ``probes`` and the Lease.
+The command line calls ``run``, which runs kopf. kopf calls the handlers at the end of this module: at the start, to log
+in, for each event of a Cluster in the operator's namespace, and at the end. A handler only passes events on, so a
+failure of later work cannot lose an event. The operator uses no change-detecting handlers, timers or daemons of kopf:
+each would need a write and a finalizer for every object.
+
 SIGTERM ends the process in order: reconciliations in progress are finished, then the Lease is released. If the Lease is
 lost, the process exits at once: another replica may be active, and the lock in ZooKeeper refuses the pending writes of
 this process. The log on standard error has one JSON object per line, or text.
@@ -9,42 +13,42 @@ this process. The log on standard error has one JSON object per line, or text.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import itertools
 import logging
 import os
-import re
 import signal
 import socket
 import sys
-import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import kopf
 from pythonjsonlogger.json import JsonFormatter
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes import informer
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.lease import Lease, LeaseTimings
 from topiarist.kubernetes.api.rbac_check import IDENTITY_RIGHT, require_rights, required_rights
+from topiarist.kubernetes.informer import Informers
 from topiarist.kubernetes.manager import Manager
-from topiarist.kubernetes.namespaces import WatchedNamespaces
 from topiarist.kubernetes.probes import Probes
-from topiarist.text import printable
-
-WATCH_ERROR_INTERVAL_S = 60.0
-"""Minimum seconds between two log lines about failing watches."""
-
-_FAILED_ATTEMPT = re.compile(r"Request attempt #\d+/\d+ failed")
-_WATCH_FAILED_MESSAGE = "the API server cannot be watched: this is tried again until it can"
+from topiarist.kubernetes.status.writer import EventRecorder
+from topiarist.schema import load
 
 _JSON_FIELD_NAMES: Mapping[str, str] = {"levelname": "level", "name": "logger", "exc_info": "exception"}
 
+RETRY_DELAY_S = 2.0
+"""Seconds between two attempts to reach the API server at the start."""
+
+log = logging.getLogger(__name__)
+
 
 def configure_logging(log_format: str, level: str = "info") -> None:
-    """Configure logging as ``json`` or ``text`` from ``level`` up; of kopf only errors are logged."""
+    """Configure logging as ``json`` or ``text`` from ``level`` up; of kopf from ``warning`` up."""
     handler = logging.StreamHandler(sys.stderr)
     if log_format == "json":
         handler.setFormatter(
@@ -52,44 +56,9 @@ def configure_logging(log_format: str, level: str = "info") -> None:
         )
     else:
         handler.setFormatter(_TextFormatter("%(asctime)s %(levelname)s %(message)s"))
-    handler.addFilter(_WatchErrorFilter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # kopf logs each failed attempt of a watch twice, by this logger and under "watching": one line is enough.
-    logging.getLogger("kopf").setLevel(logging.ERROR)
-    logging.getLogger("kopf._cogs.clients.errors").setLevel(logging.CRITICAL)
+    logging.getLogger("kopf").setLevel(max(logging.WARNING, logging.getLogger().level))  # INFO: a line for each event
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-
-
-class _WatchErrorFilter(logging.Filter):
-    """A filter that limits kopf's log lines about failed watch attempts to one per minute.
-
-    Three watches that cannot connect log four lines per second. The remaining line gets a clear message.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._last_logged_at = -WATCH_ERROR_INTERVAL_S
-        self._dropped = 0
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to log a record; replace the message of a failed watch attempt."""
-        text = record.getMessage()
-        if not record.name.startswith("kopf") or not _FAILED_ATTEMPT.match(text):
-            return True
-        now = time.monotonic()
-        if now - self._last_logged_at < WATCH_ERROR_INTERVAL_S:
-            self._dropped += 1
-            return False
-        record.msg, record.args, record.levelno, record.levelname = (
-            _WATCH_FAILED_MESSAGE,
-            (),
-            logging.WARNING,
-            "WARNING",
-        )
-        record.exc_info = record.exc_text = None
-        vars(record).update(error=printable(text.partition(" -> ")[2] or text, 200), attempts=self._dropped + 1)
-        self._last_logged_at, self._dropped = now, 0
-        return True
 
 
 class _TextFormatter(logging.Formatter):
@@ -102,12 +71,6 @@ class _TextFormatter(logging.Formatter):
         return " ".join([super().format(record), *more])
 
 
-NAMESPACE_RETRY_INTERVAL_S = 15.0
-"""Seconds after which an unavailable namespace is checked again."""
-
-log = logging.getLogger(__name__)
-
-
 @dataclass(frozen=True, slots=True)
 class OperatorOptions:
     """The options of the operator process.
@@ -115,9 +78,8 @@ class OperatorOptions:
     ``namespaces`` are the watched namespaces; empty: all. An empty ``host`` means all addresses. An empty ``owner`` is
     derived from the uid of the Kubernetes cluster.
 
-    ``period`` is the number of seconds after which a cluster is reconciled without an event. ``relist`` is the number
-    of seconds after which everything is listed again, because an interrupted watch may miss a deletion. The
-    ``lease_*`` options are the seconds of ``LeaseTimings``.
+    ``period`` is the number of seconds after which a cluster is reconciled without an event. The ``lease_*`` options
+    are the seconds of ``LeaseTimings``.
     """
 
     namespace: str
@@ -129,7 +91,6 @@ class OperatorOptions:
     host: str = ""
     port: int = 8080
     period: float = 60.0
-    relist: float = 300.0
     log_format: str = "json"
     log_level: str = "info"
     lease_duration: float = 15.0
@@ -149,18 +110,7 @@ def run(options: OperatorOptions) -> int:
     """
     configure_logging(options.log_format, options.log_level)
     gc.enable()  # the command line disables it, because a short-lived process does not need it
-    try:
-        return asyncio.run(_run_operator(options))
-    except ExceptionGroup as group:
-        raise _root_error(group) from group
-
-
-def _root_error(group: ExceptionGroup[Exception]) -> Exception:
-    """Return the first error of a group: the other tasks were cancelled because of it."""
-    error: Exception = group
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
+    return asyncio.run(_run_kopf(options))
 
 
 def login() -> kopf.ConnectionInfo:
@@ -168,7 +118,7 @@ def login() -> kopf.ConnectionInfo:
 
     Raises ``CredentialsInvalid`` if there is neither, or the kubeconfig cannot be used.
     """
-    settings = informer.build_kopf_settings()
+    settings = kopf.OperatorSettings()
     try:
         found = kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(settings=settings)
     except (OSError, kopf.LoginError) as error:
@@ -180,124 +130,146 @@ def login() -> kopf.ConnectionInfo:
     return found
 
 
-async def _run_operator(options: OperatorOptions) -> int:
-    stop, ended_by = asyncio.Event(), list[int]()
-
-    def end(number: signal.Signals) -> None:
-        ended_by.append(number)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, end, number)
-    identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-    async with KubernetesClient(login) as api:
-        controller = Manager(api, options.namespace, options.operator_class, identity, options.period)
-        probes = Probes(controller.metrics.registry, controller.last_completed)
-        port = await probes.start(options.host, options.port)
-        log.info("listening", extra={"port": port})
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                work = tasks.create_task(_run_as_leader(options, api, controller, probes, identity))
-                await stop.wait()
-                work.cancel()
-        finally:
-            await probes.stop()
-    return 130 if ended_by[0] == signal.SIGINT else 0
-
-
-async def _run_as_leader(
-    options: OperatorOptions, api: KubernetesClient, manager: Manager, probes: Probes, identity: str
-) -> None:
-    """Check the rights, acquire the Lease, and run the manager.
-
-    The function returns only by an error or cancellation. There is no Lease without leader election. The process exits
-    with code 1 when the Lease is lost.
-    """
-    terms = LeaseTimings(options.lease_duration, options.lease_renewal, options.lease_retry)
-    lease = Lease(api, options.namespace, options.release, identity, terms) if options.leader_election else None
-    leader = manager.metrics.leader.labels(options.release)
-    leader.set(0)
-    rights = [*required_rights(options.namespace, options.watched_namespaces, lease=options.release if lease else "")]
-    if not options.owner:
-        rights.append(IDENTITY_RIGHT)
-    await _retry_until_answered(lambda: require_rights(api, rights))
-    await _retry_until_answered(lambda: _set_owner(options, api, manager))
-    if lease:
-        probes.ready = True  # a standby is ready: it only waits for the Lease
-
-        def waiting(holder: str) -> None:
-            log.info("waiting for the Lease", extra={"holder": holder})
-
-        await lease.acquire(waiting)
-        log.info("the Lease is ours")
-    leader.set(1)
+async def _run_kopf(options: OperatorOptions) -> int:
+    operator, others = _Operator(options), asyncio.all_tasks()
+    tasks = await kopf.spawn_tasks(
+        memo=kopf.Memo(operator=operator), namespaces=[options.namespace], standalone=True, stop_flag=operator.stopping
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):  # in place of kopf's: the exit code depends on the signal
+        asyncio.get_running_loop().add_signal_handler(number, operator.end_by, number)
     try:
-        async with asyncio.TaskGroup() as tasks:
-            if lease:
-                tasks.create_task(_hold_lease(lease))
-            places = WatchedNamespaces(options.watched_namespaces)
-            await _refresh_all(api, manager, places, is_first=True)
-            probes.ready = True
-            tasks.create_task(manager.run())
-            tasks.create_task(_relist_periodically(options, api, manager, places))
-            tasks.create_task(_watch_namespaces(manager, places))
-    finally:
-        if lease:
-            await asyncio.shield(lease.release())
+        await kopf.run_tasks(tasks, ignored=others)
+    except Exception as error:
+        message = f"watching the API server has ended: {error}"
+        operator.error = operator.error or TopiaristError(Reason.UNREACHABLE, message)
+    if operator.error:
+        raise operator.error
+    return operator.exit_code
 
 
-async def _set_owner(options: OperatorOptions, api: KubernetesClient, manager: Manager) -> None:
-    """Set the manager's owner, from the options or from the uid of ``kube-system``.
+class _Operator:
+    """The parts of the operator process, and its background tasks.
 
-    Two Kubernetes clusters that manage one Kafka cluster need different owners. The uid of ``kube-system`` is constant
-    for the life of a Kubernetes cluster; its first 8 characters distinguish the clusters. Raises
-    ``PrerequisiteMissing`` if there is no such namespace.
+    ``stopping`` ends kopf. ``error`` is the error that ends the process, if any.
     """
-    owner = options.owner
-    if not owner:
+
+    def __init__(self, options: OperatorOptions) -> None:
+        self._options = options
+        self.stopping = asyncio.Event()
+        self.exit_code = 0
+        self.error: BaseException | None = None
+        self.events = EventRecorder()
+        self.instance = f"{socket.gethostname()}_{uuid.uuid4()}"
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._api = api = KubernetesClient(login)
+        self.manager = Manager(api, options.namespace, options.operator_class, options.period, self.events.record)
+        self._probes = Probes(self.manager.metrics.registry, self.manager.last_completed)
+        self._lease: Lease | None = None
+        self._stack = contextlib.AsyncExitStack()
+
+    def end_by(self, number: signal.Signals) -> None:
+        """End the process because of a signal."""
+        self.exit_code = 130 if number == signal.SIGINT else 0
+        self.stopping.set()
+
+    async def begin(self) -> None:
+        """Start everything; return when this process leads and has listed all resources.
+
+        kopf watches nothing before. Raises ``TopiaristError`` if the operator cannot start.
+        """
         try:
-            uid = (await api.get(f"/api/v1/namespaces/{IDENTITY_RIGHT.name}"))["metadata"]["uid"]
-        except ApiError as error:
-            if not error.not_found:
-                raise
-            message = f"there is no namespace {IDENTITY_RIGHT.name}, by which Kubernetes clusters are told apart"
-            raise TopiaristError(Reason.PREREQUISITE_MISSING, message, "say whose the records are: --owner") from error
-        owner = f"k8s/{uid[:8]}/{options.namespace}/{options.release}"
-    manager.set_owner(owner)
-    log.info("serving", extra={"owner": owner, "class": options.operator_class})
+            await self._stack.enter_async_context(self._api)
+            await self._start_parts()
+        except BaseException as error:  # kopf does not call the cleanup handler if the start fails or is cancelled
+            if not isinstance(error, asyncio.CancelledError):
+                self.error = error
+            await asyncio.shield(self.end())
+            raise
+
+    async def end(self) -> None:
+        """Finish the reconciliations in progress, then end everything and release the Lease."""
+        self.stopping.set()  # otherwise kopf waits 5 seconds for its own task that waits for this
+        await self.manager.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._lease:
+            await self._lease.release()
+        await self._stack.aclose()
+
+    async def _start_parts(self) -> None:
+        options, api, manager = self._options, self._api, self.manager
+        port = await self._probes.start(options.host, options.port)
+        self._stack.push_async_callback(self._probes.stop)
+        log.info("listening", extra={"port": port})
+        leader = manager.metrics.leader.labels(options.release)
+        leader.set(0)
+        lease_name = options.release if options.leader_election else ""
+        rights = [*required_rights(options.namespace, options.watched_namespaces, lease=lease_name)]
+        if not options.owner:
+            rights.append(IDENTITY_RIGHT)
+        await _retry_until_answered(lambda: require_rights(api, rights))
+        await _retry_until_answered(self._set_owner)
+        if options.leader_election:
+            self._probes.ready = True  # a standby is ready: it only waits for the Lease
+            timings = LeaseTimings(options.lease_duration, options.lease_renewal, options.lease_retry)
+            self._lease = Lease(api, options.namespace, options.release, self.instance, timings)
+            await self._lease.acquire(lambda holder: log.info("waiting for the Lease", extra={"holder": holder}))
+            log.info("the Lease is acquired")
+            self._spawn(_hold_lease(self._lease))
+        leader.set(1)
+        informers = Informers(
+            api,
+            manager.store,
+            options.watched_namespaces,
+            options.period,
+            on_relist=manager.enqueue_all,
+            on_unavailable=manager.set_unavailable_namespaces,
+        )
+        await _retry_until_answered(informers.refresh)
+        self._probes.ready = True
+        manager.start()
+        self._spawn(informers.run())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a background task; its failure ends the process."""
+
+        def done(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            if not task.cancelled() and (error := task.exception()):
+                self.error = self.error or error
+                self.stopping.set()
+
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(done)
+
+    async def _set_owner(self) -> None:
+        """Set the manager's owner, from the options or from the uid of ``kube-system``.
+
+        Two Kubernetes clusters that manage one Kafka cluster need different owners. The uid of ``kube-system`` is
+        constant for the life of a Kubernetes cluster; its first 8 characters distinguish the clusters. Raises
+        ``PrerequisiteMissing`` if there is no such namespace.
+        """
+        options, owner = self._options, self._options.owner
+        if not owner:
+            try:
+                uid = (await self._api.get(f"/api/v1/namespaces/{IDENTITY_RIGHT.name}"))["metadata"]["uid"]
+            except ApiError as error:
+                if not error.not_found:
+                    raise
+                message = f"there is no namespace {IDENTITY_RIGHT.name}, whose uid identifies a Kubernetes cluster"
+                hint = "set the owner of the records: --owner"
+                raise TopiaristError(Reason.PREREQUISITE_MISSING, message, hint) from error
+            owner = f"k8s/{uid[:8]}/{options.namespace}/{options.release}"
+        self.manager.set_owner(owner)
+        log.info("serving", extra={"owner": owner, "class": options.operator_class})
 
 
 async def _hold_lease(lease: Lease) -> None:
     await lease.renew_until_lost()
-    log.error("the Lease is lost: another replica may be at work, this one ends")
+    log.error("the Lease is lost: another replica may be active, this process ends")
     os._exit(1)
-
-
-async def _refresh_all(
-    api: KubernetesClient, manager: Manager, namespaces: WatchedNamespaces, *, is_first: bool = False
-) -> None:
-    """List all resources into the store; retry until the API server answers."""
-    await _retry_until_answered(lambda: namespaces.refresh(manager.store, api, first=is_first))
-    manager.set_unavailable_namespaces(namespaces.unavailable)
-
-
-async def _watch_namespaces(manager: Manager, namespaces: WatchedNamespaces) -> None:
-    """Watch the available namespaces; restart the watch when their set changes.
-
-    Raises ``TopiaristError`` if the watch ends.
-    """
-    while True:
-        namespaces.changed.clear()
-        watching = asyncio.create_task(informer.watch(manager.store, login, namespaces.available))
-        changed = asyncio.create_task(namespaces.changed.wait())
-        try:
-            await asyncio.wait((watching, changed), return_when=asyncio.FIRST_COMPLETED)
-            if watching.done():
-                watching.result()
-        finally:
-            changed.cancel()
-            watching.cancel()
-            await asyncio.gather(watching, changed, return_exceptions=True)
 
 
 async def _retry_until_answered(call: Callable[[], Awaitable[None]]) -> None:
@@ -310,20 +282,52 @@ async def _retry_until_answered(call: Callable[[], Awaitable[None]]) -> None:
             return await call()
         except ApiError as error:
             if error.not_found:
-                message = f"the API server does not know our kinds: {error}"
+                message = f"the API server does not know topiarist's kinds: {error}"
                 hint = "install the definitions: kubectl apply --server-side -f manifests/crds"
                 raise TopiaristError(Reason.PREREQUISITE_MISSING, message, hint) from error
             if not error.retryable:
                 raise TopiaristError(Reason.NO_PERMISSION, str(error)) from error
-            log.warning("the API server cannot be asked", extra={"error": str(error)})
-            await asyncio.sleep(2.0)
+            log.warning("the API server does not answer", extra={"error": str(error)})
+            await asyncio.sleep(RETRY_DELAY_S)
 
 
-async def _relist_periodically(
-    options: OperatorOptions, api: KubernetesClient, manager: Manager, namespaces: WatchedNamespaces
-) -> None:
-    while True:
-        await asyncio.sleep(
-            min(options.relist, NAMESPACE_RETRY_INTERVAL_S) if namespaces.unavailable else options.relist
-        )
-        await _refresh_all(api, manager, namespaces)
+@kopf.on.startup(errors=kopf.ErrorsMode.PERMANENT)
+async def begin(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> None:
+    """Configure kopf and start the operator. A standby stays in this handler until it holds the Lease."""
+    operator: _Operator = memo.operator
+    settings.scanning.disabled = True  # the kinds are fixed, and the operator has no right to list definitions
+    settings.watching.server_timeout = 600
+    settings.watching.inactivity_timeout = 90  # bookmarks arrive about once a minute
+    settings.networking.request_timeout, settings.networking.connect_timeout = 30, 10
+    # Forever: after its last attempt kopf ends the whole operator if the API server answers with an error.
+    settings.networking.error_backoffs = itertools.repeat(2.0)
+    settings.posting.default_backoffs = (1, 2, 4, 8)
+    settings.posting.worker_limit = 8
+    settings.posting.idle_timeout = 0.01  # a worker that waits for more Events of its object blocks other objects
+    settings.posting.reporting_component = f"{load.API_GROUP}/operator"
+    settings.posting.reporting_instance = operator.instance
+    settings.posting.event_name_prefix = "topiarist-"
+    try:
+        await operator.begin()
+    except Exception as error:
+        raise kopf.PermanentError(str(error)) from error
+
+
+@kopf.on.login()
+def log_in(**_: Any) -> kopf.ConnectionInfo:
+    """Log kopf in."""
+    return login()
+
+
+@kopf.on.event(load.API_GROUP, "v1", "clusters")
+async def on_cluster(type: str | None, body: kopf.Body, memo: kopf.Memo, **_: Any) -> None:
+    """Pass an event of a Cluster in the operator's namespace on to the manager."""
+    operator: _Operator = memo.operator
+    operator.events.attach()
+    operator.manager.on_cluster_event(body, deleted=type == "DELETED")
+
+
+@kopf.on.cleanup()
+async def end(memo: kopf.Memo, **_: Any) -> None:
+    """End the operator; kopf has ended its watches before."""
+    await memo.operator.end()

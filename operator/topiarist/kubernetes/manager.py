@@ -1,8 +1,8 @@
 """The manager of the clusters' work loops, which writes the results of each reconciliation.
 
-``main`` creates it. ``informer`` fills its ``Store``, which enqueues clusters here. A reconciliation
-(``cluster_worker``) takes the present content of the store and works in a thread. Its results yield statuses,
-finalizers, Events and metrics.
+``main`` creates it. Informers and kopf's Cluster handler fill its ``Store``, which enqueues clusters here. A
+reconciliation (``cluster_worker``) takes the present content of the store and works in a thread. Its results yield
+statuses, finalizers, Events and metrics.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import asyncio
 import logging
 import tempfile
 import time
-from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from topiarist.errors import TopiaristError
 from topiarist.kubernetes.api import clock
-from topiarist.kubernetes.api.client import KubernetesClient
-from topiarist.kubernetes.api.resources import Resource
+from topiarist.kubernetes.api.client import ApiError, KubernetesClient
+from topiarist.kubernetes.api.resources import FINALIZER, Resource, collection_path, parse_resource
 from topiarist.kubernetes.cache import UNASSIGNED, ResourceId, ResourceKey, Store
 from topiarist.kubernetes.cluster_worker import ClusterSession, ClusterWorker
 from topiarist.kubernetes.metrics import Metrics
@@ -27,13 +27,17 @@ from topiarist.kubernetes.policy_cache import PolicyCache, errors_of_policy
 from topiarist.kubernetes.reconciler import ReconcileResult, TopicResult, recent_deletions
 from topiarist.kubernetes.status.cluster import cluster_status, policy_status
 from topiarist.kubernetes.status.events import Event, annotation_events, cluster_events, topic_events, unusable_events
-from topiarist.kubernetes.status.finalizers import required_finalizers
+from topiarist.kubernetes.status.finalizers import needs_finalizer
 from topiarist.kubernetes.status.topic import topic_status
 from topiarist.kubernetes.status.writer import StatusWriter
 from topiarist.kubernetes.work_loop import Requeue, WorkLoop
 from topiarist.output.change_details import describe_changes
 
+CLUSTER_READ_TIMEOUT_S = 5.0
+"""Seconds to wait for the present Cluster before a reconciliation; without it the last known one is used."""
+
 Writes = Iterator[Coroutine[Any, Any, None]]
+Events = list[tuple[Resource, Event]]
 
 log = logging.getLogger(__name__)
 
@@ -41,11 +45,16 @@ log = logging.getLogger(__name__)
 class Manager:
     """A manager of the work loops of all Clusters in the operator's namespace that have its class.
 
-    Call ``set_owner`` before ``run``.
+    Fill ``store`` and call ``set_owner`` before ``start``. ``record_event`` posts an Event about a resource.
     """
 
     def __init__(
-        self, api: KubernetesClient, operator_namespace: str, operator_class: str, instance: str, period: float
+        self,
+        api: KubernetesClient,
+        operator_namespace: str,
+        operator_class: str,
+        period: float,
+        record_event: Callable[[Resource, Event], None],
     ) -> None:
         self.store = Store(operator_namespace, self._enqueue, operator_class)
         self.metrics = Metrics(
@@ -57,7 +66,8 @@ class Manager:
         self._api = api
         self._owner = ""
         self._logged_other_releases: Mapping[ResourceId, str] = {}
-        self._status_writer = StatusWriter(api, self.store.on_write_response, instance)
+        self._record_event = record_event
+        self._status_writer = StatusWriter(api, self.store.on_write_response)
         self._policy_cache = PolicyCache()
         self._results: dict[str, Mapping[ResourceKey, TopicResult]] = {}
         self._read_errors: dict[str, TopiaristError] = {}
@@ -66,25 +76,40 @@ class Manager:
         self._pending_writes: set[ResourceKey] = set()
         self._emitted_warnings: dict[ResourceKey, Collection[Event]] = {}
         self._cluster_inventory: dict[str, tuple[bool, frozenset[str]]] = {}
+        self._secrets_folder: tempfile.TemporaryDirectory[str] | None = None
         self._stopping = False
 
     def set_owner(self, owner: str) -> None:
         """Set the owner that is written to every ownership record and status."""
         self._owner = self.store.owner = owner
 
-    async def run(self) -> None:
-        """Run all work loops until cancelled; reconciliations in progress are finished first."""
-        with tempfile.TemporaryDirectory(prefix="topiarist-") as folder:
-            rest = asyncio.create_task(self._make_unassigned_loop().run())
-            try:
-                while True:
-                    await self._sync_loops(Path(folder))
-                    await asyncio.sleep(1.0)
-            finally:
-                self._stopping = True
-                for loop in self._loops.values():
-                    loop.stop()
-                await asyncio.gather(rest, *self._tasks.values(), return_exceptions=True)
+    def start(self) -> None:
+        """Start a work loop for each Cluster in the store, and one for Topics without a cluster and for Policies."""
+        self._secrets_folder = tempfile.TemporaryDirectory(prefix="topiarist-")
+        self._start_loop(UNASSIGNED, WorkLoop(self._reconcile_unassigned, self._period))
+        for name in self.store.clusters:
+            self._enqueue(name)
+
+    async def stop(self) -> None:
+        """Stop all work loops; reconciliations in progress are finished first."""
+        self._stopping = True
+        for loop in self._loops.values():
+            loop.stop()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        if self._secrets_folder:
+            self._secrets_folder.cleanup()
+
+    def on_cluster_event(self, body: Mapping[str, Any], *, deleted: bool) -> None:
+        """Update the store with a Cluster that was created, changed or deleted."""
+        found = parse_resource(
+            body, self.store.find("Cluster", body["metadata"]["namespace"], body["metadata"]["name"])
+        )
+        (self.store.remove if deleted else self.store.upsert)(found)
+
+    def enqueue_all(self) -> None:
+        """Request a reconciliation of everything."""
+        for name in [*self._loops]:
+            self._enqueue(name)
 
     def set_unavailable_namespaces(self, namespaces: Mapping[str, str]) -> None:
         """Set the unavailable watched namespaces, each with the reason.
@@ -95,55 +120,43 @@ class Manager:
             return
         for name, why in namespaces.items():
             if why != self._unavailable_namespaces.get(name):
-                log.warning("a watched namespace is away", extra={"namespace": name, "why": why})
+                log.warning("a watched namespace is unavailable", extra={"namespace": name, "why": why})
         for name in self._unavailable_namespaces.keys() - namespaces.keys():
-            log.info("a watched namespace is back", extra={"namespace": name})
+            log.info("a watched namespace is available again", extra={"namespace": name})
         self._unavailable_namespaces = dict(namespaces)
         self.metrics.set_unavailable_namespaces(namespaces)
-        for name in self._loops:
-            self._enqueue(name)
+        self.enqueue_all()
 
     def last_completed(self) -> Iterator[tuple[str, float]]:
         """Yield each cluster with the ``time.monotonic`` time of its last completed reconciliation."""
         return ((name, loop.last_completed_at) for name, loop in self._loops.items())
 
     def _enqueue(self, name: str) -> None:
-        if name in self._loops:
-            self._loops[name].enqueue()
+        """Request a reconciliation of a cluster; start the loop of a new Cluster, stop that of a removed one."""
+        loop = self._loops.get(name)
+        if loop is not None:
+            (loop.enqueue if name in self.store.clusters or name == UNASSIGNED else loop.stop)()
+        elif name in self.store.clusters and self._secrets_folder and not self._stopping:
+            session = ClusterSession(self._owner, Path(self._secrets_folder.name))
+            worker = ClusterWorker(self._api, self._policy_cache, session, lambda: self._stopping)
+            self._start_loop(name, WorkLoop(lambda: self._reconcile(name, worker), self._period), worker)
 
-    def _make_unassigned_loop(self) -> WorkLoop:
-        """Create the loop for Policies and for Topics without a target cluster."""
-        loop = self._loops[UNASSIGNED] = WorkLoop(self._reconcile_unassigned, self._period)
-        return loop
-
-    async def _sync_loops(self, folder: Path) -> None:
-        """Start a loop for each new Cluster, stop those of removed Clusters.
-
-        The end of a loop is not awaited: a later call removes the cluster.
-        """
-        for name, task in [*self._tasks.items()]:
-            if name not in self.store.clusters:
-                self._loops[name].stop()
-            if task.done():
-                self._remove_cluster(name)
-        for name in self.store.clusters.keys() - self._tasks.keys():
-            round_ = ClusterWorker(
-                self._api, self._policy_cache, ClusterSession(self._owner, folder), lambda: self._stopping
-            )
-            self._tasks[name] = asyncio.create_task(self._run_loop(name, round_), name=f"cluster {name}")
-
-    async def _run_loop(self, name: str, round_: ClusterWorker) -> None:
-        """Run the loop of one cluster to its end, then close its worker."""
-        loop = self._loops[name] = WorkLoop(lambda: self._reconcile(name, round_), self._period)
-        try:
+    def _start_loop(self, name: str, loop: WorkLoop, worker: ClusterWorker | None = None) -> None:
+        async def run() -> None:
             await loop.run()
-        finally:
-            await round_.close()
+            if worker:
+                await worker.close()
+                if not self._stopping:
+                    self._remove_cluster(name)
+
+        self._loops[name] = loop
+        self._tasks[name] = asyncio.create_task(run(), name=f"cluster {name}")
 
     def _remove_cluster(self, name: str) -> None:
         """Remove a cluster after its loop has ended.
 
-        The unassigned loop then updates the statuses of its Topics.
+        The unassigned loop then updates the statuses of its Topics. A Cluster of this name that was created since gets
+        a loop only now: two loops would use one ZooKeeper lock and one set of results.
         """
         del self._loops[name], self._tasks[name]
         self._topics_of_removed_clusters.update(self._results.pop(name, {}))
@@ -152,24 +165,56 @@ class Manager:
         self._policy_cache.rule_errors.pop(name, None)
         self.metrics.remove_cluster(name)
         self._enqueue(UNASSIGNED)
+        self._enqueue(name)
 
-    async def _reconcile(self, name: str, round_: ClusterWorker) -> Requeue:
-        """Reconcile one cluster and write the results."""
-        home = self.store.clusters.get(name)
+    async def _reconcile(self, name: str, worker: ClusterWorker) -> Requeue:
+        home = await self._refresh_cluster(name)
         if home is None:
             return Requeue.AFTER_PERIOD
         begun, before = time.monotonic(), self._results.get(name, {})
-        seen = await round_.reconcile(self.store, home, self._owner)
-        views = {view.candidate.resource.key: view for view in seen.topic_results}
-        changed = self._changed_topics(name, before, views, seen.error)
-        self._results[name] = views
-        self.metrics.record_reconcile(name, seen, before.values(), time.monotonic() - begun, clock.now())
-        self.metrics.count_zookeeper_requests(name, round_.new_requests())
-        _log_changes(name, seen)
-        await self._status_writer.run_all(chain(self._cluster_writes(home, seen), self._topic_writes(changed, name)))
-        if seen.error:
+        result = await worker.reconcile(self.store, home, self._owner)
+        results = {each.candidate.resource.key: each for each in result.topic_results}
+        changed = self._changed_topics(name, before, results, result.error)
+        self._results[name] = results
+        self.metrics.record_reconcile(name, result, before.values(), time.monotonic() - begun, clock.now())
+        self.metrics.count_zookeeper_requests(name, worker.new_requests())
+        for each in result.topic_results:
+            if each.outcome and each.plan:
+                what = {"cluster": name, "topic": each.outcome.topic, "changes": describe_changes(each.plan.changes)}
+                log.info(each.outcome.message or each.outcome.result.value, extra=what)
+        events: Events = []
+        await self._write(
+            chain(self._cluster_writes(home, result, events), self._topic_writes(changed, events, name)), events
+        )
+        if result.error:
             return Requeue.AFTER_BACKOFF
-        return Requeue.SOON if any(view.is_in_progress for view in seen.topic_results) else Requeue.AFTER_PERIOD
+        return Requeue.SOON if any(each.is_in_progress for each in result.topic_results) else Requeue.AFTER_PERIOD
+
+    async def _refresh_cluster(self, name: str) -> Resource | None:
+        """Read a Cluster from the API server and return it; return None if it was deleted.
+
+        kopf does not notice a deletion while its watch is interrupted. If the API server does not answer, the cluster
+        is reconciled with the last known spec.
+        """
+        home = self.store.clusters.get(name)
+        if home is None:
+            return None
+        try:
+            async with asyncio.timeout(CLUSTER_READ_TIMEOUT_S):
+                body = await self._api.get(f"{collection_path('Cluster', home.namespace)}/{name}")
+            self.store.upsert(parse_resource(body, home))
+        except TimeoutError:
+            pass
+        except ApiError as error:
+            if error.not_found:
+                self.store.remove(home)
+        return self.store.clusters.get(name)
+
+    async def _write(self, writes: Writes, events: Events) -> None:
+        await self._status_writer.run_all(writes)
+        # Events last: if the operator is killed in between, the status still has the change, and no Event is repeated.
+        for about, event in events:
+            self._record_event(about, event)
 
     def _changed_topics(
         self,
@@ -194,80 +239,72 @@ class Manager:
         new = [key for key, view in views.items() if before.get(key) != view]
         return {*new, *(before.keys() - views.keys()), *(self._pending_writes & views.keys())}
 
-    def _cluster_writes(self, home: Resource, seen: ReconcileResult) -> Writes:
-        """Yield the writes for a Cluster: Events, then its status if it has changed."""
+    def _cluster_writes(self, home: Resource, result: ReconcileResult, events: Events) -> Writes:
         now = clock.now()
-        deletions = recent_deletions(home, None, self._owner, now) if seen.deletions is None else seen.deletions
-        status = {**cluster_status(home, seen, deletions, now, self._unavailable_namespaces), "operator": self._owner}
-        for event in chain(cluster_events(home, status), annotation_events(home, status)):
-            yield self._status_writer.create_event(home, event)
+        deletions = recent_deletions(home, None, self._owner, now) if result.deletions is None else result.deletions
+        status = {**cluster_status(home, result, deletions, now, self._unavailable_namespaces), "operator": self._owner}
+        events += [(home, event) for event in chain(cluster_events(home, status), annotation_events(home, status))]
         if status != home.status:
             yield self._status_writer.write_status(home, status)
 
-    def _topic_writes(self, keys: Iterable[ResourceKey], cluster: str = "") -> Writes:
-        """Yield the writes for Topics: statuses and finalizers, then the Events of ``cluster``."""
-        now, known, happened = clock.format_time(clock.now()), not self.store.unreadable_clusters, []
+    def _topic_writes(self, keys: Iterable[ResourceKey], events: Events, cluster: str = "") -> Writes:
+        """Yield the writes of Topics' statuses and finalizers; add the Events of ``cluster`` to ``events``."""
+        now, known = clock.format_time(clock.now()), not self.store.unreadable_clusters
         for key in keys:
             topic = self.store.topics.get(key)
             if topic is None:
                 self._pending_writes.discard(key)
                 self._emitted_warnings.pop(key, None)
                 continue
-            views = {name: self._results.get(name, {}).get(key) for name in self.store.target_clusters(topic)}
-            view = views.get(cluster)
-            happened += (
-                [(topic, event) for event in topic_events(cluster, topic.status_on(cluster), view)] if view else []
-            )
-            status = topic_status(topic, views, self._read_errors, now, self.store.clusters)
+            results = {name: self._results.get(name, {}).get(key) for name in self.store.target_clusters(topic)}
+            if result := results.get(cluster):
+                events += [(topic, event) for event in topic_events(cluster, topic.status_on(cluster), result)]
+            status = topic_status(topic, results, self._read_errors, now, self.store.clusters)
             status = {**status, "operator": self._owner}
-            wanted = required_finalizers(
-                topic, views, all_clusters_known=known and not self.store.has_ambiguous_target(topic)
+            finalizer = needs_finalizer(
+                topic, results, all_clusters_known=known and not self.store.has_ambiguous_target(topic)
             )
             # A write may fail: the Topic stays pending until there is nothing left to write.
-            settled = status == topic.status and wanted == topic.finalizers
+            settled = status == topic.status and finalizer == (FINALIZER in topic.finalizers)
             if not settled:
-                yield self._status_writer.write_topic(topic, status, wanted)
+                yield self._status_writer.write_topic(topic, status, finalizer=finalizer)
             (self._pending_writes.discard if settled else self._pending_writes.add)(key)
             if settled:
                 self._emitted_warnings.pop(key, None)
-            standing = [*unusable_events(topic, status)]
-            told = self._emitted_warnings.get(key, ())
-            happened += [(topic, event) for event in standing if event not in told]
-            if standing:  # two loops may handle the Topic before its status is written
-                self._emitted_warnings[key] = standing
-        yield from (self._status_writer.create_event(topic, event) for topic, event in happened)
+            warnings = [*unusable_events(topic, status)]
+            emitted = self._emitted_warnings.get(key, ())
+            events += [(topic, event) for event in warnings if event not in emitted]
+            if warnings:  # two loops may handle the Topic before its status is written
+                self._emitted_warnings[key] = warnings
 
     async def _reconcile_unassigned(self) -> Requeue:
         """Write the statuses of Policies, and of Topics without an existing cluster."""
-        rules, faults = self.store.parsed_policies(), list[str]()
+        rules, errors = self.store.parsed_policies(), list[str]()
         if rules:  # in a thread: compiling rules would block the event loop
-            faults += await asyncio.to_thread(self._policy_cache.check_rules, rules)
-        faults += [fault for found in self._policy_cache.rule_errors.values() for fault in found]
-        statuses = [
-            (policy, policy_status(policy, list(dict.fromkeys(errors_of_policy(policy.name, faults))), clock.now()))
-            for policy in self.store.policies.values()
-        ]
-        statuses = [(policy, {**status, "operator": self._owner}) for policy, status in statuses]
-        works = (
-            self._status_writer.write_status(policy, status) for policy, status in statuses if status != policy.status
-        )
-        happened = (
-            self._status_writer.create_event(policy, event)
-            for policy, status in statuses
-            for event in unusable_events(policy, status)
-        )
-        homeless = [*self.store.untargeted_topics()]
-        self.metrics.set_unassigned_topics(homeless)
+            errors += await asyncio.to_thread(self._policy_cache.check_rules, rules)
+        errors += [error for found in self._policy_cache.rule_errors.values() for error in found]
+        events: Events = []
+        untargeted = [*self.store.untargeted_topics()]
+        self.metrics.set_unassigned_topics(untargeted)
         left = (
             key
             for key in self._topics_of_removed_clusters
             if (topic := self.store.topics.get(key)) and not self.store.is_of_other_release(topic)
         )
-        topics = {*left, *(topic.key for topic in homeless)}
+        topics = {*left, *(topic.key for topic in untargeted)}
         self._topics_of_removed_clusters.clear()
         self._report_other_releases()
-        await self._status_writer.run_all(chain(works, happened, self._topic_writes(topics)))
+        errors = list(dict.fromkeys(errors))
+        await self._write(chain(self._policy_writes(errors, events), self._topic_writes(topics, events)), events)
         return Requeue.AFTER_PERIOD
+
+    def _policy_writes(self, errors: Sequence[str], events: Events) -> Writes:
+        for policy in [*self.store.policies.values()]:
+            status = policy_status(policy, errors_of_policy(policy.name, errors), clock.now())
+            status = {**status, "operator": self._owner}
+            events += [(policy, event) for event in unusable_events(policy, status)]
+            if status != policy.status:
+                yield self._status_writer.write_status(policy, status)
 
     def _report_other_releases(self) -> None:
         """Log and count the resources in this operator's scope that another release serves.
@@ -278,16 +315,9 @@ class Manager:
         for (kind, namespace, name), holder in held.items():
             if self._logged_other_releases.get((kind, namespace, name)) != holder:
                 log.warning(
-                    "another release serves this: it is left alone. Give one of the two a class, or other namespaces",
+                    "another release serves this resource, so this one does not change it. "
+                    "Give one of the two a class, or other namespaces",
                     extra={"kind": kind, "namespace": namespace, "resource": name, "holder": holder},
                 )
         self._logged_other_releases = held
         self.metrics.set_other_release_resources(held)
-
-
-def _log_changes(cluster: str, result: ReconcileResult) -> None:
-    """Log the outcome of each topic that a reconciliation has written or tried to write."""
-    for view in result.topic_results:
-        if view.outcome and view.plan:
-            what = {"cluster": cluster, "topic": view.outcome.topic, "changes": describe_changes(view.plan.changes)}
-            log.info(view.outcome.message or view.outcome.result.value, extra=what)

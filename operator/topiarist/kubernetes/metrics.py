@@ -22,7 +22,6 @@ from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicRes
 from topiarist.kubernetes.work_loop import WorkLoop
 from topiarist.model.plan import (
     AddPartitions,
-    Change,
     CreateTopic,
     DeleteTopic,
     Nudge,
@@ -111,8 +110,7 @@ class Metrics:
         )
         build = Gauge("topiarist_build_info", "1, with the version.", ["version"], registry=registry)
         build.labels(__version__).set(1)
-        registry.register(_WorkQueueCollector(loops))
-        registry.register(_ApiRequestCollector(requests))
+        registry.register(_LiveCollector(loops, requests))
 
     def record_reconcile(
         self, cluster: str, seen: ReconcileResult, before: Iterable[TopicResult], seconds: float, now: datetime
@@ -139,7 +137,9 @@ class Metrics:
                 for change in view.plan.changes:
                     self._changes.labels(cluster, _ACTIONS[type(change)], view.outcome.result.value).inc()
             if view.state is SyncState.DRIFTED and view.candidate.resource.key not in drifted:
-                for kind in _drifted_actions(view):
+                drift = [refusal for refusal in view.refusals if refusal.reason is Reason.DRIFT_DETECTED]
+                withheld = [change for refusal in drift for change in refusal.withheld]
+                for kind in {_ACTIONS[type(change)] for change in withheld}:
                     self._drift.labels(cluster, kind).inc()
 
     def set_unassigned_topics(self, topics: Iterable[Resource]) -> None:
@@ -174,42 +174,30 @@ class Metrics:
             metric.remove_by_labels({"cluster": cluster})
 
 
-class _WorkQueueCollector(Collector):
-    """A collector that reports the clusters as a work queue: depth, additions, retries."""
+class _LiveCollector(Collector):
+    """A collector of values that are read when they are served.
 
-    def __init__(self, loops: Callable[[], Mapping[str, WorkLoop]]) -> None:
+    They are the clusters as a work queue, and the requests to the API server under client-go's name, without watches.
+    """
+
+    def __init__(
+        self, loops: Callable[[], Mapping[str, WorkLoop]], requests: Callable[[], Mapping[tuple[str, str], int]]
+    ) -> None:
         self._loops = loops
+        self._requests = requests
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the present values of each work queue."""
+        """Yield the present values."""
         depth = GaugeMetricFamily("workqueue_depth", "1 if a pass is called for.", labels=["name"])
         adds = CounterMetricFamily("workqueue_adds", "Calls for a pass.", labels=["name"])
         retries = CounterMetricFamily("workqueue_retries", "Passes after one that failed.", labels=["name"])
+        answers = CounterMetricFamily(
+            "rest_client_requests", "Requests to the API server but watches.", labels=["method", "code"]
+        )
         for name, loop in self._loops().items():
             depth.add_metric([name], loop.is_queued)
             adds.add_metric([name], loop.enqueue_count)
             retries.add_metric([name], loop.retries)
-        yield from (depth, adds, retries)
-
-
-class _ApiRequestCollector(Collector):
-    """A collector of requests to the API server, under client-go's name; watches are not counted."""
-
-    def __init__(self, requests: Callable[[], Mapping[tuple[str, str], int]]) -> None:
-        self._requests = requests
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the present number of requests."""
-        found = CounterMetricFamily(
-            "rest_client_requests", "Requests to the API server but watches.", labels=["method", "code"]
-        )
         for (method, code), number in sorted(self._requests().items()):
-            found.add_metric([method, code], number)
-        yield found
-
-
-def _drifted_actions(result: TopicResult) -> set[str]:
-    held: list[Change] = [
-        change for refusal in result.refusals if refusal.reason is Reason.DRIFT_DETECTED for change in refusal.withheld
-    ]
-    return {_ACTIONS[type(change)] for change in held}
+            answers.add_metric([method, code], number)
+        yield from (depth, adds, retries, answers)

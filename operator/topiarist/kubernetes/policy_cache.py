@@ -41,8 +41,15 @@ class PolicyCache:
 
         ``unreadable`` names the Policies that cannot be read. ``found`` are the candidates of the cluster.
         """
-        guard = self._build_rule_filter(policies, spec, found)
-        return _withhold_all(f"Policy {unreadable[0]} cannot be read") if unreadable else guard
+        rule_filter = self._build_rule_filter(policies, spec, found)
+        if not unreadable:
+            return rule_filter
+        message, hint = (
+            f"Policy {unreadable[0]} cannot be read",
+            "correct or delete the Policy: until then nothing is changed",
+        )
+        issue = Issue(Reason.INVALID_MANIFEST, message, hint=hint)
+        return lambda plan: filter_changes(plan, lambda topic, change: issue)
 
     def check_rules(self, policies: Sequence[Policy]) -> Sequence[str]:
         """Return the errors in the rules of all policies, including those that apply to no Cluster."""
@@ -70,22 +77,21 @@ class PolicyCache:
         if not policies:
             self.rule_errors.pop(spec.name, None)
             return keep_all
-        court = self._compile_rules(policies)
-        bench = PolicyEvaluator(policies, manifest_annotations, court)
+        rules = self._compile_rules(policies)
+        evaluator = PolicyEvaluator(policies, manifest_annotations, rules)
         specs = tuple(each.spec for each in found if not each.refusals)
-        bench.evaluate(Desired({spec.name: specs}, {spec.name: spec}))
-        mine = [policy for policy in policies if policy.applies_to_cluster(spec)]
-        self._record_errors(spec, bench.errors())
+        evaluator.evaluate(Desired({spec.name: specs}, {spec.name: spec}))
+        of_cluster = [policy for policy in policies if policy.applies_to_cluster(spec)]
+        self._record_errors(spec, evaluator.errors())
 
-        def judged(plan: Plan) -> Plan:
-            left, late = bench.evaluate_plan(plan)
-            # Record again: evaluation, or another thread that shares the evaluator, may have disabled a rule meanwhile.
-            self._record_errors(spec, [*bench.errors(), *late.errors()])
-            return filter_changes(
-                left, lambda topic, _: _failed_rule_issue(topic, mine, court, (bench.evaluation_errors, late))
-            )
+        def filter_plan(plan: Plan) -> Plan:
+            left, late = evaluator.evaluate_plan(plan)
+            # Record again: evaluation, or another thread that shares the rules, may have disabled a rule meanwhile.
+            self._record_errors(spec, [*evaluator.errors(), *late.errors()])
+            errors = evaluator.evaluation_errors, late
+            return filter_changes(left, lambda topic, _: _failed_rule_issue(topic, of_cluster, rules, errors))
 
-        return judged
+        return filter_plan
 
     def _record_errors(self, spec: ClusterSpec, found: Iterable[Diagnostic]) -> None:
         self.rule_errors[spec.name] = broken = _format_diagnostics(found)
@@ -94,37 +100,29 @@ class PolicyCache:
 
 
 def _failed_rule_issue(
-    topic: TopicPlan, policies: Sequence[Policy], evaluator: RuleEvaluator, faults: Sequence[EvaluationErrors]
+    topic: TopicPlan, policies: Sequence[Policy], rules: RuleEvaluator, errors: Sequence[EvaluationErrors]
 ) -> Issue | None:
-    """Return a refusal for a topic with a deny rule that cannot be evaluated.
-
-    Return None if there is no such rule.
-    """
-    for rule, fault in _failed_rules(topic, policies, evaluator, faults):
+    """Return a refusal for a topic with a deny rule that cannot be evaluated; None if there is no such rule."""
+    for rule, error in _failed_rules(topic, policies, rules, errors):
         if rule.deny:
-            why = f"{rule.title}: cannot be judged: {fault.message}"
+            why = f"{rule.title}: cannot be judged: {error.message}"
             return Issue(Reason.POLICY_DENIED, why, hint=_HINT_FIX_POLICY)
     return None
 
 
 def _failed_rules(
-    topic: TopicPlan, policies: Sequence[Policy], evaluator: RuleEvaluator, faults: Sequence[EvaluationErrors]
+    topic: TopicPlan, policies: Sequence[Policy], rules: RuleEvaluator, errors: Sequence[EvaluationErrors]
 ) -> Iterator[tuple[Rule, RuleError]]:
     for policy in policies:
         if topic.spec is None or policy.applies_to_topic(topic.spec):
-            yield from ((rule, evaluator.rule_errors[rule]) for rule in policy.rules if rule in evaluator.rule_errors)
-    for found in faults:
+            yield from ((rule, rules.rule_errors[rule]) for rule in policy.rules if rule in rules.rule_errors)
+    for found in errors:
         yield from found.for_topic(topic.topic)
 
 
 def errors_of_policy(name: str, errors: Iterable[str]) -> list[str]:
     """Return the ``errors`` that are about rules of this Policy."""
     return [fault for fault in errors if fault.startswith(f"policy {name}, ")]
-
-
-def _withhold_all(message: str) -> PlanFilter:
-    found = Issue(Reason.INVALID_MANIFEST, message, hint="correct or delete the Policy: until then nothing is changed")
-    return lambda plan: filter_changes(plan, lambda topic, change: found)
 
 
 def _format_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[str]:

@@ -60,11 +60,13 @@ class Probes:
     async def _healthz(self, _: web.Request) -> web.Response:
         stuck = [name for name, ended in self._last_completed() if time.monotonic() - ended > RECONCILE_TIMEOUT_S]
         if stuck:
-            return web.Response(status=500, text=f"no pass has ended for too long: {', '.join(sorted(stuck))}\n")
+            return web.Response(status=500, text=f"no pass has completed for too long: {', '.join(sorted(stuck))}\n")
         return web.Response(text="ok\n")
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        return web.Response(text="ok\n") if self.ready else web.Response(status=503, text="not all seen yet\n")
+        return (
+            web.Response(text="ok\n") if self.ready else web.Response(status=503, text="not everything is listed yet\n")
+        )
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -25,8 +25,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.chain import apply_filters
 from topiarist.filters.external_changes import withhold_external_changes
 from topiarist.filters.permissions import PlanFilter, keep_all
-from topiarist.kubernetes import approval, consent
-from topiarist.kubernetes.annotations import is_paused
+from topiarist.kubernetes import approval
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.candidates import Candidate
@@ -194,38 +193,38 @@ def reconcile_cluster(
 
     A ``TopiaristError`` that ends the reconciliation is returned as ``error``, with the results obtained until then.
     """
-    objected = [
+    refused = [
         TopicResult(each, SyncState.REFUSED, refusals=each.refusals) for each in request.candidates if each.refusals
     ]
-    claims = {each.spec.topic: each for each in request.candidates if not each.refusals}
-    wanted = {topic: _desired_spec(each, request.cluster_resource) for topic, each in claims.items()}
+    candidates = {each.spec.topic: each for each in request.candidates if not each.refusals}
+    desired = {topic: _desired_spec(each, request.cluster_resource) for topic, each in candidates.items()}
     state, deletions = None, None
     try:
         state = cluster.read()
-        run = _run_options(request, claims, state)
+        run = _run_options(request, candidates, state)
         deletions = request.list_deletions(state)
         require_cluster_id(request.cluster.cluster_id, state.cluster_id)
-        specs = request.plan_cache.changed_specs(state, request.cluster, run, wanted.values())
+        specs = request.plan_cache.changed_specs(state, request.cluster, run, desired.values())
         plan = require_all_topics_planned(make_plan(state, request.cluster, specs, run), specs)
-        plan = _filter_plan(plan, request, claims, len(deletions))
+        plan = _filter_plan(plan, request, candidates, len(deletions))
     except TopiaristError as error:
-        return ReconcileResult(objected, state, None, error, deletions)
+        return ReconcileResult(refused, state, None, error, deletions)
     report = apply_plan(cluster, plan, stop=stop, throttle=pace)
     plans = {plan.topic: plan for plan in report.plan.topics}
     outcomes = {outcome.topic: outcome for outcome in report.outcomes}
-    views = [
-        _topic_result(each, wanted[topic], state.topics.get(topic), plans.get(topic), outcomes.get(topic))
-        for topic, each in claims.items()
+    results = [
+        _topic_result(each, desired[topic], state.topics.get(topic), plans.get(topic), outcomes.get(topic))
+        for topic, each in candidates.items()
     ]
     planned = {spec.topic for spec in specs}
-    views, unseen = _mark_uninitialized(cluster, request.cluster.name, views, planned)
-    ended = report.error or unseen
-    for view in views:
-        spec = view.candidate.spec
+    results, poll_error = _mark_uninitialized(cluster, request.cluster.name, results, planned)
+    ended_by = report.error or poll_error
+    for result in results:
+        spec = result.candidate.spec
         if spec.topic in planned:
-            calm = view.state in (SyncState.SYNCED, SyncState.ABSENT) and view.plan is None and ended is None
-            request.plan_cache.update(spec, view.actual, quiet=calm)
-    return ReconcileResult([*objected, *views], state, report, ended, deletions)
+            quiet = result.state in (SyncState.SYNCED, SyncState.ABSENT) and result.plan is None and ended_by is None
+            request.plan_cache.update(spec, result.actual, quiet=quiet)
+    return ReconcileResult([*refused, *results], state, report, ended_by, deletions)
 
 
 def _desired_spec(candidate: Candidate, cluster_resource: Resource) -> TopicSpec:
@@ -235,21 +234,21 @@ def _desired_spec(candidate: Candidate, cluster_resource: Resource) -> TopicSpec
     ``observe_only`` while the Topic or its Cluster is paused. A topic that is only observed is not deleted either.
     """
     resource, spec, _ = candidate
-    paused = is_paused(resource) or is_paused(cluster_resource)
+    paused = approval.is_paused(resource) or approval.is_paused(cluster_resource)
     leaving = resource.deleting and spec.manifest.spec.get("deletionPolicy") == "Delete"
     if not leaving and not paused:
         return spec
     return replace(spec, absent=spec.absent or leaving, observe_only=paused or spec.observe_only)
 
 
-def _run_options(request: ReconcileRequest, claims: Mapping[str, Candidate], state: ClusterState) -> RunOptions:
+def _run_options(request: ReconcileRequest, candidates: Mapping[str, Candidate], state: ClusterState) -> RunOptions:
     """Return the run options: the owner, and the topics with their owner's consent."""
 
     def agreed(annotation: str) -> tuple[str, ...]:
         return tuple(
             sorted(
                 topic
-                for topic, each in claims.items()
+                for topic, each in candidates.items()
                 if each.resource.annotation(annotation)
                 and approval.is_approved(
                     request.cluster,
@@ -263,14 +262,14 @@ def _run_options(request: ReconcileRequest, claims: Mapping[str, Candidate], sta
     return RunOptions(
         owner=request.owner,
         adopt=request.cluster.adopt,
-        take_ownership=agreed(consent.TAKE_OWNERSHIP),
-        recreate=agreed(consent.RECREATE),
+        take_ownership=agreed(approval.TAKE_OWNERSHIP),
+        recreate=agreed(approval.RECREATE),
     )
 
 
-_CONSENT_DIGESTS = {consent.TAKE_OWNERSHIP: consent.ownership_digest, consent.RECREATE: consent.recreation_digest}
+_CONSENT_DIGESTS = {approval.TAKE_OWNERSHIP: approval.ownership_digest, approval.RECREATE: approval.recreation_digest}
 
-_CONSENT_ANNOTATIONS = {Reason.NOT_OWNED: consent.TAKE_OWNERSHIP, Reason.DELETED_EXTERNALLY: consent.RECREATE}
+_CONSENT_ANNOTATIONS = {Reason.NOT_OWNED: approval.TAKE_OWNERSHIP, Reason.DELETED_EXTERNALLY: approval.RECREATE}
 """The annotation that allows a change that is refused for a reason."""
 
 _ALTERNATIVE_HINTS = {
@@ -280,7 +279,6 @@ _ALTERNATIVE_HINTS = {
 
 
 def _with_consent_hint(candidate: Candidate, plan: TopicPlan, refusal: Issue) -> Issue:
-    """Return a refusal with a hint to the annotation that allows it, if any."""
     annotation = _CONSENT_ANNOTATIONS.get(refusal.reason)
     if annotation is None:
         return refusal
@@ -290,13 +288,13 @@ def _with_consent_hint(candidate: Candidate, plan: TopicPlan, refusal: Issue) ->
     return refusal._replace(hint=instead)
 
 
-def _filter_plan(plan: Plan, request: ReconcileRequest, claims: Mapping[str, Candidate], deletions: int) -> Plan:
+def _filter_plan(plan: Plan, request: ReconcileRequest, candidates: Mapping[str, Candidate], deletions: int) -> Plan:
     """Return the plan with only the permitted changes.
 
     ``deletions`` is the number of deletions within the last day, which reduces the budget of deletions.
     """
     cluster = request.cluster
-    resources = {topic: each.resource for topic, each in claims.items()}
+    resources = {topic: each.resource for topic, each in candidates.items()}
     budgets = replace(cluster.budgets, deletions=max(0, cluster.budgets.deletions - deletions))
     return apply_filters(
         plan,
@@ -311,24 +309,22 @@ def _filter_plan(plan: Plan, request: ReconcileRequest, claims: Mapping[str, Can
 def _topic_result(
     candidate: Candidate, desired: TopicSpec, actual: TopicState | None, plan: TopicPlan | None, outcome: Outcome | None
 ) -> TopicResult:
-    """Return the result of one topic, with ``desired`` as the candidate's spec."""
     refusals = tuple(_with_consent_hint(candidate, plan, refusal) for refusal in plan.refusals) if plan else ()
     if outcome and outcome.result not in (Result.DONE, Result.UNCHANGED):
         refusals = (*refusals, Issue(outcome.reason or Reason.NOT_SENT, outcome.message or outcome.result.value))
     state = SyncState.OBSERVED if candidate.spec.observe_only else _sync_state(desired, actual, plan, refusals)
-    judged = candidate if desired is candidate.spec else candidate._replace(spec=desired)
     done = outcome is not None and outcome.result in (Result.DONE, Result.UNCHANGED)
     used = state in (SyncState.SYNCED, SyncState.ABSENT) or (
         done and plan is not None and approval.has_consented_changes(plan)
     )
     return TopicResult(
-        judged,
+        candidate if desired is candidate.spec else candidate._replace(spec=desired),
         state,
         actual,
         plan,
         refusals,
         outcome,
-        consent.current_consents_digest(candidate.resource) if used else "",
+        approval.current_consents_digest(candidate.resource) if used else "",
     )
 
 

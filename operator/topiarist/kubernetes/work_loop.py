@@ -73,7 +73,7 @@ class WorkLoop:
             try:
                 ending = await self._reconcile()
             except Exception:  # a bug in topiarist must not end the loop of a cluster for good
-                log.exception("a pass has failed: this is a mistake in topiarist, please report it")
+                log.exception("a pass has failed: this is a defect of topiarist, please report it")
                 ending = Requeue.AFTER_BACKOFF
             self.last_completed_at = time.monotonic()
             self._failures = self._failures + 1 if ending is Requeue.AFTER_BACKOFF else 0

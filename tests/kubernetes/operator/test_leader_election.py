@@ -116,7 +116,7 @@ def test_f32_a_leader_that_slept_writes_nothing(pair: Pair) -> None:
     writes = sum(pair.proxy.requests[name] for name in WRITES)
     first.operator.send(signal.SIGCONT)
     assert forked_runs.wait_for_exit_code(first.operator.process) == 1, first.operator.log
-    assert first.operator.log_entries("the Lease is lost: another replica may be at work, this one ends")
+    assert first.operator.log_entries("the Lease is lost: another replica may be active, this process ends")
     assert sum(pair.proxy.requests[name] for name in WRITES) == writes
     assert first.relay.writes[before:] == []
     assert write_checker.find_problems(tree, write_checker.read_nodes(scene.kafka.connect), ()) == []

@@ -94,7 +94,7 @@ def test_a_namespace_that_goes_takes_nobody_with_it(
     for name in (team, poor):
         api.create_object("/api/v1/namespaces", {"metadata": {"name": name}})
     connect = f"{zookeeper.connect}/{namespace}"
-    words = ("--period", "1", "--relist", "1", "--watch-namespace", team, "--watch-namespace", poor)
+    words = ("--period", "1", "--watch-namespace", team, "--watch-namespace", poor)
     operator = OperatorProcess(server, namespace, tmp_path / "operator", *words)
     lost = f"{RBAC}/namespaces/{poor}/rolebindings"
     bindings = api.call("GET", lost).body["items"]
@@ -135,8 +135,8 @@ def test_a_namespace_that_goes_takes_nobody_with_it(
         assert place.shared_operator.metric("topiarist_namespace_away", watched_namespace=team) == 0
         log = operator.process.read_log()
     assert "Traceback" not in log, log
-    assert "a watched namespace is away" in log
-    assert "a watched namespace is back" in log
+    assert "a watched namespace is unavailable" in log
+    assert "a watched namespace is available again" in log
 
 
 def remove(api: ApiClient, namespace: str) -> None:

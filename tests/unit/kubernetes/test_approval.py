@@ -15,8 +15,7 @@ from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired.merge import merge
 from topiarist.errors import Reason
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
-from topiarist.kubernetes.approval import HINT_ALLOW_RISK, filter_unapproved
-from topiarist.kubernetes.consent import RECREATE, TAKE_OWNERSHIP
+from topiarist.kubernetes.approval import HINT_ALLOW_RISK, RECREATE, TAKE_OWNERSHIP, filter_unapproved
 from topiarist.kubernetes.reconciler import TopicResult, reconcile_cluster
 from topiarist.model.plan import Issue, Plan
 from topiarist.model.run_options import RunOptions

@@ -1,4 +1,4 @@
-"""What reaches the operator's store late: events from before a listing, and answers about what has gone since."""
+"""What reaches the operator's store late: events behind answers, and answers about what was deleted since."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from topiarist.kubernetes.cache import Store
 
 @pytest.fixture
 def store() -> Store:
-    """One that was filled by a listing at version 100, which has seen nothing."""
-    found = Store("shop", lambda name: None)
-    found.record_list_version("Topic", "", 100)
-    return found
+    """One that is empty."""
+    return Store("shop", lambda name: None)
 
 
 def orders(version: int, uid: str = "a") -> Resource:
@@ -24,27 +22,30 @@ def orders(version: int, uid: str = "a") -> Resource:
     return replace(resource_bodies.topic("orders"), resource_version=version, uid=uid)
 
 
-@pytest.mark.parametrize(("version", "there"), [(99, False), (100, False), (101, True)])
-def test_what_a_listing_has_not_seen_does_not_come_back(store: Store, version: int, there: bool) -> None:
-    """An event of before, which was under way for long, tells of a Topic that was deleted since."""
-    store.on_watch_event(orders(version))
-    assert bool(store.topics) is there
-
-
-def test_a_listing_of_one_namespace_says_nothing_of_others(store: Store) -> None:
-    """What is new there is taken."""
-    store.record_list_version("Topic", "elsewhere", 200)
-    store.on_watch_event(orders(150))
-    assert store.topics
-
-
 def test_the_end_of_an_earlier_one_leaves_the_later(store: Store) -> None:
-    """A Topic that was deleted and made again; the listing has seen that before the watch told of the deletion."""
+    """A Topic that was deleted and created again: the end of the first is received behind the second."""
     store.upsert(orders(120, uid="b"))
-    store.remove(orders(110, uid="a"))
+    store.remove(orders(130, uid="a"))
     assert store.topics["shop", "orders"].uid == "b"
-    store.remove(orders(130, uid="b"))
+
+
+def test_a_list_removes_what_was_written_since_the_last_event(store: Store) -> None:
+    """The answer to a write came, then the watch was interrupted; the informer knows only the older version."""
+    store.upsert(orders(110))
+    store.on_write_response(orders(120))
+    store.remove(orders(110))
     assert not store.topics
+
+
+def test_an_answer_and_an_event_that_cross(store: Store) -> None:
+    """Whichever comes first, the later version stays; an equal one counts."""
+    store.upsert(orders(110))
+    store.on_write_response(orders(120))
+    store.upsert(orders(115))
+    assert store.topics["shop", "orders"].resource_version == 120
+    newest = orders(120)
+    store.upsert(newest)
+    assert store.topics["shop", "orders"] is newest
 
 
 def test_an_answer_brings_nothing_back(store: Store) -> None:

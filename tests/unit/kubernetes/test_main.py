@@ -6,6 +6,8 @@ import asyncio
 import gc
 import json
 import logging
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -113,7 +115,7 @@ def test_every_missing_right_is_named_at_once(fake: Fake) -> None:
     for right in (
         "patch topics/status.topiarist.dev in namespace shop",
         "get customresourcedefinitions.apiextensions.k8s.io topics.topiarist.dev in all namespaces",
-        "create events.events.k8s.io in namespace shop",
+        "create events in namespace shop",
     ):
         assert right in message
     assert "namespace pay" not in message
@@ -151,8 +153,7 @@ def test_an_api_server_that_does_not_answer_is_waited_for(
     fake: Fake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Already at the start, with a word in the log; then the operator goes on."""
-    plain = asyncio.sleep
-    monkeypatch.setattr(asyncio, "sleep", lambda _seconds: plain(0))
+    monkeypatch.setattr(main, "RETRY_DELAY_S", 0.0)
     times: list[int] = []
 
     def slow(path: str, body: Any) -> tuple[int, Any]:
@@ -165,7 +166,7 @@ def test_an_api_server_that_does_not_answer_is_waited_for(
     with caplog.at_level(logging.WARNING), pytest.raises(TopiaristError) as caught:
         run(words())
     assert caught.value.reason is Reason.NO_PERMISSION
-    assert "the API server cannot be asked" in caplog.text
+    assert "the API server does not answer" in caplog.text
 
 
 def test_who_has_no_account_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -213,6 +214,31 @@ def test_where_nobody_can_listen(text: str) -> None:
     with pytest.raises(click.BadParameter) as caught:
         command.make_context("operator", ["--listen", text])
     assert "wanted HOST:PORT, such as 127.0.0.1:8080, [::1]:8080 or :8080" in caught.value.message
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_a_standby(number: signal.Signals, code: int, fake: Fake) -> None:
+    """At once, without a Lease and without a watch; Ctrl-C has an exit code of its own."""
+    asked = threading.Event()
+
+    def answer(path: str, body: Any) -> tuple[int, Any]:
+        if path == REVIEWS:
+            return allowing(body)
+        if path.endswith("/leases/topiarist"):
+            asked.set()
+            return 200, {"spec": {"holderIdentity": "another", "leaseDurationSeconds": 15}}
+        return 500, {"message": "nothing else is asked"}
+
+    def strike() -> None:
+        assert asked.wait(60)
+        os.kill(os.getpid(), number)
+
+    fake.answer = answer
+    striking = threading.Thread(target=strike)
+    striking.start()
+    assert run(words(leader_election=True, owner="k8s/shop")) == code
+    striking.join()
+    assert {path.rpartition("/")[2] for path, _ in fake.asked} == {"selfsubjectaccessreviews", "topiarist"}
 
 
 def test_every_request_is_counted(fake: Fake) -> None:

@@ -26,23 +26,9 @@ try:
     raise ValueError("a mistake\\nof ours")
 except ValueError:
     log.exception("a pass has failed")
-logging.getLogger("kopf.objects").warning("noise")
-logging.getLogger("kopf._cogs.clients.errors").error("noise")
+logging.getLogger("kopf.objects").info("noise")
+logging.getLogger("kopf._cogs.clients.watching").error("a watch has failed")
 logging.getLogger("kazoo.client").error("noise")
-"""
-
-OUTAGE = """
-import logging, sys
-from topiarist.kubernetes import main
-main.configure_logging(sys.argv[1])
-for attempt in range(1, 10):
-    for plural in ("topics", "clusters", "policies"):
-        words = f"Request attempt #{attempt}/9 failed; will retry: GET /{plural} -> ClientConnectorError(x)"
-        logging.getLogger("kopf._cogs.clients.watching").error(words)
-logging.getLogger("kopf._core.reactor").error("a mistake")
-logging.getLogger("topiarist").error("Request attempt #1/9 failed: ours")
-main.WATCH_ERROR_INTERVAL_S = 0.0
-logging.getLogger("kopf._cogs.clients.watching").error("Request attempt #%s/9 failed", 1)
 """
 
 
@@ -58,9 +44,14 @@ def logged(*words: str, program: str = PROGRAM) -> list[str]:
 def test_every_line_is_one_object() -> None:
     """With time, level and logger, what else is known of it, and a traceback as one text."""
     found = [json.loads(line) for line in logged("json")]
-    assert [each["message"] for each in found] == ["done", "two\nlines and \u202e", "a pass has failed"]
-    assert [each["level"] for each in found] == ["INFO", "WARNING", "ERROR"]
-    assert {each["logger"] for each in found} == {"topiarist.kubernetes.manager"}
+    assert [each["message"] for each in found] == [
+        "done",
+        "two\nlines and \u202e",
+        "a pass has failed",
+        "a watch has failed",
+    ]
+    assert [each["level"] for each in found] == ["INFO", "WARNING", "ERROR", "ERROR"]
+    assert {each["logger"] for each in found[:3]} == {"topiarist.kubernetes.manager"}
     assert (found[0]["cluster"], found[0]["topic"]) == ("prod", "orders")
     assert "ValueError: a mistake" in found[2]["exception"]
     for each in found:
@@ -74,27 +65,13 @@ def test_lines_for_people() -> None:
     assert not any("noise" in line or "never" in line for line in others)
 
 
-def test_an_outage_is_one_line_a_minute() -> None:
-    """Not one for each attempt of each watch; with what was found, and how often. Other errors are untouched."""
-    watch = "the API server cannot be watched: this is tried again until it can"
-    found = [json.loads(line) for line in logged("json", program=OUTAGE)]
-    assert [(each["level"], each["message"]) for each in found] == [
-        ("WARNING", watch),
-        ("ERROR", "a mistake"),
-        ("ERROR", "Request attempt #1/9 failed: ours"),
-        ("WARNING", watch),
-    ]
-    assert [(each["error"], each["attempts"]) for each in (found[0], found[3])] == [
-        ("ClientConnectorError(x)", 1),
-        ("Request attempt #1/9 failed", 27),
-    ]
-    first, *_ = logged("text", program=OUTAGE)
-    assert first.endswith(f" WARNING {watch} error=ClientConnectorError(x) attempts=1")
-
-
 @pytest.mark.parametrize(
     ("level", "messages"),
-    [("debug", ["done", "never", "two", "a pass"]), ("warning", ["two", "a pass"]), ("error", ["a pass"])],
+    [
+        ("debug", ["done", "never", "two", "a pass", "a watch"]),
+        ("warning", ["two", "a pass", "a watch"]),
+        ("error", ["a pass", "a watch"]),
+    ],
 )
 def test_the_level_is_a_setting(level: str, messages: list[str]) -> None:
     """What is below it is not logged; others' noise never is."""

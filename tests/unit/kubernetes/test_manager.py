@@ -21,6 +21,7 @@ from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resour
 from topiarist.kubernetes.cluster_worker import ClusterSession
 from topiarist.kubernetes.manager import Manager
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
+from topiarist.kubernetes.status.events import Event
 from topiarist.kubernetes.work_loop import Requeue
 from topiarist.model.spec import ClusterSpec
 from unit.kubernetes.topic_results import make_result
@@ -44,8 +45,14 @@ class Server:
         self.kept[f"{of.kind}/{of.name}"] = made
         return of
 
-    async def patch(self, path: str, body: Mapping[str, Any], *_: Any, **__: Any) -> dict[str, Any]:
-        """Take a status, or finalizers."""
+    async def get(self, path: str) -> dict[str, Any]:
+        """A Cluster."""
+        if self.broken or f"Cluster/{path.rpartition('/')[2]}" not in self.kept:
+            raise ApiError(*((503, "no") if self.broken else (404, "not found")))
+        return self.kept[f"Cluster/{path.rpartition('/')[2]}"]
+
+    async def apply(self, path: str, body: Mapping[str, Any], _field_manager: str) -> dict[str, Any]:
+        """Take a status, or the finalizer."""
         if self.broken:
             raise ApiError(503, "no")
         *_before, plural, name = path.removesuffix("/status").split("/")
@@ -60,12 +67,9 @@ class Server:
         self.written.append(f"{name} {'status' if path.endswith('/status') else 'finalizers'}")
         return kept
 
-    async def create(self, _path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def record(self, about: Resource, event: Event) -> None:
         """Take an Event."""
-        if self.broken:
-            raise ApiError(503, "no")
-        self.events.append(f"{body['regarding']['name']} {body['reason']}")
-        return {}
+        self.events.append(f"{about.name} {event.reason}")
 
     def taken(self) -> list[str]:
         """What was written since the last call, sorted."""
@@ -103,7 +107,7 @@ class World:
 
     def __init__(self, *found: Resource) -> None:
         self.server = Server()
-        self.controller = Manager(self.server, "shop", "", "here", 60.0)  # type: ignore[arg-type]
+        self.controller = Manager(self.server, "shop", "", 60.0, self.server.record)  # type: ignore[arg-type]
         self.controller.set_owner("k8s/shop/topiarist")
         self.rounds = Rounds()
         for each in found:
@@ -224,11 +228,11 @@ def test_a_cluster_that_is_gone_lets_its_topics_go(monkeypatch: pytest.MonkeyPat
     )
 
     async def work() -> None:
-        running = asyncio.create_task(world.controller.run())
+        world.controller.start()
         await asyncio.sleep(5)
         assert world.topic("orders").finalizers == (FINALIZER,)
         assert [name for name, _ in world.controller.last_completed()] == ["", "prod"]
-        world.controller.store.remove(world.controller.store.clusters[home.name])
+        world.controller.on_cluster_event(world.server.kept["Cluster/prod"], deleted=True)
         await asyncio.sleep(5)
         assert world.topic("orders").finalizers == ()
         assert world.server.reason("orders") == "UnknownCluster"
@@ -237,9 +241,78 @@ def test_a_cluster_that_is_gone_lets_its_topics_go(monkeypatch: pytest.MonkeyPat
         world.controller.store.upsert(world.server.give(resource_bodies.cluster()))
         await asyncio.sleep(5)
         assert world.topic("orders").finalizers == (FINALIZER,)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        await world.controller.stop()
         assert world.rounds.closed == 2
+
+    run(work)
+
+
+def test_a_cluster_whose_deletion_was_missed_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kopf reports no deletion from an interruption of its watch: each reconciliation reads its Cluster again."""
+    world = World(resource_bodies.cluster(), resource_bodies.topic("orders", clusters=["prod"]))
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(5)
+        del world.server.kept["Cluster/prod"]
+        world.controller.enqueue_all()
+        await asyncio.sleep(5)
+        assert [name for name, _ in world.controller.last_completed()] == [""]
+        assert world.server.reason("orders") == "UnknownCluster"
+        await world.controller.stop()
+
+    run(work)
+
+
+def test_a_cluster_that_comes_back_waits_for_the_end_of_its_old_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deleted and created again within one reconciliation: never two loops at a time."""
+    home = resource_bodies.cluster()
+    world = World(home)
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+    release, running = asyncio.Event(), [0]
+
+    async def slow(*_: Any) -> ReconcileResult:
+        running[0] += 1
+        assert running[0] == 1
+        await release.wait()
+        running[0] -= 1
+        return ReconcileResult([], states.cluster())
+
+    monkeypatch.setattr(world.rounds, "reconcile", slow)
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(5)
+        world.controller.on_cluster_event(world.server.kept["Cluster/prod"], deleted=True)
+        world.server.give(resource_bodies.cluster())
+        world.controller.on_cluster_event(world.server.kept["Cluster/prod"], deleted=False)
+        await asyncio.sleep(5)
+        assert (running, world.rounds.closed) == ([1], 0)
+        release.set()
+        await asyncio.sleep(5)
+        assert world.rounds.closed == 1
+        assert [name for name, _ in world.controller.last_completed()] == ["", "prod"]
+        await world.controller.stop()
+
+    run(work)
+
+
+@pytest.mark.parametrize("error", [ApiError(503, "no"), TimeoutError()])
+def test_without_the_api_server_the_last_known_cluster_counts(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is known is still done."""
+    world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
+
+    async def away(_path: str) -> dict[str, Any]:
+        raise error
+
+    monkeypatch.setattr(world.server, "get", away)
+
+    async def work() -> None:
+        assert await world.passes(make_result(world.topic("orders"), SyncState.SYNCED)) is Requeue.AFTER_PERIOD
+        assert world.server.reason("orders") == "Synced"
 
     run(work)
 
@@ -249,14 +322,14 @@ def test_no_cluster_waits_for_what_a_gone_one_leaves(monkeypatch: pytest.MonkeyP
     home = resource_bodies.cluster("old")
     world = World(home, *(resource_bodies.topic(f"t{number}", clusters=["old"]) for number in range(1000)))
     slow, looked = asyncio.Event(), asyncio.Event()
-    patch = world.server.patch
+    apply = world.server.apply
 
     async def waiting(*words: Any, **more: Any) -> dict[str, Any]:
         if "old" not in world.controller.store.clusters:
             await slow.wait()
-        return await patch(*words, **more)
+        return await apply(*words, **more)
 
-    monkeypatch.setattr(world.server, "patch", waiting)
+    monkeypatch.setattr(world.server, "apply", waiting)
     monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
     topics = [*world.controller.store.topics.values()]
     world.rounds.seen = lambda: ReconcileResult(
@@ -268,7 +341,7 @@ def test_no_cluster_waits_for_what_a_gone_one_leaves(monkeypatch: pytest.MonkeyP
         return ReconcileResult([], states.cluster())
 
     async def work() -> None:
-        running = asyncio.create_task(world.controller.run())
+        world.controller.start()
         await asyncio.sleep(3)
         world.rounds.seen = seen
         world.controller.store.remove(world.controller.store.clusters[home.name])
@@ -279,8 +352,7 @@ def test_no_cluster_waits_for_what_a_gone_one_leaves(monkeypatch: pytest.MonkeyP
         slow.set()
         await asyncio.sleep(3)
         assert world.server.reason("t999") == "UnknownCluster"
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        await world.controller.stop()
 
     run(work)
 
@@ -302,15 +374,14 @@ def test_any_number_of_clusters_may_hang(monkeypatch: pytest.MonkeyPatch) -> Non
 
     async def work() -> None:
         world = World(*clusters)
-        running = asyncio.create_task(world.controller.run())
+        world.controller.start()
         try:
             await asyncio.sleep(0)
             world.controller.store.upsert(world.server.give(resource_bodies.cluster("good")))
             await asyncio.to_thread(wait_until, done.is_set, "the good one is looked at")
         finally:
             release.set()
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            await world.controller.stop()
 
     asyncio.run(work())
 

@@ -45,7 +45,7 @@ def test_alive_is_a_process_whose_passes_end() -> None:
     async def work(ask: Ask) -> None:
         assert await ask("/healthz") == (200, "ok\n")
         ended["test"] -= RECONCILE_TIMEOUT_S
-        assert await ask("/healthz") == (500, "no pass has ended for too long: test\n")
+        assert await ask("/healthz") == (500, "no pass has completed for too long: test\n")
 
     played(probes, work)
 
@@ -55,7 +55,7 @@ def test_ready_is_what_has_seen_everything() -> None:
     probes = Probes(CollectorRegistry(), lambda: ())
 
     async def work(ask: Ask) -> None:
-        assert await ask("/readyz") == (503, "not all seen yet\n")
+        assert await ask("/readyz") == (503, "not everything is listed yet\n")
         assert (await ask("/healthz"))[0] == 200
         probes.ready = True
         assert await ask("/readyz") == (200, "ok\n")

@@ -125,7 +125,6 @@ def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> st
     show_default=True,
     help="Time between two attempts to acquire or renew the Lease.",
 )
-@options.option("--relist", type=click.FloatRange(min=1), default=300.0, hidden=True)
 def command(namespace: str | None, namespaces: tuple[str, ...], listen: tuple[str, int], **words: Any) -> None:
     """Run the Kubernetes operator: keep the topics of Kafka clusters as the Topic resources declare them.
 

@@ -1,26 +1,41 @@
-"""HTTP client for the API server: get, create, replace and patch objects.
+"""HTTP client for the API server: requests, lists and watches.
 
-kopf does the watches; every other request of the operator uses this client: lists, statuses, finalizers, Leases,
-Events, Secrets and access reviews. It has one HTTP session with kopf's login. Every failure is an ``ApiError``, which
-has the server's message and says whether to retry.
+kopf watches the Clusters and posts Events; every other request of the operator uses this client. It has one HTTP
+session of its own, with kopf's login. Every failure is an ``ApiError``, which has the server's message and says whether
+to retry.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import ssl
-import tempfile
+import contextlib
+import json
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
 import kopf
 
+from topiarist.errors import TopiaristError
+
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=10)
+
+WATCH_DURATION_S = 600
+"""Seconds after which the server ends a watch, so that watches move to another server now and then."""
+
+WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=90)
+"""Bookmarks arrive about once a minute, so a watch without any data for 90 seconds is a dead connection."""
+
+MAX_LINE_BYTES = 2**22
+"""Limit of one line of a watch: the largest object of etcd (1.5 MiB) fits. aiohttp's default is 128 KiB."""
+
+PAGE_SIZE = 500
+
+LOGIN_INTERVAL_S = 60.0
+"""Seconds after which the token is read again: kubelet replaces the file of a ServiceAccount's token hourly."""
 
 MAX_IN_FLIGHT_REQUESTS = 16
 """Maximum number of concurrent requests: more would only queue in the server."""
@@ -53,6 +68,11 @@ class ApiError(Exception):
         return self.code == 409
 
     @property
+    def gone(self) -> bool:
+        """Return whether the server no longer has the events after the resource version of a watch."""
+        return self.code == 410
+
+    @property
     def retryable(self) -> bool:
         """Return whether the same request may succeed later."""
         return self.code in (0, 429) or self.code >= 500
@@ -61,26 +81,30 @@ class ApiError(Exception):
 class KubernetesClient:
     """A client for the API server, used as an async context manager.
 
-    ``login`` is called again when the server answers 401. ``requests`` counts the answers by method and HTTP status;
-    no answer counts as ``<error>``, as in client-go. Every method raises ``ApiError``.
+    ``login`` is called at the start, and again once a minute. ``requests`` counts the answers by method and HTTP
+    status, without watches; no answer counts as ``<error>``, as in client-go. Every method raises ``ApiError``.
     """
 
     def __init__(self, login: Callable[[], kopf.ConnectionInfo]) -> None:
         self._login = login
         self._request_slots = asyncio.Semaphore(MAX_IN_FLIGHT_REQUESTS)
-        self._session: aiohttp.ClientSession | None = None
-        self._login_lock = asyncio.Lock()
+        self._session: aiohttp.ClientSession
+        self._auth_headers: Mapping[str, str] = {}
+        self._login_at = 0.0
         self.requests: Counter[tuple[str, str]] = Counter()
 
     async def __aenter__(self) -> Self:
-        self._session = _open_session(self._login())
+        info = self._login()
+        self._auth_headers, self._login_at = info.as_http_headers(), time.monotonic()
+        connector = aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context())
+        headers = {"User-Agent": "topiarist", "Accept": _JSON}
+        self._session = aiohttp.ClientSession(info.server, headers=headers, connector=connector)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._session:
-            await self._session.close()
+        await self._session.close()
 
     async def get(self, path: str, **params: str) -> dict[str, Any]:
         """Return an object, or a list of objects."""
@@ -97,9 +121,43 @@ class KubernetesClient:
         """
         return await self._request("PUT", path, body)
 
-    async def patch(self, path: str, body: Any, content_type: str = MERGE_PATCH, **params: str) -> dict[str, Any]:
-        """Patch an object; return the whole object."""
-        return await self._request("PATCH", path, body, content_type=content_type, params=params)
+    async def patch(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Merge ``body`` into an object; return the whole object."""
+        return await self._request("PATCH", path, body, content_type=MERGE_PATCH)
+
+    async def apply(self, path: str, body: Mapping[str, Any], field_manager: str) -> dict[str, Any]:
+        """Apply the fields of ``field_manager`` on the server; return the whole object."""
+        params = {"fieldManager": field_manager, "force": "true"}
+        return await self._request("PATCH", path, body, content_type=APPLY_PATCH, params=params)
+
+    async def list_pages(self, path: str, **params: str) -> AsyncIterator[dict[str, Any]]:
+        """Yield a list of objects page by page; all pages are of one resource version."""
+        following: Mapping[str, str] = {}
+        while True:
+            page = await self.get(path, limit=str(PAGE_SIZE), **params, **following)
+            yield page
+            if not (token := page["metadata"].get("continue")):
+                return
+            following = {"continue": token}
+
+    async def watch(self, path: str, resource_version: str, **params: str) -> AsyncIterator[dict[str, Any]]:
+        """Yield the events after a resource version, including bookmarks, until the server ends the watch."""
+        params |= {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": resource_version}
+        params |= {"timeoutSeconds": str(WATCH_DURATION_S)}
+        try:
+            async with self._session.get(
+                path, params=params, headers=self._headers(_JSON), timeout=WATCH_TIMEOUT, read_bufsize=MAX_LINE_BYTES
+            ) as answer:
+                if not answer.ok:
+                    raise ApiError(answer.status, await _error_message(answer))
+                async for line in answer.content:
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        raise ApiError(event["object"].get("code", 0), event["object"].get("message", ""))
+                    yield event
+        # ValueError: the connection broke within a line, or a line is too long.
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+            raise ApiError(0, f"the watch broke: {error or type(error).__name__}") from error
 
     async def _request(
         self,
@@ -111,49 +169,33 @@ class KubernetesClient:
         params: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         async with self._request_slots:
-            session = self._session
-            assert session is not None
-            words = {"json": body, "params": params, "headers": {"Content-Type": content_type}}
+            code = "<error>"
             try:
-                return await self._send_and_count(session, method, path, words)
-            except ApiError as error:
-                if error.code != 401:
-                    raise
-            await self._refresh_login(session)
-            return await self._send_and_count(self._session, method, path, words)
+                async with self._session.request(
+                    method,
+                    path,
+                    json=body,
+                    params=params,
+                    headers=self._headers(content_type),
+                    timeout=REQUEST_TIMEOUT,
+                ) as answer:
+                    code = str(answer.status)
+                    if not answer.ok:
+                        raise ApiError(answer.status, await _error_message(answer))
+                    found: dict[str, Any] = await answer.json()
+                    return found
+            except (TimeoutError, aiohttp.ClientError, OSError) as error:
+                code = "<error>"
+                raise ApiError(0, f"no answer from the API server: {error or type(error).__name__}") from error
+            finally:
+                self.requests[method, code] += 1
 
-    async def _send_and_count(
-        self, session: aiohttp.ClientSession | None, method: str, path: str, words: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Send one request and count its answer in ``requests``."""
-        try:
-            code, found = await _send(session, method, path, words)
-        except ApiError as error:
-            self.requests[method, str(error.code or "<error>")] += 1
-            raise
-        self.requests[method, str(code)] += 1
-        return found
-
-    async def _refresh_login(self, stale: aiohttp.ClientSession) -> None:
-        """Log in again, once for all concurrent requests that were answered 401."""
-        async with self._login_lock:
-            if self._session is stale:
-                self._session = _open_session(self._login())
-                await stale.close()
-
-
-async def _send(
-    session: aiohttp.ClientSession | None, method: str, path: str, arguments: Mapping[str, Any]
-) -> tuple[int, dict[str, Any]]:
-    assert session is not None
-    try:
-        async with session.request(method, path, **arguments) as answer:
-            if answer.ok:
-                found: dict[str, Any] = await answer.json()
-                return answer.status, found
-            raise ApiError(answer.status, await _error_message(answer))
-    except (TimeoutError, aiohttp.ClientError, OSError) as error:
-        raise ApiError(0, f"no answer from the API server: {error or type(error).__name__}") from error
+    def _headers(self, content_type: str) -> Mapping[str, str]:
+        if time.monotonic() - self._login_at > LOGIN_INTERVAL_S:
+            self._login_at = time.monotonic()
+            with contextlib.suppress(TopiaristError):  # the present token may still be valid
+                self._auth_headers = self._login().as_http_headers()
+        return {**self._auth_headers, "Content-Type": content_type}
 
 
 async def _error_message(answer: aiohttp.ClientResponse) -> str:
@@ -163,35 +205,3 @@ async def _error_message(answer: aiohttp.ClientResponse) -> str:
         return str(status["message"])
     except (aiohttp.ContentTypeError, ValueError, KeyError, TypeError):
         return f"HTTP {answer.status} {answer.reason}"
-
-
-def _open_session(info: kopf.ConnectionInfo) -> aiohttp.ClientSession:
-    headers = {"User-Agent": "topiarist", "Accept": _JSON}
-    if info.token:
-        headers["Authorization"] = f"{info.scheme or 'Bearer'} {info.token}"
-    connector = aiohttp.TCPConnector(limit=MAX_IN_FLIGHT_REQUESTS, ssl=_tls_context(info))
-    return aiohttp.ClientSession(info.server, headers=headers, connector=connector, timeout=REQUEST_TIMEOUT)
-
-
-def _tls_context(info: kopf.ConnectionInfo) -> ssl.SSLContext:
-    """Return the TLS context: the trusted CA and the client certificate, if there is one."""
-    data = _decode_base64(info.ca_data)
-    context = ssl.create_default_context(cafile=info.ca_path or None, cadata=data or None)
-    if info.insecure:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    certificate, key = _decode_base64(info.certificate_data), _decode_base64(info.private_key_data)
-    if certificate and key:
-        with tempfile.TemporaryDirectory() as folder:  # the ssl module reads certificates from files only
-            paths = Path(folder, "certificate"), Path(folder, "key")
-            for path, text in zip(paths, (certificate, key), strict=True):
-                path.touch(0o600)
-                path.write_text(text)
-            context.load_cert_chain(*paths)
-    elif info.certificate_path:
-        context.load_cert_chain(info.certificate_path, info.private_key_path)
-    return context
-
-
-def _decode_base64(data: bytes | str | None) -> str:
-    """Decode a base64 value of a kubeconfig; return empty text for none."""
-    return base64.b64decode(data).decode() if data else ""

@@ -57,7 +57,7 @@ class Lease:
             if holder != told:
                 on_waiting(holder)
                 told = holder
-            await asyncio.sleep(self._retry_delay())
+            await asyncio.sleep(self._timings.retry_period * random.uniform(1.0, 1.2))
 
     async def renew_until_lost(self) -> None:
         """Renew the Lease until it is lost, or was not renewed within ``renew_deadline``."""
@@ -84,13 +84,9 @@ class Lease:
         try:
             found = await self._api.get(f"{self._collection_path}/{self._name}")
             if found["spec"].get("holderIdentity") == self._identity:
-                spec = {
-                    **found["spec"],
-                    "holderIdentity": "",
-                    "leaseDurationSeconds": 1,
-                    "renewTime": clock.format_micro_time_now(),
-                }
-                await self._api.replace(f"{self._collection_path}/{self._name}", {**found, "spec": spec})
+                found["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+                found["spec"]["renewTime"] = clock.format_micro_time_now()
+                await self._api.replace(f"{self._collection_path}/{self._name}", found)
         except ApiError:
             return  # the Lease expires by itself
 
@@ -100,52 +96,37 @@ class Lease:
         Return whether this process holds the Lease now; False also if a request to the API server failed.
         """
         try:
-            try:
-                found = await self._api.get(f"{self._collection_path}/{self._name}")
-            except ApiError as error:
-                if not error.not_found:
-                    raise
-                return await self._create()
-            return await self._acquire_or_renew(found)
-        except ApiError:
-            return False
-
-    async def _create(self) -> bool:
-        metadata = {"name": self._name}
-        body = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": metadata,
-            "spec": self._build_spec({}),
-        }
-        self._observe((await self._api.create(self._collection_path, body))["spec"])
-        return True
-
-    async def _acquire_or_renew(self, found: dict[str, Any]) -> bool:
+            found = await self._api.get(f"{self._collection_path}/{self._name}")
+        except ApiError as error:
+            if not error.not_found:
+                return False
+            found = {}
         spec = found.get("spec") or {}
         self._observe(spec)
         holder = spec.get("holderIdentity")
-        ends = self._observed_at + float(spec.get("leaseDurationSeconds") or 0)
-        if holder and holder != self._identity and time.monotonic() < ends:
+        expires_at = self._observed_at + float(spec.get("leaseDurationSeconds") or 0)
+        if holder and holder != self._identity and time.monotonic() < expires_at:
             return False
-        body = {**found, "spec": self._build_spec(spec)}
-        self._observe((await self._api.replace(f"{self._collection_path}/{self._name}", body))["spec"])
+        is_renewal, now = holder == self._identity, clock.format_micro_time_now()
+        new = {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": int(self._timings.duration),
+            "acquireTime": spec["acquireTime"] if is_renewal else now,
+            "renewTime": now,
+            "leaseTransitions": spec.get("leaseTransitions", 0) + (0 if is_renewal or not spec else 1),
+        }
+        try:
+            if found:
+                path = f"{self._collection_path}/{self._name}"
+                answer = await self._api.replace(path, {**found, "spec": new})
+            else:
+                body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": self._name}}
+                answer = await self._api.create(self._collection_path, {**body, "spec": new})
+        except ApiError:
+            return False
+        self._observe(answer["spec"])
         return True
 
     def _observe(self, spec: dict[str, Any]) -> None:
         if spec != self._observed_spec:
             self._observed_spec, self._observed_at = spec, time.monotonic()
-
-    def _build_spec(self, old: dict[str, Any]) -> dict[str, Any]:
-        ours = old.get("holderIdentity") == self._identity
-        now = clock.format_micro_time_now()
-        return {
-            "holderIdentity": self._identity,
-            "leaseDurationSeconds": int(self._timings.duration),
-            "acquireTime": old["acquireTime"] if ours else now,
-            "renewTime": now,
-            "leaseTransitions": old.get("leaseTransitions", 0) + (0 if ours or not old else 1),
-        }
-
-    def _retry_delay(self) -> float:
-        return self._timings.retry_period * random.uniform(1.0, 1.2)

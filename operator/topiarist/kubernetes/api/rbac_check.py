@@ -1,7 +1,7 @@
 """The RBAC rights that the operator needs, and the check for missing rights at startup.
 
-``main`` checks the rights without which the operator cannot work. ``namespaces`` checks the rights in each other
-watched namespace, so a right that is missing in one namespace does not affect the others.
+``main`` checks the rights without which the operator cannot work. ``informer`` checks the rights in each other watched
+namespace, so a right that is missing in one namespace does not affect the others.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def required_rights(operator_namespace: str, namespaces: Sequence[str], *, lease
     ``namespaces`` are the watched namespaces including ``operator_namespace``; empty: all. The rights in each other
     namespace come from ``namespace_rights``. ``lease`` is the name of the Lease; empty without leader election.
     """
+    yield AccessRight(load.API_GROUP, "clusters", ("get",), operator_namespace)
     yield AccessRight(load.API_GROUP, "clusters/status", ("patch",), operator_namespace)
+    yield AccessRight(load.API_GROUP, "policies", ("list", "watch"), operator_namespace)
     yield AccessRight(load.API_GROUP, "policies/status", ("patch",), operator_namespace)
     if lease:
         yield AccessRight(
@@ -63,9 +65,9 @@ def namespace_rights(name: str) -> Iterator[AccessRight]:
     )
     yield AccessRight(load.API_GROUP, "topics", ("list", "watch", "patch"), name)
     yield AccessRight(load.API_GROUP, "topics/status", ("patch",), name)
+    # Those of other namespaces are read for the Topics that another release serves.
     yield AccessRight(load.API_GROUP, "clusters", ("list", "watch"), name)
-    yield AccessRight(load.API_GROUP, "policies", ("list", "watch"), name)
-    yield AccessRight("events.k8s.io", "events", ("create",), name)
+    yield AccessRight("", "events", ("create",), name)
 
 
 async def require_rights(api: KubernetesClient, rights: Sequence[AccessRight]) -> None:

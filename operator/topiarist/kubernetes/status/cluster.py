@@ -55,7 +55,7 @@ def cluster_status(
 
 def policy_status(resource: Resource, rule_errors: Sequence[str], now: datetime) -> Status:
     """Return the status of a Policy; ``rule_errors`` has one text for each error in its rules."""
-    standing = ReadyCondition(True, "Active", "its rules are judged by")
+    standing = ReadyCondition(True, "Active", "its rules are in force")
     if resource.errors:
         standing = invalid_condition(error_texts(resource))
     elif rule_errors:

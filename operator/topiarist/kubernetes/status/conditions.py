@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from topiarist.errors import Reason
-from topiarist.kubernetes.annotations import annotation_errors
 from topiarist.kubernetes.api.resources import Resource
+from topiarist.kubernetes.approval import annotation_errors
 
 Condition = Mapping[str, Any]
 
@@ -78,18 +78,13 @@ def build_conditions(
     ``unavailable_namespaces`` is not empty.
     """
     known = {condition.get("type"): condition for condition in old}
-    ready, message = _condition_status(ready_condition.ready), truncate_message(ready_condition.message)
-    drift = Reason.DRIFT_DETECTED.value if ready_condition.drift else ready_condition.reason
+    message, reason = truncate_message(ready_condition.message), ready_condition.reason
+    drift, drift_reason = ready_condition.drift, Reason.DRIFT_DETECTED.value if ready_condition.drift else reason
     values = [
-        ("Ready", ready, ready_condition.reason, message),
-        ("Reconciling", _condition_status(ready_condition.reconciling), ready_condition.reason, message),
-        ("Stalled", _condition_status(ready_condition.stalled), ready_condition.reason, message),
-        (
-            "DriftDetected",
-            _condition_status(bool(ready_condition.drift)),
-            drift,
-            truncate_message(ready_condition.drift),
-        ),
+        ("Ready", "Unknown" if ready_condition.ready is None else str(ready_condition.ready), reason, message),
+        ("Reconciling", str(ready_condition.reconciling), reason, message),
+        ("Stalled", str(ready_condition.stalled), reason, message),
+        ("DriftDetected", str(bool(drift)), drift_reason, truncate_message(drift)),
     ]
     if unavailable_namespaces:
         words = "; ".join(f"{name}: {why}" for name, why in sorted(unavailable_namespaces.items()))
@@ -113,7 +108,3 @@ def truncate_message(text: str) -> str:
     """Return the text cut to ``MAX_MESSAGE_BYTES`` bytes of UTF-8, never within a character."""
     whole = text.encode()
     return text if len(whole) <= MAX_MESSAGE_BYTES else f"{whole[: MAX_MESSAGE_BYTES - 3].decode(errors='ignore')}..."
-
-
-def _condition_status(value: bool | None) -> str:
-    return "Unknown" if value is None else str(value)

@@ -35,14 +35,14 @@ _CHANGE_REASONS = {
     TakeOwnership: "Adopted",
 }
 
-_WARNING_REASONS = {
+_EVENT_REASONS = {
     Reason.FEWER_PARTITIONS.value: "PartitionDecreaseRefused",
     Reason.INVALID_MANIFEST.value: "ValidationFailed",
     Reason.CONFIG_INVALID.value: "ValidationFailed",
     Reason.UNREACHABLE.value: "ClusterUnavailable",
     Reason.SESSION_LOST.value: "ClusterUnavailable",
 }
-"""Event reasons that other operators use too; every other reason is used unchanged."""
+"""Event reasons that other operators use too; several reasons share one, every other reason is used unchanged."""
 
 
 _UNUSABLE_REASONS = (Reason.INVALID_MANIFEST.value, Reason.UNKNOWN_CLUSTER.value, INVALID_RULE)
@@ -95,13 +95,16 @@ def topic_events(cluster: str, previous: Mapping[str, Any], result: TopicResult)
                 yield Event(_CHANGE_REASONS[type(change)], f"{cluster}: {describe_changes([change])}")
     for refusal in result.refusals:
         if not refusal.reason.retryable and not _is_reported(refusal, previous.get("refusals", ())):
-            yield Event(_event_reason(refusal.reason.value), f"{cluster}: {format_issue(refusal)}", warning=True)
+            yield Event(
+                _event_reason(refusal.reason.value),
+                f"{cluster}: {format_issue(refusal)}",
+                warning=True,
+            )
     if previous.get("state") == SyncState.DRIFTED.value and result.state in (SyncState.SYNCED, SyncState.CHANGED):
         yield Event("DriftCorrected", f"{cluster}: as asked again")
 
 
 def _is_already_owned(plan: TopicPlan) -> bool:
-    """Return whether the ownership record had the same owner before the plan."""
     before = plan.before.valid_record if plan.before else None
     return before is not None and plan.record_after is not None and before.owner == plan.record_after.owner
 
@@ -113,10 +116,8 @@ def _is_reported(refusal: Issue, before: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def _find_ready_condition(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the condition ``Ready``; None if the status has none."""
     return next((each for each in status.get("conditions", ()) if each["type"] == "Ready"), None)
 
 
 def _event_reason(reason: str) -> str:
-    """Return the Event reason for a condition's reason; several reasons may share one Event reason."""
-    return _WARNING_REASONS.get(reason, reason)
+    return _EVENT_REASONS.get(reason, reason)

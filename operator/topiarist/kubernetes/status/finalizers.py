@@ -1,9 +1,9 @@
 """The finalizer of Topics: keeps a resource until its topic is deleted, and no longer.
 
-``manager`` calls ``required_finalizers`` for each Topic. Only ``deletionPolicy: Delete`` needs a finalizer. It is
-removed when the topic is deleted from every target cluster of the Topic. A cluster without a topic that the operator
-may delete does not count: another Topic claims the topic, the topic was never owned by the operator or is only
-observed, or the Cluster no longer exists. ``topiarist.dev/retain: "true"`` removes the finalizer at once.
+``manager`` calls ``needs_finalizer`` for each Topic. Only ``deletionPolicy: Delete`` needs a finalizer. It is removed
+when the topic is deleted from every target cluster of the Topic. A cluster without a topic that the operator may delete
+does not count: another Topic claims the topic, the topic was never owned by the operator or is only observed, or the
+Cluster no longer exists. ``topiarist.dev/retain: "true"`` removes the finalizer at once.
 """
 
 from __future__ import annotations
@@ -11,30 +11,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from topiarist.errors import Reason
-from topiarist.kubernetes.annotations import RETAIN
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
+from topiarist.kubernetes.approval import RETAIN
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
 
 _NOT_DELETABLE_REASONS = {Reason.NOT_OWNED, Reason.NOT_ADOPTED, Reason.RESOURCE_CONFLICT, Reason.NOT_ALLOWED}
 
 
-def required_finalizers(
-    resource: Resource, results: Mapping[str, TopicResult | None], *, all_clusters_known: bool
-) -> tuple[str, ...]:
-    """Return the finalizers that a Topic should have; finalizers of other controllers are kept.
+def needs_finalizer(resource: Resource, results: Mapping[str, TopicResult | None], *, all_clusters_known: bool) -> bool:
+    """Return whether a Topic should have topiarist's finalizer.
 
     ``results`` maps each target cluster of the Topic to its result, None if the cluster has not been read.
     ``all_clusters_known`` is False if the target clusters cannot be determined: the finalizer is then left as it is.
     """
-    others = tuple(each for each in resource.finalizers if each != FINALIZER)
-    return (
-        (*others, FINALIZER) if _needs_finalizer(resource, results, all_clusters_known=all_clusters_known) else others
-    )
-
-
-def _needs_finalizer(
-    resource: Resource, results: Mapping[str, TopicResult | None], *, all_clusters_known: bool
-) -> bool:
     if resource.annotation(RETAIN) == "true":
         return False
     there = FINALIZER in resource.finalizers

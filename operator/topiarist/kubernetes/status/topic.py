@@ -19,7 +19,7 @@ from topiarist.kubernetes.reconciler import SyncState, TopicResult
 from topiarist.kubernetes.status.conditions import ReadyCondition, common_status, invalid_condition
 from topiarist.model.outcome import Result
 from topiarist.model.plan import Issue
-from topiarist.output.change_details import FieldChange, describe_changes, list_field_changes
+from topiarist.output.change_details import describe_changes, list_field_changes
 from topiarist.output.text import plan as plan_
 from topiarist.text import format_count
 
@@ -44,9 +44,9 @@ _SELF_EXPLANATORY_STATES = READY_STATES | {SyncState.PAUSED}
 """The states that are used as the condition's reason even if the topic has refusals."""
 
 _STATE_MESSAGES = {
-    SyncState.CHANGED: "written, the controller takes it over",
-    SyncState.PAUSED: "left alone as long as topiarist.dev/paused says so",
-    SyncState.WAITING: "the controller is at work",
+    SyncState.CHANGED: "written, not yet initialized by the controller",
+    SyncState.PAUSED: "not changed while topiarist.dev/paused is set",
+    SyncState.WAITING: "the controller has not finished yet",
 }
 
 _RETAINED_FIELDS = ("partitions", "replicationFactor", "topicId", "generation", "applied", "consent")
@@ -78,7 +78,7 @@ _MAX_NAMES = 10
 _MAX_COLUMN_NAMES = 3
 """Maximum number of clusters that a printer column names."""
 
-_HINT_NAME_CLUSTERS = "Name those that are meant in spec.clusters"
+_HINT_NAME_CLUSTERS = "Name the target Clusters in spec.clusters"
 
 _MAX_PLAN_LENGTH = 65_536
 """Maximum number of characters of a plan's text in a status."""
@@ -145,14 +145,13 @@ def _removed_cluster_parts(
         name = part["name"]
         if "generation" in part and name not in results:
             names = _format_cluster_names(clusters)
-            message = f"the topic was applied there, and this Cluster is gone. {names}. {_HINT_NAME_CLUSTERS}"
+            message = f"the topic was applied there, and this Cluster was deleted. {names}. {_HINT_NAME_CLUSTERS}"
             refusals = _refusal_entries([Issue(Reason.UNKNOWN_CLUSTER, message)], part, now)
             kept = {key: part[key] for key in _RETAINED_FIELDS if key in part}
             yield {"name": name, "state": SyncState.REFUSED.value, "refusals": refusals, **kept}
 
 
 def _format_cluster_names(clusters: Collection[str]) -> str:
-    """Return a text that names the Clusters, at most ``_MAX_NAMES`` of them."""
     if not clusters:
         return "The operator's namespace has no Cluster"
     names = sorted(clusters)
@@ -160,31 +159,25 @@ def _format_cluster_names(clusters: Collection[str]) -> str:
     return f"Clusters in the operator's namespace: {', '.join(names[:_MAX_NAMES])}{more}"
 
 
-def _no_cluster_message(resource: Resource, clusters: Collection[str]) -> str:
-    """Return the message for a Topic without a target cluster: the cause and the remedy."""
-    if resource.has_cluster_selection:
-        return f"no Cluster matches spec.clusters or spec.clusterSelector. {_format_cluster_names(clusters)}"
-    if not clusters:
-        return f"{_format_cluster_names(clusters)}: create one"
-    out = f"; or {HINT_RETAIN}" if resource.deleting and FINALIZER in resource.finalizers else ""
-    names = _format_cluster_names(clusters)
-    return f"spec.clusters names no Cluster, and there are several. {names}. {_HINT_NAME_CLUSTERS}{out}"
-
-
 def _topic_condition(resource: Resource, parts: Sequence[Status], clusters: Collection[str]) -> ReadyCondition:
-    """Return the ready condition of a Topic from its parts by cluster."""
+    names = _format_cluster_names(clusters)
     if resource.errors:
         return invalid_condition(error_texts(resource))
     if not parts:
-        return ReadyCondition(
-            False, Reason.UNKNOWN_CLUSTER.value, _no_cluster_message(resource, clusters), stalled=True
-        )
-    standing = _condition_from_parts(parts)
-    if standing.ready and not resource.has_cluster_selection and len(clusters) > 1:
+        if resource.has_cluster_selection:
+            message = f"no Cluster matches spec.clusters or spec.clusterSelector. {names}"
+        elif not clusters:
+            message = f"{names}: create one"
+        else:
+            out = f"; or {HINT_RETAIN}" if resource.deleting and FINALIZER in resource.finalizers else ""
+            message = f"spec.clusters names no Cluster, and there are several. {names}. {_HINT_NAME_CLUSTERS}{out}"
+        return ReadyCondition(False, Reason.UNKNOWN_CLUSTER.value, message, stalled=True)
+    condition = _condition_from_parts(parts)
+    if condition.ready and not resource.has_cluster_selection and len(clusters) > 1:
         where = ", ".join(part["name"] for part in parts)
         why = f"spec.clusters names no Cluster: the topic stays on {where}"
-        return standing._replace(message=f"{standing.message}. {why}. {_format_cluster_names(clusters)}")
-    return standing
+        return condition._replace(message=f"{condition.message}. {why}. {names}")
+    return condition
 
 
 def _condition_from_parts(clusters: Sequence[Status]) -> ReadyCondition:
@@ -213,7 +206,11 @@ def _condition_from_parts(clusters: Sequence[Status]) -> ReadyCondition:
 def _condition_message(worst: SyncState, clusters: Sequence[Status], affected: Sequence[Status]) -> str:
     if worst is SyncState.OBSERVED:
         pending = sum(len(part.get("pending", ())) for part in clusters)
-        words = f"{format_count(pending, 'change')} pending, which nobody makes" if pending else "no difference"
+        words = (
+            f"{format_count(pending, 'change')} pending, not made because the topic is only observed"
+            if pending
+            else "no difference"
+        )
         return f"observed on {format_count(len(clusters), 'cluster')}: {words}"
     if worst in READY_STATES:
         return f"as asked on {format_count(len(clusters), 'cluster')}"
@@ -225,7 +222,6 @@ def _condition_message(worst: SyncState, clusters: Sequence[Status], affected: S
 
 
 def _cluster_part(name: str, result: TopicResult, old: Status, now: str) -> Status:
-    """Return one cluster's part of a Topic's status; ``old`` is the previous part."""
     found, plan = result.actual, result.plan
     status: dict[str, Any] = {"name": name, "state": result.state.value}
     if found:
@@ -268,13 +264,12 @@ def _refusal_entries(refusals: Sequence[Issue], old: Status, now: str) -> Sequen
         status: dict[str, Any] = {"reason": refusal.reason.value, "message": format_issue(refusal), "since": since}
         if fields:
             times = {(each["field"], each["found"], each["wanted"]): each["since"] for each in known.get("fields", ())}
-            status["fields"] = [_field_entry(field, times.get(field, now)) for field in fields]
+            status["fields"] = [
+                {"field": each.field, "found": each.before, "wanted": each.after, "since": times.get(each, now)}
+                for each in fields
+            ]
         found.append(status)
     return found
-
-
-def _field_entry(field: FieldChange, since: str) -> Status:
-    return {"field": field.field, "found": field.before, "wanted": field.after, "since": since}
 
 
 def _unread_cluster_part(name: str, resource: Resource, old: Status, error: TopiaristError | None, now: str) -> Status:
@@ -285,19 +280,15 @@ def _unread_cluster_part(name: str, resource: Resource, old: Status, error: Topi
     """
     new = resource.manifest is not None and resource.status.get("observedGeneration") != resource.generation
     known = bool(old) and not new
-    if known and not (error and _is_superseded(old, error.reason)):
+    was = next((refusal["reason"] for refusal in old.get("refusals", ())), None)
+    is_superseded = error is not None and was in _CLUSTER_UNREAD_REASONS and was != error.reason
+    if known and not is_superseded:
         return old
     hopeless = error is not None and not error.reason.retryable
     status: dict[str, Any] = {"name": name, "state": (SyncState.REFUSED if hopeless else SyncState.WAITING).value}
     reason, message = (error.reason, str(error.args[0])) if error else (Reason.NOT_SENT, "not looked at yet")
     status["refusals"] = _refusal_entries([Issue(reason, message)], old, now)
     return status | {key: old[key] for key in _RETAINED_FIELDS if key in old}
-
-
-def _is_superseded(old: Status, reason: Reason) -> bool:
-    """Return whether a part has a read error of its cluster with an outdated reason."""
-    was = next((refusal["reason"] for refusal in old.get("refusals", ())), None)
-    return was in _CLUSTER_UNREAD_REASONS and was != reason
 
 
 def _applied_spec(result: TopicResult) -> Status | None:

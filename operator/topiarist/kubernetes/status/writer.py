@@ -7,34 +7,72 @@ fails is logged and not repeated here: the next reconciliation computes again wh
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, cast
 
-from topiarist.kubernetes.api import clock
-from topiarist.kubernetes.api.client import APPLY_PATCH, MAX_IN_FLIGHT_REQUESTS, ApiError, KubernetesClient
+import kopf
+
+from topiarist.kubernetes.api.client import MAX_IN_FLIGHT_REQUESTS, ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, collection_path, parse_resource
 from topiarist.kubernetes.status.conditions import truncate_message
 from topiarist.kubernetes.status.events import Event
 from topiarist.kubernetes.status.topic import Status
 from topiarist.schema import load
 
-FIELD_MANAGER = "topiarist"
-"""The field manager of server-side apply, so that other writers of ``status`` keep their own fields."""
+STATUS_MANAGER = "topiarist"
+"""The field manager of statuses, so that other writers of ``status`` keep their own fields."""
+
+FINALIZER_MANAGER = "topiarist-finalizer"
+"""The field manager of the finalizer alone: it is removed by applying none, and the others need not be known."""
+
+MAX_PENDING_EVENTS = 1000
+"""Maximum number of Events that wait for the first Cluster; older ones are dropped."""
 
 log = logging.getLogger(__name__)
 
 
-class StatusWriter:
-    """A writer of statuses, finalizers and Events.
+class EventRecorder:
+    """A recorder of Events, which kopf posts in the background and retries for a while.
 
-    ``on_written`` receives each resource as the API server returned it. ``instance`` names this process in Events.
+    kopf knows its queue of Events only in the context of a handler. Until ``attach`` is called in one, Events wait.
     """
 
-    def __init__(self, api: KubernetesClient, on_written: Callable[[Resource], None], instance: str) -> None:
+    def __init__(self) -> None:
+        self._context: contextvars.Context | None = None
+        self._pending: deque[tuple[Resource, Event]] = deque(maxlen=MAX_PENDING_EVENTS)
+
+    def attach(self) -> None:
+        """Post all Events in the context of the present handler from now on."""
+        if self._context is None:
+            self._context = contextvars.copy_context()
+            for about, event in self._pending:
+                self.record(about, event)
+            self._pending.clear()
+
+    def record(self, about: Resource, event: Event) -> None:
+        """Post a Kubernetes Event about a resource."""
+        if self._context is None:
+            self._pending.append((about, event))
+            return
+        kind = "Warning" if event.warning else "Normal"
+        self._context.run(
+            kopf.event,
+            cast(kopf.Body, _identity(about)),
+            type=kind,
+            reason=event.reason,
+            message=truncate_message(event.message),
+        )
+
+
+class StatusWriter:
+    """A writer of statuses and finalizers; ``on_written`` receives each resource as the API server returned it."""
+
+    def __init__(self, api: KubernetesClient, on_written: Callable[[Resource], None]) -> None:
         self._api = api
         self._on_written = on_written
-        self._instance = instance
 
     async def run_all(self, works: Iterable[Coroutine[Any, Any, None]]) -> None:
         """Run all writes, at most ``2 * MAX_IN_FLIGHT_REQUESTS`` at a time.
@@ -50,63 +88,54 @@ class StatusWriter:
                     task.result()
         await asyncio.gather(*tasks)
 
-    async def write_topic(self, of: Resource, status: Status, wanted: Sequence[str]) -> None:
-        """Write the finalizers and the status of a Topic, each only if it has changed.
+    async def write_topic(self, of: Resource, status: Status, *, finalizer: bool) -> None:
+        """Write the finalizer and the status of a Topic, each only if it has changed.
 
-        Finalizers come first: a status write changes the resource version that the write of finalizers requires.
+        The finalizer comes first: no status says that a topic exists before the deletion of its Topic is held.
         """
-        if wanted != of.finalizers:
-            await self.write_finalizers(of, wanted)
-        if status != of.status and (FINALIZER in wanted or not of.deleting):
+        if finalizer != (FINALIZER in of.finalizers):
+            await self._write_finalizer(of, wanted=finalizer)
+        if status != of.status and (finalizer or not of.deleting):
             await self.write_status(of, status)
 
     async def write_status(self, of: Resource, status: Status) -> None:
         """Write a whole status by server-side apply."""
-        metadata = {"name": of.name, "namespace": of.namespace, "uid": of.uid}
-        body = {"apiVersion": load.API_VERSION, "kind": of.kind, "metadata": metadata, "status": status}
-        path = f"{collection_path(of.kind, of.namespace)}/{of.name}/status"
-        await self._patch(of, "the status", path, body, APPLY_PATCH, fieldManager=FIELD_MANAGER, force="true")
+        path = f"{_path(of)}/status"
+        await self._write(of, "the status", self._api.apply(path, {**_identity(of), "status": status}, STATUS_MANAGER))
 
-    async def write_finalizers(self, of: Resource, wanted: Sequence[str]) -> None:
-        """Write the finalizers, unless the resource has changed meanwhile.
-
-        A changed resource triggers a reconciliation anyway, so the conflict is ignored.
-        """
-        metadata = {"finalizers": [*wanted], "resourceVersion": str(of.resource_version)}
-        path = f"{collection_path(of.kind, of.namespace)}/{of.name}"
-        await self._patch(of, "the finalizers", path, {"metadata": metadata}, fieldManager=FIELD_MANAGER)
-
-    async def create_event(self, about: Resource, event: Event) -> None:
-        """Create a Kubernetes Event about a resource; a failure is only logged."""
-        body = {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {"generateName": f"{about.name}-", "namespace": about.namespace},
-            "eventTime": clock.format_micro_time_now(),
-            "type": "Warning" if event.warning else "Normal",
-            "reason": event.reason,
-            "action": event.reason,
-            "note": truncate_message(event.message),
-            "reportingController": f"{load.API_GROUP}/operator",
-            "reportingInstance": self._instance,
-            "regarding": {
-                "apiVersion": load.API_VERSION,
-                "kind": about.kind,
-                "namespace": about.namespace,
-                "name": about.name,
-                "uid": about.uid,
-            },
+    async def _write_finalizer(self, of: Resource, *, wanted: bool) -> None:
+        body = _identity(of)
+        body["metadata"]["finalizers"] = [FINALIZER] if wanted else []
+        answer = await self._write(of, "the finalizer", self._api.apply(_path(of), body, FINALIZER_MANAGER))
+        if answer is None or wanted or FINALIZER not in (left := answer["metadata"].get("finalizers", ())):
+            return
+        # Another field manager owns it too: an earlier version of topiarist, or the user. Remove it from the list. The
+        # resource version protects the finalizers of other controllers that are added meanwhile.
+        metadata = {
+            "finalizers": [each for each in left if each != FINALIZER],
+            "resourceVersion": answer["metadata"]["resourceVersion"],
         }
-        try:
-            await self._api.create(f"/apis/events.k8s.io/v1/namespaces/{about.namespace}/events", body)
-        except ApiError as error:
-            log.warning("an event could not be written: %s", error, extra={"about": about.key})
+        await self._write(of, "the finalizer", self._api.patch(_path(of), {"metadata": metadata}))
 
-    async def _patch(self, of: Resource, what: str, path: str, body: Any, content: str = "", **params: str) -> None:
+    async def _write(
+        self, of: Resource, what: str, request: Coroutine[Any, Any, dict[str, Any]]
+    ) -> Mapping[str, Any] | None:
+        """Send a request and return the answer; None after an error, which is logged."""
         try:
-            answer = await self._api.patch(path, body, *([content] if content else []), **params)
+            answer = await request
         except ApiError as error:
             if not (error.not_found or error.conflict):
                 log.warning("%s could not be written: %s", what, error, extra={"of": of.key})
-            return
+            return None
         self._on_written(parse_resource(answer, of))
+        return answer
+
+
+def _path(of: Resource) -> str:
+    return f"{collection_path(of.kind, of.namespace)}/{of.name}"
+
+
+def _identity(of: Resource) -> dict[str, Any]:
+    """Return a body with the uid: the API server then refuses to create a resource that was deleted."""
+    metadata = {"name": of.name, "namespace": of.namespace, "uid": of.uid}
+    return {"apiVersion": load.API_VERSION, "kind": of.kind, "metadata": metadata}

@@ -10,7 +10,7 @@ from support.kubernetes import resource_bodies
 from topiarist.errors import Reason
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.kubernetes.reconciler import SyncState
-from topiarist.kubernetes.status.finalizers import required_finalizers
+from topiarist.kubernetes.status.finalizers import needs_finalizer
 from unit.kubernetes.topic_results import make_result
 
 GOING: dict[str, Any] = {"deletionTimestamp": "2026-02-01T00:00:00Z"}
@@ -22,7 +22,7 @@ THERE = [state for state in SyncState if state not in (SyncState.ABSENT, SyncSta
 def held(topic: Resource, *states: SyncState | None, sure: bool = True) -> bool:
     """Whether a Topic has our finalizer afterwards, on clusters where it stands so (None: not seen)."""
     views = {f"c{number}": make_result(topic, state) if state else None for number, state in enumerate(states)}
-    return FINALIZER in required_finalizers(topic, views, all_clusters_known=sure)
+    return needs_finalizer(topic, views, all_clusters_known=sure)
 
 
 def topic(policy: str = "Delete", **meta: Any) -> Resource:
@@ -56,19 +56,16 @@ def test_what_is_not_ours_to_delete_needs_none(reason: Reason) -> None:
     metas: list[dict[str, Any]] = [{}, {"finalizers": [FINALIZER]}, HELD]
     for meta in metas:
         found = topic(**meta)
-        assert (
-            required_finalizers(found, {"prod": make_result(found, SyncState.REFUSED, reason)}, all_clusters_known=True)
-            == ()
-        )
+        results = {"prod": make_result(found, SyncState.REFUSED, reason)}
+        assert not needs_finalizer(found, results, all_clusters_known=True)
 
 
 @pytest.mark.parametrize("reason", [Reason.DELETION_HELD, Reason.BUDGET_EXCEEDED, Reason.FROZEN, Reason.DATA_LOSS])
 def test_a_deletion_that_is_held_keeps_the_resource(reason: Reason) -> None:
     """It is not forgotten."""
     found = topic(**HELD)
-    assert required_finalizers(
-        found, {"prod": make_result(found, SyncState.REFUSED, reason)}, all_clusters_known=True
-    ) == (FINALIZER,)
+    results = {"prod": make_result(found, SyncState.REFUSED, reason)}
+    assert needs_finalizer(found, results, all_clusters_known=True)
 
 
 def test_every_cluster_counts() -> None:
@@ -106,7 +103,7 @@ def test_a_topic_that_cannot_be_read_keeps_what_it_has() -> None:
         meta = {"finalizers": [FINALIZER]} if there else {}
         broken = resource_bodies.topic("orders", partitions=0, meta=meta)
         assert broken.manifest is None
-        assert (FINALIZER in required_finalizers(broken, {}, all_clusters_known=True)) is there
+        assert needs_finalizer(broken, {}, all_clusters_known=True) is there
 
 
 @pytest.mark.parametrize("sure", [True, False])
@@ -116,7 +113,7 @@ def test_an_annotation_lets_go_whatever_else_is_so(sure: bool) -> None:
     assert not held(topic(**HELD, **notes), SyncState.REFUSED, None, sure=sure)
     assert not held(topic(**notes), SyncState.SYNCED, sure=sure)
     broken = resource_bodies.topic("orders", partitions=0, meta={"finalizers": [FINALIZER], **notes})
-    assert required_finalizers(broken, {}, all_clusters_known=sure) == ()
+    assert not needs_finalizer(broken, {}, all_clusters_known=sure)
     other: dict[str, Any] = {"annotations": {"topiarist.dev/retain": "yes"}}
     assert held(topic(**HELD, **other), SyncState.REFUSED, sure=sure)
 
@@ -129,17 +126,3 @@ def test_none_is_added_to_what_is_going() -> None:
 def test_a_topic_that_switched_to_retain_while_going_is_let_go() -> None:
     """Whoever finds a deletion held may still say that the topic is to stay."""
     assert not held(topic("Retain", **HELD), SyncState.REFUSED)
-
-
-def test_those_of_others_are_never_touched() -> None:
-    """They stay, in their order."""
-    others = ["b", "a"]
-    going = topic(**GOING, finalizers=["b", FINALIZER, "a"])
-    assert required_finalizers(going, {"prod": make_result(going, SyncState.ABSENT)}, all_clusters_known=True) == tuple(
-        others
-    )
-    fresh = topic(finalizers=others)
-    assert required_finalizers(fresh, {"prod": make_result(fresh, SyncState.SYNCED)}, all_clusters_known=True) == (
-        *others,
-        FINALIZER,
-    )

@@ -252,7 +252,7 @@ def test_an_observed_difference_is_not_as_asked() -> None:
     ready = by_type(status_of(topic, {"prod": found._replace(plan=plan), "b": found}))["Ready"]
     assert (ready["status"], ready["message"]) == (
         "True",
-        "observed on 2 clusters: 1 change pending, which nobody makes",
+        "observed on 2 clusters: 1 change pending, not made because the topic is only observed",
     )
 
 
@@ -275,7 +275,7 @@ def test_refusals_are_told_with_what_to_do() -> None:
     status = status_of(topic, {"prod": make_result(topic, SyncState.REFUSED)._replace(refusals=refusals)})
     told_of = status["clusters"][0]["refusals"]
     assert told_of[0]["reason"] == "NotAdopted"
-    assert told_of[0]["message"] == "no 0: a pattern in spec.adopt of the Cluster takes it over"
+    assert told_of[0]["message"] == "no 0: to adopt it, add a pattern to spec.adopt of the Cluster"
     assert len(told_of) == 100
     assert told(status)[-1] == "NotAdopted"
 
@@ -388,8 +388,8 @@ def test_a_topic_that_cannot_be_read_any_more_keeps_its_parts() -> None:
         (
             {},
             ("b", "a"),
-            "spec.clusters names no Cluster, and there are several. Clusters in the operator's namespace: a, b. Name "
-            "those that are meant in spec.clusters",
+            "spec.clusters names no Cluster, and there are several. Clusters in the operator's namespace: a, b. "
+            "Name the target Clusters in spec.clusters",
         ),
         ({}, (), "The operator's namespace has no Cluster: create one"),
         (
@@ -449,8 +449,8 @@ def test_a_cluster_that_is_gone_is_remembered_by_its_topics() -> None:
         status = status_of(topic, {}, clusters=("b",))
         assert told(status) == ("False", "False", "True", "UnknownCluster")
         assert by_type(status)["Ready"]["message"] == (
-            "a: the topic was applied there, and this Cluster is gone. Clusters in the operator's namespace: b. Name "
-            "those that are meant in spec.clusters"
+            "a: the topic was applied there, and this Cluster was deleted. Clusters in the operator's namespace: b. "
+            "Name the target Clusters in spec.clusters"
         )
     (part,) = status["clusters"]
     assert (part["name"], part["generation"]) == ("a", topic.generation)

@@ -10,8 +10,8 @@ from support import states
 from support.kubernetes import resource_bodies
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Reason
-from topiarist.kubernetes.annotations import MAX_ERRORS, annotation_errors, is_paused
 from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.approval import MAX_ERRORS, annotation_errors, is_paused
 from topiarist.kubernetes.reconciler import SyncState
 from topiarist.kubernetes.status.cluster import policy_status
 from topiarist.kubernetes.status.events import annotation_events, unusable_events

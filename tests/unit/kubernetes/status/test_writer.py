@@ -1,0 +1,127 @@
+"""Finalizers by server-side apply, and Events by kopf: what is sent, and that those of others are never touched."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Mapping
+from typing import Any, cast
+
+import kopf
+import pytest
+
+from support.kubernetes import resource_bodies
+from topiarist.kubernetes.api.client import ApiError, KubernetesClient
+from topiarist.kubernetes.api.resources import FINALIZER, Resource
+from topiarist.kubernetes.status.events import Event
+from topiarist.kubernetes.status.writer import MAX_PENDING_EVENTS, EventRecorder, StatusWriter
+
+PATH = "/apis/topiarist.dev/v1/namespaces/shop/topics/orders"
+
+
+class Server:
+    """An API server with one Topic, whose finalizers field managers own."""
+
+    def __init__(self, topic: Resource, **owners: str) -> None:
+        self.sent: list[tuple[str, str, Mapping[str, Any]]] = []
+        self.topic = topic
+        self.owners: dict[str, set[str]] = {name: {manager} for manager, name in owners.items()}
+        self.error: ApiError | None = None
+
+    async def apply(self, path: str, body: Mapping[str, Any], field_manager: str) -> dict[str, Any]:
+        """A manager's finalizers are those of ``body``; one that nobody else owns goes."""
+        if self.error:
+            raise self.error
+        self.sent.append((path, field_manager, body))
+        if not path.endswith("/status"):
+            for managers in self.owners.values():
+                managers.discard(field_manager)
+            for name in body["metadata"]["finalizers"]:
+                self.owners.setdefault(name, set()).add(field_manager)
+        return self._body()
+
+    async def patch(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """A list of finalizers in place of the one that is there."""
+        self.sent.append((path, "merge", body))
+        self.owners = {name: {"merge"} for name in body["metadata"]["finalizers"]}
+        return self._body()
+
+    def _body(self) -> dict[str, Any]:
+        self.owners = {name: managers for name, managers in self.owners.items() if managers}
+        assert self.topic.manifest is not None
+        metadata: dict[str, Any] = {"uid": self.topic.uid, "resourceVersion": "77", "finalizers": [*self.owners]}
+        return resource_bodies.body("Topic", "orders", self.topic.manifest.spec, **metadata)
+
+
+def written(server: Server, of: Resource, *, finalizer: bool, status: Mapping[str, Any] | None = None) -> Resource:
+    """Write; the Topic as it is known afterwards."""
+    found = [of]
+    writer = StatusWriter(cast(KubernetesClient, server), found.append)
+    asyncio.run(writer.write_topic(of, of.status if status is None else status, finalizer=finalizer))
+    return found[-1]
+
+
+def test_a_finalizer_is_applied_alone() -> None:
+    """With an own field manager and the uid; those of others are not named, and stay."""
+    topic = resource_bodies.topic("orders", meta={"finalizers": ["another"]})
+    server = Server(topic, somebody="another")
+    after = written(server, topic, finalizer=True)
+    assert {*after.finalizers} == {"another", FINALIZER}
+    metadata = {"name": "orders", "namespace": "shop", "uid": topic.uid, "finalizers": [FINALIZER]}
+    body = {"apiVersion": "topiarist.dev/v1", "kind": "Topic", "metadata": metadata}
+    assert server.sent == [(PATH, "topiarist-finalizer", body)]
+    assert written(server, after, finalizer=False).finalizers == ("another",)
+    assert len(server.sent) == 2
+
+
+def test_a_finalizer_that_another_manager_owns_too_is_removed() -> None:
+    """One of an earlier version of topiarist, or of a user: the rest of the list stays, at the version as read."""
+    topic = resource_bodies.topic("orders", meta={"finalizers": ["another", FINALIZER]})
+    server = Server(topic, somebody="another", topiarist=FINALIZER)
+    assert written(server, topic, finalizer=False).finalizers == ("another",)
+    assert server.sent[1:] == [(PATH, "merge", {"metadata": {"finalizers": ["another"], "resourceVersion": "77"}})]
+
+
+def test_what_is_as_it_should_be_is_not_written() -> None:
+    """Neither the finalizer nor the status; a status behind the last finalizer would find no Topic."""
+    held: dict[str, Any] = {"finalizers": [FINALIZER]}
+    topic = resource_bodies.topic("orders", meta=held, status={"observedGeneration": 1})
+    server = Server(topic, topiarist=FINALIZER)
+    written(server, topic, finalizer=True)
+    assert server.sent == []
+    going = resource_bodies.topic("orders", meta={**held, "deletionTimestamp": "2026-02-01T00:00:00Z"})
+    written(server, going, finalizer=False, status={"observedGeneration": 2})
+    assert [path for path, _, _ in server.sent if path.endswith("/status")] == []
+
+
+@pytest.mark.parametrize(("code", "logged"), [(404, False), (409, False), (403, True), (0, True)])
+def test_a_write_that_fails_is_left_to_the_next_pass(code: int, logged: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged, unless the Topic was deleted or created again meanwhile."""
+    topic = resource_bodies.topic("orders")
+    server = Server(topic)
+    server.error = ApiError(code, "why")
+    assert written(server, topic, finalizer=True) is topic
+    assert ("the finalizer could not be written: why" in caplog.text) is logged
+
+
+def test_events_wait_for_the_context_of_a_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The latest of them; from then on each is posted at once, from anywhere."""
+    queue: contextvars.ContextVar[list[str]] = contextvars.ContextVar("queue")
+
+    def event(body: Mapping[str, Any], *, type: str, reason: str, message: str) -> None:
+        queue.get().append(f"{type} {reason} {message} {body['metadata']['name']}")
+
+    monkeypatch.setattr(kopf, "event", event)
+    recorder, topic, posted = EventRecorder(), resource_bodies.topic("orders"), list[str]()
+    for number in range(MAX_PENDING_EVENTS + 1):
+        recorder.record(topic, Event("TopicCreated", str(number)))
+
+    def handler() -> None:
+        queue.set(posted)
+        recorder.attach()
+        recorder.attach()
+
+    contextvars.copy_context().run(handler)
+    assert (len(posted), posted[0]) == (MAX_PENDING_EVENTS, "Normal TopicCreated 1 orders")
+    recorder.record(topic, Event("DataLoss", "é" * 1000, warning=True))
+    assert posted[-1] == f"Warning DataLoss {'é' * 510}... orders"

@@ -1,0 +1,221 @@
+"""Namespaces that are watched one by one: one that is away is told, looked for, and keeps the others from nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, cast
+
+import pytest
+
+from support.kubernetes import resource_bodies
+from support.virtual_time import run_in_virtual_time
+from topiarist.kubernetes.api.client import ApiError, KubernetesClient
+from topiarist.kubernetes.cache import Store
+from topiarist.kubernetes.informer import NAMESPACE_NOT_FOUND, NAMESPACE_RETRY_INTERVAL_S, Informers
+
+HOME, TEAM, OTHER = "shop", "team", "other"
+PERIOD = 60.0
+
+
+class Server:
+    """An API server with namespaces and Topics; ``refused`` has paths that must not be got, and rights by namespace."""
+
+    def __init__(self, *namespaces: str) -> None:
+        self.namespaces = {*namespaces}
+        self.topics: dict[str, list[dict[str, Any]]] = {}
+        self.refused: dict[str, int] = {}
+        self.lacking: set[str] = set()
+        self.reviews = 0
+        self.listed: list[tuple[str, Mapping[str, str]]] = []
+        self.watch_errors: dict[str, ApiError] = {}
+
+    async def get(self, path: str, **_: str) -> dict[str, Any]:
+        """A namespace."""
+        if path in self.refused:
+            raise ApiError(self.refused[path], f"{path} is refused")
+        name = path.rpartition("/")[2]
+        if name not in self.namespaces:
+            raise ApiError(404, "not found")
+        return {"metadata": {"name": name, "labels": {"name": name}}}
+
+    async def list_pages(self, path: str, **params: str) -> AsyncIterator[dict[str, Any]]:
+        """A list."""
+        if path in self.refused:
+            raise ApiError(self.refused[path], f"{path} is refused")
+        self.listed.append((path, params))
+        items = self.topics.get(path.split("/")[5], []) if path.endswith("/topics") and path.count("/") > 4 else []
+        yield {"metadata": {"resourceVersion": "1000000"}, "items": items}
+
+    async def watch(self, path: str, _version: str, **_: str) -> AsyncIterator[dict[str, Any]]:
+        """Nothing happens, unless it is refused."""
+        if path in self.watch_errors:
+            raise self.watch_errors[path]
+        await asyncio.Event().wait()
+        yield {}
+
+    async def create(self, _path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """What may be done."""
+        self.reviews += 1
+        asked = body["spec"]["resourceAttributes"]
+        return {"status": {"allowed": not (asked["namespace"] in self.lacking and asked["verb"] == "patch")}}
+
+
+class Watching:
+    """Informers of some namespaces, or of all, and what they tell."""
+
+    def __init__(self, server: Server, *names: str) -> None:
+        self.server = server
+        self.store = Store(HOME, lambda _: None)
+        self.away: Mapping[str, str] = {}
+        self.informers = Informers(
+            cast(KubernetesClient, server), self.store, names, PERIOD, lambda: None, self._set_away
+        )
+
+    async def later(self, seconds: float = PERIOD + 1) -> Mapping[str, str]:
+        """What is away after the next look."""
+        await asyncio.sleep(seconds)
+        return self.away
+
+    def _set_away(self, away: Mapping[str, str]) -> None:
+        self.away = away
+
+
+def played(server: Server, names: tuple[str, ...], work: Callable[[Watching], Awaitable[None]]) -> None:
+    """List all, watch, and play something."""
+
+    async def play() -> None:
+        watching = Watching(server, *names)
+        await watching.informers.refresh()
+        running = asyncio.create_task(watching.informers.run())
+        await work(watching)
+        assert not running.done()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    run_in_virtual_time(play)
+
+
+def topic(namespace: str, name: str = "orders") -> dict[str, Any]:
+    """A Topic in a namespace."""
+    return resource_bodies.body("Topic", name, {"partitions": 3, "replicationFactor": 3}, namespace=namespace)
+
+
+def test_a_namespace_that_goes_is_away_until_it_is_back() -> None:
+    """The others are served meanwhile; it is looked for more often than it would be looked at."""
+    server = Server(HOME, TEAM, OTHER)
+    server.topics = {TEAM: [topic(TEAM)], OTHER: [topic(OTHER)]}
+
+    async def work(watching: Watching) -> None:
+        assert watching.away == {}
+        assert {*watching.store.topics} == {(OTHER, "orders"), (TEAM, "orders")}
+        server.namespaces.remove(TEAM)
+        assert await watching.later() == {TEAM: NAMESPACE_NOT_FOUND}
+        assert TEAM not in watching.store.namespaces
+        server.namespaces.add(TEAM)
+        assert await watching.later(NAMESPACE_RETRY_INTERVAL_S + 1) == {}
+        assert TEAM in watching.store.namespaces
+
+    played(server, (HOME, OTHER, TEAM), work)
+
+
+def test_a_namespace_that_comes_later_is_served() -> None:
+    """One that is not there at the start is listed when it is."""
+    server = Server(HOME)
+    server.topics = {TEAM: [topic(TEAM)]}
+
+    async def work(watching: Watching) -> None:
+        assert watching.away == {TEAM: NAMESPACE_NOT_FOUND}
+        assert watching.store.topics == {}
+        server.namespaces.add(TEAM)
+        assert await watching.later() == {}
+        assert {*watching.store.topics} == {(TEAM, "orders")}
+
+    played(server, (HOME, TEAM), work)
+
+
+def test_rights_are_asked_for_one_namespace_at_a_time() -> None:
+    """At the start, and again of those that are away; what is missing is named."""
+    server = Server(HOME, TEAM, OTHER)
+    server.lacking.add(TEAM)
+
+    async def work(watching: Watching) -> None:
+        assert watching.away.keys() == {TEAM}
+        assert watching.away[TEAM].endswith("may not patch topics.topiarist.dev in namespace team, and 1 more")
+        before = server.reviews
+        assert (await watching.later(NAMESPACE_RETRY_INTERVAL_S + 1)).keys() == {TEAM}
+        per_namespace = server.reviews - before
+        server.lacking.clear()
+        assert await watching.later() == {}
+        before = server.reviews
+        assert await watching.later() == {}
+        assert (server.reviews - before, per_namespace) == (0, 8)
+
+    played(server, (HOME, OTHER, TEAM), work)
+
+
+def test_topics_of_which_nothing_can_be_seen_are_kept() -> None:
+    """A right that is lost takes no claim away; it is said why, until it is back."""
+    server = Server(HOME, TEAM)
+    server.topics = {TEAM: [topic(TEAM)]}
+    path = "/apis/topiarist.dev/v1/namespaces/team/topics"
+    server.watch_errors[path] = ApiError(403, f"{path} is refused")
+
+    async def work(watching: Watching) -> None:
+        assert await watching.later() == {TEAM: f"{path} is refused"}
+        assert [*watching.store.topics] == [(TEAM, "orders")]
+
+    played(server, (HOME, TEAM), work)
+
+
+def test_the_api_server_may_be_away() -> None:
+    """Nothing is known of the namespaces then, and nothing ends."""
+    server = Server(HOME, TEAM)
+
+    async def work(watching: Watching) -> None:
+        server.refused["/api/v1/namespaces/team"] = 503
+        assert await watching.later() == {}
+        server.refused.clear()
+        server.namespaces.remove(TEAM)
+        assert await watching.later() == {TEAM: NAMESPACE_NOT_FOUND}
+
+    played(server, (HOME, TEAM), work)
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/apis/topiarist.dev/v1/namespaces/shop/topics", 403),
+        ("/apis/topiarist.dev/v1/namespaces/team/topics", 404),
+        ("/apis/topiarist.dev/v1/namespaces/team/topics", 503),
+        ("/apis/topiarist.dev/v1/namespaces/shop/clusters", 403),
+    ],
+)
+def test_what_is_not_the_matter_of_one_namespace_ends_the_look(path: str, code: int) -> None:
+    """The operator's own namespace, definitions that are not there, a server that is away."""
+    server = Server(HOME, TEAM)
+    server.refused[path] = code
+    with pytest.raises(ApiError):
+        asyncio.run(Watching(server, HOME, TEAM).informers.refresh())
+
+
+def test_what_is_listed() -> None:
+    """Policies and Clusters of the operator's namespace, Topics of all, Clusters of others for other releases."""
+    ours = "/apis/topiarist.dev/v1"
+    everywhere, some = Server(HOME), Server(HOME, TEAM)
+    asyncio.run(Watching(everywhere).informers.refresh())
+    asyncio.run(Watching(some, HOME, TEAM).informers.refresh())
+    home: list[tuple[str, Mapping[str, str]]]
+    home = [(f"{ours}/namespaces/shop/{kind}", {}) for kind in ("clusters", "policies")]
+    assert everywhere.listed == [
+        *home,
+        ("/api/v1/namespaces", {}),
+        (f"{ours}/topics", {}),
+        (f"{ours}/clusters", {"fieldSelector": "metadata.namespace!=shop"}),
+    ]
+    assert some.listed == [
+        *home,
+        (f"{ours}/namespaces/shop/topics", {}),
+        (f"{ours}/namespaces/team/topics", {}),
+        (f"{ours}/namespaces/team/clusters", {}),
+    ]
