@@ -54,12 +54,12 @@ class Opened:
 
     all: list[Opened]
 
-    def __init__(self, connect: str, **words: Any) -> None:
-        self.connect = connect
-        self.words = words
+    def __init__(self, spec: ClusterSpec, **options: Any) -> None:
+        self.spec = spec
+        self.options = options
         self.requests = Counter({("read", "ok"): 1})
         self.closed = False
-        password = words["credentials"].sasl and words["credentials"].sasl.password
+        password = spec.credentials.sasl and spec.credentials.sasl.password
         self.password = Path(password.file).read_text() if password and password.file else ""
         Opened.all.append(self)
 
@@ -77,7 +77,7 @@ class Opened:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[Opened]:
     """The sessions that were opened."""
     Opened.all = []
-    monkeypatch.setattr(cluster_worker, "ZooKeeperCluster", Opened)
+    monkeypatch.setattr(cluster_worker, "open_cluster", Opened)
     return Opened.all
 
 
@@ -87,7 +87,7 @@ def test_a_session_lives_from_pass_to_pass(opened: list[Opened], tmp_path: Path)
     first = session.cluster(spec(), secrets())
     assert session.cluster(spec(), secrets()) is first
     assert len(opened) == 1
-    assert opened[0].words["owner"] == "k8s/shop/topiarist"
+    assert opened[0].options["owner"] == "k8s/shop/topiarist"
     assert opened[0].password == PASSWORD
 
 

@@ -157,7 +157,7 @@ NOT_A_PLAN = {
     "too deep": (b"[" * 100_000, "nested too deeply"),
     "no format": (b'{"formatVersion": "1", "clusters": [], "fingerprint": ""}', 'found formatVersion "1"'),
     "an old format": (b'{"formatVersion": 0, "clusters": [], "fingerprint": ""}', 'found formatVersion "0"'),
-    "half a letter": (signed({"formatVersion": 1, "clusters": ["\ud800"]}), "text that is not valid Unicode"),
+    "half a letter": (signed({"formatVersion": 1, "clusters": ["\ud800"]}), "half of a character (a lone surrogate)"),
     "no clusters": (signed({"formatVersion": 1, "clusters": 5}), "clusters does not match schemas/plan.json"),
 }
 

@@ -182,7 +182,7 @@ def test_many_odd_znodes_are_counted() -> None:
     ("fields", "words"),
     [
         ({"modified_externally": True}, "another client changed its config after topiarist's write"),
-        ({"unknown_fields": ("vendor",)}, "its znode has fields that Kafka does not write: vendor"),
+        ({"unknown_fields": ("vendor",)}, "the znode has fields that Kafka does not write: vendor"),
         ({"replicas": [(1, 7)]}, "broker 7, with replicas of it, is not registered"),
     ],
 )
