@@ -156,7 +156,7 @@ def test_growth_that_may_lose_data_meanwhile_is_moved(world: ClusterFixture) -> 
     world.configure_topic("orders", {"retention.ms": "1", "cleanup.policy": "compact"})
     outcome = apply_outcomes(cluster, plan)["orders"]
     assert (outcome.result, outcome.reason) == (Result.CONFLICT, Reason.STATE_CONFLICT)
-    assert "was planned as Disruptive, and is DataLoss now: keys move" in outcome.message
+    assert "was planned as Disruptive, and is DataLoss now: keys map to other partitions" in outcome.message
     assert cluster.read().topics["orders"].replicas == REPLICAS
     again = plan_specs(cluster, topic_spec("orders", partitions=4))
     assert (again.topics[0].risk, apply_results(cluster, again)) == (Risk.DATA_LOSS, {"orders": Result.DONE})

@@ -260,5 +260,5 @@ def test_what_could_not_be_read_is_not_said_to_lack_the_topic(
     )
     assert run(["describe", "on-a", "--clusters", str(tmp_path / "clusters.yaml")]) == 1
     out = capsys.readouterr().out
-    assert out.count("there is no topic of this name") == 2
+    assert out.count("no topic and no ownership record of this name") == 2
     assert "  on-a             initialized by the controller\n" in out

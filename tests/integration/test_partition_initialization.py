@@ -128,7 +128,7 @@ def garbled(client: KazooClient) -> None:
     ("meddle", "words"),
     [
         (marked, "it was written, and is marked for deletion now"),
-        (deleted, "it was written, and is gone now"),
+        (deleted, "it was written, and does not exist now: another client deleted it"),
         (made_again, "another client deleted and recreated it: it is a different topic now"),
         (shrunk, "partitions 2, 3 were written, and then lost"),
         (garbled, "it was written, and cannot be read now"),
