@@ -78,11 +78,12 @@ record-faults: .venv/ready  ## put the figures of the last run of test-faults in
 	$(SCRIPT) fault_matrix $(TOPIARIST_CACHE)/faults.json
 	$(SCRIPT) reference
 
-check: .venv/ready  ## style, types, layers, generated files, fast tests
+check: .venv/ready  ## style, types, layers, prose, generated files, fast tests
 	$(BIN)/ruff check $(wildcard $(SOURCES))
 	$(BIN)/ruff format --check $(wildcard $(SOURCES))
 	$(BIN)/mypy operator/topiarist $(wildcard tests tools benchmarks)
 	$(BIN)/lint-imports --cache-dir $(TOPIARIST_CACHE)/import-linter
+	$(SCRIPT) prose
 	$(SCRIPT) generate --check
 	$(SCRIPT) reference --check
 	$(BIN)/python -m pytest -q -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/unit

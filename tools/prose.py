@@ -1,8 +1,8 @@
 """Checker of the prose: banned phrases, first lines of docstrings, and names in double backquotes.
 
 Usage: ``python tools/prose.py`` prints each place with the phrase and its replacement, and exits with 1 if there are
-any. It reads the pages, the docstrings, comments and messages of the package, and the docstrings of tests, tools and
-benchmarks. The list below is that of ``CONTRIBUTING.md``, "Language".
+any. It reads the pages, the docstrings, comments and messages of the package, and the docstrings of tools, benchmarks
+and fault tests. The list below is that of ``CONTRIBUTING.md``, "Language".
 """
 
 from __future__ import annotations
@@ -41,9 +41,15 @@ CLAUSE_STARTS = ("What ", "Whether ", "Those ", "One that ", "Whoever ", "Where 
 QUOTED = re.compile(r"``([^`\n]+)``")
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-PACKAGE_FOLDERS = ("operator",)
-DOCSTRING_FOLDERS = ("operator", "tests", "tools", "benchmarks")
+PACKAGE = "operator"
+DOCSTRING_FOLDERS = ("tools", "benchmarks", "tests/faults")
+SOURCE_FOLDERS = (PACKAGE, "tools", "benchmarks", "tests", "schemas", "charts", "manifests", "docs/ci")
+"""Folders with the names that docstrings may quote."""
+
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "charts/*/README.md", "manifests/**/*.md")
+EXTERNAL_NAMES = {"LogConfig", "Integer", "Long", "Double", "parseInt", "parseLong", "parseDouble", "unzip", "EXTRA"}
+"""Names of Kafka's classes, of Java and of commands, which the repository does not contain."""
+
 QUOTING_PAGES = {"changed-words.md", "glossary.md"}
 """Pages that quote old or wrong words on purpose."""
 
@@ -93,8 +99,8 @@ def comments(source: str) -> Iterator[Text]:
 
 def known_names() -> set[str]:
     """Return every identifier that occurs in code, schemas, the chart or the Makefile, and every file name."""
-    names: set[str] = set()
-    for folder in (*DOCSTRING_FOLDERS, "schemas", "charts", "manifests", "docs/ci"):
+    names = set(EXTERNAL_NAMES)
+    for folder in SOURCE_FOLDERS:
         for file in (ROOT / folder).rglob("*"):
             if file.is_file() and file.suffix in {
                 ".py",
@@ -120,12 +126,10 @@ def known_names() -> set[str]:
 
 def code_names(source: str) -> set[str]:
     """Return the identifiers of a module's code, and those in its string literals that are no docstrings."""
-    skipped = {text.text for text in docstrings(ast.parse(source))}
+    skipped = {text.line for text in docstrings(ast.parse(source))}
     names: set[str] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.NAME or (
-            token.type == tokenize.STRING and not any(text in token.string for text in skipped)
-        ):
+        if token.type == tokenize.NAME or (token.type == tokenize.STRING and token.start[0] not in skipped):
             names.update(IDENTIFIER.findall(token.string))
     return names
 
@@ -154,17 +158,16 @@ def check_docstrings(file: Path, tree: ast.Module, names: set[str]) -> Iterator[
 def check_tree() -> Iterator[Finding]:
     """Yield all findings of the repository."""
     names = known_names()
+    for file in sorted((ROOT / PACKAGE).rglob("*.py")):
+        source = file.read_text(encoding="utf-8")
+        tree = ast.parse(source)
+        yield from check_phrases(file, docstrings(tree))
+        yield from check_phrases(file, messages(tree))
+        yield from check_phrases(file, comments(source))
+        yield from check_docstrings(file, tree, names)
     for folder in DOCSTRING_FOLDERS:
         for file in sorted((ROOT / folder).rglob("*.py")):
-            source = file.read_text(encoding="utf-8")
-            tree = ast.parse(source)
-            if folder in PACKAGE_FOLDERS:
-                yield from check_phrases(file, docstrings(tree))
-                yield from check_phrases(file, messages(tree))
-                yield from check_phrases(file, comments(source))
-                yield from check_docstrings(file, tree, names)
-            else:
-                yield from check_phrases(file, docstrings(tree))
+            yield from check_phrases(file, docstrings(ast.parse(file.read_text(encoding="utf-8"))))
     for pattern in PAGES:
         for file in sorted(ROOT.glob(pattern)):
             if file.name not in QUOTING_PAGES:

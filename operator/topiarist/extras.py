@@ -16,7 +16,7 @@ _REQUIREMENT = re.compile(r"""([A-Za-z0-9._-]+)([^;]*);.*\bextra\s*==\s*['"]([^'
 
 
 def missing_packages_error(extra: str, feature: str, hint: str = "") -> TopiaristError:
-    """Return the error for ``feature``, which needs an extra whose packages are not all installed."""
+    """Return the error for ``feature``, which needs an extra with packages that are not all installed."""
     needed = read_requirements(extra)
     absent = [requirement for name, requirement in needed.items() if not _is_installed(name)] or [*needed.values()]
     command = " ".join(f"'{requirement}'" for requirement in absent)

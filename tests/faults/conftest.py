@@ -1,7 +1,7 @@
-"""What the tests of the fault matrix count, and the record of a run: how many cases of each fault, and what was seen.
+"""Counts of the fault tests, and the record of a run: cases and observations of each fault.
 
 A test belongs to the fault of its number: ``test_f07_...`` to F7. With ``TOPIARIST_FAULTS`` in the environment the
-record is written to the file that it names; ``docs/reliability.md`` is made from it.
+record is written to that file; ``docs/reliability.md`` is generated from it.
 """
 
 from __future__ import annotations
@@ -32,59 +32,59 @@ _fault_records: dict[str, dict[str, Any]] = defaultdict(lambda: {"tests": 0, "ca
 
 
 class FaultStatistics:
-    """What one test has gone through: ``cases``, and figures by the words that stand with them on the page."""
+    """The counts of one test: ``cases``, and figures by their text on the page."""
 
     def __init__(self, record: Callable[[str, object], None]) -> None:
         self._record = record
 
     def set_cases(self, count: int) -> None:
-        """How many cases there were; without it a test is one."""
+        """Set the number of cases; the default is one."""
         self._record("cases", count)
 
     def add(self, what: str, count: int) -> None:
-        """How often something was seen; over the tests of a fault these add up."""
+        """Count an observation; the counts of all tests of a fault are added."""
         self._record(f"sum {what}", count)
 
     def record_maximum(self, what: str, value: float) -> None:
-        """A measure of which the largest over all tests of a fault counts."""
+        """Record a measure; the maximum over all tests of a fault is kept."""
         self._record(f"max {what}", value)
 
 
 @pytest.fixture
 def tally(record_property: Callable[[str, object], None]) -> FaultStatistics:
-    """The counts of this test."""
+    """Return the counts of this test."""
     return FaultStatistics(record_property)
 
 
 @pytest.fixture
 def seeds() -> int:
-    """How many seeds a test with random moments goes through: ten, in a soak a hundred."""
+    """Return the seeds of a test with random moments: ten, in a soak a hundred."""
     return 100 if SOAK else 10
 
 
 @pytest.fixture(scope="session")
 def processes(zookeeper: EmbeddedZooKeeper) -> ForkedRuns:  # its Java process must not be a child of a fork  # noqa: ARG001  # its Java process must not be a child of a fork
-    """Processes of our own that start in no time, to be killed."""
+    """Prepare Python processes that start fast, to be killed."""
     return ForkedRuns()
 
 
 @pytest.fixture
 def mould(zookeeper: EmbeddedZooKeeper) -> Iterator[ClusterTemplate]:
-    """Where copies come from of a cluster with much of everything to do, whose brokers never do anything."""
+    """Return a template of a cluster with many pending changes, without reactions of brokers."""
     with connect_client(zookeeper.connect) as server:
         yield ClusterTemplate(zookeeper.connect, server)
 
 
 @pytest.fixture
 def meddler(zookeeper: EmbeddedZooKeeper) -> Iterator[InterceptingProxy]:
-    """A proxy that asks before every request."""
+    """Return a proxy that calls back before every request."""
     between = InterceptingProxy(zookeeper.connect)
     with between:
         yield between
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Count a test that has passed; where tests run in several processes this is the one that hears of all."""
+    """Count a passed test; with several worker processes, the main process gets all reports."""
     match = re.search(r"test_f(\d\d)_", report.nodeid.rpartition("::")[2])
     if not match or report.when != "call" or not report.passed or os.environ.get("PYTEST_XDIST_WORKER"):
         return
@@ -101,7 +101,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(exitstatus: int) -> None:
-    """Write the record of a run in which nothing failed."""
+    """Write the record of a run without failures."""
     place = os.environ.get("TOPIARIST_FAULTS")
     if place and exitstatus == 0 and not os.environ.get("PYTEST_XDIST_WORKER"):
         faults = {name: _fault_records[name] for name in sorted(_fault_records, key=lambda name: int(name[1:]))}

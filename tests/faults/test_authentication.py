@@ -1,5 +1,5 @@
-"""Who is not let in, and why: each way to fail at the door of a real ZooKeeper is one line that says what is wrong
-(F26). Every case is a whole run of the command line, whose time to connect is 5 s.
+"""F26: each way to fail a login at a real ZooKeeper is one line with the cause. Every case is a whole run of the
+command line with a connect timeout of 5 s.
 """
 
 from __future__ import annotations
@@ -64,18 +64,18 @@ def _stranger(at: Vault) -> Path:
 
 @pytest.fixture
 def vault(secured: SecuredZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Vault:
-    """The server, and a folder for secrets, which are not to be in the folder of a test."""
+    """Return the server, and a folder for secrets outside the folder of a test."""
     return secured, tmp_path_factory.mktemp("vault")
 
 
 @pytest.fixture
 def locked(strict: SecuredZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Vault:
-    """The same, of the server that wants a certificate and a login."""
+    """Return the same for the server that requires a certificate and a login."""
     return strict, tmp_path_factory.mktemp("vault")
 
 
 def said(fields: Fields, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """What a run says that fails before it could read anything, and that it is an error of one line."""
+    """Return the output of a run that fails before it reads anything; it must be an error of one line."""
     assert run_verbose("plan", write_manifests(folder, fields, "orders")) == 1
     out, err = capsys.readouterr()
     assert out == ""
@@ -129,7 +129,7 @@ REFUSED: dict[str, tuple[Callable[[Vault], Fields], str]] = {
 def test_f26_who_is_not_let_in_is_told_why(
     vault: Vault, tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever the server has against us, or we against it, stands in the error, long before the time is over."""
+    """The error has the cause, on the server's or on topiarist's side, long before the connect timeout."""
     make, words = REFUSED[case]
     fields = make(vault)
     with caplog.at_level(logging.DEBUG):
@@ -162,7 +162,7 @@ LOCKED_OUT: dict[str, tuple[Callable[[Vault], Fields], str]] = {
 def test_f26_what_a_server_insists_on_is_named(
     locked: Vault, tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A server that wants a certificate and a login says so to whom has only one of them, or none."""
+    """A server that requires a certificate and a login is named to a client that has only one of them, or none."""
     make, words = LOCKED_OUT[case]
     fields = make(locked)
     line = said(fields, tmp_path, capsys)
@@ -172,7 +172,7 @@ def test_f26_what_a_server_insists_on_is_named(
 def test_f26_all_that_it_insists_on_lets_us_in(
     locked: Vault, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Certificate with an encrypted key, and login: what is missing then is only Kafka."""
+    """A certificate with an encrypted key and a login succeed: only Kafka is missing then."""
     given = {
         "certificate": _certificate(locked, "ours", password=KEY_PASSWORD),
         "keyPassword": _file(locked, KEY_PASSWORD + "\r\n", "key-password"),
@@ -229,7 +229,7 @@ def _latin(at: Vault) -> Fields:
 def test_f26_a_secret_that_cannot_be_used_is_named_with_the_line_that_names_it(
     vault: Vault, tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is sent anywhere, and nothing of what was found is shown."""
+    """An unusable secret is named with its line of the manifest; nothing is sent, and no content is shown."""
     make, words = UNUSABLE[case]
     line = said({"connect": vault[0].secure, **make(vault)}, tmp_path, capsys)
     assert line.startswith(f"error: cluster prod: {tmp_path}/all.yaml:")
@@ -242,7 +242,7 @@ def test_f26_a_secret_that_cannot_be_used_is_named_with_the_line_that_names_it(
 def test_f26_a_server_whose_certificate_is_out_of_date_is_not_trusted(
     vault: Vault, tmp_path: Path, valid: tuple[timedelta, timedelta], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Too late or too early: each is said."""
+    """A certificate that has expired or is not valid yet is rejected, with the cause."""
     certificate = vault[0].authority.issue("late", "localhost", valid=valid)
     with Impostor(certificate) as impostor:
         connect = f"localhost:{impostor.port}"
@@ -253,7 +253,7 @@ def test_f26_a_server_whose_certificate_is_out_of_date_is_not_trusted(
 def test_f26_a_server_that_hangs_in_the_handshake_is_given_up(
     vault: Vault, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It accepts and says nothing: that is no refusal, so it is tried until the time is over."""
+    """A server that accepts and never answers is no rejection: topiarist tries until the timeout."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         connect = f"localhost:{silent.getsockname()[1]}"
         folder = write_manifests(tmp_path, {"connect": connect, **_tls(vault)}, "orders")
@@ -268,7 +268,7 @@ def test_f26_a_server_that_hangs_in_the_handshake_is_given_up(
 def test_f26_a_server_without_sasl_is_not_asked_again(
     zookeeper: EmbeddedZooKeeper, vault: Vault, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A login that nobody wants is no login: to go on without it would be to go on as somebody else."""
+    """If the server does not accept the configured login, the run ends: it never continues under another identity."""
     line = said({"connect": zookeeper.connect, **_sasl(KAFKA, _file(vault, WRONG))}, tmp_path, capsys)
     assert line.endswith("it does not offer SASL: its JAAS configuration has no users")
 
@@ -276,7 +276,7 @@ def test_f26_a_server_without_sasl_is_not_asked_again(
 def test_f26_a_server_that_refuses_us_does_not_hide_one_that_does_not(
     vault: Vault, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One of three servers has a certificate that has expired, one is down: the third lets us in."""
+    """One of three servers has an expired certificate, one is down: the login succeeds at the third."""
     server, _ = vault
     certificate = server.authority.issue("late", "localhost", valid=EXPIRED)
     with Impostor(certificate) as impostor:
@@ -288,7 +288,7 @@ def test_f26_a_server_that_refuses_us_does_not_hide_one_that_does_not(
 def test_f26_a_password_from_the_environment_is_as_good(
     vault: Vault, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The variable is read when the run connects; a wrong one is refused as one from a file."""
+    """A variable is read when the run connects; a wrong one is rejected like one from a file."""
     fields = {**_plain(vault), **_sasl(KAFKA, {"env": "TOPIARIST_ZOOKEEPER_PASSWORD"})}
     monkeypatch.setenv("TOPIARIST_ZOOKEEPER_PASSWORD", IN_ENVIRONMENT)
     assert "it refused the SASL user kafka" in said(fields, tmp_path, capsys)

@@ -1,4 +1,6 @@
-"""F14 and F34: brokers come, go, change their rack or are drained: no replica goes to one that the plan did not see."""
+"""F14 and F34: brokers stop, start, change their rack or are excluded: no replica is placed on a broker that the plan
+did not see.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ PLACED = [name for name in busy_cluster.NAMES if name[2:] in ("create", "leftove
 
 
 def replicas(connect: str) -> Mapping[str, set[int]]:
-    """The brokers of each topic."""
+    """Return the brokers of each topic."""
     found = write_checker.decode_topics(write_checker.read_nodes(connect))
     return {
         name: {broker for lists in topic["partitions"].values() for broker in lists} for name, topic in found.items()
@@ -39,7 +41,7 @@ def replicas(connect: str) -> Mapping[str, set[int]]:
 def test_f14_a_broker_that_goes_between_plan_and_apply(
     mould: ClusterTemplate, broker: int, tally: FaultStatistics
 ) -> None:
-    """Whichever it is: topics whose new replicas it was to get are moved, with its number, and all others are done."""
+    """Any broker: topics with new replicas on it are conflicts with its number, and all others are done."""
     connect = mould.create_copy()
     before = write_checker.read_nodes(connect)
     with connect_client(connect) as client, connect_cluster(connect) as port:
@@ -57,7 +59,7 @@ def test_f14_a_broker_that_goes_between_plan_and_apply(
 
 
 def test_f14_a_broker_that_comes_between_plan_and_apply(mould: ClusterTemplate) -> None:
-    """It gets nothing of a plan that did not see it, and it voids nothing."""
+    """A new broker gets nothing from a plan that did not see it, and does not invalidate the plan."""
     connect = mould.create_copy()
     with connect_client(connect) as client, connect_cluster(connect) as port:
         plan = plan_specs(port, *busy_cluster.desired_specs())
@@ -69,8 +71,8 @@ def test_f14_a_broker_that_comes_between_plan_and_apply(mould: ClusterTemplate) 
 def test_f14_a_broker_that_comes_back_in_another_rack_in_the_middle(
     mould: ClusterTemplate, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, tally: FaultStatistics
 ) -> None:
-    """Its registration is there and has the same version: topics that were read before are done, of all others those
-    that were to get replicas on it are moved, with both racks.
+    """A restarted broker has the same registration version: topics that were read before are done; all others with new
+    replicas on it are conflicts, with both racks.
     """
     monkeypatch.setattr(writer, "BATCH_SIZE", 1)
     for write in range(2, 2 + len(busy_cluster.NAMES)):
@@ -97,7 +99,7 @@ def test_f14_a_broker_that_comes_back_in_another_rack_in_the_middle(
 
 
 def folder(place: Path, connect: str, **cluster: Any) -> Path:
-    """Manifests of topics that need new replicas, for a cluster with these fields."""
+    """Write manifests of topics that need new replicas, for a cluster with these fields."""
     place.mkdir(exist_ok=True)
     texts = [document("Cluster", "prod", zookeeper={"connect": connect}, kafkaVersion="3.9", **cluster)]
     for name in PLACED:
@@ -114,8 +116,8 @@ FLAGS = ("--yes", "--adopt=*", "--allow-risk", "DataLoss")
 def test_f34_a_plan_in_a_rolling_restart(
     mould: ClusterTemplate, proxy: Proxy, tmp_path: Path, capsys: pytest.CaptureFixture[str], tally: FaultStatistics
 ) -> None:
-    """A broker that holds replicas is away: nothing is created and nothing grows, and it is said what to do. When it is
-    back the same command does all of it.
+    """A broker with replicas is offline: nothing is created and nothing grows, and the message has the fix. When the
+    broker is back, the same command does everything.
     """
     connect = mould.create_copy()
     place = folder(tmp_path / "manifests", proxy.through(connect))
@@ -148,7 +150,7 @@ def test_f34_a_drained_broker(
     tmp_path: Path,
     tally: FaultStatistics,
 ) -> None:
-    """Said to be drained, registered or not: everything is placed, and no new replica is on it."""
+    """An excluded broker, registered or not: everything is placed, and no new replica is on it."""
     connect = mould.create_copy()
     if away:
         with connect_client(connect) as client:
@@ -167,7 +169,9 @@ def test_f34_a_drained_broker(
 
 
 def test_f14_a_broker_that_goes_before_the_write_is_named(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """Registered when the run began, gone at the transaction: nothing is placed on it, and the message says which."""
+    """A broker that stops between the start of the run and the transaction: nothing is placed on it, and the message
+    names it.
+    """
     with verify_changes(cluster.connect), connect_cluster(proxy.through(cluster.connect)) as port:
         plan = plan_specs(port, topic_spec("orders", partitions=6))
         proxy.hold(FIRST_TOPIC_WRITE, lambda: cluster.remove_broker(4))
@@ -177,7 +181,7 @@ def test_f14_a_broker_that_goes_before_the_write_is_named(cluster: SimulatedKafk
 
 
 def test_f14_a_broker_that_changed_its_rack_is_named(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """Placements were made for the racks seen: with another one the plan is no longer true."""
+    """Placements depend on racks: with another rack the plan is outdated."""
     with verify_changes(cluster.connect), connect_cluster(cluster.connect) as port:
         plan = plan_specs(port, topic_spec("orders", partitions=6))
         node = json.loads(client.get("/brokers/ids/4")[0])

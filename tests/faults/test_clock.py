@@ -1,4 +1,4 @@
-"""F29: the clock jumps by a day, to and fro. Nothing is decided by it."""
+"""F29: the clock jumps by a day in both directions. No decision depends on it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ SAYS_WHEN = {
 def test_f29_a_clock_that_jumps(
     mould: ClusterTemplate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A day ahead and a day back at each look at it: the same plan to the byte, the same znodes, the same exit code."""
+    """A day forward and a day back at each reading of the clock: the same plan byte for byte, the same znodes, the same
+    exit code.
+    """
     ended, plans = [], []
     for jumping in (False, True):
         connect, plan = mould.create_copy(), tmp_path / "plan.json"
@@ -56,7 +58,7 @@ def test_f29_a_clock_that_jumps(
 
 
 def test_f29_nothing_else_looks_at_it() -> None:
-    """The time of day is read where it is written down for people, and nowhere else in the code."""
+    """The code reads the time of day only to write it for users."""
     package = Path(topiarist.__file__).parent
     found = set()
     for path in package.rglob("*.py"):

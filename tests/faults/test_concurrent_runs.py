@@ -1,5 +1,5 @@
-"""F7 and F8: two runs at the same time, with the same wishes or with others. How far the first has come when the second
-begins is drawn anew for each seed, and so is how slow each connection is.
+"""F7 and F8: two runs at the same time, with equal or different manifests. Each seed selects the write of the first at
+which the second begins, and the delay of each connection.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ KEPT = tuple(spec for spec in EVERY if spec.topic not in busy_cluster.DELETED_NA
 
 
 class Racer(threading.Thread):
-    """Plans at once, and applies through a connection of its own when it may start."""
+    """A run that plans at once, and applies through its own connection when it may start."""
 
     def __init__(self, connect: str, proxy: Proxy, specs: Sequence[TopicSpec]) -> None:
         super().__init__(daemon=True)
@@ -47,7 +47,7 @@ class Racer(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """In the thread."""
+        """Apply in the thread."""
         with connect_cluster(self._proxy.through(self._connect), lock_timeout=60) as port:
             plan = plan_specs(port, *self._specs)
             self.ready.set()
@@ -55,7 +55,7 @@ class Racer(threading.Thread):
             self.report = apply_plan(port, plan, stop=lambda: False)
 
     def outcomes(self) -> Mapping[str, Outcome]:
-        """What became of each topic, once it has ended without an error."""
+        """Return the outcome of each topic, after a run without error."""
         self.join(60)
         assert self.report is not None
         assert self.report.error is None
@@ -63,7 +63,7 @@ class Racer(threading.Thread):
 
 
 class Ended(NamedTuple):
-    """The outcomes of both, and the cluster before and after."""
+    """The outcomes of both runs, and the cluster before and after."""
 
     first: Mapping[str, Outcome]
     second: Mapping[str, Outcome]
@@ -72,8 +72,8 @@ class Ended(NamedTuple):
 
 
 def race(zookeeper: EmbeddedZooKeeper, connect: str, random: Random, wishes: Sequence[Sequence[TopicSpec]]) -> Ended:
-    """Both plan from the same state; the second begins at the same time, or at a random write of the first if that has
-    so many, or behind it.
+    """Plan both runs from the same state; the second applies at the same time, at a random write of the first, or after
+    it.
     """
     before = write_checker.read_nodes(connect)
     with Proxy(zookeeper.connect) as one, Proxy(zookeeper.connect) as other:
@@ -92,7 +92,7 @@ def race(zookeeper: EmbeddedZooKeeper, connect: str, random: Random, wishes: Seq
 
 
 def written(tree: Tree) -> dict[str, tuple[bytes | None, int]]:
-    """What stands there and how often it was written; which session did it and when is not in it."""
+    """Return the content and the write count of each znode, without session and time."""
     parents = ("/brokers/topics/", "/config/topics/", "/topiarist/topics/", "/admin/delete_topics/")
     return {path: (node.data, node.version) for path, node in tree.items() if path.startswith(parents)}
 
@@ -100,7 +100,7 @@ def written(tree: Tree) -> dict[str, tuple[bytes | None, int]]:
 def test_f07_two_runs_with_the_same_wishes(
     mould: ClusterTemplate, zookeeper: EmbeddedZooKeeper, seeds: int, tally: FaultStatistics
 ) -> None:
-    """Twenty topics: each is done by exactly one of them, each node is written once, and the end is that of one run."""
+    """Twenty topics: each is done by exactly one run, each znode is written once, and the result is that of one run."""
     alone = mould.create_copy()
     with connect_cluster(alone) as port:
         apply_plan(port, plan_specs(port, *EVERY), stop=lambda: False)
@@ -117,7 +117,7 @@ def test_f07_two_runs_with_the_same_wishes(
 
 
 def others(random: Random) -> tuple[TopicSpec, ...]:
-    """Wishes for the same topics: other sizes, other values."""
+    """Return other sizes and values for the same topics."""
     return tuple(
         topic_spec(name, partitions=random.randint(1, 8), config={"retention.ms": 1000 * random.randint(1, 9)})
         for name in busy_cluster.NAMES
@@ -126,14 +126,14 @@ def others(random: Random) -> tuple[TopicSpec, ...]:
 
 
 def sizes(tree: Tree) -> dict[str, int]:
-    """How many partitions each topic has."""
+    """Return the partition count of each topic."""
     return {name: len(topic["partitions"]) for name, topic in write_checker.decode_topics(tree).items()}
 
 
 def test_f08_two_runs_with_different_wishes(
     mould: ClusterTemplate, zookeeper: EmbeddedZooKeeper, seeds: int, tally: FaultStatistics
 ) -> None:
-    """One of them wins each topic. The other is told what it found, and does nothing else."""
+    """One of the runs wins each topic. The other reports what it found, and does nothing else."""
     moved = 0
     for seed in range(seeds):
         random = Random(seed)
@@ -161,8 +161,8 @@ RACES = 100
 def test_f08_growth_while_the_controller_takes_the_topic_over(
     zookeeper: EmbeddedZooKeeper, chroot: str, tally: FaultStatistics
 ) -> None:
-    """The controller reads a new topic, and sets it with its id at any version: what another run adds in between would
-    be lost. Either it is refused, or it is there at the end.
+    """The controller reads a new topic and sets it with its id at any version, so growth in between could be lost.
+    Growth is refused, or present at the end.
     """
     found = Counter[Result]()
     with Proxy(zookeeper.connect) as slow, SimulatedKafka(slow.through(chroot), BROKERS) as cluster:

@@ -1,4 +1,6 @@
-"""F9 to F11: the controller writes between our reading and our writing, another one takes over, or KRaft does."""
+"""F9 to F11: the controller writes between topiarist's read and write, another controller is elected, or KRaft becomes
+active.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ COPIED = {"version": 0, "kraft_controller_id": 3000, "kraft_controller_epoch": 1
 
 
 def take_over(client: KazooClient, controller: dict[str, Any]) -> None:
-    """Another controller: its node, and the epoch that moves on."""
+    """Elect another controller: its znode, and a new epoch."""
     epoch = int(client.get("/controller_epoch")[0])
     transaction = client.transaction()
     transaction.delete("/controller")
@@ -57,7 +59,7 @@ def take_over(client: KazooClient, controller: dict[str, Any]) -> None:
 def test_f09_every_topic_gets_its_id_before_its_transaction(
     zookeeper: EmbeddedZooKeeper, proxy: Proxy, tally: FaultStatistics
 ) -> None:
-    """A controller of a newer release writes the id of each topic that is there, just before we write: that topic
+    """The controller of a newer release writes the id of each existing topic just before the transaction: that topic
     alone is read and sent again, and its id is kept.
     """
     identity = "UXyU9i5ARn6W00ON2taeWA"
@@ -88,7 +90,9 @@ def test_f09_every_topic_gets_its_id_before_its_transaction(
 def test_f10_a_new_controller_before_every_transaction(
     mould: ClusterTemplate, proxy: Proxy, tally: FaultStatistics
 ) -> None:
-    """The epoch has moved: what was under way is read, compared and sent once more under the new one, and is done."""
+    """The epoch has changed: transactions in flight are read, compared and sent once more under the new epoch, and are
+    done.
+    """
     for write in range(FIRST, LAST + 1):
         connect = mould.create_copy()
         before = write_checker.read_nodes(connect)
@@ -104,7 +108,9 @@ def test_f10_a_new_controller_before_every_transaction(
 
 
 def test_f11_a_takeover_before_every_transaction(mould: ClusterTemplate, proxy: Proxy, tally: FaultStatistics) -> None:
-    """KRaft takes over in the middle: from that moment on no node of the cluster changes but our lock, which goes."""
+    """KRaft becomes active during the run: from that moment no znode of the cluster changes except topiarist's lock,
+    which is deleted.
+    """
     for write in range(FIRST, LAST + 1):
         connect, seen = mould.create_copy(), dict[str, Any]()
         proxy.reset()
@@ -141,8 +147,8 @@ def test_f11_a_takeover_before_every_transaction(mould: ClusterTemplate, proxy: 
 def test_f11_a_quorum_that_connects_before_every_transaction(
     mould: ClusterTemplate, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, tally: FaultStatistics
 ) -> None:
-    """A migration begins in the middle, and nothing has taken over yet: the topics that were read before are finished,
-    which the takeover will copy, and no others are begun. The error does not say that nothing was written.
+    """A migration begins during the run, and KRaft is not active yet: topics that were read before are finished,
+    because the migration copies them, and no others are begun. The error does not claim that nothing was written.
     """
     monkeypatch.setattr(writer, "BATCH_SIZE", 4)
     for write in range(FIRST, LAST + 1):
@@ -171,7 +177,7 @@ def test_f11_a_quorum_that_connects_before_every_transaction(
 
 
 def test_f11_a_quorum_that_connects_before_anything_is_sent(mould: ClusterTemplate, proxy: Proxy) -> None:
-    """Between the plan and the lock: then nothing was written, and that is what is said."""
+    """A migration begins between the plan and the lock: nothing is written, and the error says so."""
     connect = mould.create_copy()
     with connect_client(connect) as client, connect_cluster(proxy.through(connect)) as port:
         plan = plan_specs(port, *EVERY)
@@ -183,25 +189,25 @@ def test_f11_a_quorum_that_connects_before_anything_is_sent(mould: ClusterTempla
 
 
 def quorum_connected(client: KazooClient) -> None:
-    """A KRaft quorum in migration mode is up; the ZooKeeper controller is still in charge."""
+    """A KRaft quorum in migration mode has connected; the ZooKeeper controller is still active."""
     client.create("/migration", json.dumps(MIGRATION).encode())
 
 
 def dual_write(client: KazooClient) -> None:
-    """KRaft has taken over and mirrors what it writes."""
+    """KRaft is active and mirrors its writes to ZooKeeper."""
     client.create("/migration", json.dumps(COPIED).encode())
     take_over(client, KRAFT)
 
 
 def finished(client: KazooClient) -> None:
-    """The brokers have left ZooKeeper: what is there is a stale copy."""
+    """The brokers have left ZooKeeper: its content is a stale copy."""
     dual_write(client)
     for broker in client.get_children("/brokers/ids"):
         client.delete(f"/brokers/ids/{broker}")
 
 
 def rolled_back(client: KazooClient) -> None:
-    """A ZooKeeper controller is in charge again, and the mark of the migration has stayed."""
+    """A ZooKeeper controller is active again, and the migration znode remains."""
     dual_write(client)
     take_over(client, ZOOKEEPER_MODE)
 
@@ -213,7 +219,7 @@ each_state = pytest.mark.parametrize("state", [quorum_connected, dual_write, fin
 def test_f11_not_even_our_gate_is_touched(
     mould: ClusterTemplate, proxy: Proxy, state: Callable[[KazooClient], None]
 ) -> None:
-    """Freezing writes no node of Kafka's, and is refused all the same."""
+    """Freezing writes no znode of Kafka's, and is refused too."""
     connect = mould.create_copy()
     with connect_client(connect) as client:
         state(client)
@@ -231,7 +237,9 @@ def test_f11_every_state_of_a_migration(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Whatever a migration leaves in ZooKeeper: no write is sent, each topic is held or refused, and why is said."""
+    """For each state of a migration in ZooKeeper: no write is sent, and each topic is withheld or refused with the
+    cause.
+    """
     connect = mould.create_copy()
     with connect_client(connect) as client:
         state(client)
@@ -248,7 +256,7 @@ def test_f11_every_state_of_a_migration(
 def test_f09_a_topic_that_moves_every_time_is_given_up(
     cluster: SimulatedKafka, meddler: InterceptingProxy, client: KazooClient
 ) -> None:
-    """A topic that somebody else writes before each of our tries is moved after the third; nothing is overwritten."""
+    """A topic that another client writes before each attempt is a conflict after the third; nothing is overwritten."""
     create_mixed_topics(cluster)
 
     def touch(kind: str) -> bool:
@@ -269,7 +277,7 @@ def test_f09_a_topic_that_moves_every_time_is_given_up(
 def test_f10_controllers_that_change_without_end_end_the_tries(
     cluster: SimulatedKafka, meddler: InterceptingProxy, client: KazooClient
 ) -> None:
-    """A new epoch before every try: given up after a few, instead of for ever under the lock."""
+    """A new epoch before every attempt: the run stops after a few attempts, and does not hold the lock forever."""
 
     def elect(kind: str) -> bool:
         if kind == "multi":
@@ -288,7 +296,7 @@ def test_f10_controllers_that_change_without_end_end_the_tries(
 def test_f10_an_election_in_the_middle_is_waited_for(
     cluster: SimulatedKafka, meddler: InterceptingProxy, client: KazooClient
 ) -> None:
-    """While there is no controller nothing is written; when there is one the run goes on (contract 7, 12)."""
+    """Without a controller nothing is written; after the election the run continues (contract 7, 12)."""
     names = create_mixed_topics(cluster)
     written_without: list[str] = []
     state = {"multis": 0, "reads": 0}
@@ -316,7 +324,9 @@ def test_f10_an_election_in_the_middle_is_waited_for(
 def test_f09_a_config_that_changes_under_a_growth_is_not_vouched_for(
     cluster: SimulatedKafka, proxy: Proxy, client: KazooClient
 ) -> None:
-    """Our record says which keys hold our values: a key changed by others between reading and writing voids that."""
+    """The ownership record lists the keys with topiarist's values: a key that another client changes between read and
+    write is a conflict.
+    """
     create_mixed_topics(cluster)
 
     def meddle() -> None:
@@ -348,7 +358,7 @@ def test_f09_a_config_that_changes_under_a_growth_is_not_vouched_for(
 def test_f11_a_closed_gate_means_no_write(
     cluster: SimulatedKafka, client: KazooClient, change: Callable[[KazooClient], object], reason: Reason
 ) -> None:
-    """With a migration begun, or without a controller, the plan refuses everything and apply creates nothing at all."""
+    """With a migration in progress, or without a controller, the plan refuses everything and apply creates nothing."""
     create_mixed_topics(cluster)
     with connect_cluster(cluster.connect) as port:
         open_plan = plan_specs(port, *DESIRED_SPECS)

@@ -1,4 +1,4 @@
-"""F23 and F24: znodes that hold what nobody can use: that topic is named with path and reason, all others are done."""
+"""F23 and F24: znodes with invalid content: that topic is named with path and reason, all others are done."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ CASES = [
     ("path", "data"), [case[::2] for case in CASES], ids=[f"{p.split('/')[1]}-{k}" for p, k, _ in CASES]
 )
 def test_f23_garbage_is_named_and_the_others_are_done(mould: ClusterTemplate, path: str, data: bytes) -> None:
-    """Found when the plan is made: refused with its path. Come between plan and apply: moved, with its path. In either
-    case the other nineteen are done, and the odd node stays as it is.
+    """Present at planning: refused with its path. Written between plan and apply: a conflict with its path. In both
+    cases the other nineteen topics are done, and the znode is unchanged.
     """
     name = path.rpartition("/")[2]
     for late in (False, True):
@@ -94,9 +94,7 @@ def test_f23_garbage_is_named_and_the_others_are_done(mould: ClusterTemplate, pa
 
 
 def test_f23_unknown_fields_are_kept(mould: ClusterTemplate) -> None:
-    """A field of a release that we do not know stands in topic and config: it is there after growth and after a change,
-    to the byte.
-    """
+    """Topic and config have a field of an unknown release: it is kept byte for byte after growth and after a change."""
     connect = mould.create_copy()
     odd = {"confluent_placement": {"version": 1, "replicas": [{"count": 3}]}}
     with connect_client(connect) as client, connect_cluster(connect) as port:
@@ -120,8 +118,8 @@ SHAPES = {
 @pytest.mark.parametrize("late", [False, True], ids=["found", "meanwhile"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_f24_a_malformed_topic_does_not_grow(mould: ClusterTemplate, shape: str, late: bool) -> None:
-    """Kafka would number new partitions from their count, over live ones: refused with the reason, or moved if it came
-    between plan and apply. Its node stays as it is, the others are done.
+    """Kafka would number new partitions from their count, over existing ones: refused with the reason, or a conflict if
+    written between plan and apply. Its znode is unchanged, the others are done.
     """
     connect, path = mould.create_copy(), "/brokers/topics/b-grow"
     with connect_client(connect) as client, connect_cluster(connect) as port:
@@ -145,8 +143,8 @@ def test_f24_a_malformed_topic_does_not_grow(mould: ClusterTemplate, shape: str,
 
 
 def test_f24_unequal_replica_counts_are_named(mould: ClusterTemplate) -> None:
-    """Kafka grows such a topic by the width of partition 0, and so do we; that the others differ is refused as what it
-    is, and their lists stay.
+    """Kafka grows such a topic with the replica count of partition 0, and so does topiarist; the different counts are
+    refused as such, and existing lists do not change.
     """
     connect, path = mould.create_copy(), "/brokers/topics/b-grow"
     with connect_client(connect) as client, connect_cluster(connect) as port:
@@ -162,9 +160,7 @@ def test_f24_unequal_replica_counts_are_named(mould: ClusterTemplate) -> None:
 
 
 def test_f23_a_record_that_cannot_be_understood_is_refused(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """A record without topic that is not one: the topic is refused with the path, instead of planned and then moved
-    for ever.
-    """
+    """An unreadable record without a topic: the topic is refused with the path, instead of a conflict in every run."""
     with connect_cluster(cluster.connect) as port:
         apply_results(port, plan_specs(port, topic_spec("first")))
         client.create("/topiarist/topics/orders", b"not JSON")

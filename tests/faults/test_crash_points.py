@@ -1,7 +1,7 @@
-"""F1 to F3: every single write of a run that does something of every kind, broken before and after the server did it,
-by a cut connection and by ``kill -9``; with brokers that do nothing, and with a controller that reacts at once.
+"""F1 to F3: every single write of a run with every kind of change, disturbed before and after the server makes it, by a
+cut connection and by ``kill -9``; without reactions of brokers, and with a controller that reacts at once.
 
-How many points there are is counted by a clean run, and each of them is gone through.
+An undisturbed run counts the points, and each of them is tested.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _numbers = count(1)
 
 
 class Stage(NamedTuple):
-    """One furnished cluster: where it is, and how to wait until its controller has seen everything."""
+    """A prepared cluster: its address, and a wait for its controller."""
 
     connect: str
     settle: Callable[[], None]
@@ -54,7 +54,7 @@ Stages = Callable[[], Stage]
 
 @pytest.fixture(params=["still", "reacting"])
 def stages(request: pytest.FixtureRequest, zookeeper: EmbeddedZooKeeper) -> Iterator[Stages]:
-    """A new stage for each call. ``reacting``: with a controller that gives ids and states, and deletes."""
+    """Return a new cluster for each call. ``reacting``: with a controller that writes ids and states, and deletes."""
     with ExitStack() as stack:
         server: KazooClient = stack.enter_context(connect_client(zookeeper.connect))
         if request.param == "still":
@@ -78,7 +78,7 @@ def stages(request: pytest.FixtureRequest, zookeeper: EmbeddedZooKeeper) -> Iter
 
 @contextmanager
 def bare(zookeeper: EmbeddedZooKeeper) -> Iterator[Stage]:
-    """A cluster without anything of ours: the first run makes its own nodes too."""
+    """Prepare a cluster without znodes of topiarist: the first run creates them too."""
     with SimulatedKafka(f"{zookeeper.connect}/bare-{next(_numbers)}", BROKERS) as cluster:
         busy_cluster.create_initial_state(cluster)
         cluster.client.delete("/topiarist", recursive=True)
@@ -86,7 +86,7 @@ def bare(zookeeper: EmbeddedZooKeeper) -> Iterator[Stage]:
 
 
 def broken_at(proxy: Proxy, stage: Stage, when: CutTiming, before: Tree) -> Callable[[], None]:
-    """Look at the very moment: nothing of the write that was struck is there, or all of it."""
+    """Check at the moment of the fault: the write was made completely or not at all."""
 
     def look() -> None:
         stage.settle()  # a controller that reacts has written over the topic by now
@@ -103,7 +103,9 @@ def broken_at(proxy: Proxy, stage: Stage, when: CutTiming, before: Tree) -> Call
 
 
 def converges(proxy: Proxy, stage: Stage, before: Tree) -> None:
-    """A second run does what is left, a third has nothing to send; nothing is lost, and all is told once."""
+    """Check that a second run does the rest, a third sends nothing, nothing is lost, and each change is announced
+    once.
+    """
     proxy.reset()
     with connect_cluster(proxy.through(stage.connect), lock_timeout=30) as port:
         assert set(apply_results(port, plan_specs(port, *WISHES)).values()) <= {Result.DONE}
@@ -118,7 +120,7 @@ def converges(proxy: Proxy, stage: Stage, before: Tree) -> None:
 
 
 def writes_of_a_clean_run(proxy: Proxy, stage: Stage) -> int:
-    """How many writes a run takes in which nothing breaks."""
+    """Return the number of writes of an undisturbed run."""
     proxy.reset()
     before = write_checker.read_nodes(stage.connect)
     with connect_cluster(proxy.through(stage.connect)) as port:
@@ -131,7 +133,7 @@ def writes_of_a_clean_run(proxy: Proxy, stage: Stage) -> int:
 
 
 def cut(proxy: Proxy, stage: Stage, write: int, when: CutTiming) -> None:
-    """A run whose connection is cut there: it finds out what became of its writes, and does the rest."""
+    """Cut the connection of a run at that write: it resolves its outcomes and does the rest."""
     before = write_checker.read_nodes(stage.connect)
     proxy.reset()
     with connect_cluster(proxy.through(stage.connect)) as port:
@@ -154,19 +156,19 @@ def go_through(proxy: Proxy, stages: Stages, when: CutTiming, tally: FaultStatis
 
 
 def test_f01_cut_before_every_write(proxy: Proxy, stages: Stages, tally: FaultStatistics) -> None:
-    """Nothing of the write that was cut is there; the run sends it again over the same session and ends as if nothing
-    had been.
-    """
+    """The write that was cut has no effect; the run sends it again over the same session and ends normally."""
     go_through(proxy, stages, CutTiming.BEFORE, tally)
 
 
 def test_f02_cut_after_every_write(proxy: Proxy, stages: Stages, tally: FaultStatistics) -> None:
-    """The write was done and its answer is lost: our record says so, and nothing is done or announced twice."""
+    """The write was made and its answer is lost: the ownership record shows it, and nothing is done or announced
+    twice.
+    """
     go_through(proxy, stages, CutTiming.AFTER, tally)
 
 
 def first_run(zookeeper: EmbeddedZooKeeper, proxy: Proxy, when: CutTiming, tally: FaultStatistics) -> None:
-    """Cut every write before the first transaction: our root, records, lock, gate, and the place in the queue."""
+    """Cut every write before the first transaction: root, records, lock, freeze, and the place in the lock's queue."""
     for write in range(1, 6):
         with bare(zookeeper) as stage:
             before = write_checker.read_nodes(stage.connect)
@@ -187,23 +189,23 @@ def first_run(zookeeper: EmbeddedZooKeeper, proxy: Proxy, when: CutTiming, tally
 
 
 def test_f01_cut_before_our_own_nodes(zookeeper: EmbeddedZooKeeper, proxy: Proxy, tally: FaultStatistics) -> None:
-    """On a cluster that we have never written to: our own nodes are made, and one place in the queue."""
+    """On a cluster without znodes of topiarist: they are created, with one place in the lock's queue."""
     first_run(zookeeper, proxy, CutTiming.BEFORE, tally)
 
 
 def test_f02_cut_after_our_own_nodes(zookeeper: EmbeddedZooKeeper, proxy: Proxy, tally: FaultStatistics) -> None:
-    """The same with answers that are lost: they are found again, also the place in the queue."""
+    """The same with lost answers: the znodes are found again, also the place in the lock's queue."""
     first_run(zookeeper, proxy, CutTiming.AFTER, tally)
 
 
 def kill(running: Queue[BaseProcess], look: Callable[[], None]) -> None:
-    """Kill the run whose write was struck, and look at what it has left."""
+    """Kill the run at that write, and check what it leaves."""
     forked_runs.kill(running.get(timeout=30))
     look()
 
 
 class Assassin(NamedTuple):
-    """Starts whole runs of the command line through the proxy, to kill them."""
+    """Starts whole runs of the command line through the proxy, and kills them."""
 
     proxy: Proxy
     processes: ForkedRuns
@@ -215,7 +217,7 @@ class Assassin(NamedTuple):
         return self.processes.start("apply", place, *RUN, output_file=self.said)
 
     def strike(self, stage: Stage, write: int, when: CutTiming) -> Tree:
-        """Kill a run at that write; the cluster as it was before."""
+        """Kill a run at that write; return the cluster before."""
         before, running = write_checker.read_nodes(stage.connect), Queue[BaseProcess]()
         self.proxy.reset()
         self.proxy.cut(write, when, action=partial(kill, running, broken_at(self.proxy, stage, when, before)))
@@ -226,19 +228,19 @@ class Assassin(NamedTuple):
 
     @property
     def said(self) -> Path:
-        """What a run has said."""
+        """Return the output of a run."""
         return self.folder / "said"
 
 
 @pytest.fixture
 def assassin(proxy: Proxy, processes: ForkedRuns, tmp_path: Path) -> Assassin:
-    """For one test."""
+    """Return one for a test."""
     return Assassin(proxy, processes, tmp_path)
 
 
 @pytest.mark.parametrize("when", list(CutTiming), ids=lambda when: when.value)
 def test_f03_killed_at_every_write(stages: Stages, when: CutTiming, assassin: Assassin, tally: FaultStatistics) -> None:
-    """A whole run of the command line is killed there; the lock is free when its session ends, and the next run does
+    """A whole run of the command line is killed at that write; the lock ends with its session, and the next run does
     the rest.
     """
     assassin.proxy.reset()
@@ -255,8 +257,8 @@ def test_f03_killed_at_every_write(stages: Stages, when: CutTiming, assassin: As
 
 
 def test_f03_killed_at_our_own_nodes(zookeeper: EmbeddedZooKeeper, assassin: Assassin, tally: FaultStatistics) -> None:
-    """On a cluster that we have never written to, before and after each of our own nodes: the next run makes those that
-    are missing, and does all there is to do.
+    """On a cluster without znodes of topiarist, before and after each of them: the next run creates the missing ones
+    and does everything.
     """
     points = [(write, when) for write in range(1, 6) for when in CutTiming]
     wishes = [spec for spec in WISHES if spec.topic not in busy_cluster.DELETED_NAMES]

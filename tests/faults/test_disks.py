@@ -1,5 +1,5 @@
-"""F27: no room for a file that is to be written, or no right: its path is named, what was there stays, and nothing more
-is sent to ZooKeeper.
+"""F27: no space or no right for a file: its path is named, the earlier file stays, and nothing more is sent to
+ZooKeeper.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ WRITERS = {
 
 
 def on_a_disk(options: str, writer: str, tmp_path: Path, connect: str) -> tuple[str, Path]:
-    """Run a command whose file is on such a disk; what it says, which must be an error, and what is on the disk."""
+    """Run a command with its file on such a disk; return its error output, and the content of the disk."""
     disk, kept = tmp_path / "disk", tmp_path / "kept"
     disk.mkdir()
     kept.mkdir()
@@ -77,7 +77,9 @@ def on_a_disk(options: str, writer: str, tmp_path: Path, connect: str) -> tuple[
 @may_mount
 @pytest.mark.parametrize("writer", WRITERS)
 def test_f27_a_disk_that_may_not_be_written(mould: ClusterTemplate, proxy: Proxy, tmp_path: Path, writer: str) -> None:
-    """Mounted read-only: the path and the reason, the earlier file, and not one write to ZooKeeper."""
+    """Mounted read-only: the error has the path and the cause, the earlier file stays, and no write is sent to
+    ZooKeeper.
+    """
     connect = mould.create_copy()
     before = write_checker.read_nodes(connect)
     line, kept = on_a_disk("ro", writer, tmp_path, proxy.through(connect))
@@ -91,8 +93,8 @@ def test_f27_a_disk_that_may_not_be_written(mould: ClusterTemplate, proxy: Proxy
 @may_mount
 @pytest.mark.parametrize("writer", WRITERS)
 def test_f27_a_full_disk(mould: ClusterTemplate, proxy: Proxy, tmp_path: Path, writer: str) -> None:
-    """Full in the middle of the file: the path and the reason, the earlier file as it was (of a report whole lines), no
-    part of the new one; what was under way is finished and nothing more is sent.
+    """Full in the middle of the file: the error has the path and the cause, the earlier file is unchanged (a report has
+    complete lines), without a part of the new one; transactions in flight finish and nothing more is sent.
     """
     connect = mould.create_copy()
     line, kept = on_a_disk("rw", writer, tmp_path, proxy.through(connect))
@@ -107,7 +109,7 @@ def test_f27_a_full_disk(mould: ClusterTemplate, proxy: Proxy, tmp_path: Path, w
 
 
 def test_f27_without_a_report_nothing_is_sent(cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path) -> None:
-    """A disk that is full from the beginning: the path is named, no write is sent, the code is 1."""
+    """A disk that is full from the beginning: the path is named, no write is sent, the exit code is 1."""
     folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, "orders")
     running = apply(folder, Path("/dev/full"))
     _, err = running.communicate(timeout=60)
@@ -119,7 +121,7 @@ def test_f27_without_a_report_nothing_is_sent(cluster: SimulatedKafka, proxy: Pr
 def test_f27_a_disk_that_becomes_full_ends_the_sending(
     cluster: SimulatedKafka, client: KazooClient, proxy: Proxy, tmp_path: Path
 ) -> None:
-    """What was under way is finished, nothing more is sent, the lines are whole; the next run does the rest."""
+    """Transactions in flight finish, nothing more is sent, the lines are complete; the next run does the rest."""
     names, report = [f"orders-{number:03}" for number in range(400)], tmp_path / "report.jsonl"
     folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *names)
     running = apply(folder, report, size=8_000)

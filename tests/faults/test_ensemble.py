@@ -1,4 +1,4 @@
-"""F15 to F17: an ensemble of three whose leader dies, whose quorum is lost, and of which a member lags."""
+"""F15 to F17: an ensemble of three servers with a leader that dies, a lost quorum, and a member that lags."""
 
 from __future__ import annotations
 
@@ -41,34 +41,34 @@ NAMES = (*busy_cluster.NAMES, *TOPICS)
 
 @pytest.fixture(scope="module")
 def ensemble() -> Iterator[Ensemble]:
-    """Three servers."""
+    """Start three servers."""
     with Ensemble() as ensemble:
         yield ensemble
 
 
 @pytest.fixture
 def whole(ensemble: Ensemble) -> Ensemble:
-    """All three of them up."""
+    """Return the ensemble with all three servers running."""
     ensemble.restore_members()
     return ensemble
 
 
 @pytest.fixture
 def cast(whole: Ensemble) -> str:
-    """A cluster on it, by a connect string with all three."""
+    """Prepare a cluster on it, with all three servers in the connect string."""
     with connect_client(whole.connect) as client:
         alone = ClusterTemplate(whole.leader.connect, client).create_copy()
     return f"{whole.connect}/{alone.partition('/')[2]}"
 
 
 def processor_seconds(pid: int) -> float:
-    """What a process has used so far."""
+    """Return the processor time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Survived(NamedTuple):
-    """One run whose leader died: its seed and chroot, the cluster before it, and what became of each topic."""
+    """One run with a leader that died: its seed and chroot, the cluster before it, and the outcome of each topic."""
 
     seed: int
     chroot: str
@@ -77,7 +77,7 @@ class Survived(NamedTuple):
 
 
 def without_its_leader(ensemble: Ensemble, chroot: str, seed: int) -> tuple[Survived, int]:
-    """A run in whose middle the leader is killed; and how often its connection was lost."""
+    """Run with a leader that is killed in the middle; also return how often the connection was lost."""
     ensemble.restore_members()
     leader = ensemble.leader
     before = write_checker.read_nodes(f"{leader.connect}/{chroot}")
@@ -94,8 +94,8 @@ def without_its_leader(ensemble: Ensemble, chroot: str, seed: int) -> tuple[Surv
 
 
 def test_f15_the_leader_dies(whole: Ensemble, tally: FaultStatistics) -> None:
-    """At a random transaction of 120: no write that was answered is missing, what is in doubt is resolved by reading or
-    named, and the next run converges.
+    """At a random transaction of 120: no acknowledged write is missing, unknown outcomes are resolved by reading or
+    named, and the next run does the rest.
     """
     losses, ended = 0, []
     with connect_client(whole.connect) as client:
@@ -123,8 +123,8 @@ def test_f15_the_leader_dies(whole: Ensemble, tally: FaultStatistics) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux to see what another process uses")
 def test_f16_the_quorum_is_lost(whole: Ensemble, cast: str, tmp_path: Path, tally: FaultStatistics) -> None:
-    """Two of three are gone in the middle of a real process: it ends by itself, says so once, and has hardly used the
-    processor while it waited.
+    """Two of three servers stop during a real process: it ends by itself with one message, and uses almost no processor
+    time while it waits.
     """
     with EnsembleProxies(whole) as gates:
         chroot = cast.partition("/")[2]
@@ -166,8 +166,8 @@ def test_f16_the_quorum_is_lost(whole: Ensemble, cast: str, tmp_path: Path, tall
 
 
 def test_f17_a_follower_that_lags(whole: Ensemble, cast: str) -> None:
-    """What a plan reads is not older than the plan: while the follower hears nothing the reading waits, and then it has
-    seen what others had written before it began.
+    """A plan is never older than its start: while the follower receives nothing the read waits, and then it has all
+    writes of other clients before its start.
     """
     follower, leader = whole.followers[0], whole.leader
     chroot = cast.partition("/")[2]
@@ -203,7 +203,7 @@ def test_f17_a_follower_that_lags(whole: Ensemble, cast: str) -> None:
 
 
 def test_f17_an_old_plan_by_a_follower_that_lags(whole: Ensemble, cast: str) -> None:
-    """Applied through a follower that has not heard of what others did since: it is compared with what is there now,
+    """Applied through a follower without the latest writes of other clients: it is compared with the current values,
     and refused by value.
     """
     follower, leader = whole.followers[0], whole.leader

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def lines_of(processes: ForkedRuns, words: list[str], source: str, tmp_path: Path) -> int:
-    """How many lines of a source file a run goes through; each is a step at which it can be killed."""
+    """Return how many lines of a source file a run executes; each is a step at which it can be killed."""
     said = tmp_path / "said"
     assert forked_runs.wait_for_exit_code(processes.start(*words, output_file=said, kill_at=(source, 0))) == 0, (
         said.read_text()
@@ -34,13 +34,13 @@ def lines_of(processes: ForkedRuns, words: list[str], source: str, tmp_path: Pat
 
 
 def killed_at(processes: ForkedRuns, words: list[str], source: str, step: int, tmp_path: Path) -> None:
-    """Run, and be killed at that step."""
+    """Run and kill the process at that step."""
     running = processes.start(*words, output_file=tmp_path / "said", kill_at=(source, step))
     assert forked_runs.wait_for_exit_code(running) == -signal.SIGKILL
 
 
 def test_f04_a_plan(mould: ClusterTemplate, processes: ForkedRuns, tmp_path: Path, tally: FaultStatistics) -> None:
-    """At every line of the code that writes it: the plan of before is there, or the new one, and never a part."""
+    """At every line of the code that writes it: the file is the earlier plan or the new one, never a part."""
     folder = busy_cluster.write_manifest_folder(tmp_path / "manifests", mould.create_copy())
     assert run(["snapshot", str(folder), "--out", str(tmp_path)]) == 0
     plan, source = tmp_path / "plan.json", "adapters/atomic_files.py"
@@ -55,7 +55,7 @@ def test_f04_a_plan(mould: ClusterTemplate, processes: ForkedRuns, tmp_path: Pat
 
 
 def test_f04_a_snapshot(mould: ClusterTemplate, processes: ForkedRuns, tmp_path: Path, tally: FaultStatistics) -> None:
-    """The same for a snapshot, also while its rows are being made."""
+    """The same for a snapshot, also while its rows are computed."""
     folder, total = busy_cluster.write_manifest_folder(tmp_path / "manifests", mould.create_copy()), 0
     place = tmp_path / "snapshots" / "prod.jsonl"
     words = ["snapshot", str(folder), "--out", str(place.parent)]
@@ -74,7 +74,7 @@ def test_f04_a_snapshot(mould: ClusterTemplate, processes: ForkedRuns, tmp_path:
 
 
 def test_f04_an_export(mould: ClusterTemplate, processes: ForkedRuns, tmp_path: Path, tally: FaultStatistics) -> None:
-    """A folder of many files: all of it or none, and what a kill has left is in nobody's way."""
+    """A folder of many files: complete or absent, and the remains of a kill do not disturb the next run."""
     folder, source = (
         busy_cluster.write_manifest_folder(tmp_path / "manifests", mould.create_copy()),
         "adapters/atomic_files.py",
@@ -103,7 +103,7 @@ def test_f04_an_export(mould: ClusterTemplate, processes: ForkedRuns, tmp_path: 
 
 
 def test_f04_a_report(mould: ClusterTemplate, processes: ForkedRuns, tmp_path: Path, tally: FaultStatistics) -> None:
-    """What stood there is kept, each line is whole, and what a line says was done was done."""
+    """Earlier lines are kept, each line is complete, and each reported change was made."""
     report, source = tmp_path / "report.jsonl", "adapters/atomic_files.py"
 
     def words(connect: str) -> list[str]:
@@ -125,30 +125,32 @@ def test_f04_a_report(mould: ClusterTemplate, processes: ForkedRuns, tmp_path: P
 
 
 def changed(path: Path, outside: Path) -> None:  # noqa: ARG001
-    """Written over in place, and longer."""
+    """Overwrite in place, with more content."""
     path.write_text(document("Topic", "changed", partitions=7, replicationFactor=1, config={"flush.ms": 5}))
 
 
 def removed(path: Path, outside: Path) -> None:  # noqa: ARG001
-    """Gone."""
+    """Delete the file."""
     path.unlink()
 
 
 def linked(path: Path, outside: Path) -> None:
-    """Replaced by a link that leads out of the folder."""
+    """Replace the file by a link that leads out of the folder."""
     path.unlink()
     path.symlink_to(outside)
 
 
 def made_a_folder(path: Path, outside: Path) -> None:
-    """Replaced by a folder with a link that leads out."""
+    """Replace the file by a folder with a link that leads out."""
     path.unlink()
     path.mkdir()
     (path / "inner.yaml").symlink_to(outside)
 
 
 def traced(victim: Path, step: int, act: Callable[[], None]) -> tuple[int, int]:
-    """Render a folder of three and ``act`` at the given line of the code that reads; the code, and how many lines."""
+    """Render a folder of three files and call ``act`` at the given line of the code that reads; return the exit code
+    and the number of lines.
+    """
     folder = victim.parent
     for path in folder.rglob("*"):
         path.unlink() if not path.is_dir() else None
@@ -179,8 +181,8 @@ def traced(victim: Path, step: int, act: Callable[[], None]) -> tuple[int, int]:
 def test_f28_a_manifest_that_changes_while_it_is_read(
     act: Callable[[Path, Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str], tally: FaultStatistics
 ) -> None:
-    """At every line of the code that reads: what it was, what it is now, or an error that names it; never a mixture,
-    and never what lies outside.
+    """At every line of the code that reads: the old content, the new content, or an error that names the file; never a
+    mixture, and never content from outside of the folder.
     """
     outside, victim = tmp_path / "stranger.yaml", tmp_path / "manifests" / "b.yaml"
     outside.write_text(document("Topic", "stranger", partitions=1, replicationFactor=1))
@@ -209,7 +211,7 @@ def test_f28_a_manifest_that_changes_while_it_is_read(
 
 
 def test_f28_a_saved_plan_is_all_that_counts(mould: ClusterTemplate, tmp_path: Path) -> None:
-    """The manifests are others by the time that it is applied: what was planned is done, and nothing else."""
+    """The manifests have changed before the apply: the saved plan is applied, and nothing else."""
     connect, plan = mould.create_copy(), str(tmp_path / "plan.json")
     folder = busy_cluster.write_manifest_folder(tmp_path / "manifests", connect)
     assert run(["plan", str(folder), "--adopt=*", "--out", plan]) == 0

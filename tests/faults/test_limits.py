@@ -1,4 +1,4 @@
-"""F20 to F22: what is too large to be sent or to be listed is refused with its numbers, before anything is sent."""
+"""F20 to F22: requests and lists that are too large are refused with their sizes, before anything is sent."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from topiarist.model.spec import Budgets
 from topiarist.planning.size_limits import MAX_NOTIFICATIONS
 
 MOST = 1_048_575
-"""Bytes of a reply that a Java client reads, if nobody tells it otherwise."""
+"""Bytes of the largest reply that a Java client reads by default."""
 
 LONG = 240
-"""Letters of a name: so few topics fill the list."""
+"""Length of a name: long names fill the list with few topics."""
 
 
 def listed(connect: str, path: str) -> list[str] | None:
-    """What a real Java client with its default settings sees below a node; None if it loses its connection over it."""
+    """Return what a real Java client with default settings lists below a znode; None if it loses its connection."""
     jars = [*find_jars(), *find_jars()[0].parent.glob("commons-cli-*.jar")]
     options = ["-Dlog4j2.level=off", "-XX:TieredStopAtLevel=1", "-cp", os.pathsep.join(map(str, jars))]
     command = [find_java(), *options, "org.apache.zookeeper.ZooKeeperMain", "-server", connect, "ls", path]
@@ -45,7 +45,7 @@ def listed(connect: str, path: str) -> list[str] | None:
 
 
 def fill(client: KazooClient, paths: Iterable[str], data: bytes) -> None:
-    """Make many nodes, quickly."""
+    """Create many znodes quickly."""
     names = list(paths)
     for start in range(0, len(names), 500):
         transaction = client.transaction()
@@ -55,13 +55,13 @@ def fill(client: KazooClient, paths: Iterable[str], data: bytes) -> None:
 
 
 def long(number: int) -> str:
-    """A name of so many letters."""
+    """Return a name of this length."""
     return f"{number:05}".ljust(LONG, "x")
 
 
 def test_f21_what_was_created_can_still_be_listed(mould: ClusterTemplate, tally: FaultStatistics) -> None:
-    """Others have filled the list of topics almost to 90 %: what still fits is created, with a warning, the next is
-    refused with the numbers, and a Java client lists all of it. Past a megabyte it loses its connection.
+    """Another client has filled the list of topics to almost 90 %: topics that fit are created with a warning, the next
+    is refused with the sizes, and a Java client lists all of them. Beyond a megabyte it loses its connection.
     """
     connect, node = mould.create_copy(), topics.encode_topic(REPLICAS)
     with connect_client(connect) as client, connect_cluster(connect) as port:
@@ -88,7 +88,7 @@ def test_f21_what_was_created_can_still_be_listed(mould: ClusterTemplate, tally:
 
 
 def test_f21_at_70_percent_it_is_said(mould: ClusterTemplate) -> None:
-    """Below it nothing is said; above it there is a warning with the numbers, and everything is done."""
+    """Below 70 % there is no warning; above there is one with the sizes, and everything is done."""
     connect, node = mould.create_copy(), topics.encode_topic(REPLICAS)
     with connect_client(connect) as client, connect_cluster(connect) as port:
         taken = 4 + sum(4 + len(name) for name in client.get_children("/brokers/topics"))
@@ -102,8 +102,8 @@ def test_f21_at_70_percent_it_is_said(mould: ClusterTemplate) -> None:
 
 @pytest.mark.timeout(900 if SOAK else 120)
 def test_f22_many_config_changes_at_once(mould: ClusterTemplate, proxy: Proxy, tally: FaultStatistics) -> None:
-    """Each run sends as many as its budget allows; never are more there than ten thousand, whatever the budget; with
-    brokers that take them away some runs do all, each change announced once.
+    """Each run sends as many as its budget allows, never more than ten thousand at a time, whatever the budget; with
+    brokers that purge notifications a few runs do everything, each change announced once.
     """
     count, budget = (45_000, 20_000) if SOAK else (12_000, 7_000)
     connect = mould.create_copy()
@@ -139,7 +139,7 @@ def test_f22_many_config_changes_at_once(mould: ClusterTemplate, proxy: Proxy, t
 
 
 def purge(client: KazooClient, names: list[str]) -> None:
-    """What brokers do with notifications that are 15 minutes old."""
+    """Delete notifications, as brokers do after 15 minutes."""
     for start in range(0, len(names), 500):
         transaction = client.transaction()
         for name in names[start : start + 500]:
@@ -148,7 +148,7 @@ def purge(client: KazooClient, names: list[str]) -> None:
 
 
 def test_f20_a_request_too_large_for_the_servers_is_not_sent(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """The limit of this run counts, whatever the plan was made under."""
+    """The limit of this run is checked, whatever limit the plan was made with."""
     throttled = ",".join(f"{partition}:1" for partition in range(4000))
     with connect_cluster(cluster.connect) as port:
         plan = plan_specs(
@@ -165,7 +165,7 @@ def test_f20_a_request_too_large_for_the_servers_is_not_sent(cluster: SimulatedK
 def test_f21_lists_that_others_have_filled_meanwhile_are_not_made_longer(
     cluster: SimulatedKafka, client: KazooClient
 ) -> None:
-    """Room for notifications when the plan was made, none when the lock was ours: refused with the numbers."""
+    """Room for notifications at planning, none when the run gets the lock: refused with the sizes."""
     names, notification = create_mixed_topics(cluster), b'{"version":2,"entity_path":"topics/foreign"}'
     with verify_changes(cluster.connect, *names), connect_cluster(cluster.connect, max_buffer=3000) as port:
         plan = plan_specs(port, *DESIRED_SPECS)
@@ -182,7 +182,7 @@ def test_f21_lists_that_others_have_filled_meanwhile_are_not_made_longer(
 def test_f21_topics_that_others_have_created_meanwhile_leave_no_room(
     cluster: SimulatedKafka, client: KazooClient
 ) -> None:
-    """Room for a name when the plan was made, none when the lock was ours: not created, what is there is changed."""
+    """Room for a name at planning, none when the run gets the lock: not created; existing topics are changed."""
     create_mixed_topics(cluster)
     topic = client.get("/brokers/topics/grow")[0]
     with connect_cluster(cluster.connect, max_buffer=4000) as port:
@@ -198,7 +198,7 @@ def test_f21_topics_that_others_have_created_meanwhile_leave_no_room(
 
 
 def test_f21_what_others_have_created_meanwhile_takes_no_room_twice(cluster: SimulatedKafka) -> None:
-    """Two runs with the same topics, which fill more than half of the list: for the second they are there already."""
+    """Two runs with the same topics, which fill more than half of the list: the second finds them unchanged."""
     specs = [topic_spec(f"a-topic-with-a-name-as-long-as-they-are-{number:02}", partitions=1) for number in range(50)]
     with (
         connect_cluster(cluster.connect, max_buffer=4000) as first,
@@ -210,7 +210,7 @@ def test_f21_what_others_have_created_meanwhile_takes_no_room_twice(cluster: Sim
 
 
 def test_f20_a_plan_that_would_take_too_large_a_request(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """50,000 partitions would pass a megabyte: refused with the numbers, the others go on."""
+    """50,000 partitions would exceed a megabyte: refused with the sizes, the others continue."""
     with connect_cluster(proxy.through(cluster.connect)) as port:
         plan = plan_specs(port, topic_spec("huge", partitions=50_000, replicationFactor=6), topic_spec("small"))
         huge, small = plan.topics

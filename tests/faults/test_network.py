@@ -1,4 +1,4 @@
-"""F18: a slow and a narrow network. It takes longer, and that is all."""
+"""F18: a slow and a narrow network only take longer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MEGABYTE = 1_000_000
     ("milliseconds", "rate"), [(1, 0), (20, 0), (200, 0), (0, MEGABYTE), (200, MEGABYTE)], ids=lambda value: str(value)
 )
 def test_f18_slow_and_narrow(mould: ClusterTemplate, proxy: Proxy, milliseconds: int, rate: int) -> None:
-    """Round trips of so many milliseconds, a connection of so many bytes a second: everything is done in order, once,
+    """Round trips of so many milliseconds, a connection of so many bytes per second: everything is done in order, once,
     and a second run writes nothing.
     """
     connect = mould.create_copy()

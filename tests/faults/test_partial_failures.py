@@ -1,4 +1,4 @@
-"""F19: a thousand topics, of which thirty-seven cannot be done, each for a reason of its own."""
+"""F19: a thousand topics with thirty-seven that cannot be done, each for its own reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GOOD = sorted({*NAMES} - {*BAD})
 
 
 def wanted() -> list[TopicSpec]:
-    """What a thousand topics are to be; some of them would not fit into a transaction."""
+    """Return the specs of a thousand topics; some of them do not fit into a transaction."""
     throttled = {"leader.replication.throttled.replicas": ",".join(f"{partition}:1" for partition in range(4000))}
     return [
         topic_spec(
@@ -53,8 +53,8 @@ def make(client: KazooClient, retention: str, *names: str) -> None:
 
 
 def test_f19_37_of_1000(mould: ClusterTemplate, proxy: Proxy, tally: FaultStatistics) -> None:
-    """Made or configured by others meanwhile, not ours to write, too large: 963 are done, 37 have each their
-    reason, the code says so, and a second run asks for nothing but the 37.
+    """Created or configured by another client meanwhile, not permitted, too large: 963 are done, 37 have their reasons,
+    the exit code shows it, and a second run reports only the 37.
     """
     wishes, connect = wanted(), mould.create_copy()
     with connect_client(connect) as client:

@@ -1,4 +1,4 @@
-"""F25: rights that are missing are named for each topic, the others are done, and nothing is half written."""
+"""F25: missing rights are named for each topic, the others are done, and nothing is half written."""
 
 from __future__ import annotations
 
@@ -61,9 +61,7 @@ PROTECTED: list[tuple[str, dict[str, bool], dict[str, str]]] = [
 def test_f25_every_missing_right_is_named(
     cluster: SimulatedKafka, client: KazooClient, path: str, rights: dict[str, bool], denied: dict[str, str]
 ) -> None:
-    """One right taken away: the topics that need it fail with the path, the others are done, nothing is half written
-    .
-    """
+    """One missing right: the topics that need it fail with the path, the others are done, nothing is half written."""
     names = create_mixed_topics(cluster)
     with verify_changes(cluster.connect, *names, "first"), connect_cluster(cluster.connect) as port:
         apply_results(port, plan_specs(port, topic_spec("first")))
@@ -87,7 +85,7 @@ def test_f25_every_missing_right_is_named(
 
 @pytest.mark.parametrize("parent", ["/config/topics", "/topiarist/topics"])
 def test_f25_a_leftover_that_cannot_be_read_is_named(cluster: SimulatedKafka, client: KazooClient, parent: str) -> None:
-    """A node that an earlier topic of that name left, closed to us: said with its path, before and at the write."""
+    """An unreadable znode of an earlier topic of that name is reported with its path, at planning and at the write."""
     with connect_cluster(cluster.connect) as port:
         apply_results(port, plan_specs(port, topic_spec("first")))
         plan = plan_specs(port, topic_spec("orders"))
@@ -100,7 +98,7 @@ def test_f25_a_leftover_that_cannot_be_read_is_named(cluster: SimulatedKafka, cl
 def test_f25_reading_is_not_enough_to_apply(
     protected: ProtectedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing at all is written, and the error names the node and who we are."""
+    """Nothing is written, and the error names the znode and topiarist's identity."""
     protected.protect(SASL, make_acl("sasl", READER, read=True))
     folder = write_manifests(tmp_path, {"connect": protected.playground.connect, **protected.sasl(READER)}, "orders")
     assert run_verbose("apply", folder, "--yes") == 1
@@ -135,7 +133,7 @@ def test_f25_a_topic_that_is_not_ours_to_write_is_named(
 def test_f25_a_subtree_that_is_not_ours_to_write(
     protected: ProtectedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No right to make configs: a new topic is not made at all, and the node that is missing is named."""
+    """No right to create configs: a new topic is not created, and the missing znode is named."""
     protected.protect(SASL, READ_ONLY)
     protected.protect(make_acl("sasl", "other", all=True), READ_ONLY, below="/config/topics")
     folder = write_manifests(tmp_path, {"connect": protected.playground.connect, **protected.sasl()}, "orders", "views")

@@ -1,5 +1,5 @@
-"""F5 and F6: the session ends under a run, or its process is stopped until others have taken over: nothing is written
-that rests on what is no longer true.
+"""F5 and F6: the session ends during a run, or its process is suspended until another run has finished: nothing is
+written from outdated state.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ from topiarist.reconcile import apply_plan
 
 
 def test_f05_between_plan_and_apply(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """The session of the plan has ended: no other is begun for it, nothing is written, the reason is its own."""
+    """The session of the plan has ended: topiarist opens no other for it, nothing is written, and the error has its own
+    reason.
+    """
     names = create_mixed_topics(cluster)
     before = write_checker.read_nodes(cluster.connect)
     with connect_cluster(proxy.through(cluster.connect)) as port:
@@ -57,7 +59,7 @@ def test_f05_between_plan_and_apply(cluster: SimulatedKafka, proxy: Proxy) -> No
 def test_f05_between_transactions(
     cluster: SimulatedKafka, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, done: int
 ) -> None:
-    """What was done before is done, the one that was under way is in doubt, and after it nothing is sent at all."""
+    """Earlier transactions are done, the one in flight is unknown, and nothing is sent afterwards."""
     monkeypatch.setattr(writer, "BATCH_SIZE", 1)
     names = create_mixed_topics(cluster)
     with verify_changes(cluster.connect, *names), connect_cluster(proxy.through(cluster.connect)) as port:
@@ -82,8 +84,8 @@ def test_f05_between_transactions(
 def test_f06_stopped_for_longer_than_its_session(
     cluster: SimulatedKafka, proxy: Proxy, processes: ForkedRuns, tmp_path: Path, write: int
 ) -> None:
-    """A real process sleeps until its session is over; another run does everything in the meantime. Woken up, it writes
-    nothing and ends with its own reason.
+    """A real process is suspended until its session has expired; another run does everything meanwhile. After resuming
+    it writes nothing and ends with its own reason.
     """
     busy_cluster.create_initial_state(cluster)
     folder = busy_cluster.write_manifest_folder(tmp_path / "manifests", proxy.through(cluster.connect))
@@ -114,8 +116,8 @@ def test_f06_stopped_for_longer_than_its_session(
 
 
 def test_f05_the_next_run_converges(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """When the session cannot come back, what was under way is unknown, the rest not sent, and a re-run converges
-    .
+    """If the session cannot be resumed, transactions in flight are unknown, the rest is skipped, and the next run does
+    the rest.
     """
     names = create_mixed_topics(cluster)
     with verify_changes(cluster.connect, *names):
@@ -132,7 +134,7 @@ def test_f05_the_next_run_converges(cluster: SimulatedKafka, proxy: Proxy) -> No
 
 
 def test_f05_every_topic_has_its_outcome(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """The outcomes before the end: done, unknown or not sent, one for each topic."""
+    """The outcomes before the end: done, unknown or skipped, one for each topic."""
     names = create_mixed_topics(cluster)
     with connect_cluster(proxy.through(cluster.connect)) as port:
         plan = plan_specs(port, *DESIRED_SPECS)
@@ -147,7 +149,9 @@ def test_f05_every_topic_has_its_outcome(cluster: SimulatedKafka, proxy: Proxy) 
 
 
 def test_f05_in_the_pipeline_doubt_is_left_only_where_there_is_some(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """Done is done, not sent is not there, and only what was under way is unknown; a re-run converges."""
+    """Done topics are written, skipped ones are not, and only transactions in flight are unknown; the next run does the
+    rest.
+    """
 
     with verify_changes(cluster.connect, *(spec.topic for spec in MANY_SPECS)):
         with connect_cluster(proxy.through(cluster.connect)) as port:
@@ -168,7 +172,9 @@ def test_f05_in_the_pipeline_doubt_is_left_only_where_there_is_some(cluster: Sim
 def test_f06_a_lock_that_goes_in_the_middle_leaves_no_doubt(
     cluster: SimulatedKafka, proxy: Proxy, client: KazooClient
 ) -> None:
-    """Once our lock's node has gone every transaction is refused: that is known, for those under way too."""
+    """After the deletion of the lock's znode every transaction is refused: the outcome is known also for those in
+    flight.
+    """
 
     def take_it_away() -> None:
         wait_until(lambda: client.exists("/brokers/topics/topic-039"), "the transactions before this one")
@@ -188,7 +194,7 @@ def test_f06_a_lock_that_goes_in_the_middle_leaves_no_doubt(
 
 
 def test_f06_without_the_lock_nothing_is_written(cluster: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
-    """A holder whose node has gone (it was stopped for too long) is refused by its own check."""
+    """A holder without its znode (it was suspended for too long) is refused by its own check."""
     create_mixed_topics(cluster)
 
     def take_the_lock_away() -> None:

@@ -1,4 +1,4 @@
-"""F30: SIGINT and SIGTERM at every write, and a second one."""
+"""F30: SIGINT and SIGTERM at every write, and a second signal."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 
 
 def converges(connect: str, before: write_checker.Tree) -> None:
-    """The next run does the rest, and after it there is nothing left to do."""
+    """Check that the next run does the rest, and another one nothing."""
     with connect_cluster(connect, lock_timeout=30) as port:
         assert set(apply_results(port, plan_specs(port, *busy_cluster.desired_specs())).values()) <= {Result.DONE}
         assert not plan_specs(port, *busy_cluster.desired_specs()).has_changes
@@ -53,7 +53,7 @@ def converges(connect: str, before: write_checker.Tree) -> None:
 
 
 def send(running: list[BaseProcess], number: signal.Signals, said: Path) -> None:
-    """Send it to the run, and wait until it has heard of it."""
+    """Send the signal to the run, and wait until the run has received it."""
     wait_until(lambda: running, "the process")
     os.kill(forked_runs.pid(running[0]), number)
     wait_until(lambda: "nothing more is sent" in said.read_text(), "word of the signal")
@@ -69,8 +69,8 @@ def test_f30_at_every_write(  # noqa: PLR0913
     code: int,
     tally: FaultStatistics,
 ) -> None:
-    """A whole run gets the signal just before each of its writes: the lock is given up, the summary has every topic,
-    the code is that of the signal, and the next run does the rest.
+    """A whole run gets the signal just before each of its writes: the lock is released, the summary has every topic,
+    the exit code is that of the signal, and the next run does the rest.
     """
     for write in range(1, WRITES + 1):
         connect = mould.create_copy()
@@ -92,7 +92,7 @@ def test_f30_at_every_write(  # noqa: PLR0913
 
 
 def test_f30_nothing_more_is_sent_after_the_signal(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """In the middle of many topics that were read together: what is under way is finished, the others are not begun."""
+    """During many topics that were read together: transactions in flight finish, the others are not begun."""
     stopped = Event()
     with connect_cluster(proxy.through(cluster.connect)) as port:
         plan = plan_specs(port, *MANY_SPECS)
@@ -106,8 +106,8 @@ def test_f30_nothing_more_is_sent_after_the_signal(cluster: SimulatedKafka, prox
 def test_f30_a_second_signal_ends_at_once(
     mould: ClusterTemplate, proxy: Proxy, processes: ForkedRuns, tmp_path: Path
 ) -> None:
-    """While the first one is being heard out, with a write that is not answered: the process is gone at once, and the
-    next run does the rest when the session is over.
+    """A second signal while the first is being handled, with an unanswered write: the process ends at once, and the
+    next run does the rest when the session has expired.
     """
     ended = []
     for write, (number, code) in zip((1, 2, 11, WRITES), SIGNALS * 2, strict=True):
@@ -153,7 +153,9 @@ def test_f30_what_is_under_way_is_finished(cluster: SimulatedKafka) -> None:
 def test_f30_in_the_middle_of_many_topics(
     cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
-    """Ctrl-C in the middle of apply: what was sent is finished and counted, the lock is free, a re-run converges."""
+    """Ctrl-C during apply: sent transactions finish and are counted, the lock is free, and the next run does the
+    rest.
+    """
     for index in range(600):
         text = ORDERS.format(retention=86_400_000).replace("name: orders", f"name: orders-{index:03}")
         (tmp_path / f"{index:03}.yaml").write_text(text)

@@ -1,4 +1,4 @@
-"""F12, F13 and F33: a topic is deleted, marked, made again or moved by others at exactly the wrong moment."""
+"""F12, F13 and F33: another client deletes, recreates or reassigns a topic at the worst moment."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ TAKEN = 1
 
 
 def test_f12_deleted_before_its_transaction(mould: ClusterTemplate, proxy: Proxy, tally: FaultStatistics) -> None:
-    """Each topic that is there, gone at the very moment of its transaction: moved, nothing of it made again, and the
-    others are done.
+    """Each existing topic is deleted just before its transaction: a conflict, it is not recreated, and the others are
+    done.
     """
     for topic in THERE:
         connect = mould.create_copy()
@@ -64,7 +64,7 @@ def test_f12_deleted_before_its_transaction(mould: ClusterTemplate, proxy: Proxy
 
 
 def test_f12_marked_before_its_transaction(mould: ClusterTemplate, proxy: Proxy, tally: FaultStatistics) -> None:
-    """Marked for deletion at the very moment: no topic is created, none grows and none is marked again."""
+    """A deletion request just before the transaction: no topic is created, none grows and none is requested again."""
     kinds = [name for name in busy_cluster.NAMES if name[2:] in ("create", "leftover", "grow", "both", "delete")]
     for topic in kinds:
         connect = mould.create_copy()
@@ -89,8 +89,8 @@ def test_f12_marked_before_its_transaction(mould: ClusterTemplate, proxy: Proxy,
 
 
 def test_f12_made_again_between_plan_and_apply(mould: ClusterTemplate, tally: FaultStatistics) -> None:
-    """All topics deleted and made again, alike to the byte and in every version: nothing of the plan is done to them,
-    and what was to be new is created.
+    """All topics are deleted and recreated, equal byte for byte and in every version: none of them gets changes of the
+    plan, and new topics are created.
     """
     connect = mould.create_copy()
     with connect_client(connect) as client, connect_cluster(connect) as port:
@@ -107,8 +107,8 @@ def test_f12_made_again_between_plan_and_apply(mould: ClusterTemplate, tally: Fa
 
 
 def test_f33_our_record_of_an_earlier_topic(mould: ClusterTemplate, tally: FaultStatistics) -> None:
-    """A whole run, and then everything is deleted and made again by others; our records are still there. They are
-    recognised as stale: nothing is deleted, removed or overwritten on their strength.
+    """After a whole run everything is deleted and recreated by another client; topiarist's ownership records remain.
+    They are recognized as stale: nothing is deleted, removed or overwritten because of them.
     """
     connect = mould.create_copy()
     names = [name for name in busy_cluster.NAMES if name not in busy_cluster.DELETED_NAMES]
@@ -137,7 +137,7 @@ def test_f33_our_record_of_an_earlier_topic(mould: ClusterTemplate, tally: Fault
 def test_f33_made_again_before_every_request(
     mould: ClusterTemplate, meddler: InterceptingProxy, kind: str, tally: FaultStatistics
 ) -> None:
-    """Made again before each single request of a run, reads and all, up to the last read: not touched."""
+    """Recreated before each single request of a run, reads included, up to the last read: not written."""
     spec = next(spec for spec in EVERY if spec.topic == kind)
     requests = _requests(mould, meddler, kind)
     reads = [number for number, name in enumerate(requests[: requests.index("multi")]) if name == "multiRead"]
@@ -168,7 +168,7 @@ def test_f33_made_again_before_every_request(
 
 
 def _requests(mould: ClusterTemplate, meddler: InterceptingProxy, kind: str) -> list[str]:
-    """The requests of a run about one topic, in which nothing happens."""
+    """Return the requests of an undisturbed run about one topic."""
     seen: list[str] = []
     connect = mould.create_copy()
 
@@ -186,7 +186,7 @@ def _requests(mould: ClusterTemplate, meddler: InterceptingProxy, kind: str) -> 
 def test_f12_made_again_since_the_plan_it_is_not_deleted(
     ours: SimulatedKafka, client: KazooClient, proxy: Proxy
 ) -> None:
-    """Equal in every version to the one that was planned for: told apart by its identity, and left alone."""
+    """A topic with the same versions as the planned one: distinguished by its identity, and not written."""
     with about_to_delete(ours, proxy) as (port, plan):
         proxy.hold(LOCK_TAKEN, lambda: make_again(ours, client))
         found = apply_outcomes(port, plan)["orders"]
@@ -202,7 +202,9 @@ def test_f12_made_again_since_the_plan_it_is_not_deleted(
 def test_f12_made_again_and_not_taken_over_it_is_not_deleted(
     ours: SimulatedKafka, client: KazooClient, proxy: Proxy
 ) -> None:
-    """In the very moment of writing: while the new topic has no state yet, the check of the old one's state fails."""
+    """Recreated at the moment of the write: as long as the new topic has no state, the check of the old one's state
+    fails.
+    """
     data = client.get(TOPIC)[0]
 
     def swap() -> None:
@@ -226,7 +228,7 @@ def test_f12_made_again_and_not_taken_over_it_is_not_deleted(
 def test_f12_deleted_by_others_in_between_it_is_reported(
     ours: SimulatedKafka, client: KazooClient, proxy: Proxy
 ) -> None:
-    """Gone between our reading and our writing: moved, and our record is still what it was."""
+    """Deleted between read and write: a conflict, and the ownership record is unchanged."""
 
     def delete() -> None:
         client.create(MARK)
@@ -244,7 +246,9 @@ def test_f12_deleted_by_others_in_between_it_is_reported(
 def test_f12_marked_by_others_in_between_it_is_reported(
     ours: SimulatedKafka, client: KazooClient, proxy: Proxy
 ) -> None:
-    """Others have asked for the same in the meantime, and a broker is away: their deletion goes on without us."""
+    """Another client has requested the same deletion, and a broker is offline: the deletion continues without
+    topiarist.
+    """
     ours.remove_broker(4)
     with about_to_delete(ours, proxy) as (port, plan):
         proxy.hold(LOCK_TAKEN + 1, lambda: client.create(MARK))
@@ -254,7 +258,7 @@ def test_f12_marked_by_others_in_between_it_is_reported(
 
 
 def test_f13_a_reassignment_that_begins_in_between_refuses_growth(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """Growth of a topic under reassignment would be undone; the other topics go on."""
+    """Growth of a topic under reassignment would be undone; the other topics continue."""
     create_mixed_topics(cluster)
     with connect_cluster(cluster.connect) as port:
         plan = plan_specs(port, *DESIRED_SPECS)
@@ -269,7 +273,7 @@ def test_f13_a_reassignment_that_begins_in_between_refuses_growth(cluster: Simul
 
 
 def test_f12_a_leftover_config_is_overwritten_at_its_version(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """A config node without a topic, left by a crash of others, becomes the new topic's."""
+    """A config znode without a topic, left by a crash of another client, becomes the new topic's."""
     client.create("/config/topics/create", b'{"version":1,"config":{"flush.ms":"9"}}')
     with connect_cluster(cluster.connect) as port:
         assert apply_results(port, plan_specs(port, DESIRED_SPECS[0])) == {"create": Result.DONE}
@@ -279,7 +283,7 @@ def test_f12_a_leftover_config_is_overwritten_at_its_version(cluster: SimulatedK
 def test_f13_a_reassignment_asked_for_in_the_middle_of_a_run_is_seen(
     cluster: SimulatedKafka, proxy: Proxy, client: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The request is there and the controller has not touched the topic yet: its growth would be undone."""
+    """A request exists and the controller has not begun it: the growth of the topic would be undone."""
     monkeypatch.setattr(writer, "BATCH_SIZE", 1)
     names = create_mixed_topics(cluster)
     request = b'{"version":1,"partitions":[{"topic":"grow","partition":0,"replicas":[4,5,6]}]}'
@@ -296,8 +300,8 @@ def test_f13_a_reassignment_asked_for_in_the_middle_of_a_run_is_seen(
 def test_f33_made_again_in_the_very_moment_it_is_reported(
     chroot: str, proxy: Proxy, cluster: SimulatedKafka, client: KazooClient
 ) -> None:
-    """Between the last read and its transaction nothing can keep us from writing to another topic of that name, since
-    versions start over; it is noticed and said.
+    """Between the last read and its transaction nothing can prevent a write to another topic of that name, because
+    versions start again; the run detects and reports it.
     """
     cluster.add_topics(Topic("orders", REPLICAS, {"retention.ms": "1"}))
     seen = {path: client.get(path)[1] for path in ("/brokers/topics/orders", "/config/topics/orders")}

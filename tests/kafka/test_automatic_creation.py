@@ -77,7 +77,9 @@ def check_whole(bed: KafkaFixture, names: list[str]) -> None:
 
 
 def test_f09_a_topic_that_appears_under_a_saved_plan(automatic: KafkaFixture) -> None:
-    """Made for a producer after the plan was saved: nothing at all is sent, and the topics that moved are named."""
+    """A broker creates a topic for a producer after the plan was saved: nothing is sent, and the conflicts are
+    named.
+    """
     bed = automatic
     bed.declare({"saved-a": SAME, "saved-b": OTHER})
     assert {name: changes[0]["kind"] for name, changes in bed.plan().items()} == {
@@ -102,8 +104,9 @@ def test_f09_a_topic_that_appears_under_a_saved_plan(automatic: KafkaFixture) ->
 
 
 def test_f09_a_topic_that_appears_before_its_transaction(automatic: KafkaFixture, between: Proxy) -> None:
-    """Made for a producer after we had read that it is not there: moved, and nothing of it is touched. The next run
-    adopts what does not differ, and leaves alone what differs until it is said to be meant; no message is lost.
+    """A broker creates the topic for a producer after topiarist read that it does not exist: a conflict, and the topic
+    is not changed. The next run adopts it if it equals its manifest, and otherwise refuses it until ``--adopt`` is
+    given; no message is lost.
     """
     bed = automatic
     declare(bed, {"late-a-same": SAME, "late-b-other": OTHER, "late-c-ours": OTHER}, between)

@@ -55,9 +55,9 @@ def revive(cluster: Cluster, broker: int) -> None:
 
 
 def test_f10_the_controller_is_killed_in_the_middle(scene: BrokerFaultFixture) -> None:
-    """``kill -9`` of the controller when half of 200 topics is written: what it has not taken over the next one does,
-    under whose epoch the run goes on. What would get a replica on the dead broker is a conflict; a run after its return
-    does it.
+    """``kill -9`` of the controller when half of 200 topics is written: the next controller initializes the rest, and
+    the run continues under its epoch. Topics with a replica on the dead broker are conflicts; a run after its return
+    does them.
     """
     topics = create_mixed_topics(scene, "f10", new=160, existing=40, size=(1, 3))
     before, controller = scene.tree(), scene.kafka.controller()
@@ -78,8 +78,8 @@ def test_f10_the_controller_is_killed_in_the_middle(scene: BrokerFaultFixture) -
 
 
 def test_f13_a_reassignment_is_running(scene: BrokerFaultFixture) -> None:
-    """Begun after the plan was kept, or before it is made: that topic does not grow, the others do. When it is over, it
-    does, and Kafka has moved what it was to move.
+    """A reassignment begins after the plan was saved, or before it is made: that topic does not grow, the others do.
+    After the reassignment it grows, and Kafka has moved its replicas.
     """
     lists = dict.fromkeys(("f13-moving", "f13-growing"), ((1, 2), (2, 1)))
     assert scene.kafka_fixture.clients.create(lists) == {}
@@ -106,8 +106,8 @@ def test_f13_a_reassignment_is_running(scene: BrokerFaultFixture) -> None:
 
 
 def test_f14_a_broker_is_killed_and_one_comes_between_plan_and_apply(scene: BrokerFaultFixture) -> None:
-    """Nothing of the plan is written; with ``--partial`` what does not need the broker. Once it is back the rest of the
-    very same plan is done, and the new broker has nothing.
+    """Nothing of the plan is written; with ``--partial`` all topics without that broker. When it is back the rest of
+    the same plan is done, and the new broker has no replicas.
     """
     topics = create_mixed_topics(scene, "f14", new=20, existing=4, size=(1, 2))
     before, lost, come = scene.tree(), 4, 5
@@ -153,8 +153,8 @@ def replica_lists(change: Mapping[str, Any]) -> list[list[int]]:
 
 
 def test_f15_zookeeper_is_killed_in_the_middle(scene: BrokerFaultFixture, report: Callable[[str], None]) -> None:
-    """``kill -9`` of the only server, with the same data and port at once again: sessions go on, and so does the run,
-    unless the server was away for longer than its session lasts: then it names what it does not know.
+    """``kill -9`` of the only server, which restarts with the same data and port: sessions and run continue, unless the
+    server was down for longer than the session timeout: then the run names the unknown outcomes.
     """
     topics = create_mixed_topics(scene, "f15", new=56, existing=4, size=(1, 2))
     before = scene.tree()

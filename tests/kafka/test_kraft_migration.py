@@ -89,9 +89,9 @@ def check_open(bed: KafkaFixture, proxy: Proxy, *names: str) -> None:
 
 
 def test_f11_a_migration_and_the_way_back(fresh: KafkaFixtureFactory) -> None:
-    """A quorum appears, takes over, and goes again; each time topiarist reads everything and writes nothing, until
-    Kafka's own steps of the way back are done to the last, and goes on as before. The second quorum takes over in the
-    middle of a run, which is ended; and stays, until nothing of Kafka's is in ZooKeeper but a stale copy.
+    """A quorum connects, becomes active, and is rolled back; each time topiarist reads everything and writes nothing,
+    until the last step of Kafka's rollback is done, and then continues as before. The second quorum becomes active
+    during a run, which ends; after the migration ZooKeeper has only a stale copy.
     """
     with opened(fresh) as (bed, quorum, proxy):
         kafka = bed.kafka

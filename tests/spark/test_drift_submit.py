@@ -129,9 +129,10 @@ def test_f31_a_worker_is_lost_in_the_middle_of_the_job(  # noqa: PLR0913
     whole: Path,
     tmp_path: Path,
 ) -> None:
-    """With its executor, when that has done its part of the join and is about to ask the planner: all of it is redone.
+    """A worker and its executor are killed when the executor has done its part of the join and is about to call the
+    planner: all of it is recomputed.
 
-    The report is complete, and equal to that of a job that lost nothing.
+    The report is complete, and equals that of an undisturbed job.
     """
     bare.pause()
     running = job(standalone, package, bare, fleet, tmp_path / "report")

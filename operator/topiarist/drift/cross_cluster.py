@@ -26,7 +26,7 @@ MAX_SHOWN_CLUSTERS = 100
 """Number of cluster names in a summary for one value of a field."""
 
 _IMBALANCE_THRESHOLD = 0.2
-"""Share of the mean by which a broker may exceed the mean."""
+"""Allowed excess of a broker over the mean, as a share of the mean."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

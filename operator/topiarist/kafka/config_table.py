@@ -174,7 +174,7 @@ _CONFIG_DEFS = (
         "follower.replication.throttled.replicas",
         "throttle",
         "",
-        "Replicas (partition:broker) whose fetching is throttled as followers, or * for all; reassignments set it.",
+        "Replicas (partition:broker) with throttled fetching as followers, or * for all; reassignments set it.",
     ),
     ConfigDef(
         "index.interval.bytes",
@@ -188,7 +188,7 @@ _CONFIG_DEFS = (
         "leader.replication.throttled.replicas",
         "throttle",
         "",
-        "Replicas (partition:broker) whose traffic is throttled as leaders, or * for all; reassignments set it.",
+        "Replicas (partition:broker) with throttled traffic as leaders, or * for all; reassignments set it.",
     ),
     ConfigDef(
         "local.retention.bytes",
@@ -271,7 +271,7 @@ _CONFIG_DEFS = (
         "message.timestamp.type",
         "word",
         "CreateTime",
-        "Whose clock gives a message its timestamp: the producer's (CreateTime) or the broker's (LogAppendTime).",
+        "The clock that gives a message its timestamp: the producer's (CreateTime) or the broker's (LogAppendTime).",
         valid_values=("CreateTime", "LogAppendTime"),
         server_defaults=("log.message.timestamp.type",),
     ),

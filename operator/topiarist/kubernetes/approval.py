@@ -181,7 +181,7 @@ def _deletion_issue(
 
 
 _HINTS = {
-    Reason.BROKERS_MISSING: "wait until it is back, or name it in excludeBrokers of the Cluster if it is gone for good",
+    Reason.BROKERS_MISSING: "wait until it is back; if it will not return, add it to excludeBrokers of the Cluster",
     Reason.BUDGET_EXCEEDED: "request less, or raise it in spec.budgets of the Cluster; deletions count for 24 hours",
     Reason.NOT_ADOPTED: "to adopt it, add a pattern to spec.adopt of the Cluster",
     Reason.UNKNOWN_BROKERS: "name brokers that the cluster has",

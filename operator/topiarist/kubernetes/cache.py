@@ -61,7 +61,7 @@ class Store:
             return
         known = self.find(found.kind, found.namespace, found.name)
         if known and found.resource_version < known.resource_version:
-            return  # the answer to a write, or an event, of which a later one was received first
+            return  # an older answer or event, received after a newer one
         # Another release that writes the status of a Topic serves it only if it has a cluster for it.
         is_served = found.kind != "Topic" or bool(found.status.get("clusters"))
         of_other_release = is_served and found.serving_owner not in ("", self.owner)

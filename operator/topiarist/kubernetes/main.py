@@ -258,7 +258,7 @@ class _Operator:
             except ApiError as error:
                 if not error.not_found:
                     raise
-                message = f"there is no namespace {IDENTITY_RIGHT.name}, whose uid identifies a Kubernetes cluster"
+                message = f"there is no namespace {IDENTITY_RIGHT.name}; its uid identifies a Kubernetes cluster"
                 hint = "set the owner of the records: --owner"
                 raise TopiaristError(Reason.PREREQUISITE_MISSING, message, hint) from error
             owner = f"k8s/{uid[:8]}/{options.namespace}/{options.release}"

@@ -150,7 +150,7 @@ def _refuse_growth(builder: TopicPlanBuilder, topic: TopicState, path: tuple[str
         message = "its replicas are being reassigned, and the controller would undo the growth"
     elif topic.topic_id is None and state.assigns_topic_ids:
         reason = Reason.NOT_INITIALIZED
-        hint = "run again later; if the topic never gets an id, see docs/operations.md, NotInitialized"
+        hint = "run again later; if the topic never gets an id, see docs/reasons.md, NotInitialized"
         message = "the controller has not assigned a topic id yet, and would undo the growth when it does"
     elif topic.unknown_fields:
         reason, hint = Reason.UNKNOWN_FIELDS, "add partitions with the vendor's own tool"

@@ -42,7 +42,7 @@ from topiarist.model.plan import (
     record_after,
     withhold,
 )
-from topiarist.model.progress import blocking_reason, build_topic_progress
+from topiarist.model.progress import DELETION_DISABLED_MESSAGE, blocking_reason, build_topic_progress
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState, WriteBlock
@@ -262,7 +262,7 @@ def _plan_deletion(builder: TopicPlanBuilder, topic: TopicState) -> None:
         reason = Reason.DELETION_DISABLED
         hint = "keep the topic (ensure: Present, or unmanage it); or set delete.topic.enable=true on the brokers, "
         hint += "apply ensure: Present once, and then ensure: Absent again"
-        message = "the deletion request is gone and the topic still exists: the brokers have delete.topic.enable=false"
+        message = DELETION_DISABLED_MESSAGE
     elif topic.name in state.stale_reassignments:
         reason = Reason.REASSIGNMENT_IN_PROGRESS
         message, hint = explain_stale_entry(topic_exists=True)

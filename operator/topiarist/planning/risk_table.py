@@ -1,6 +1,6 @@
 """The risk of a change of each topic config, in both directions, with its reason: data without rules.
 
-Every config of ``config_table`` is here. ``risk`` reads this table, and ``docs/operations.md`` shows it. A reason that
+Every config of ``config_table`` is here. ``risk`` reads this table, and ``docs/risks.md`` shows it. A reason that
 applies only to large changes has a ``min_factor``.
 """
 

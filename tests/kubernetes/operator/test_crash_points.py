@@ -104,7 +104,7 @@ def deletions(scene: OperatorFixture) -> list[str]:
 
 
 def test_f32_killed_at_every_write(server: ApiServer, namespace: str, tmp_path: Path) -> None:
-    """Killed at any write, to ZooKeeper or the API server: the next one does what is left, no finalizer is lost."""
+    """Killed at any write, to ZooKeeper or the API server: the next operator does the rest, no finalizer is lost."""
     with EmbeddedZooKeeper() as zookeeper, ExitStack() as stack, ThreadPoolExecutor(AT_A_TIME) as pool:
 
         def made(name: str) -> KillFixture:
@@ -121,7 +121,7 @@ def test_f32_killed_at_every_write(server: ApiServer, namespace: str, tmp_path: 
 
 
 def test_f32_killed_right_behind_a_deletion(stage: FaultFixture, namespace: str) -> None:
-    """Killed behind a deletion of which no status tells yet: it counts against the budget of the day all the same."""
+    """Killed after a deletion and before its status: the deletion counts against the budget of the day."""
     relay = stage.stack.enter_context(ApiRelay(stage.server))
     scene = stage.make_fixture(namespace)
     scene.declare_cluster(allowDeletion=True, budgets={"deletions": 1})

@@ -72,9 +72,9 @@ class Struck(NamedTuple):
 
 
 def test_f32_a_resource_goes_in_mid_pass(stage: FaultFixture, namespace: str) -> None:
-    """A Topic goes between reading and applying; before its status is written, also if another of its name comes; and
-    before the answer comes back: its topic is made once and stays, nobody hears of an error, and the resource stays
-    away.
+    """A Topic is deleted between reading and applying, before its status is written (also if another of its name is
+    created), and before the answer arrives: its topic is created once and stays, no error is reported, and the resource
+    stays deleted.
     """
     relay, proxy = stage.stack.enter_context(ApiRelay(stage.server)), InterceptingProxy(stage.zookeeper.connect)
     stage.stack.enter_context(proxy)
@@ -107,7 +107,7 @@ def test_f32_a_resource_goes_in_mid_pass(stage: FaultFixture, namespace: str) ->
 
 
 def test_f32_asked_to_end_in_mid_pass(stage: FaultFixture, namespace: str) -> None:
-    """Asked to end in the middle of a pass: what is under way is finished, and told; the next one does the rest."""
+    """SIGTERM during a pass: transactions in flight finish and are reported; the next operator does the rest."""
     proxy = stage.stack.enter_context(InterceptingProxy(stage.zookeeper.connect))
     scene, witness = stage.make_fixture(namespace), Witness()
     scene.declare_cluster(zookeeper={"connect": proxy.through(scene.kafka.connect)})

@@ -89,8 +89,8 @@ def pair(server: ApiServer, namespace: str, tmp_path: Path) -> Iterator[Pair]:
 
 
 def test_f32_a_leader_that_slept_writes_nothing(pair: Pair) -> None:
-    """A leader is stopped in the middle of an apply, for longer than its Lease and its session last. The other takes
-    over and finishes; the first wakes up, sends nothing more to ZooKeeper or the API server, and ends.
+    """A leader is suspended during an apply, for longer than its Lease and its session. The other replica takes over
+    and finishes; the first resumes, sends nothing more to ZooKeeper or the API server, and ends.
     """
     scene, first, second = pair.scene, pair.first, pair.second
     assert second.relay.writes == []
@@ -125,7 +125,7 @@ def test_f32_a_leader_that_slept_writes_nothing(pair: Pair) -> None:
 
 
 def test_f32_a_leader_that_is_asked_to_end_hands_over(pair: Pair) -> None:
-    """A leader that is asked to end gives its Lease up, so nobody has to wait for its end; the other works on."""
+    """A leader that gets SIGTERM releases its Lease, so the other replica takes over without waiting."""
     held = pair.lease
     pair.first.operator.terminate()
     wait_until(lambda: pair.lease["holderIdentity"] not in ("", held["holderIdentity"]), "it is the other's")

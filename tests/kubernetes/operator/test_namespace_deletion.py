@@ -65,8 +65,8 @@ def let_go(scene: OperatorFixture) -> None:
 
 
 def test_f32_a_namespace_or_the_definition_goes(alone: FaultFixture) -> None:
-    """A namespace with 50 Topics is deleted, or the definition of the kind: each Topic is held back and says so,
-    although the Cluster allows deletions and has room for all; an annotation lets them go without their topics.
+    """A namespace with 50 Topics, or the definition of the kind, is deleted: each Topic is held and says so, although
+    the Cluster allows deletions and has room for all; an annotation releases them without their topics.
     """
     home = alone.make_fixture(HOME)
     team = OperatorFixture(alone.server.api("admin", TEAM), TEAM, home.kafka, home.client)

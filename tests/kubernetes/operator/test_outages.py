@@ -235,15 +235,15 @@ def told(
 
 
 def test_f32_the_api_server_is_away(told: Mapping[str, Future[None]]) -> None:
-    """No API server, once with a bang, once in silence, for longer than any request waits (30 s): it is given up, not
-    waited for, and what is known is still done; afterwards all is caught up with.
+    """No API server, once refusing connections and once silent, for longer than any request timeout (30 s): requests
+    time out, known work is still done, and afterwards everything is reconciled.
     """
     told["api"].result()
 
 
 def test_f32_zookeeper_is_away(told: Mapping[str, Future[None]]) -> None:
-    """No ZooKeeper, while there is nothing to do and in the middle of an apply: what is known stays, what is asked for
-    waits and says so, a cluster says it once, and another cluster goes on.
+    """No ZooKeeper, without pending work and during an apply: statuses stay, new declarations wait and say so, the
+    Cluster reports it once, and another Cluster continues.
     """
     told["zookeeper"].result()
 

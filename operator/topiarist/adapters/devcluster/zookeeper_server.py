@@ -77,7 +77,7 @@ _DEFAULT_SETTINGS = {
 
 
 class EmbeddedZooKeeper:
-    """A ZooKeeper server: ``with EmbeddedZooKeeper() as server: connect_to(server.connect)``.
+    """A ZooKeeper server that runs inside ``with EmbeddedZooKeeper() as server``.
 
     ``settings`` are lines of its ``zoo.cfg``, ``jvm_options`` options of its JVM; both override the defaults. ``port``
     is the port to listen on; without it a free port is used. Raises ``TopiaristError``: PrerequisiteMissing without

@@ -172,7 +172,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def describe_wrong_row_count(found: int, wanted: int) -> str:
-    """Return the error of a file whose first row announces another number of rows; empty if the numbers are equal."""
+    """Return the error of a file with another number of rows than its first row announces; empty if they are equal."""
     if found == wanted:
         return ""
     problem = "is truncated" if found < wanted else "has extra rows"

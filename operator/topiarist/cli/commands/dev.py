@@ -74,7 +74,7 @@ Examples:
 def command(manifests: Path | None, name: str, port: int | None) -> None:
     """Run a local test cluster until Ctrl-C: a real ZooKeeper with simulated brokers, topics and sample manifests.
 
-    Needs Java 17 or later, and PySpark, whose jars contain ZooKeeper (the extra drift).
+    Needs Java 17 or later, and PySpark with ZooKeeper among its jars (the extra drift).
     """
     if manifests is not None and manifests.exists():
         raise click.UsageError(f"{manifests} already exists: give a folder that does not exist")

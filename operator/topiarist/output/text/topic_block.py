@@ -136,7 +136,7 @@ def describe_action(plan: TopicPlan) -> str:
 
 
 def describe_record_only(ownership_action: str) -> str:
-    """Return the action of a topic of which only the ownership record is written.
+    """Return the action of a topic with a change of its ownership record alone.
 
     ``ownership_action`` is a result of ``describe_ownership_action``.
     """

@@ -69,7 +69,7 @@ class Request(Protocol):
 
 
 class PendingReply(Protocol):
-    """A reply that has not arrived yet (kazoo's ``AsyncResult``)."""
+    """A reply that has not arrived yet (kazoo's asynchronous result)."""
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any: ...
 
